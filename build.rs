@@ -1,0 +1,19 @@
+//! Compiles `proto/` without protoc and keeps the descriptors for the reflection service.
+
+use std::{env, fs, path::PathBuf};
+
+use prost::Message as _;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("cargo:rerun-if-changed=proto");
+    let mut compiler = protox::Compiler::new(["proto"])?;
+    compiler.include_source_info(true).include_imports(true);
+    compiler.open_file("lockkeeper/v1/lock_service.proto")?;
+    let descriptors = compiler.file_descriptor_set();
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
+    tonic_prost_build::configure()
+        .extern_path(".google.rpc.Status", "::tonic_types::Status")
+        .compile_fds(descriptors)?;
+    Ok(())
+}

@@ -1,0 +1,29 @@
+-- The fencing counter of a name: max(previous + 1, the store's clock in microseconds). A plain counter repeats after a failover that lost
+-- writes; this one does not, as long as the clocks of two masters differ by less than the failover takes.
+
+local function now_micros()
+  local now = redis.call('time')
+  return now[1] * 1000000 + now[2]
+end
+
+-- The counter's value; 0 if there is none, nil if the key holds something else than a number.
+local function read_token(counter)
+  local value = redis.call('get', counter)
+  if not value then
+    return 0
+  end
+  return tonumber(value)
+end
+
+-- Raises the counter and returns the new token. A counter found without a time to live (one that a Redisson client made) stays without;
+-- `ttl` 0 means that ours have none either.
+local function raise_token(counter, previous, ttl)
+  local token = math.max(previous + 1, now_micros())
+  local text = string.format('%.0f', token)
+  if ttl == 0 or (previous > 0 and redis.call('pttl', counter) == -1) then
+    redis.call('set', counter, text)
+  else
+    redis.call('set', counter, text, 'px', ttl)
+  end
+  return token
+end

@@ -1,0 +1,79 @@
+-- Takes a lock, takes it again, or tells what is left of the holder's lease.
+--
+-- KEYS: 1 lock, 2 fencing counter, 3 record of the request (only with a request id)
+-- ARGV: 1 owner, 2 lease ms, 3 time to live of an idle counter ms, 4 attempt, 5 retention of the record ms,
+--       6 '1' to record a refusal too (an answer), '0' not to (the caller will wait)
+-- Returns: {1, hold count, token, lease ms}  granted
+--          {0, remaining lease ms}           held by another; -1: the key has no time to live
+--          {2}                               a repeat of a request that was granted, but the grant has ended
+--          {3}                               the request id was used for something else
+--          {4}                               the key or its counter is not a lock's
+-- Publishes: nothing
+
+local lock, counter, record = KEYS[1], KEYS[2], KEYS[3]
+local owner, lease, counter_ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local attempt, retention, record_refusal = ARGV[4], ARGV[5], ARGV[6] == '1'
+
+local function remember(answer)
+  if record then
+    redis.call('hset', record, 'op', 'acquire', 'owner', owner, 'attempt', attempt, 'answer', answer)
+    redis.call('pexpire', record, retention)
+  end
+end
+
+local token = read_token(counter)
+if not token then
+  return {4}
+end
+
+local remaining = redis.call('pttl', lock)
+local count, mode
+if remaining ~= -2 then
+  local fields = redis.call('hmget', lock, owner, 'mode')
+  count, mode = fields[1], fields[2]
+  if mode or (count and not tonumber(count)) then
+    return {4}
+  end
+end
+
+if record then
+  local first = redis.call('hmget', record, 'op', 'owner', 'answer')
+  if first[1] then
+    if first[1] ~= 'acquire' or first[2] ~= owner then
+      return {3}
+    elseif string.sub(first[3], 1, 4) == 'busy' then
+      return {0, tonumber(string.sub(first[3], 6))}
+    elseif not count or tonumber(first[3]) ~= token then
+      return {2}
+    end
+    -- The undo of an earlier attempt finds another attempt's mark and leaves the grant alone. PEXPIRE first: it works when memory is full.
+    redis.call('pexpire', record, retention)
+    redis.call('hset', record, 'attempt', attempt)
+    return {1, tonumber(count), token, remaining}
+  end
+end
+
+if remaining == -2 then
+  token = raise_token(counter, token, counter_ttl)
+  redis.call('hset', lock, owner, '1')
+  redis.call('pexpire', lock, lease)
+  remember(string.format('%.0f', token))
+  return {1, 1, token, lease}
+end
+
+if not count then
+  if record_refusal then
+    remember('busy ' .. remaining)
+  end
+  return {0, remaining}
+end
+
+-- Taking it again keeps the token and never shortens what is left. (Redisson overwrites the time to live, also downwards.)
+if token == 0 then
+  token = raise_token(counter, 0, counter_ttl)
+end
+lease = math.max(lease, remaining)
+count = redis.call('hincrby', lock, owner, 1)
+redis.call('pexpire', lock, lease)
+remember(string.format('%.0f', token))
+return {1, count, token, lease}

@@ -1,0 +1,39 @@
+-- Extends the leases of many holds. One that is gone, or a key that is no lock, does not stop the others.
+--
+-- KEYS: 2i - 1 lock, 2i fencing counter
+-- ARGV: 1 time to live of an idle counter ms, then for each lock: owner, lease ms
+-- Returns: {the store's clock in microseconds, then for each lock three numbers:
+--           lease ms, hold count, token   renewed
+--           -1, 0, 0                      nobody holds it
+--           -2, 0, 0                      another one holds it}
+-- Publishes: nothing
+
+local counter_ttl = tonumber(ARGV[1])
+local reply = {now_micros()}
+
+local function renew(lock, counter, owner, lease)
+  local count = redis.pcall('hget', lock, owner)
+  if type(count) == 'table' then
+    return -2, 0, 0
+  elseif not count then
+    return redis.call('exists', lock) == 1 and -2 or -1, 0, 0
+  end
+  lease = math.max(lease, redis.call('pttl', lock))
+  redis.call('pexpire', lock, lease)
+  -- The counter outlives the grant, however long that is renewed.
+  local counter_left = redis.call('pttl', counter)
+  if counter_left >= 0 and counter_left * 2 < counter_ttl then
+    redis.call('pexpire', counter, counter_ttl)
+  end
+  local token = redis.pcall('get', counter)
+  if type(token) == 'table' then
+    token = 0
+  end
+  return lease, tonumber(count) or 1, tonumber(token or 0) or 0
+end
+
+for i = 1, #KEYS / 2 do
+  local lease, count, token = renew(KEYS[2 * i - 1], KEYS[2 * i], ARGV[2 * i], tonumber(ARGV[2 * i + 1]))
+  reply[3 * i - 1], reply[3 * i], reply[3 * i + 1] = lease, count, token
+end
+return reply

@@ -1,0 +1,3 @@
+//! The surface: proto in, proto out.
+
+pub mod pb;

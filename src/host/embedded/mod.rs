@@ -1,0 +1,1 @@
+//! Scripts in an in-process Lua VM.

@@ -1,0 +1,156 @@
+//! Where scripts run. A host evaluates Lua scripts and delivers messages of channels; it speaks keys, arguments, bytes and integers, and
+//! does not know what they mean.
+
+pub mod embedded;
+pub mod redis;
+
+use std::{sync::OnceLock, time::Duration};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use sha1::{Digest as _, Sha1};
+use tokio::sync::mpsc;
+
+/// A place where scripts run, seen through one client of it. Dropping the last handle ends the client's connections and tasks.
+#[async_trait]
+pub trait ScriptHost: Send + Sync + std::fmt::Debug {
+    /// Runs a script atomically and answers what it returned. A script that raised an error, or that the host refused, is
+    /// [`HostError::Rejected`]. The call is bounded in time by the host.
+    async fn eval(&self, call: Call) -> Result<Value, HostError>;
+
+    /// Subscribes this client to a channel; success means that every message published from now on arrives as a [`Wake`], unless a
+    /// [`Wake::Gap`] says otherwise. Subscribing twice is one subscription. After an error the channel stays wanted: the host
+    /// goes on trying, and sends a gap when it succeeded.
+    async fn subscribe(&self, channel: &str) -> Result<(), HostError>;
+
+    /// Ends a subscription. Returns at once; messages that are under way may still arrive.
+    fn unsubscribe(&self, channel: &str);
+}
+
+/// What a host delivers besides answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// A message came in on a subscribed channel.
+    Message {
+        /// The channel.
+        channel: String,
+        /// What was published.
+        payload: Bytes,
+    },
+    /// Messages of any subscribed channel may have been missed until now (a reconnect, a full queue).
+    Gap,
+}
+
+/// A host and the one stream of its wakes.
+pub type Connected = (std::sync::Arc<dyn ScriptHost>, mpsc::Receiver<Wake>);
+
+/// One evaluation of a script.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// What to run.
+    pub script: &'static Script,
+    /// `KEYS`; all of one call share a slot on hosts that have slots.
+    pub keys: Vec<Bytes>,
+    /// `ARGV`.
+    pub args: Vec<Bytes>,
+}
+
+/// A Lua script with the name it has in logs and its SHA-1, by which Redis knows it.
+#[derive(Debug)]
+pub struct Script {
+    /// For logs and errors.
+    pub name: &'static str,
+    /// The text.
+    pub source: &'static str,
+    sha1: OnceLock<String>,
+}
+
+/// What a script returned, as Redis converts it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// `nil` or `false`.
+    Nil,
+    /// A number, truncated, or `true` as 1.
+    Int(i64),
+    /// A string, or a status such as `OK`.
+    Bytes(Bytes),
+    /// A table up to its first `nil`.
+    Array(Vec<Value>),
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum HostError {
+    /// The host cannot be used now. The script has not run.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+    /// No answer came. The script may have run, may still run, or may never run.
+    #[error("the store did not answer: {0}")]
+    OutcomeUnknown(String),
+    /// The host is out of memory. The script has not changed anything.
+    #[error("the store is out of memory")]
+    OutOfMemory,
+    /// The script raised an error, or the host refused it. Nothing was changed by scripts that read before they write.
+    #[error("the store refused: {code} {message}")]
+    Rejected {
+        /// The first word of the error reply, such as `WRONGTYPE`.
+        code: String,
+        /// The rest of it.
+        message: String,
+    },
+}
+
+/// The clients' end of a wake stream: bounded, and a queue that overflows turns into one gap.
+#[derive(Clone, Debug)]
+pub struct WakeSender {
+    queue: mpsc::Sender<Wake>,
+}
+
+/// Wakes that may wait for the coordinator; more become one gap.
+const WAKES_QUEUED_MAX: usize = 8192;
+
+/// How long a full queue is waited for before the gap is tried again.
+const GAP_RETRY: Duration = Duration::from_millis(10);
+
+// === impl Script ===
+
+impl Script {
+    /// A script; `source` must not depend on anything but `KEYS`, `ARGV` and `redis`.
+    pub const fn new(name: &'static str, source: &'static str) -> Self {
+        Self { name, source, sha1: OnceLock::new() }
+    }
+
+    /// The SHA-1 of the source in lower-case hexadecimal digits.
+    pub fn sha1(&self) -> &str {
+        self.sha1.get_or_init(|| {
+            Sha1::digest(self.source).iter().map(|byte| format!("{byte:02x}")).collect()
+        })
+    }
+}
+
+// === impl WakeSender ===
+
+impl WakeSender {
+    /// A wake stream.
+    pub fn channel() -> (Self, mpsc::Receiver<Wake>) {
+        let (queue, wakes) = mpsc::channel(WAKES_QUEUED_MAX);
+        (Self { queue }, wakes)
+    }
+
+    /// Hands a wake over without waiting. If the queue is full the wake is lost and a gap takes its place as soon as there is room.
+    pub fn send(&self, wake: Wake) {
+        if let Err(mpsc::error::TrySendError::Full(_)) = self.queue.try_send(wake) {
+            let queue = self.queue.clone();
+            crate::shutdown::spawn_detached("wake-gap", async move {
+                while let Err(mpsc::error::TrySendError::Full(_)) = queue.try_send(Wake::Gap) {
+                    tokio::time::sleep(GAP_RETRY).await;
+                }
+            });
+        }
+    }
+
+    /// Whether nobody listens any more.
+    pub fn is_closed(&self) -> bool {
+        self.queue.is_closed()
+    }
+}

@@ -1,0 +1,6 @@
+//! A lock coordinator over gRPC. See ARCHITECTURE.md for the map.
+
+pub mod grpc;
+pub mod host;
+pub mod script;
+pub mod shutdown;

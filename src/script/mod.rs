@@ -1,0 +1,3 @@
+//! The typed face of `lua/`.
+
+pub mod catalog;
