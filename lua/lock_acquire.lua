@@ -2,8 +2,10 @@
 --
 -- KEYS: 1 lock, 2 fencing counter, 3 record of the request (only with a request id)
 -- ARGV: 1 owner, 2 lease ms, 3 time to live of an idle counter ms, 4 attempt, 5 retention of the record ms,
---       6 '1' to record a refusal too (an answer), '0' not to (the caller will wait)
+--       6 '1' to record a refusal too (an answer), '0' not to (the caller will wait),
+--       7 holds that the caller knows the owner has; '' if it does not know
 -- Returns: {1, hold count, token, lease ms}  granted
+--          {5, hold count, token, lease ms}  the same, as answer to a repeat
 --          {0, remaining lease ms}           held by another; -1: the key has no time to live
 --          {2}                               a repeat of a request that was granted, but the grant has ended
 --          {3}                               the request id was used for something else
@@ -12,7 +14,7 @@
 
 local lock, counter, record = KEYS[1], KEYS[2], KEYS[3]
 local owner, lease, counter_ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local attempt, retention, record_refusal = ARGV[4], ARGV[5], ARGV[6] == '1'
+local attempt, retention, record_refusal, known = ARGV[4], ARGV[5], ARGV[6] == '1', tonumber(ARGV[7])
 
 local function remember(answer)
   if record then
@@ -49,7 +51,7 @@ if record then
     -- The undo of an earlier attempt finds another attempt's mark and leaves the grant alone. PEXPIRE first: it works when memory is full.
     redis.call('pexpire', record, retention)
     redis.call('hset', record, 'attempt', attempt)
-    return {1, tonumber(count), token, remaining}
+    return {5, tonumber(count), token, remaining}
   end
 end
 
@@ -69,11 +71,13 @@ if not count then
 end
 
 -- Taking it again keeps the token and never shortens what is left. (Redisson overwrites the time to live, also downwards.)
-if token == 0 then
-  token = raise_token(counter, 0, counter_ttl)
+-- Holds that the caller does not know of are left over from a grant that it was told is lost, so this is a new grant.
+if token == 0 or known == 0 then
+  token = raise_token(counter, token, counter_ttl)
 end
 lease = math.max(lease, remaining)
-count = redis.call('hincrby', lock, owner, 1)
+count = (known or tonumber(count)) + 1
+redis.call('hset', lock, owner, string.format('%.0f', count))
 redis.call('pexpire', lock, lease)
 remember(string.format('%.0f', token))
 return {1, count, token, lease}

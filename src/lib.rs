@@ -1,5 +1,6 @@
 //! A lock coordinator over gRPC. See ARCHITECTURE.md for the map.
 
+pub mod coordinator;
 pub mod grpc;
 pub mod host;
 pub mod script;

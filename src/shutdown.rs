@@ -2,13 +2,15 @@
 
 use std::{future::Future, time::Duration};
 
-use tokio::task::JoinHandle;
+use tokio::{runtime::Handle, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Instrument as _;
 
 /// The tasks of one coordinator, and the wish to stop them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Tasks {
+    /// Kept so that values dropped outside of the runtime can still spawn what cleans up after them.
+    runtime: Handle,
     stop: CancellationToken,
     tracker: TaskTracker,
 }
@@ -26,13 +28,20 @@ where
 // === impl Tasks ===
 
 impl Tasks {
+    /// No tasks yet, on the current runtime.
+    pub fn new() -> Self {
+        let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
+        Self { runtime: Handle::current(), stop, tracker }
+    }
+
     /// Spawns a task that [`Tasks::finished`] waits for.
     pub fn spawn<F>(&self, name: &'static str, task: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        spawn_detached(name, self.tracker.track_future(task))
+        let task = task.instrument(tracing::debug_span!("task", name));
+        self.runtime.spawn(self.tracker.track_future(task))
     }
 
     /// Cancelled when the tasks should stop.

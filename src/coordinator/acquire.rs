@@ -1,0 +1,184 @@
+//! The life of an acquire: try, queue up, try again when there is reason to, and end in exactly one way.
+//!
+//! An attempt always runs to its end; only between attempts the wait looks at whether it should go on. So it may be stopped at any instant
+//! and leaves neither a place in the queue nor a hold behind.
+
+use std::{sync::Arc, time::Duration};
+
+use rand::RngExt as _;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Core,
+    attempt::{Attempted, attempt},
+    error::Error,
+    operation::{Acquire, Answer, NotGranted, Reply, Waiting},
+    session::Session,
+    waiters::{Place, Standing},
+};
+use crate::script::{CallError, keys};
+
+/// The re-check after a holder's lease comes this much later than its end, so that the store agrees that it is over.
+const LEASE_OVER_MARGIN: Duration = Duration::from_millis(2);
+
+/// What a wait does next.
+enum Next {
+    Try,
+    Tell,
+    End(Result<NotGranted, Error>),
+}
+
+/// What ends a wait from outside.
+struct Stops<'a> {
+    deadline: Option<Instant>,
+    /// The session's stream; a token that is never cancelled without a session.
+    session: CancellationToken,
+    reply: &'a Reply,
+}
+
+/// A wait that its session counts.
+struct CountedWait(Option<Arc<Session>>);
+
+/// Runs an acquire to its end; the answers before the last go to `reply`.
+pub(super) async fn acquire(
+    core: &Arc<Core>,
+    request: &Acquire,
+    reply: &Reply,
+) -> Result<Answer, Error> {
+    let deadline = request.wait.and_then(|wait| Instant::now().checked_add(wait));
+    if core.draining.is_cancelled() {
+        return Err(Error::Draining);
+    }
+    let holder_until = match attempt(core, request, true).await? {
+        Attempted::Granted(delivery) => return Ok(Answer::Granted(delivery)),
+        Attempted::Busy { holder_until } => holder_until,
+    };
+    if request.wait == Some(Duration::ZERO) {
+        return Ok(Answer::NotGranted(NotGranted::timed_out(holder_until)));
+    }
+
+    let session = request.owner.session.as_ref().map(|id| core.sessions.get(id)).transpose()?;
+    let stream = session.as_ref().map_or_else(|| Ok(CancellationToken::new()), |s| s.live())?;
+    let _counted = CountedWait::begin(session, core.config.waits_per_session_max)?;
+    let channel = keys::channel(request.name.as_str());
+    let place = core
+        .waiters
+        .join(channel, request.owner.clone(), holder_until)
+        .map_err(Error::LimitReached)?;
+    let stops = Stops { deadline, session: stream, reply };
+    wait(core, request, place, &stops).await
+}
+
+async fn wait(
+    core: &Arc<Core>,
+    request: &Acquire,
+    place: Place,
+    stops: &Stops<'_>,
+) -> Result<Answer, Error> {
+    let mut told: Option<Standing> = None;
+    // Why the last attempt had no outcome; a wait rides out a store that is down, but says so if its time runs out meanwhile.
+    let mut trouble: Option<CallError> = None;
+    let mut check_at = core.check_at(place.standing().holder_until);
+    loop {
+        let standing = place.standing();
+        let news = told.is_none_or(|told| standing.is_news(told));
+        if news && stops.reply.waiting(Waiting::from(standing)) {
+            told = Some(standing);
+        }
+        match next(core, &place, check_at, stops).await {
+            Next::Tell => continue,
+            Next::End(ended) => {
+                let not_granted = ended?;
+                return match trouble {
+                    Some(error) if not_granted.is_timeout() => Err(error.into()),
+                    _ => Ok(Answer::NotGranted(not_granted)),
+                };
+            }
+            Next::Try => {}
+        }
+        match attempt(core, request, true).await {
+            Ok(Attempted::Granted(delivery)) => {
+                place.leave_granted(delivery.grant().safe_until);
+                return Ok(Answer::Granted(delivery));
+            }
+            Ok(Attempted::Busy { holder_until }) => {
+                trouble = None;
+                place.busy_until(holder_until);
+                check_at = core.check_at(holder_until);
+            }
+            Err(Error::Store(error @ (CallError::Unavailable(_) | CallError::OutcomeUnknown(_)))) => {
+                trouble = Some(error);
+                check_at = core.check_at(None);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Waits for whatever comes first.
+async fn next(core: &Core, place: &Place, check_at: Instant, stops: &Stops<'_>) -> Next {
+    let deadline = stops.deadline.unwrap_or_else(Instant::now);
+    tokio::select! {
+        biased;
+        () = stops.reply.gone() => Next::End(Ok(NotGranted::cancelled())),
+        () = stops.session.cancelled() => Next::End(Err(Error::SessionNotFound)),
+        () = core.draining.cancelled() => Next::End(Err(Error::Draining)),
+        () = tokio::time::sleep_until(deadline), if stops.deadline.is_some() => {
+            Next::End(Ok(NotGranted::timed_out(place.standing().holder_until)))
+        }
+        () = follow(place, check_at) => {
+            if place.take_hint() || (place.is_head() && Instant::now() >= check_at) {
+                Next::Try
+            } else {
+                Next::Tell
+            }
+        }
+    }
+}
+
+/// Resolves when there may be something to do: at once for a hint that came while nobody looked.
+async fn follow(place: &Place, check_at: Instant) {
+    tokio::select! {
+        biased;
+        () = place.news() => {}
+        () = tokio::time::sleep_until(check_at), if place.is_head() => {}
+    }
+}
+
+// === impl Core ===
+
+impl Core {
+    /// When the head of a queue tries again without a hint: when the holder's lease is over, and at the latest after the poll interval, with
+    /// jitter so that coordinators do not poll in step.
+    fn check_at(&self, holder_until: Option<Instant>) -> Instant {
+        let interval = self.config.poll_interval.mul_f64(rand::rng().random_range(0.8..1.2));
+        let poll = Instant::now() + interval;
+        holder_until.map_or(poll, |until| poll.min(until + LEASE_OVER_MARGIN))
+    }
+}
+
+// === impl CountedWait ===
+
+impl CountedWait {
+    fn begin(session: Option<Arc<Session>>, max: usize) -> Result<Self, Error> {
+        if let Some(session) = &session {
+            session.begin_wait(max)?;
+        }
+        Ok(Self(session))
+    }
+}
+
+impl Drop for CountedWait {
+    fn drop(&mut self) {
+        if let Some(session) = &self.0 {
+            session.end_wait();
+        }
+    }
+}
+
+impl From<Standing> for Waiting {
+    fn from(standing: Standing) -> Self {
+        Self { position: standing.position, holder_until: standing.holder_until }
+    }
+}

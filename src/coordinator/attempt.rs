@@ -1,0 +1,246 @@
+//! One attempt to take a lock, and how it is undone when nobody takes what it got.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::{
+    Core,
+    error::Error,
+    operation::Acquire,
+    session::{GrantKey, Session},
+    types::{Grant, LockName, Owner, safe_until},
+};
+use crate::script::{Acquired, Attempt, CallError};
+
+/// The first pause before an undo or a release is sent again, and the longest.
+const RETRY_MIN: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(1);
+
+/// What an attempt came to.
+#[derive(Debug)]
+pub(crate) enum Attempted {
+    Granted(Delivery),
+    Busy {
+        /// When the holder's lease ends; none if its key has no time to live.
+        holder_until: Option<Instant>,
+    },
+}
+
+/// A grant on its way to the caller. If it is dropped before it is taken, the hold is given back.
+#[derive(Debug)]
+pub struct Delivery {
+    grant: Grant,
+    undo: Option<Undo>,
+}
+
+/// What is needed to give a hold back that nobody took.
+#[derive(Debug)]
+struct Undo {
+    core: Arc<Core>,
+    session: Option<Arc<Session>>,
+    record: Option<String>,
+    attempt: String,
+}
+
+/// Names for attempts, unique among all coordinators.
+#[derive(Debug)]
+pub(crate) struct Attempts {
+    prefix: Uuid,
+    next: AtomicU64,
+}
+
+/// Makes one attempt. Must run to its end: it registers what it gets, or undoes it.
+pub(crate) async fn attempt(
+    core: &Arc<Core>,
+    request: &Acquire,
+    will_wait: bool,
+) -> Result<Attempted, Error> {
+    let Acquire { name, owner, .. } = request;
+    let session = owner.session.as_ref().map(|id| core.sessions.get(id)).transpose()?;
+    let turn = core.turn(name, owner).await?;
+    let key = key(name, owner);
+    let known_holds = match &session {
+        Some(session) => {
+            session.live()?;
+            Some(session.holds(&key, core.config.limits.grants_per_session_max)?)
+        }
+        None => owner.is_new().then_some(0),
+    };
+    let lease = match (&session, request.lease) {
+        (_, Some(lease)) => lease.get(),
+        (Some(session), None) => session.lease,
+        (None, None) => core.config.lease,
+    };
+    let attempt = core.attempts.next();
+    // Where the holds of the owner are not known, only a record can tell later whether this attempt ran.
+    let own_record = known_holds.is_none().then(|| attempt.clone());
+    let record = request.request_id.as_ref().map(|id| id.as_str().to_owned()).or(own_record);
+    let identity = Attempt { request_id: record.as_deref(), attempt: &attempt, known_holds };
+    let record_refusal = request.request_id.is_some() && !will_wait;
+
+    let sent_at = Instant::now();
+    let reply =
+        core.scripts.acquire(name.as_str(), owner.field(), lease, identity, record_refusal).await;
+    let (hold_count, fencing_token, lease, repeated) = match reply {
+        Ok(Acquired::Granted { hold_count, token, lease, repeated }) => {
+            (hold_count, token, lease, repeated)
+        }
+        Ok(Acquired::Busy { remaining }) => {
+            let holder_until = remaining.map(|remaining| Instant::now() + remaining);
+            return Ok(Attempted::Busy { holder_until });
+        }
+        Err(error) => {
+            if let CallError::OutcomeUnknown(_) = error {
+                let (core, name, owner) = (Arc::clone(core), name.clone(), owner.clone());
+                core.tasks.clone().spawn("undo", async move {
+                    let identity =
+                        Attempt { request_id: record.as_deref(), attempt: &attempt, known_holds };
+                    core.undo(&name, &owner, identity, lease).await;
+                    drop(turn);
+                });
+            }
+            return Err(error.into());
+        }
+    };
+
+    let watched = session.is_some() && request.lease.is_none();
+    let mut grant = Grant {
+        name: name.clone(),
+        owner: owner.clone(),
+        hold_count,
+        fencing_token,
+        lease,
+        safe_until: safe_until(sent_at, lease),
+        watched,
+    };
+    let undo = Undo { core: Arc::clone(core), session: session.clone(), record, attempt };
+    // From here on a grant that cannot be told is given back; but not the answer to a repeat, because the first one may have arrived.
+    let mut delivery = Delivery { grant: grant.clone(), undo: (!repeated).then_some(undo) };
+    if let Some(session) = session {
+        grant = session.register(&core.deadlines, grant, sent_at)?;
+    }
+    if grant.safe_until <= Instant::now() {
+        let why = "the answer came when the lease was over".to_owned();
+        return Err(CallError::OutcomeUnknown(why).into());
+    }
+    delivery.grant = grant;
+    Ok(Attempted::Granted(delivery))
+}
+
+/// The key of an owner's grant in its session.
+pub(crate) fn key(name: &LockName, owner: &Owner) -> GrantKey {
+    (name.clone(), Arc::clone(&owner.label))
+}
+
+// === impl Delivery ===
+
+impl Delivery {
+    /// The grant, to be told to the caller now.
+    pub fn take(mut self) -> Grant {
+        self.undo = None;
+        self.grant.clone()
+    }
+
+    /// The grant, while it is not told yet.
+    pub fn grant(&self) -> &Grant {
+        &self.grant
+    }
+}
+
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        if let Some(undo) = self.undo.take() {
+            let grant = self.grant.clone();
+            tracing::debug!(name = %grant.name, "nobody took the grant");
+            let tasks = undo.core.tasks.clone();
+            tasks.spawn("give-back", undo.give_back(grant));
+        }
+    }
+}
+
+// === impl Undo ===
+
+impl Undo {
+    /// Gives back the hold of a grant that nobody took, as a release by its owner would.
+    async fn give_back(self, grant: Grant) {
+        let Self { core, session, record, attempt } = self;
+        let _turn = core.turns.take(&grant.name, &grant.owner).await;
+        let (name, owner) = (grant.name.clone(), grant.owner.clone());
+        let key = key(&name, &owner);
+        let held = session.as_ref().and_then(|session| session.grant(&key));
+        if let Some(session) = &session {
+            session.set_releasing(&key, true);
+        }
+        let known_holds = held.as_ref().map_or(0, |held| held.hold_count.saturating_sub(1));
+        let identity =
+            Attempt { request_id: record.as_deref(), attempt: &attempt, known_holds: Some(known_holds) };
+        let undone = core.undo(&name, &owner, identity, grant.lease).await;
+        // A repeat of the request may have taken the grant over; then it is not this one's to give back.
+        if let Some(session) = session {
+            if undone || record.is_none() {
+                session.set_holds(&core.deadlines, &key, known_holds, None);
+            } else {
+                session.set_releasing(&key, false);
+            }
+        }
+    }
+}
+
+// === impl Core ===
+
+impl Core {
+    /// Undoes an attempt, again and again until the store has answered or the lease is over. True if a hold was taken back.
+    pub(crate) async fn undo(
+        &self,
+        name: &LockName,
+        owner: &Owner,
+        attempt: Attempt<'_>,
+        lease: Duration,
+    ) -> bool {
+        let undo = || self.scripts.undo(name.as_str(), owner.field(), attempt);
+        self.until_answered(lease, undo).await.unwrap_or(false)
+    }
+
+    /// Repeats a call that is safe to repeat until the store answers it, or until what it is about is over anyway.
+    pub(crate) async fn until_answered<T, F>(&self, at_most: Duration, call: impl Fn() -> F) -> Option<T>
+    where
+        F: Future<Output = Result<T, CallError>>,
+    {
+        let give_up = Instant::now() + at_most;
+        let mut pause = RETRY_MIN;
+        loop {
+            let error = match call().await {
+                Ok(answer) => return Some(answer),
+                Err(error) => error,
+            };
+            let transient =
+                matches!(error, CallError::Unavailable(_) | CallError::OutcomeUnknown(_));
+            if !transient || Instant::now() + pause > give_up {
+                tracing::debug!(%error, "left to its lease");
+                return None;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(RETRY_MAX);
+        }
+    }
+}
+
+// === impl Attempts ===
+
+impl Attempts {
+    pub(crate) fn new() -> Self {
+        Self { prefix: Uuid::new_v4(), next: AtomicU64::new(0) }
+    }
+
+    fn next(&self) -> String {
+        format!("{:x}-{:x}", self.prefix.as_u128(), self.next.fetch_add(1, Ordering::Relaxed))
+    }
+}

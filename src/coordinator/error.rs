@@ -1,0 +1,89 @@
+//! Why an operation has no outcome. Expected outcomes (a try that failed, a wait that ran out) are values, not errors.
+
+use crate::script::{CallError, Ownership};
+
+/// A request field that cannot be used.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{field}: {why}")]
+pub struct Invalid {
+    /// The field's name in the request.
+    pub field: &'static str,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// A bound of [`super::Limits`] that would be exceeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Waits for one lock.
+    WaitersPerLock,
+    /// Waits in all.
+    Waiters,
+    /// Waits of one session.
+    WaitsPerSession,
+    /// Sessions.
+    Sessions,
+    /// Grants of one session.
+    GrantsPerSession,
+}
+
+/// Why an operation has no outcome.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Error {
+    /// The request is wrong.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The caller does not hold the lock.
+    #[error("not the owner: {}", describe(*.0))]
+    NotOwner(Ownership),
+    /// There is no such session, or it has ended.
+    #[error("no such session")]
+    SessionNotFound,
+    /// The session's stream is broken. It can be resumed.
+    #[error("the session has no stream: resume it")]
+    SessionDetached,
+    /// The resume token does not belong to the session.
+    #[error("the resume token does not belong to this session")]
+    ResumeTokenInvalid,
+    /// Something would grow beyond its bound.
+    #[error("{} is reached", .0.name())]
+    LimitReached(Limit),
+    /// The coordinator stops.
+    #[error("this coordinator is draining")]
+    Draining,
+    /// The store has no outcome.
+    #[error(transparent)]
+    Store(#[from] CallError),
+}
+
+// === impl Invalid ===
+
+impl Invalid {
+    /// A refusal of a field.
+    pub fn new(field: &'static str, why: impl Into<String>) -> Self {
+        Self { field, why: why.into() }
+    }
+}
+
+// === impl Limit ===
+
+impl Limit {
+    /// The limit's name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::WaitersPerLock => "waiters_per_lock_max",
+            Self::Waiters => "waiters_max",
+            Self::WaitsPerSession => "waits_per_session_max",
+            Self::Sessions => "sessions_max",
+            Self::GrantsPerSession => "grants_per_session_max",
+        }
+    }
+}
+
+fn describe(ownership: Ownership) -> &'static str {
+    match ownership {
+        Ownership::HeldByAnother => "another owner holds the lock",
+        Ownership::Expired => "the lease has expired or the lock was given back",
+        Ownership::NeverHeld => "no grant of this lock is known",
+    }
+}

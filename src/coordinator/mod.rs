@@ -1,0 +1,204 @@
+//! The domain: sessions, grants, waits and the watchdog, over scripts and free of any protocol.
+//!
+//! - **Session**: a client's live stream. As long as it lives, the watchdog renews its watched grants.
+//! - **Owner**: who holds. In the store it is the hash field `<session id>:<owner>`, or the owner itself without a session.
+//! - **Grant**: one owner's hold on one lock: mode, hold count, fencing token, lease.
+//! - **Waiter**: a call that waits for a lock.
+//! - **Watchdog**: the one task that renews **watched** grants; others run out.
+//! - **Lease**: time to live of a grant in the store.
+//! - **Fencing token**: a number that grows with every new grant of a name.
+//! - **Store**: where the locks are.
+
+mod acquire;
+mod attempt;
+mod deadlines;
+mod error;
+mod operation;
+mod resume_token;
+mod session;
+mod sessions;
+mod turns;
+mod types;
+mod waiters;
+mod watchdog;
+
+pub use attempt::Delivery;
+pub use error::{Error, Invalid, Limit};
+pub use operation::{
+    Acquire, Answer, Description, HolderSeen, NotGranted, Operation, Release, Renew, Reply,
+    TokenChecked, WaiterSeen, Waiting,
+};
+pub use session::{LostReason, Notice, OnDisconnect, Session};
+pub use sessions::{Opened, ResumedGrant, Stream};
+pub use types::{Grant, Lease, Limits, LockName, Owner, RequestId, SessionId};
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    host::{Connected, Wake},
+    script::{self, CallError, Scripts},
+    shutdown::Tasks,
+};
+use deadlines::Deadlines;
+use sessions::Sessions;
+use turns::{Turn, Turns};
+use waiters::Waiters;
+
+/// What a coordinator is to do.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Bounds of everything that grows.
+    pub limits: Limits,
+    /// The lease of requests and sessions that name none.
+    pub lease: Duration,
+    /// How long the head of a queue relies on messages before it looks for itself.
+    pub poll_interval: Duration,
+    /// The longest that one call of the store can take.
+    pub call_timeout: Duration,
+    /// What the scripts keep, and for how long.
+    pub scripts: script::Config,
+    /// Signs resume tokens; coordinators that share it can resume each other's sessions.
+    pub session_secret: Vec<u8>,
+    /// Waits of one session.
+    pub waits_per_session_max: usize,
+}
+
+/// A lock coordinator on one store. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Coordinator {
+    core: Arc<Core>,
+}
+
+/// What the parts of a coordinator share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    config: Config,
+    scripts: Scripts,
+    tasks: Tasks,
+    waiters: Arc<Waiters>,
+    sessions: Sessions,
+    deadlines: Deadlines,
+    turns: Arc<Turns>,
+    /// Cancelled when no new waits are admitted and those there are must end.
+    draining: CancellationToken,
+    attempts: attempt::Attempts,
+}
+
+// === impl Coordinator ===
+
+impl Coordinator {
+    /// A coordinator on a connected store. Its tasks run until [`Coordinator::stop`].
+    pub fn start(config: Config, (host, wakes): Connected) -> Self {
+        let tasks = Tasks::new();
+        let limits = &config.limits;
+        let waiters = Waiters::new(
+            Arc::clone(&host),
+            tasks.clone(),
+            limits.waiters_per_lock_max,
+            limits.waiters_max,
+        );
+        let core = Arc::new(Core {
+            scripts: Scripts::new(host, config.scripts.clone()),
+            sessions: Sessions::new(&config),
+            config,
+            tasks,
+            waiters,
+            deadlines: Deadlines::default(),
+            turns: Turns::new(),
+            draining: CancellationToken::new(),
+            attempts: attempt::Attempts::new(),
+        });
+        core.spawn_tasks(wakes);
+        Self { core }
+    }
+
+    /// Starts an operation and returns at once; the answers go to `reply`. Whatever happens to the caller, the operation comes to its end, and
+    /// undoes itself if nobody takes what it got.
+    pub fn submit(&self, operation: Operation, reply: Reply) {
+        let core = Arc::clone(&self.core);
+        self.core.tasks.spawn(operation.name(), operation::run(core, operation, reply));
+    }
+
+    /// The limits in force.
+    pub fn limits(&self) -> &Limits {
+        &self.core.config.limits
+    }
+
+    /// The lease of requests that name none.
+    pub fn default_lease(&self) -> Duration {
+        self.core.config.lease
+    }
+
+    /// Asks the store whether it answers.
+    pub async fn probe(&self) -> Result<(), CallError> {
+        self.core.scripts.probe().await
+    }
+
+    /// Begins to stop: no wait goes on or begins (`DRAINING`), every grant of a live session gets one more full lease and is not released, and each
+    /// session is told to go away. Returns when that is done, or when the grace time is over.
+    pub async fn drain(&self, grace: Duration) {
+        let core = &self.core;
+        core.draining.cancel();
+        if tokio::time::timeout(grace, watchdog::renew_all(core)).await.is_err() {
+            tracing::warn!("the store did not answer: some grants keep their old leases");
+        }
+        core.sessions.all().iter().for_each(|session| session.go_away());
+    }
+
+    /// Whether [`Coordinator::drain`] has begun.
+    pub fn is_draining(&self) -> bool {
+        self.core.draining.is_cancelled()
+    }
+
+    /// Stops all tasks. False if some had not ended within the grace time.
+    pub async fn stop(&self, grace: Duration) -> bool {
+        self.core.draining.cancel();
+        self.core.tasks.request_stop();
+        self.core.tasks.finished(grace).await
+    }
+
+    /// What must be back at nothing when nobody is served: sessions, waits, and things the watchdog has to look at.
+    pub fn load(&self) -> Load {
+        Load {
+            sessions: self.core.sessions.count(),
+            waiters: self.core.waiters.waiting(),
+            deadlines: self.core.deadlines.len(),
+        }
+    }
+}
+
+/// How much a coordinator has to look after.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Sessions, those without a stream included.
+    pub sessions: usize,
+    /// Calls that wait for a lock.
+    pub waiters: usize,
+    /// Grants and sessions that the watchdog will look at.
+    pub deadlines: usize,
+}
+
+// === impl Core ===
+
+impl Core {
+    fn spawn_tasks(self: &Arc<Self>, wakes: mpsc::Receiver<Wake>) {
+        let stop = self.tasks.stop().clone();
+        let follow = Arc::clone(&self.waiters).follow(wakes);
+        self.tasks.spawn("wakes", async move {
+            stop.run_until_cancelled(follow).await;
+        });
+        self.tasks.spawn("positions", Arc::clone(&self.waiters).tell_positions());
+        self.tasks.spawn("watchdog", watchdog::run(Arc::clone(self)));
+    }
+
+    /// Waits for the owner's turn on a lock; an attempt of the same owner whose outcome is not known yet holds it.
+    async fn turn(&self, name: &LockName, owner: &Owner) -> Result<Turn, CallError> {
+        let turn = self.turns.take(name, owner);
+        tokio::time::timeout(self.config.call_timeout, turn).await.map_err(|_elapsed| {
+            CallError::Unavailable("an earlier operation of this owner is still in doubt".to_owned())
+        })
+    }
+}

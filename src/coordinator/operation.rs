@@ -1,0 +1,427 @@
+//! What can be asked of a coordinator, and what it answers. RPCs and frames of a session's stream become the same operations.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{sync::mpsc, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Core, Delivery, Error,
+    acquire::acquire,
+    attempt::{Attempted, attempt, key},
+    session::{GrantKey, LostReason, Session},
+    types::{Grant, Lease, LockName, Owner, RequestId, SessionId, safe_until},
+};
+use crate::script::{CallError, Ownership, Released, Renewal, keys};
+
+/// Waiters that a description lists; it counts the others.
+const WAITERS_LISTED_MAX: usize = 1000;
+
+/// Something to do, already checked.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    /// Wait for a lock.
+    Acquire(Acquire),
+    /// Take a lock if that can be done now; `wait` is not used.
+    TryAcquire(Acquire),
+    /// Give one hold back.
+    Release(Release),
+    /// Extend a lease.
+    Renew(Renew),
+    /// Tell who holds a lock and who waits for it.
+    Describe(LockName),
+    /// Tell whether a token is the newest grant's.
+    CheckToken(LockName, u64),
+}
+
+/// A wish to hold a lock.
+#[derive(Clone, Debug)]
+pub struct Acquire {
+    /// The lock.
+    pub name: LockName,
+    /// Who wants it.
+    pub owner: Owner,
+    /// None: watched in a session, else the default lease.
+    pub lease: Option<Lease>,
+    /// None: without limit.
+    pub wait: Option<Duration>,
+    /// Makes a repeat safe.
+    pub request_id: Option<RequestId>,
+}
+
+/// A hold to give back.
+#[derive(Clone, Debug)]
+pub struct Release {
+    /// The lock.
+    pub name: LockName,
+    /// Who holds it.
+    pub owner: Owner,
+    /// Makes a repeat safe.
+    pub request_id: Option<RequestId>,
+}
+
+/// A lease to extend.
+#[derive(Clone, Debug)]
+pub struct Renew {
+    /// The lock.
+    pub name: LockName,
+    /// Who holds it.
+    pub owner: Owner,
+    /// None: the grant's own in a session, else the default lease.
+    pub lease: Option<Lease>,
+}
+
+/// Where the answers go. The operation counts as unwanted when it is cancelled or when nobody listens any more.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// Repeated in each answer.
+    pub op_id: u64,
+    /// Whom to answer. A second slot is needed to be told of a wait, the last answer takes any.
+    pub to: mpsc::Sender<(u64, Answer)>,
+    /// Ends a wait.
+    pub cancel: Option<CancellationToken>,
+}
+
+/// What is answered. Every operation ends with exactly one answer that is not `Waiting`.
+#[derive(Debug)]
+pub enum Answer {
+    /// The wait goes on.
+    Waiting(Waiting),
+    /// The caller holds the lock as soon as it takes this.
+    Granted(Delivery),
+    /// The wait ended without a grant, or the try failed.
+    NotGranted(NotGranted),
+    /// Holds left after a release; 0: the lock is free.
+    Released(u32),
+    /// The grant with its new lease.
+    Renewed(Grant),
+    /// Who holds the lock, who waits.
+    Described(Description),
+    /// About a token.
+    TokenChecked(TokenChecked),
+    /// There is no outcome.
+    Failed(Error),
+}
+
+/// The state of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// 1 is the next to try at this coordinator.
+    pub position: u32,
+    /// When the holder's lease ends; none if its key has no time to live.
+    pub holder_until: Option<Instant>,
+}
+
+/// A wait or a try that ended without a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotGranted {
+    /// Cancelled by the caller; otherwise its time ran out.
+    pub cancelled: bool,
+    /// When the holder's lease ends, as last heard.
+    pub holder_until: Option<Instant>,
+}
+
+/// A lock as it was when the store was asked.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// The lock.
+    pub name: LockName,
+    /// Who holds it.
+    pub holders: Vec<HolderSeen>,
+    /// What is left of the lease; none if nobody holds it or the key has no time to live.
+    pub remaining: Option<Duration>,
+    /// The newest token; 0: none known.
+    pub fencing_token: u64,
+    /// The first who wait at this coordinator.
+    pub waiters: Vec<WaiterSeen>,
+    /// How many wait at this coordinator.
+    pub waiter_count: usize,
+}
+
+/// An owner that holds a lock.
+#[derive(Clone, Debug)]
+pub struct HolderSeen {
+    /// Who.
+    pub owner: Owner,
+    /// Holds.
+    pub hold_count: u32,
+    /// The session's name, if it is connected here.
+    pub client_name: String,
+}
+
+/// A call that waits.
+#[derive(Clone, Debug)]
+pub struct WaiterSeen {
+    /// Who.
+    pub owner: Owner,
+    /// The session's name.
+    pub client_name: String,
+    /// Since when.
+    pub since: Instant,
+}
+
+/// About a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenChecked {
+    /// It is the newest grant's.
+    pub current: bool,
+    /// The newest grant's token; 0: none known.
+    pub last: u64,
+    /// Somebody holds the lock.
+    pub held: bool,
+}
+
+/// Runs an operation to its end and answers it.
+pub(super) async fn run(core: Arc<Core>, operation: Operation, reply: Reply) {
+    let answer = match &operation {
+        Operation::Acquire(request) => acquire(&core, request, &reply).await,
+        Operation::TryAcquire(request) => try_acquire(&core, request).await,
+        Operation::Release(request) => release(&core, request).await,
+        Operation::Renew(request) => renew(&core, request).await,
+        Operation::Describe(name) => describe(&core, name).await,
+        Operation::CheckToken(name, token) => check_token(&core, name, *token).await,
+    };
+    // If nobody listens, the answer is dropped here, and a grant in it is given back.
+    let _ = reply.to.send((reply.op_id, answer.unwrap_or_else(Answer::Failed))).await;
+}
+
+async fn try_acquire(core: &Arc<Core>, request: &Acquire) -> Result<Answer, Error> {
+    if core.draining.is_cancelled() {
+        return Err(Error::Draining);
+    }
+    Ok(match attempt(core, request, false).await? {
+        Attempted::Granted(delivery) => Answer::Granted(delivery),
+        Attempted::Busy { holder_until } => Answer::NotGranted(NotGranted::timed_out(holder_until)),
+    })
+}
+
+async fn release(core: &Arc<Core>, request: &Release) -> Result<Answer, Error> {
+    let Release { name, owner, request_id } = request;
+    let session = owner.session.as_ref().map(|id| core.sessions.get(id)).transpose()?;
+    let turn = core.turn(name, owner).await?;
+    let key = key(name, owner);
+    let held = session.as_ref().and_then(|session| session.grant(&key));
+    if let Some(session) = &session {
+        session.set_releasing(&key, true);
+    }
+    let lease = match (&session, &held) {
+        (Some(session), Some(held)) if held.watched => session.lease,
+        (_, Some(held)) => held.lease,
+        (_, None) => core.config.lease,
+    };
+    let sent_at = Instant::now();
+    let record = request_id.as_ref().map(RequestId::as_str);
+    let released = core.scripts.release(name.as_str(), owner.field(), lease, record).await;
+    let Some(session) = session else {
+        return match released? {
+            Released::Done { hold_count, .. } => Ok(Answer::Released(hold_count)),
+            Released::NotOwner(ownership) => Err(Error::NotOwner(ownership)),
+        };
+    };
+    match released {
+        Ok(Released::Done { hold_count, lease }) => {
+            let until = Some(safe_until(sent_at, lease));
+            session.set_holds(&core.deadlines, &key, hold_count, until);
+            Ok(Answer::Released(hold_count))
+        }
+        Ok(Released::NotOwner(ownership)) => {
+            session.lose(&core.deadlines, &key, lost_reason(ownership));
+            Err(Error::NotOwner(ownership))
+        }
+        Err(error) => {
+            match (&error, held) {
+                (CallError::OutcomeUnknown(_), Some(held)) => {
+                    let core = Arc::clone(core);
+                    let request = request.clone();
+                    core.tasks.clone().spawn("finish-release", async move {
+                        finish_release(&core, &session, &request, &key, &held).await;
+                        drop(turn);
+                    });
+                }
+                _ => session.set_releasing(&key, false),
+            }
+            Err(error.into())
+        }
+    }
+}
+
+/// Brings a release to its end whose outcome is not known: the caller wanted it, and repeating it does no harm.
+async fn finish_release(
+    core: &Arc<Core>,
+    session: &Arc<Session>,
+    request: &Release,
+    key: &GrantKey,
+    held: &Grant,
+) {
+    let left = held.hold_count.saturating_sub(1);
+    let (name, owner) = (request.name.as_str(), request.owner.field());
+    let at_most = held.lease;
+    // The grant is the session's no longer, or only with the holds that are left, whatever the store says.
+    session.set_holds(&core.deadlines, key, left, None);
+    if let Some(id) = &request.request_id {
+        // The same call again leaves the record that the client's own repeat will find.
+        let again = || core.scripts.release(name, owner, at_most, Some(id.as_str()));
+        core.until_answered(at_most, again).await;
+    } else {
+        core.until_answered(at_most, || core.scripts.lower(name, owner, left)).await;
+    }
+}
+
+async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Answer, Error> {
+    let Renew { name, owner, lease } = request;
+    let session = owner.session.as_ref().map(|id| core.sessions.get(id)).transpose()?;
+    let key = key(name, owner);
+    let held = session.as_ref().map(|session| (session, session.grant(&key)));
+    let own_lease = match &held {
+        None => core.config.lease,
+        Some((session, Some(held))) if held.watched => session.lease,
+        Some((_, Some(held))) => held.lease,
+        // After `lost` there is no `renewed`, even if the store still has the hold.
+        Some((_, None)) => return Err(Error::NotOwner(core.ownership(name).await?)),
+    };
+    let renewal = Renewal {
+        name: name.shared(),
+        owner: owner.shared_field(),
+        lease: lease.map_or(own_lease, Lease::get),
+    };
+    let sent_at = Instant::now();
+    let renewals = core.scripts.renew(std::slice::from_ref(&renewal)).await?;
+    let renewed = match renewals.outcomes.first() {
+        Some(Ok(renewed)) => *renewed,
+        Some(Err(ownership)) => {
+            if let Some(session) = &session {
+                session.lose(&core.deadlines, &key, lost_reason(*ownership));
+            }
+            return Err(Error::NotOwner(*ownership));
+        }
+        None => return Err(CallError::Refused("a renewal without outcome".to_owned()).into()),
+    };
+    let Some(session) = session else {
+        return Ok(Answer::Renewed(Grant {
+            name: name.clone(),
+            owner: owner.clone(),
+            hold_count: renewed.hold_count,
+            fencing_token: renewed.token,
+            lease: renewed.lease,
+            safe_until: safe_until(sent_at, renewed.lease),
+            watched: false,
+        }));
+    };
+    session
+        .renewed_by_client(&core.deadlines, &key, sent_at, renewed)
+        .map(Answer::Renewed)
+        .ok_or(Error::NotOwner(Ownership::Expired))
+}
+
+async fn describe(core: &Core, name: &LockName) -> Result<Answer, Error> {
+    let seen = core.scripts.inspect(name.as_str()).await?;
+    let (waiters, waiter_count) =
+        core.waiters.list(&keys::channel(name.as_str()), WAITERS_LISTED_MAX);
+    let holders = seen.holders.iter().map(|(field, hold_count)| {
+        // Another program may have put any bytes there; what is shown must be text.
+        let owner = Owner::from_field(&String::from_utf8_lossy(field));
+        HolderSeen { client_name: core.client_name(&owner), owner, hold_count: *hold_count }
+    });
+    let waiters = waiters.iter().map(|waiter| WaiterSeen {
+        client_name: core.client_name(&waiter.owner),
+        owner: waiter.owner.clone(),
+        since: waiter.since,
+    });
+    Ok(Answer::Described(Description {
+        name: name.clone(),
+        holders: holders.collect(),
+        remaining: seen.remaining,
+        fencing_token: seen.token,
+        waiters: waiters.collect(),
+        waiter_count,
+    }))
+}
+
+async fn check_token(core: &Core, name: &LockName, token: u64) -> Result<Answer, Error> {
+    let seen = core.scripts.inspect(name.as_str()).await?;
+    Ok(Answer::TokenChecked(TokenChecked {
+        current: token != 0 && token == seen.token,
+        last: seen.token,
+        held: !seen.holders.is_empty(),
+    }))
+}
+
+fn lost_reason(ownership: Ownership) -> LostReason {
+    match ownership {
+        Ownership::HeldByAnother => LostReason::TakenOver,
+        Ownership::Expired | Ownership::NeverHeld => LostReason::Expired,
+    }
+}
+
+// === impl Core ===
+
+impl Core {
+    /// What the store knows of a lock that the caller does not hold.
+    async fn ownership(&self, name: &LockName) -> Result<Ownership, CallError> {
+        let seen = self.scripts.inspect(name.as_str()).await?;
+        Ok(match (seen.holders.is_empty(), seen.token) {
+            (false, _) => Ownership::HeldByAnother,
+            (true, 0) => Ownership::NeverHeld,
+            (true, _) => Ownership::Expired,
+        })
+    }
+
+    fn client_name(&self, owner: &Owner) -> String {
+        let known = |id: &SessionId| self.sessions.get(id).ok();
+        let session = owner.session.as_ref().and_then(known);
+        session.map_or_else(String::new, |session| session.client_name.clone())
+    }
+}
+
+// === impl Operation ===
+
+impl Operation {
+    /// For logs and task names.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Acquire(_) => "acquire",
+            Self::TryAcquire(_) => "try_acquire",
+            Self::Release(_) => "release",
+            Self::Renew(_) => "renew",
+            Self::Describe(_) => "describe",
+            Self::CheckToken(..) => "check_token",
+        }
+    }
+}
+
+// === impl Reply ===
+
+impl Reply {
+    /// Tells of a wait if that can be done without waiting and leaves room for the last answer.
+    pub(super) fn waiting(&self, waiting: Waiting) -> bool {
+        self.to.capacity() > 1
+            && self.to.try_send((self.op_id, Answer::Waiting(waiting))).is_ok()
+    }
+
+    /// Resolves when nobody wants the answer any more.
+    pub(super) async fn gone(&self) {
+        match &self.cancel {
+            None => self.to.closed().await,
+            Some(cancel) => tokio::select! {
+                () = cancel.cancelled() => {}
+                () = self.to.closed() => {}
+            },
+        }
+    }
+}
+
+// === impl NotGranted ===
+
+impl NotGranted {
+    pub(super) fn timed_out(holder_until: Option<Instant>) -> Self {
+        Self { cancelled: false, holder_until }
+    }
+
+    pub(super) fn cancelled() -> Self {
+        Self { cancelled: true, holder_until: None }
+    }
+
+    pub(super) fn is_timeout(self) -> bool {
+        !self.cancelled
+    }
+}

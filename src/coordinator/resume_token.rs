@@ -1,0 +1,93 @@
+//! What a client shows to go on with its session, here or on another coordinator with the same secret: the session's settings, signed together with its id.
+
+use std::time::Duration;
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+
+use super::{
+    session::OnDisconnect,
+    types::{Limits, SessionId, over},
+};
+
+const VERSION: u8 = 1;
+const MAC_BYTES: usize = 32;
+
+/// A session's settings as its resume token carries them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Claims {
+    pub(crate) lease: Duration,
+    pub(crate) on_disconnect: OnDisconnect,
+    pub(crate) client_name: String,
+}
+
+// === impl Claims ===
+
+impl Claims {
+    /// Version, what a broken stream does, lease in ms, client name, MAC.
+    pub(crate) fn sign(&self, secret: &[u8], id: &SessionId) -> Vec<u8> {
+        let keep = u8::from(self.on_disconnect == OnDisconnect::Keep);
+        let lease = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
+        let mut token = vec![VERSION, keep];
+        token.extend_from_slice(&lease.to_be_bytes());
+        token.extend_from_slice(self.client_name.as_bytes());
+        let mac = mac(secret, id, &token).finalize().into_bytes();
+        token.extend_from_slice(&mac);
+        token
+    }
+
+    /// The settings, if the token was signed for this session.
+    pub(crate) fn verify(
+        token: &[u8],
+        secret: &[u8],
+        id: &SessionId,
+        limits: &Limits,
+    ) -> Option<Self> {
+        let (payload, signature) = token.split_at_checked(token.len().checked_sub(MAC_BYTES)?)?;
+        // Compares in constant time.
+        mac(secret, id, payload).verify_slice(signature).ok()?;
+        let (&[VERSION, keep], rest) = payload.split_first_chunk::<2>()? else { return None };
+        let (lease, client_name) = rest.split_first_chunk::<8>()?;
+        let client_name = String::from_utf8(client_name.to_vec()).ok()?;
+        if over(&client_name, limits.client_name_bytes_max).is_some() {
+            return None;
+        }
+        let on_disconnect =
+            if keep == 1 { OnDisconnect::Keep } else { OnDisconnect::Release };
+        let lease = Duration::from_millis(u64::from_be_bytes(*lease));
+        Some(Self { lease, on_disconnect, client_name })
+    }
+}
+
+fn mac(secret: &[u8], id: &SessionId, payload: &[u8]) -> Hmac<Sha256> {
+    #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
+    let mac = Hmac::<Sha256>::new_from_slice(secret).expect("any key length");
+    mac.chain_update(id.as_str()).chain_update([0]).chain_update(payload)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coordinator::types::tests::limits;
+
+    #[test]
+    fn only_the_signed_token_of_the_same_session_is_accepted() {
+        let claims = Claims {
+            lease: Duration::from_secs(30),
+            on_disconnect: OnDisconnect::Keep,
+            client_name: "ci".to_owned(),
+        };
+        let (id, secret) = (SessionId::random(), b"0123456789abcdef");
+        let token = claims.sign(secret, &id);
+        let verify = |token: &[u8], secret: &[u8], id| Claims::verify(token, secret, id, &limits());
+        assert_eq!(verify(&token, secret, &id), Some(claims));
+        assert_eq!(verify(&token, b"another secret..", &id), None);
+        assert_eq!(verify(&token, secret, &SessionId::random()), None);
+        for at in 0..token.len() {
+            let mut forged = token.clone();
+            forged[at] ^= 1;
+            assert_eq!(verify(&forged, secret, &id), None, "byte {at}");
+        }
+        assert_eq!(verify(&[], secret, &id), None);
+    }
+}

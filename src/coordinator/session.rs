@@ -1,0 +1,571 @@
+//! One session: its stream, its grants, and what it has not been told yet. Everything here happens under one short lock and never asks the store.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::{sync::Notify, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    deadlines::{Deadlines, Due, Ticket},
+    error::{Error, Limit},
+    types::{Grant, LockName, SessionId, safe_until},
+};
+use crate::script::{Ownership, Renewal, Renewed};
+
+/// Renewals are asked for after this part of the lease, as Redisson's watchdog does.
+const RENEW_DIVISOR: u32 = 3;
+
+/// Renewals of leases of the same length are moved to common moments this part of the lease apart, so that they travel together.
+const RENEW_GRID_DIVISOR: u32 = 100;
+
+/// A failed renewal is tried again after this part of the lease, but not later than [`RETRY_MAX`].
+const RETRY_DIVISOR: u32 = 20;
+const RETRY_MAX: Duration = Duration::from_secs(1);
+
+/// Which grant of a session: the lock, and the owner within the session.
+pub(crate) type GrantKey = (LockName, Arc<str>);
+
+/// What happens to the grants when the stream breaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDisconnect {
+    /// They stay until their leases end, and the session can be resumed.
+    #[default]
+    Keep,
+    /// They are released at once.
+    Release,
+}
+
+/// Why a grant is no longer held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostReason {
+    /// Its lease ran out, or the store no longer knew of it.
+    Expired,
+    /// Another owner holds the lock.
+    TakenOver,
+    /// The store could not be reached until the safe window was over.
+    StoreUnreachable,
+}
+
+/// What a session is told without having asked.
+#[derive(Clone, Debug)]
+pub enum Notice {
+    /// A grant is no longer held.
+    Lost(Box<Grant>, LostReason),
+    /// Renewals are failing; what is left of the safe window of the grant closest to its end.
+    AtRisk(Duration),
+    /// Renewals succeed again.
+    Recovered,
+    /// The coordinator stops.
+    GoingAway,
+}
+
+/// One session.
+#[derive(Debug)]
+pub struct Session {
+    /// Its id.
+    pub id: SessionId,
+    /// The lease of its watched grants.
+    pub lease: Duration,
+    /// The client's name for it.
+    pub client_name: String,
+    /// What a broken stream does to its grants.
+    pub on_disconnect: OnDisconnect,
+    epoch: Instant,
+    state: Mutex<State>,
+    news: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    phase: Phase,
+    grants: HashMap<GrantKey, Held>,
+    lost: VecDeque<(Grant, LostReason)>,
+    /// Grants whose last renewal failed.
+    failing: usize,
+    risk: Option<Risk>,
+    going_away: bool,
+    waits: usize,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// A stream serves it; the token ends that stream and the session's waits.
+    Live(CancellationToken),
+    /// Its stream broke; it can be resumed until then.
+    Detached(Instant),
+    /// It was closed, or nobody resumed it.
+    Ended,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Risk {
+    AtRisk,
+    Recovered,
+}
+
+#[derive(Debug)]
+struct Held {
+    grant: Grant,
+    /// What renewals ask for.
+    lease: Duration,
+    due: Ticket,
+    failing: bool,
+    /// A renewal is under way.
+    renewing: bool,
+    /// A release is under way, so that a renewal that finds nothing is no loss.
+    releasing: bool,
+}
+
+/// A renewal that is due.
+#[derive(Clone, Debug)]
+pub(crate) struct Renewing {
+    pub(crate) key: GrantKey,
+    pub(crate) token: u64,
+    pub(crate) renewal: Renewal,
+}
+
+// === impl Session ===
+
+impl Session {
+    pub(crate) fn new(
+        id: SessionId,
+        lease: Duration,
+        client_name: String,
+        on_disconnect: OnDisconnect,
+        epoch: Instant,
+    ) -> Self {
+        let state = State {
+            phase: Phase::Detached(epoch),
+            grants: HashMap::new(),
+            lost: VecDeque::new(),
+            failing: 0,
+            risk: None,
+            going_away: false,
+            waits: 0,
+        };
+        let (state, news) = (Mutex::new(state), Notify::new());
+        Self { id, lease, client_name, on_disconnect, epoch, state, news }
+    }
+
+    /// Gives the session a stream, which takes the place of an earlier one. The token is cancelled when this stream is to end.
+    pub(crate) fn attach(&self) -> CancellationToken {
+        let token = CancellationToken::new();
+        let before = std::mem::replace(&mut self.state.lock().phase, Phase::Live(token.clone()));
+        if let Phase::Live(stream) = before {
+            stream.cancel();
+        }
+        token
+    }
+
+    /// The stream with this token broke: waits end, renewing stops, grants stay. False if it was not the session's stream any more.
+    pub(crate) fn detach(&self, stream: &CancellationToken, until: Instant) -> bool {
+        let mut state = self.state.lock();
+        let own = !stream.is_cancelled() && matches!(state.phase, Phase::Live(_));
+        if own {
+            state.phase = Phase::Detached(until);
+            stream.cancel();
+        }
+        own
+    }
+
+    /// Ends the session for good and takes its grants. None if it had ended before.
+    pub(crate) fn end(&self, deadlines: &Deadlines) -> Option<Vec<Grant>> {
+        let mut state = self.state.lock();
+        match std::mem::replace(&mut state.phase, Phase::Ended) {
+            Phase::Ended => return None,
+            Phase::Live(stream) => stream.cancel(),
+            Phase::Detached(_) => {}
+        }
+        Some(state.take_grants(deadlines))
+    }
+
+    /// Ends a session that nobody resumed until `now`; its grants were left to their leases.
+    pub(crate) fn end_if_abandoned(&self, deadlines: &Deadlines, now: Instant) -> bool {
+        let mut state = self.state.lock();
+        let abandoned = matches!(state.phase, Phase::Detached(until) if until <= now);
+        if abandoned {
+            state.phase = Phase::Ended;
+            state.take_grants(deadlines);
+        }
+        abandoned
+    }
+
+    /// The token of the live stream, or why there is none.
+    pub(crate) fn live(&self) -> Result<CancellationToken, Error> {
+        match &self.state.lock().phase {
+            Phase::Live(stream) => Ok(stream.clone()),
+            Phase::Detached(_) => Err(Error::SessionDetached),
+            Phase::Ended => Err(Error::SessionNotFound),
+        }
+    }
+
+    /// Counts a wait; the limit is the caller's to know.
+    pub(crate) fn begin_wait(&self, max: usize) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        if state.waits >= max {
+            return Err(Error::LimitReached(Limit::WaitsPerSession));
+        }
+        state.waits += 1;
+        Ok(())
+    }
+
+    pub(crate) fn end_wait(&self) {
+        self.state.lock().waits -= 1;
+    }
+
+    /// Holds of a grant as the session knows them, and whether it has room for one more grant.
+    pub(crate) fn holds(&self, key: &GrantKey, max: usize) -> Result<u32, Error> {
+        let state = self.state.lock();
+        match state.grants.get(key) {
+            Some(held) => Ok(held.grant.hold_count),
+            None if state.grants.len() >= max => Err(Error::LimitReached(Limit::GrantsPerSession)),
+            None => Ok(0),
+        }
+    }
+
+    /// Takes a grant in before anybody is told of it. `watched` grants are renewed with the session's lease from now on, others run out.
+    /// An error means that the session is gone and the grant must be undone.
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        deadlines: &Deadlines,
+        mut grant: Grant,
+        sent_at: Instant,
+    ) -> Result<Grant, Error> {
+        let mut state = self.state.lock();
+        match state.phase {
+            Phase::Live(_) => {}
+            Phase::Detached(_) => return Err(Error::SessionDetached),
+            Phase::Ended => return Err(Error::SessionNotFound),
+        }
+        let key = (grant.name.clone(), Arc::clone(&grant.owner.label));
+        if let Some(before) = state.grants.remove(&key) {
+            deadlines.remove(before.due);
+            state.failing -= usize::from(before.failing);
+            grant.watched |= before.grant.watched;
+            grant.safe_until = grant.safe_until.max(before.grant.safe_until);
+        }
+        let lease = if grant.watched { self.lease } else { grant.lease };
+        let at = if grant.watched { self.renew_at(sent_at, lease) } else { grant.safe_until };
+        let due = deadlines.insert(at, Due::Grant(Arc::clone(self), key.clone()));
+        let held = Held {
+            grant: grant.clone(),
+            lease,
+            due,
+            failing: false,
+            renewing: false,
+            releasing: false,
+        };
+        state.grants.insert(key, held);
+        Ok(grant)
+    }
+
+    /// The grant, if the session holds it.
+    pub(crate) fn grant(&self, key: &GrantKey) -> Option<Grant> {
+        self.state.lock().grants.get(key).map(|held| held.grant.clone())
+    }
+
+    /// All grants the session holds.
+    pub(crate) fn grants(&self) -> Vec<Grant> {
+        self.state.lock().grants.values().map(|held| held.grant.clone()).collect()
+    }
+
+    /// Marks that a release is on its way to the store, or that it did not get there.
+    pub(crate) fn set_releasing(&self, key: &GrantKey, releasing: bool) {
+        if let Some(held) = self.state.lock().grants.get_mut(key) {
+            held.releasing = releasing;
+        }
+    }
+
+    /// Holds were given back. At 0 the grant is over; otherwise it may have a longer lease now.
+    pub(crate) fn set_holds(
+        self: &Arc<Self>,
+        deadlines: &Deadlines,
+        key: &GrantKey,
+        hold_count: u32,
+        until: Option<Instant>,
+    ) {
+        let mut state = self.state.lock();
+        if hold_count == 0 {
+            state.forget(deadlines, key);
+        } else if let Some(held) = state.grants.get_mut(key) {
+            held.releasing = false;
+            held.grant.hold_count = hold_count;
+            held.extend(until);
+            if !held.grant.watched {
+                self.reschedule(deadlines, key, held, held.grant.safe_until);
+            }
+        }
+    }
+
+    /// A grant turned out to be gone: from now on the session does not hold it, and it will be told.
+    pub(crate) fn lose(&self, deadlines: &Deadlines, key: &GrantKey, reason: LostReason) {
+        let mut state = self.state.lock();
+        if let Some(grant) = state.forget(deadlines, key) {
+            tracing::info!(name = %grant.name, ?reason, token = grant.fencing_token, "grant lost");
+            state.lost.push_back((grant, reason));
+            self.news.notify_one();
+        }
+    }
+
+    /// A grant that a resuming client named is gone: it is told, whether or not the session knew of it.
+    pub(crate) fn lose_named(&self, deadlines: &Deadlines, grant: Grant, reason: LostReason) {
+        let key = (grant.name.clone(), Arc::clone(&grant.owner.label));
+        let mut state = self.state.lock();
+        state.forget(deadlines, &key);
+        state.lost.push_back((grant, reason));
+        self.news.notify_one();
+    }
+
+    /// A resuming client names what it believes to hold and is told anew what of it is lost.
+    pub(crate) fn forget_losses(&self) {
+        self.state.lock().lost.clear();
+    }
+
+    /// A renewal by the client itself succeeded.
+    pub(crate) fn renewed_by_client(
+        self: &Arc<Self>,
+        deadlines: &Deadlines,
+        key: &GrantKey,
+        sent_at: Instant,
+        renewed: Renewed,
+    ) -> Option<Grant> {
+        let mut state = self.state.lock();
+        let recovered = state.renewed(self, deadlines, key, sent_at, renewed);
+        if recovered {
+            self.news.notify_one();
+        }
+        state.grants.get(key).map(|held| held.grant.clone())
+    }
+
+    /// What the watchdog has to do for a grant that is due: renew it, or nothing because it was lost or is not to be renewed.
+    pub(crate) fn on_due(
+        self: &Arc<Self>,
+        deadlines: &Deadlines,
+        key: &GrantKey,
+        now: Instant,
+    ) -> Option<Renewing> {
+        let mut state = self.state.lock();
+        let live = matches!(state.phase, Phase::Live(_));
+        let held = state.grants.get_mut(key)?;
+        if now >= held.grant.safe_until {
+            let unreachable = held.failing || held.renewing;
+            let reason =
+                if unreachable { LostReason::StoreUnreachable } else { LostReason::Expired };
+            drop(state);
+            self.lose(deadlines, key, reason);
+            return None;
+        }
+        // Until the answer is there, the next thing to happen is that the grant is lost.
+        let until = held.grant.safe_until;
+        self.reschedule(deadlines, key, held, until);
+        if !live || !held.grant.watched || held.renewing {
+            return None;
+        }
+        held.renewing = true;
+        Some(held.renewing(key))
+    }
+
+    /// The outcome of a renewal that the watchdog sent.
+    pub(crate) fn on_renewal(
+        self: &Arc<Self>,
+        deadlines: &Deadlines,
+        renewing: &Renewing,
+        sent_at: Instant,
+        outcome: Option<Result<Renewed, Ownership>>,
+    ) {
+        let key = &renewing.key;
+        let mut state = self.state.lock();
+        let live = matches!(state.phase, Phase::Live(_));
+        let Some(held) = state.grants.get_mut(key) else { return };
+        // Given back and taken again meanwhile: the answer is about another grant.
+        if held.grant.fencing_token != renewing.token {
+            return;
+        }
+        held.renewing = false;
+        match outcome {
+            Some(Ok(renewed)) => {
+                let recovered = state.renewed(self, deadlines, key, sent_at, renewed);
+                if recovered {
+                    self.news.notify_one();
+                }
+            }
+            Some(Err(_)) if held.releasing => {}
+            Some(Err(ownership)) => {
+                drop(state);
+                let reason = match ownership {
+                    Ownership::HeldByAnother => LostReason::TakenOver,
+                    Ownership::Expired | Ownership::NeverHeld => LostReason::Expired,
+                };
+                self.lose(deadlines, key, reason);
+            }
+            None => {
+                let retry = Instant::now() + (held.lease / RETRY_DIVISOR).min(RETRY_MAX);
+                let at = if live { retry.min(held.grant.safe_until) } else { held.grant.safe_until };
+                self.reschedule(deadlines, key, held, at);
+                if !std::mem::replace(&mut held.failing, true) {
+                    state.failing += 1;
+                    if state.failing == 1 {
+                        state.risk = Some(Risk::AtRisk);
+                        self.news.notify_one();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Every watched grant of a live session, to be renewed at once before a drain.
+    pub(crate) fn renew_all(self: &Arc<Self>, deadlines: &Deadlines) -> Vec<Renewing> {
+        let mut state = self.state.lock();
+        if !matches!(state.phase, Phase::Live(_)) {
+            return Vec::new();
+        }
+        let watched = state.grants.iter_mut().filter(|(_, held)| held.grant.watched);
+        watched
+            .map(|(key, held)| {
+                let until = held.grant.safe_until;
+                self.reschedule(deadlines, key, held, until);
+                held.renewing = true;
+                held.renewing(key)
+            })
+            .collect()
+    }
+
+    /// The store's clock went forward, so its leases end earlier than they were thought to.
+    pub(crate) fn shorten(self: &Arc<Self>, deadlines: &Deadlines, step: Duration, now: Instant) {
+        let mut state = self.state.lock();
+        for (key, held) in &mut state.grants {
+            held.grant.safe_until = held.grant.safe_until.checked_sub(step).unwrap_or(now).max(now);
+            self.reschedule(deadlines, key, held, now);
+            // Until it is renewed with the new clock.
+            held.failing |= held.grant.watched;
+        }
+        state.failing = state.grants.values().filter(|held| held.failing).count();
+        if state.failing > 0 {
+            state.risk = Some(Risk::AtRisk);
+            self.news.notify_one();
+        }
+    }
+
+    /// Tells the session that the coordinator stops.
+    pub(crate) fn go_away(&self) {
+        self.state.lock().going_away = true;
+        self.news.notify_one();
+    }
+
+    /// The next thing to tell; waits until there is one. What is told is taken from the session's state, so however slow the listener, nothing is
+    /// missed and nothing piles up. May be dropped at any instant.
+    pub async fn notice(&self) -> Notice {
+        loop {
+            if let Some(notice) = self.next_notice() {
+                return notice;
+            }
+            self.news.notified().await;
+        }
+    }
+
+    fn next_notice(&self) -> Option<Notice> {
+        let mut state = self.state.lock();
+        if let Some((grant, reason)) = state.lost.pop_front() {
+            return Some(Notice::Lost(Box::new(grant), reason));
+        }
+        match state.risk.take() {
+            Some(Risk::AtRisk) => {
+                let first = state.grants.values().map(|held| held.grant.safe_until).min();
+                // If nothing is left, it was lost meanwhile and that has been told.
+                if let Some(until) = first {
+                    let left = until.saturating_duration_since(Instant::now());
+                    return Some(Notice::AtRisk(left));
+                }
+            }
+            Some(Risk::Recovered) => return Some(Notice::Recovered),
+            None => {}
+        }
+        std::mem::take(&mut state.going_away).then_some(Notice::GoingAway)
+    }
+
+    fn reschedule(
+        self: &Arc<Self>,
+        deadlines: &Deadlines,
+        key: &GrantKey,
+        held: &mut Held,
+        at: Instant,
+    ) {
+        deadlines.remove(held.due);
+        held.due = deadlines.insert(at, Due::Grant(Arc::clone(self), key.clone()));
+    }
+
+    /// A third of the lease after it was asked for, or a little earlier at a moment that others share.
+    fn renew_at(&self, sent_at: Instant, lease: Duration) -> Instant {
+        let grid = u64::try_from((lease / RENEW_GRID_DIVISOR).as_millis()).unwrap_or(u64::MAX).max(1);
+        let at = (sent_at + lease / RENEW_DIVISOR).duration_since(self.epoch);
+        let millis = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
+        self.epoch + Duration::from_millis(millis - millis % grid)
+    }
+}
+
+// === impl State ===
+
+impl State {
+    fn forget(&mut self, deadlines: &Deadlines, key: &GrantKey) -> Option<Grant> {
+        let held = self.grants.remove(key)?;
+        deadlines.remove(held.due);
+        self.failing -= usize::from(held.failing);
+        Some(held.grant)
+    }
+
+    fn take_grants(&mut self, deadlines: &Deadlines) -> Vec<Grant> {
+        let keys: Vec<GrantKey> = self.grants.keys().cloned().collect();
+        keys.iter().filter_map(|key| self.forget(deadlines, key)).collect()
+    }
+
+    /// Books a successful renewal. True if it ends a time of failing ones.
+    fn renewed(
+        &mut self,
+        session: &Arc<Session>,
+        deadlines: &Deadlines,
+        key: &GrantKey,
+        sent_at: Instant,
+        renewed: Renewed,
+    ) -> bool {
+        let live = matches!(self.phase, Phase::Live(_));
+        let Some(held) = self.grants.get_mut(key) else { return false };
+        held.grant.lease = renewed.lease;
+        held.extend(Some(safe_until(sent_at, renewed.lease)));
+        let renew = held.grant.watched && live;
+        let at =
+            if renew { session.renew_at(sent_at, held.lease) } else { held.grant.safe_until };
+        session.reschedule(deadlines, key, held, at);
+        let was_failing = std::mem::take(&mut held.failing);
+        self.failing -= usize::from(was_failing);
+        let recovered = was_failing && self.failing == 0;
+        if recovered {
+            self.risk = Some(Risk::Recovered);
+        }
+        recovered
+    }
+}
+
+// === impl Held ===
+
+impl Held {
+    /// The safe window never moves back.
+    fn extend(&mut self, until: Option<Instant>) {
+        self.grant.safe_until = until.map_or(self.grant.safe_until, |until| {
+            until.max(self.grant.safe_until)
+        });
+    }
+
+    fn renewing(&self, key: &GrantKey) -> Renewing {
+        let renewal = Renewal {
+            name: key.0.shared(),
+            owner: self.grant.owner.shared_field(),
+            lease: self.lease,
+        };
+        Renewing { key: key.clone(), token: self.grant.fencing_token, renewal }
+    }
+}

@@ -1,0 +1,304 @@
+//! The sessions of one coordinator: open, resume, close, and what a broken stream leaves behind.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use futures::{StreamExt as _, stream};
+use parking_lot::RwLock;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Config, Coordinator, Core,
+    attempt::key,
+    deadlines::Due,
+    error::{Error, Invalid, Limit},
+    resume_token::Claims,
+    session::{GrantKey, LostReason, Notice, OnDisconnect, Session},
+    types::{Grant, Lease, LockName, Owner, SessionId, over, safe_until},
+};
+use crate::script::{CallError, Ownership, Renewal};
+
+/// Releases of one ending session that are under way at once.
+const RELEASES_AT_ONCE: usize = 64;
+
+/// How many holds one renewal script looks at when a session is resumed.
+const RENEWALS_PER_CALL: usize = 100;
+
+/// The registry.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    by_id: RwLock<HashMap<SessionId, Arc<Session>>>,
+    max: usize,
+    /// From here the sessions count their common moments.
+    epoch: Instant,
+}
+
+/// What the client of a session is told at its beginning.
+#[derive(Debug)]
+pub struct Opened {
+    /// The session, served by this stream.
+    pub stream: Stream,
+    /// Shows that the session is the caller's.
+    pub resume_token: Vec<u8>,
+    /// The grants that are still held, after a resume.
+    pub grants: Vec<Grant>,
+}
+
+/// A grant that a resuming client believes to hold.
+#[derive(Clone, Debug)]
+pub struct ResumedGrant {
+    /// The lock.
+    pub name: LockName,
+    /// The owner within the session.
+    pub owner: Owner,
+    /// None: the watchdog renews it.
+    pub lease: Option<Duration>,
+    /// What the client was told, for the notice if it is lost.
+    pub fencing_token: u64,
+    /// What the client was told, for the notice if it is lost.
+    pub hold_count: u32,
+}
+
+/// The stream that serves a session. Dropping it without [`Stream::close`] is a broken stream.
+#[derive(Debug)]
+pub struct Stream {
+    core: Arc<Core>,
+    session: Arc<Session>,
+    token: CancellationToken,
+}
+
+// === impl Sessions ===
+
+impl Sessions {
+    pub(crate) fn new(config: &Config) -> Self {
+        let by_id = RwLock::default();
+        Self { by_id, max: config.limits.sessions_max, epoch: Instant::now() }
+    }
+
+    pub(crate) fn get(&self, id: &SessionId) -> Result<Arc<Session>, Error> {
+        self.by_id.read().get(id).cloned().ok_or(Error::SessionNotFound)
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Session>> {
+        self.by_id.read().values().cloned().collect()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.by_id.read().len()
+    }
+
+    pub(crate) fn remove(&self, session: &Arc<Session>) {
+        let mut by_id = self.by_id.write();
+        if by_id.get(&session.id).is_some_and(|known| Arc::ptr_eq(known, session)) {
+            by_id.remove(&session.id);
+        }
+    }
+
+    fn add(&self, id: SessionId, claims: Claims) -> Result<Arc<Session>, Error> {
+        let mut by_id = self.by_id.write();
+        if by_id.len() >= self.max {
+            return Err(Error::LimitReached(Limit::Sessions));
+        }
+        let Claims { lease, on_disconnect, client_name } = claims;
+        let session =
+            Arc::new(Session::new(id.clone(), lease, client_name, on_disconnect, self.epoch));
+        by_id.insert(id, Arc::clone(&session));
+        Ok(session)
+    }
+}
+
+// === impl Coordinator ===
+
+impl Coordinator {
+    /// Opens a session. It lives as long as the stream that is returned.
+    pub fn open(
+        &self,
+        lease: Option<Lease>,
+        client_name: String,
+        on_disconnect: OnDisconnect,
+    ) -> Result<Opened, Error> {
+        let core = &self.core;
+        if core.draining.is_cancelled() {
+            return Err(Error::Draining);
+        }
+        if let Some(why) = over(&client_name, core.config.limits.client_name_bytes_max) {
+            return Err(Invalid::new("client_name", why).into());
+        }
+        let lease = lease.map_or(core.config.lease, Lease::get);
+        let claims = Claims { lease, on_disconnect, client_name };
+        let id = SessionId::random();
+        let resume_token = claims.sign(&core.config.session_secret, &id);
+        let session = core.sessions.add(id, claims)?;
+        Ok(Opened { stream: Stream::new(core, session), resume_token, grants: Vec::new() })
+    }
+
+    /// Goes on with a session, whether this coordinator knows it or not. The grants that the client names are checked by renewing them; grants of
+    /// the session that it does not name are released, since nobody would give them back. An error leaves the session as it was.
+    pub async fn resume(
+        &self,
+        id: &SessionId,
+        resume_token: &[u8],
+        named: Vec<ResumedGrant>,
+    ) -> Result<Opened, Error> {
+        let core = &self.core;
+        if core.draining.is_cancelled() {
+            return Err(Error::Draining);
+        }
+        let Config { limits, session_secret, .. } = &core.config;
+        let claims = Claims::verify(resume_token, session_secret, id, limits)
+            .ok_or(Error::ResumeTokenInvalid)?;
+        if named.len() > limits.grants_per_session_max {
+            return Err(Error::LimitReached(Limit::GrantsPerSession));
+        }
+        let checked = core.check(&claims, named).await?;
+        let session = match core.sessions.get(id) {
+            Ok(session) => session,
+            Err(_) => core.sessions.add(id.clone(), claims)?,
+        };
+        let known = session.grants();
+        let stream = Stream::new(core, Arc::clone(&session));
+        session.forget_losses();
+        let mut grants = Vec::new();
+        let mut kept: Vec<GrantKey> = Vec::new();
+        for (grant, sent_at, outcome) in checked {
+            let key = key(&grant.name, &grant.owner);
+            kept.push(key.clone());
+            match outcome {
+                Ok(()) => grants.push(session.register(&core.deadlines, grant, sent_at)?),
+                Err(ownership) => session.lose_named(&core.deadlines, grant, lost(ownership)),
+            }
+        }
+        let unnamed = known.into_iter().filter(|grant| !kept.contains(&key(&grant.name, &grant.owner)));
+        for grant in unnamed {
+            session.set_holds(&core.deadlines, &key(&grant.name, &grant.owner), 0, None);
+            core.release_later(grant);
+        }
+        tracing::debug!(session = %session.id.digest(), grants = grants.len(), "session resumed");
+        Ok(Opened { stream, resume_token: resume_token.to_vec(), grants })
+    }
+}
+
+fn lost(ownership: Ownership) -> LostReason {
+    match ownership {
+        Ownership::HeldByAnother => LostReason::TakenOver,
+        Ownership::Expired | Ownership::NeverHeld => LostReason::Expired,
+    }
+}
+
+// === impl Core ===
+
+impl Core {
+    /// Renews what a resuming client names. Grants with a lease of their own are looked at without getting more of it.
+    async fn check(
+        &self,
+        claims: &Claims,
+        named: Vec<ResumedGrant>,
+    ) -> Result<Vec<(Grant, Instant, Result<(), Ownership>)>, CallError> {
+        let mut checked = Vec::with_capacity(named.len());
+        for batch in named.chunks(RENEWALS_PER_CALL) {
+            let renewals: Vec<Renewal> = batch
+                .iter()
+                .map(|grant| Renewal {
+                    name: grant.name.shared(),
+                    owner: grant.owner.shared_field(),
+                    lease: if grant.lease.is_some() { Duration::ZERO } else { claims.lease },
+                })
+                .collect();
+            let sent_at = Instant::now();
+            let outcomes = self.scripts.renew(&renewals).await?.outcomes;
+            for (named, outcome) in batch.iter().zip(outcomes) {
+                let renewed = outcome.as_ref().ok();
+                let lease = renewed.map_or(Duration::ZERO, |renewed| renewed.lease);
+                let grant = Grant {
+                    name: named.name.clone(),
+                    owner: named.owner.clone(),
+                    hold_count: renewed.map_or(named.hold_count, |renewed| renewed.hold_count),
+                    fencing_token: renewed.map_or(named.fencing_token, |renewed| renewed.token),
+                    lease,
+                    safe_until: safe_until(sent_at, lease),
+                    watched: named.lease.is_none(),
+                };
+                checked.push((grant, sent_at, outcome.map(drop)));
+            }
+        }
+        Ok(checked)
+    }
+
+    /// Gives back all holds of a grant that its session no longer has.
+    async fn release_all_holds(&self, grant: &Grant) {
+        let _turn = self.turns.take(&grant.name, &grant.owner).await;
+        let lower = || self.scripts.lower(grant.name.as_str(), grant.owner.field(), 0);
+        self.until_answered(grant.lease, lower).await;
+    }
+
+    fn release_later(self: &Arc<Self>, grant: Grant) {
+        let core = Arc::clone(self);
+        self.tasks.spawn("release", async move { core.release_all_holds(&grant).await });
+    }
+
+    /// Ends a session and gives back what it held.
+    async fn end(self: &Arc<Self>, session: &Arc<Session>) {
+        let Some(grants) = session.end(&self.deadlines) else { return };
+        self.sessions.remove(session);
+        tracing::debug!(session = %session.id.digest(), grants = grants.len(), "session ended");
+        let releases = stream::iter(grants).map(|grant| {
+            let core = Arc::clone(self);
+            async move { core.release_all_holds(&grant).await }
+        });
+        releases.buffer_unordered(RELEASES_AT_ONCE).collect::<()>().await;
+    }
+}
+
+// === impl Stream ===
+
+impl Stream {
+    fn new(core: &Arc<Core>, session: Arc<Session>) -> Self {
+        let token = session.attach();
+        Self { core: Arc::clone(core), session, token }
+    }
+
+    /// The session's id.
+    pub fn id(&self) -> &SessionId {
+        &self.session.id
+    }
+
+    /// The lease of its watched grants.
+    pub fn lease(&self) -> Duration {
+        self.session.lease
+    }
+
+    /// The next notice. See [`Session::notice`].
+    pub async fn notice(&self) -> Notice {
+        self.session.notice().await
+    }
+
+    /// Cancelled when another stream has taken the session over, or when the session has ended.
+    pub fn superseded(&self) -> &CancellationToken {
+        &self.token
+    }
+
+    /// Ends the session: its waits end, its grants are released. Returns when the store has been told, however long that takes; grants that it
+    /// cannot be told of run out.
+    pub async fn close(&self) {
+        if !self.token.is_cancelled() {
+            self.core.end(&self.session).await;
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let (core, session) = (Arc::clone(&self.core), Arc::clone(&self.session));
+        let until = Instant::now() + session.lease;
+        if !session.detach(&self.token, until) {
+            return;
+        }
+        tracing::debug!(session = %session.id.digest(), "stream broke");
+        // A drain keeps the grants whatever the session wished: its client is to resume elsewhere.
+        if session.on_disconnect == OnDisconnect::Release && !core.draining.is_cancelled() {
+            core.tasks.clone().spawn("end-session", async move { core.end(&session).await });
+        } else {
+            core.deadlines.insert(until, Due::Session(session));
+        }
+    }
+}

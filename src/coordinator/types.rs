@@ -1,0 +1,332 @@
+//! The words of the domain as types. Whoever holds a value knows that it was checked: the limits live in the constructors.
+
+use std::{sync::Arc, time::Duration};
+
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::error::Invalid;
+use crate::script::keys;
+
+/// Bounds of everything that grows.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Bytes of a lock name.
+    pub name_bytes_max: usize,
+    /// Bytes of an owner.
+    pub owner_bytes_max: usize,
+    /// Bytes of a request id.
+    pub request_id_bytes_max: usize,
+    /// Bytes of a client's name.
+    pub client_name_bytes_max: usize,
+    /// The shortest lease.
+    pub lease_min: Duration,
+    /// The longest lease.
+    pub lease_max: Duration,
+    /// Waits for one lock at this coordinator.
+    pub waiters_per_lock_max: usize,
+    /// Waits at this coordinator.
+    pub waiters_max: usize,
+    /// Sessions at this coordinator.
+    pub sessions_max: usize,
+    /// Grants of one session.
+    pub grants_per_session_max: usize,
+}
+
+/// A lock's name: not empty, within the limit, without control characters, safe as a cluster key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LockName(Arc<str>);
+
+/// A session's id: a random UUID, known only to those who may act as the session.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId(Arc<str>);
+
+/// Who holds or wants a lock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Owner {
+    /// The session it belongs to; none for a sessionless owner.
+    pub session: Option<SessionId>,
+    /// The owner within the session, or the sessionless owner.
+    pub label: Arc<str>,
+    field: Arc<str>,
+    made: bool,
+}
+
+/// A client-made string that makes an operation safe to repeat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestId(Arc<str>);
+
+/// A time to live that the limits allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lease(Duration);
+
+/// One owner's hold on one lock.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    /// The lock.
+    pub name: LockName,
+    /// Who holds it.
+    pub owner: Owner,
+    /// Holds not yet given back.
+    pub hold_count: u32,
+    /// Grows with every new grant of the name.
+    pub fencing_token: u64,
+    /// Time to live, as of the answer.
+    pub lease: Duration,
+    /// Until when nobody else can hold the lock.
+    pub safe_until: Instant,
+    /// Whether the watchdog renews it.
+    pub watched: bool,
+}
+
+/// The part of a lease that is not relied on: 1 % and 2 ms, as the Redlock algorithm has it, because clocks drift.
+const DRIFT_DIVISOR: u32 = 100;
+const DRIFT_MIN: Duration = Duration::from_millis(2);
+
+// === impl LockName ===
+
+impl LockName {
+    /// Checks a name.
+    pub fn parse(name: &str, limits: &Limits) -> Result<Self, Invalid> {
+        let refuse = |why: String| Err(Invalid::new("name", why));
+        if name.is_empty() {
+            return refuse("must not be empty".to_owned());
+        }
+        if let Some(why) = over(name, limits.name_bytes_max) {
+            return refuse(why);
+        }
+        if let Some(why) = keys::refuse(name) {
+            return refuse(why.to_owned());
+        }
+        Ok(Self(name.into()))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl std::fmt::Display for LockName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+// === impl SessionId ===
+
+impl SessionId {
+    pub(crate) fn random() -> Self {
+        Self(Uuid::new_v4().to_string().into())
+    }
+
+    /// Accepts any UUID in the form it was given out; whether there is such a session is another question.
+    pub fn parse(id: &str) -> Option<Self> {
+        Uuid::try_parse(id).ok().filter(|uuid| uuid.to_string() == id).map(|_| Self(id.into()))
+    }
+
+    /// The id. A credential: it must not be logged or shown to others.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What others may see of the id.
+    pub fn digest(&self) -> String {
+        Sha256::digest(self.0.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+// === impl Owner ===
+
+impl Owner {
+    /// The owner of requests in a session that name none.
+    pub const DEFAULT_LABEL: &'static str = "0";
+
+    /// An owner within a session.
+    pub fn in_session(session: SessionId, label: &str, limits: &Limits) -> Result<Self, Invalid> {
+        let label = if label.is_empty() { Self::DEFAULT_LABEL } else { label };
+        let label = Self::check(label, limits)?;
+        let field = format!("{}:{label}", session.as_str()).into();
+        Ok(Self { session: Some(session), label, field, made: false })
+    }
+
+    /// An owner without a session.
+    pub fn sessionless(label: &str, limits: &Limits) -> Result<Self, Invalid> {
+        if label.is_empty() {
+            return Err(Invalid::new("owner", "must not be empty without a session_id"));
+        }
+        let label = Self::check(label, limits)?;
+        Ok(Self { session: None, field: Arc::clone(&label), label, made: false })
+    }
+
+    /// A new owner for a sessionless request that names none: the same one for a repeat of the request, else a random one.
+    pub fn made(name: &LockName, request_id: Option<&RequestId>) -> Self {
+        let uuid = match request_id {
+            None => Uuid::new_v4(),
+            Some(id) => {
+                let digest = Sha256::new()
+                    .chain_update(name.as_str())
+                    .chain_update([0])
+                    .chain_update(id.as_str())
+                    .finalize();
+                let mut bytes = [0; 16];
+                bytes.copy_from_slice(&digest[..16]);
+                uuid::Builder::from_custom_bytes(bytes).into_uuid()
+            }
+        };
+        let label: Arc<str> = uuid.to_string().into();
+        Self { session: None, field: Arc::clone(&label), label, made: true }
+    }
+
+    /// An owner as the store shows it, which may be a Redisson client's.
+    pub fn from_field(field: &str) -> Self {
+        let parts = field.split_once(':');
+        let session = parts.and_then(|(id, label)| Some((SessionId::parse(id)?, label)));
+        match session {
+            Some((session, label)) => {
+                Self { session: Some(session), label: label.into(), field: field.into(), made: false }
+            }
+            None => Self { session: None, label: field.into(), field: field.into(), made: false },
+        }
+    }
+
+    /// What stands in the store for this owner.
+    pub fn field(&self) -> &str {
+        &self.field
+    }
+
+    pub(crate) fn shared_field(&self) -> Arc<str> {
+        Arc::clone(&self.field)
+    }
+
+    /// Whether nobody else can be this owner, because the server has just made it.
+    pub(crate) fn is_new(&self) -> bool {
+        self.made
+    }
+
+    /// `mode` is a field of Redisson's read/write lock, and `:write` marks its writers.
+    fn check(label: &str, limits: &Limits) -> Result<Arc<str>, Invalid> {
+        if let Some(why) = over(label, limits.owner_bytes_max) {
+            return Err(Invalid::new("owner", why));
+        }
+        if label == "mode" || label.ends_with(":write") {
+            return Err(Invalid::new("owner", "must not be `mode` or end in `:write`"));
+        }
+        Ok(label.into())
+    }
+}
+
+// === impl RequestId ===
+
+impl RequestId {
+    /// None if empty.
+    pub fn parse(id: &str, limits: &Limits) -> Result<Option<Self>, Invalid> {
+        if let Some(why) = over(id, limits.request_id_bytes_max) {
+            return Err(Invalid::new("request_id", why));
+        }
+        Ok((!id.is_empty()).then(|| Self(id.into())))
+    }
+
+    /// The id.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+// === impl Lease ===
+
+impl Lease {
+    /// Checks a lease.
+    pub fn new(lease: Duration, limits: &Limits) -> Result<Self, Invalid> {
+        if lease < limits.lease_min || lease > limits.lease_max {
+            let (min, max) = (limits.lease_min, limits.lease_max);
+            return Err(Invalid::new("lease", format!("must be from {min:?} to {max:?}")));
+        }
+        Ok(Self(lease))
+    }
+
+    /// The time to live.
+    pub fn get(self) -> Duration {
+        self.0
+    }
+}
+
+/// Until when a lease that the store granted at some moment after `sent_at` is surely not over.
+pub(crate) fn safe_until(sent_at: Instant, lease: Duration) -> Instant {
+    sent_at + lease.saturating_sub(lease / DRIFT_DIVISOR + DRIFT_MIN)
+}
+
+/// Why a text is refused: too long, or with control characters, which would garble logs and terminals.
+pub(crate) fn over(text: &str, bytes_max: usize) -> Option<String> {
+    if text.len() > bytes_max {
+        Some(format!("must not be longer than {bytes_max} bytes, has {}", text.len()))
+    } else if text.chars().any(char::is_control) {
+        Some("must not contain control characters".to_owned())
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn limits() -> Limits {
+        Limits {
+            name_bytes_max: 16,
+            owner_bytes_max: 8,
+            request_id_bytes_max: 8,
+            client_name_bytes_max: 8,
+            lease_min: Duration::from_millis(100),
+            lease_max: Duration::from_secs(60),
+            waiters_per_lock_max: 4,
+            waiters_max: 8,
+            sessions_max: 4,
+            grants_per_session_max: 4,
+        }
+    }
+
+    #[test]
+    fn names_are_checked() {
+        for good in ["a", "a b", "ünïcode", "{a}:b", "0123456789abcdef"] {
+            assert!(LockName::parse(good, &limits()).is_ok(), "{good}");
+        }
+        for bad in ["", "0123456789abcdefg", "a\0b", "a\n", "{a", "a}", "{}"] {
+            assert_eq!(LockName::parse(bad, &limits()).unwrap_err().field, "name", "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn owners_cannot_pass_for_fields_of_another_kind() {
+        for bad in ["mode", "a:write", "123456789", "a\tb", ""] {
+            assert_eq!(Owner::sessionless(bad, &limits()).unwrap_err().field, "owner", "{bad:?}");
+        }
+        let session = SessionId::random();
+        let owner = Owner::in_session(session.clone(), "", &limits()).unwrap();
+        assert_eq!(owner.field(), format!("{}:0", session.as_str()));
+        assert_eq!(Owner::from_field(owner.field()).session, Some(session));
+        assert_eq!(Owner::from_field("ci-42").session, None);
+    }
+
+    #[test]
+    fn a_repeat_of_a_request_makes_the_same_owner() {
+        let name = LockName::parse("a", &limits()).unwrap();
+        let request = RequestId::parse("r", &limits()).unwrap();
+        let made = || Owner::made(&name, request.as_ref());
+        assert_eq!(made().field(), made().field());
+        assert_ne!(Owner::made(&name, None).field(), Owner::made(&name, None).field());
+    }
+
+    #[test]
+    fn session_ids_are_taken_only_in_the_form_they_were_given() {
+        let id = SessionId::random();
+        assert_eq!(SessionId::parse(id.as_str()), Some(id.clone()));
+        assert_eq!(SessionId::parse(&id.as_str().to_uppercase()), None);
+        assert_eq!(SessionId::parse("guess"), None);
+    }
+}

@@ -1,0 +1,113 @@
+//! Key and channel names, the only place that knows their form. Except for the record of a request they are Redisson's.
+
+use bytes::Bytes;
+
+/// Names that start so are keys of the layout itself, Redisson's or ours.
+const RESERVED_PREFIXES: [&str; 10] = [
+    "lockkeeper_",
+    "redisson_countdownlatch__channel__",
+    "redisson_lock__channel:",
+    "redisson_lock_queue:",
+    "redisson_lock_timeout:",
+    "redisson_lock_token:",
+    "redisson_rwlock:",
+    "redisson_sc:",
+    "redisson_sortedset_lock:",
+    "redisson_unlock_latch:",
+];
+
+/// The hash that holds the lock: the name itself.
+pub fn lock(name: &str) -> Bytes {
+    Bytes::copy_from_slice(name.as_bytes())
+}
+
+/// The channel on which a release is announced.
+pub fn channel(name: &str) -> String {
+    prefixed("redisson_lock__channel", name)
+}
+
+/// The fencing counter.
+pub fn counter(name: &str) -> Bytes {
+    prefixed("redisson_lock_token", name).into()
+}
+
+/// The record of the first answer to a request id.
+pub fn record(name: &str, request_id: &str) -> Bytes {
+    let mut key = prefixed("lockkeeper_request", name);
+    key.push(':');
+    key.push_str(request_id);
+    key.into()
+}
+
+/// Why a name cannot be used, if so. Names with unbalanced braces would put the lock and its channel into different slots of a cluster.
+pub fn refuse(name: &str) -> Option<&'static str> {
+    if RESERVED_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+        return Some("starts with a prefix that is reserved for the lock's own keys");
+    }
+    let mut depth = 0_usize;
+    for byte in name.bytes() {
+        match byte {
+            b'{' => depth += 1,
+            b'}' if depth == 0 => return Some("has a closing brace without an opening one"),
+            b'}' => depth -= 1,
+            _ => {}
+        }
+    }
+    if depth > 0 {
+        return Some("has an opening brace without a closing one");
+    }
+    // Redis takes what stands between the first `{` and the next `}` as the hash tag, and the whole key if that is nothing.
+    match name.split_once('{') {
+        Some((_, rest)) if rest.starts_with('}') => Some("has an empty hash tag `{}`"),
+        _ => None,
+    }
+}
+
+/// Redisson's rule: a name that contains `{` is taken to have a hash tag, any other becomes one.
+fn prefixed(prefix: &str, name: &str) -> String {
+    if name.contains('{') { format!("{prefix}:{name}") } else { format!("{prefix}:{{{name}}}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_redisson() {
+        assert_eq!(channel("build"), "redisson_lock__channel:{build}");
+        assert_eq!(channel("a:{b}"), "redisson_lock__channel:a:{b}");
+        assert_eq!(counter("build"), "redisson_lock_token:{build}".as_bytes());
+        assert_eq!(record("build", "r1"), "lockkeeper_request:{build}:r1".as_bytes());
+    }
+
+    #[test]
+    fn names_that_would_leave_their_slot_are_refused() {
+        for good in ["a", "a:b", "{a}", "x{a}y", "{a}{b}", "{a{b}}", "ü"] {
+            assert_eq!(refuse(good), None, "{good}");
+        }
+        for bad in ["{", "}", "a}b", "{a", "{a}}", "{}a", "redisson_lock_token:{a}", "lockkeeper_x"] {
+            assert!(refuse(bad).is_some(), "{bad}");
+        }
+    }
+
+    /// What Redis hashes: the first non-empty `{...}`, else all.
+    fn hash_tag(key: &str) -> &str {
+        match key.split_once('{').and_then(|(_, rest)| rest.split_once('}')) {
+            Some((tag, _)) if !tag.is_empty() => tag,
+            _ => key,
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn all_keys_of_a_name_share_its_hash_tag(name in "[a-c{}:]{1,8}") {
+            if refuse(&name).is_none() {
+                let tag = hash_tag(&name);
+                let text = |key: Bytes| String::from_utf8(key.to_vec()).unwrap();
+                proptest::prop_assert_eq!(hash_tag(&channel(&name)), tag);
+                proptest::prop_assert_eq!(hash_tag(&text(counter(&name))), tag);
+                proptest::prop_assert_eq!(hash_tag(&text(record(&name, "}{r"))), tag);
+            }
+        }
+    }
+}
