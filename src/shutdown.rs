@@ -27,11 +27,16 @@ where
 
 // === impl Tasks ===
 
+#[expect(clippy::new_without_default, reason = "needs a runtime")]
 impl Tasks {
     /// No tasks yet, on the current runtime.
     pub fn new() -> Self {
         let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
-        Self { runtime: Handle::current(), stop, tracker }
+        Self {
+            runtime: Handle::current(),
+            stop,
+            tracker,
+        }
     }
 
     /// Spawns a task that [`Tasks::finished`] waits for.
@@ -57,6 +62,8 @@ impl Tasks {
     /// Waits until all tasks have ended; false if some had not within the grace time.
     pub async fn finished(&self, grace: Duration) -> bool {
         self.tracker.close();
-        tokio::time::timeout(grace, self.tracker.wait()).await.is_ok()
+        tokio::time::timeout(grace, self.tracker.wait())
+            .await
+            .is_ok()
     }
 }

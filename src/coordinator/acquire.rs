@@ -44,9 +44,11 @@ struct CountedWait(Option<Arc<Session>>);
 pub(super) async fn acquire(
     core: &Arc<Core>,
     request: &Acquire,
-    reply: &Reply,
+    reply: &mut Reply,
 ) -> Result<Answer, Error> {
-    let deadline = request.wait.and_then(|wait| Instant::now().checked_add(wait));
+    let deadline = request
+        .wait
+        .and_then(|wait| Instant::now().checked_add(wait));
     if core.draining.is_cancelled() {
         return Err(Error::Draining);
     }
@@ -58,15 +60,27 @@ pub(super) async fn acquire(
         return Ok(Answer::NotGranted(NotGranted::timed_out(holder_until)));
     }
 
-    let session = request.owner.session.as_ref().map(|id| core.sessions.get(id)).transpose()?;
-    let stream = session.as_ref().map_or_else(|| Ok(CancellationToken::new()), |s| s.live())?;
+    let session = request
+        .owner
+        .session
+        .as_ref()
+        .map(|id| core.sessions.get(id))
+        .transpose()?;
+    let stream = session
+        .as_ref()
+        .map_or_else(|| Ok(CancellationToken::new()), |s| s.live())?;
     let _counted = CountedWait::begin(session, core.config.waits_per_session_max)?;
     let channel = keys::channel(request.name.as_str());
     let place = core
         .waiters
         .join(channel, request.owner.clone(), holder_until)
         .map_err(Error::LimitReached)?;
-    let stops = Stops { deadline, session: stream, reply };
+    reply.slot = None;
+    let stops = Stops {
+        deadline,
+        session: stream,
+        reply,
+    };
     wait(core, request, place, &stops).await
 }
 
@@ -107,7 +121,9 @@ async fn wait(
                 place.busy_until(holder_until);
                 check_at = core.check_at(holder_until);
             }
-            Err(Error::Store(error @ (CallError::Unavailable(_) | CallError::OutcomeUnknown(_)))) => {
+            Err(Error::Store(
+                error @ (CallError::Unavailable(_) | CallError::OutcomeUnknown(_)),
+            )) => {
                 trouble = Some(error);
                 check_at = core.check_at(None);
             }
@@ -152,7 +168,10 @@ impl Core {
     /// When the head of a queue tries again without a hint: when the holder's lease is over, and at the latest after the poll interval, with
     /// jitter so that coordinators do not poll in step.
     fn check_at(&self, holder_until: Option<Instant>) -> Instant {
-        let interval = self.config.poll_interval.mul_f64(rand::rng().random_range(0.8..1.2));
+        let interval = self
+            .config
+            .poll_interval
+            .mul_f64(rand::rng().random_range(0.8..1.2));
         let poll = Instant::now() + interval;
         holder_until.map_or(poll, |until| poll.min(until + LEASE_OVER_MARGIN))
     }
@@ -179,6 +198,9 @@ impl Drop for CountedWait {
 
 impl From<Standing> for Waiting {
     fn from(standing: Standing) -> Self {
-        Self { position: standing.position, holder_until: standing.holder_until }
+        Self {
+            position: standing.position,
+            holder_until: standing.holder_until,
+        }
     }
 }

@@ -16,9 +16,10 @@ use super::{
     error::Error,
     operation::Acquire,
     session::{GrantKey, Session},
+    turns::Turn,
     types::{Grant, LockName, Owner, safe_until},
 };
-use crate::script::{Acquired, Attempt, CallError};
+use crate::script::{Acquired, Attempt, CallError, Ownership};
 
 /// The first pause before an undo or a release is sent again, and the longest.
 const RETRY_MIN: Duration = Duration::from_millis(50);
@@ -38,6 +39,7 @@ pub(crate) enum Attempted {
 #[derive(Debug)]
 pub struct Delivery {
     grant: Grant,
+    session: Option<Arc<Session>>,
     undo: Option<Undo>,
 }
 
@@ -57,6 +59,18 @@ pub(crate) struct Attempts {
     next: AtomicU64,
 }
 
+/// What an attempt knows before it asks the store.
+struct Prepared {
+    session: Option<Arc<Session>>,
+    /// Kept until the outcome is known.
+    turn: Turn,
+    lease: Duration,
+    known_holds: Option<u32>,
+    /// The id of the record that tells later whether this attempt ran.
+    record: Option<String>,
+    attempt: String,
+}
+
 /// Makes one attempt. Must run to its end: it registers what it gets, or undoes it.
 pub(crate) async fn attempt(
     core: &Arc<Core>,
@@ -64,13 +78,68 @@ pub(crate) async fn attempt(
     will_wait: bool,
 ) -> Result<Attempted, Error> {
     let Acquire { name, owner, .. } = request;
-    let session = owner.session.as_ref().map(|id| core.sessions.get(id)).transpose()?;
+    let prepared = prepare(core, request).await?;
+    let record_refusal = request.request_id.is_some() && !will_wait;
+    let sent_at = Instant::now();
+    let reply = core
+        .scripts
+        .acquire(
+            name.as_str(),
+            owner.field(),
+            prepared.lease,
+            prepared.identity(),
+            record_refusal,
+        )
+        .await;
+    match reply {
+        Ok(Acquired::Granted {
+            hold_count,
+            token,
+            lease,
+            repeated,
+        }) => {
+            let grant = Grant {
+                name: name.clone(),
+                owner: owner.clone(),
+                hold_count,
+                fencing_token: token,
+                lease,
+                safe_until: safe_until(sent_at, lease),
+                watched: prepared.session.is_some() && request.lease.is_none(),
+            };
+            deliver(core, prepared, grant, sent_at, repeated).map(Attempted::Granted)
+        }
+        Ok(Acquired::Busy { remaining }) => {
+            let holder_until = remaining.map(|remaining| Instant::now() + remaining);
+            Ok(Attempted::Busy { holder_until })
+        }
+        Err(error) => {
+            if let CallError::OutcomeUnknown(_) = error {
+                let (core, name, owner) = (Arc::clone(core), name.clone(), owner.clone());
+                core.tasks.clone().spawn("undo", async move {
+                    core.undo(&name, &owner, prepared.identity(), prepared.lease)
+                        .await;
+                    drop(prepared.turn);
+                });
+            }
+            Err(error.into())
+        }
+    }
+}
+
+async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error> {
+    let Acquire { name, owner, .. } = request;
+    let session = owner
+        .session
+        .as_ref()
+        .map(|id| core.sessions.get(id))
+        .transpose()?;
     let turn = core.turn(name, owner).await?;
-    let key = key(name, owner);
     let known_holds = match &session {
         Some(session) => {
             session.live()?;
-            Some(session.holds(&key, core.config.limits.grants_per_session_max)?)
+            let max = core.config.limits.grants_per_session_max;
+            Some(session.holds(&key(name, owner), max)?)
         }
         None => owner.is_new().then_some(0),
     };
@@ -82,57 +151,56 @@ pub(crate) async fn attempt(
     let attempt = core.attempts.next();
     // Where the holds of the owner are not known, only a record can tell later whether this attempt ran.
     let own_record = known_holds.is_none().then(|| attempt.clone());
-    let record = request.request_id.as_ref().map(|id| id.as_str().to_owned()).or(own_record);
-    let identity = Attempt { request_id: record.as_deref(), attempt: &attempt, known_holds };
-    let record_refusal = request.request_id.is_some() && !will_wait;
-
-    let sent_at = Instant::now();
-    let reply =
-        core.scripts.acquire(name.as_str(), owner.field(), lease, identity, record_refusal).await;
-    let (hold_count, fencing_token, lease, repeated) = match reply {
-        Ok(Acquired::Granted { hold_count, token, lease, repeated }) => {
-            (hold_count, token, lease, repeated)
-        }
-        Ok(Acquired::Busy { remaining }) => {
-            let holder_until = remaining.map(|remaining| Instant::now() + remaining);
-            return Ok(Attempted::Busy { holder_until });
-        }
-        Err(error) => {
-            if let CallError::OutcomeUnknown(_) = error {
-                let (core, name, owner) = (Arc::clone(core), name.clone(), owner.clone());
-                core.tasks.clone().spawn("undo", async move {
-                    let identity =
-                        Attempt { request_id: record.as_deref(), attempt: &attempt, known_holds };
-                    core.undo(&name, &owner, identity, lease).await;
-                    drop(turn);
-                });
-            }
-            return Err(error.into());
-        }
-    };
-
-    let watched = session.is_some() && request.lease.is_none();
-    let mut grant = Grant {
-        name: name.clone(),
-        owner: owner.clone(),
-        hold_count,
-        fencing_token,
+    let record = request
+        .request_id
+        .as_ref()
+        .map(|id| id.as_str().to_owned())
+        .or(own_record);
+    Ok(Prepared {
+        session,
+        turn,
         lease,
-        safe_until: safe_until(sent_at, lease),
-        watched,
+        known_holds,
+        record,
+        attempt,
+    })
+}
+
+/// Registers a grant and gets it on its way. From here on a grant that cannot be told is given back; but not the answer to a repeat, because
+/// the first one may have arrived.
+fn deliver(
+    core: &Arc<Core>,
+    prepared: Prepared,
+    grant: Grant,
+    sent_at: Instant,
+    repeated: bool,
+) -> Result<Delivery, Error> {
+    let Prepared {
+        session,
+        record,
+        attempt,
+        ..
+    } = prepared;
+    let undo = Undo {
+        core: Arc::clone(core),
+        session: session.clone(),
+        record,
+        attempt,
     };
-    let undo = Undo { core: Arc::clone(core), session: session.clone(), record, attempt };
-    // From here on a grant that cannot be told is given back; but not the answer to a repeat, because the first one may have arrived.
-    let mut delivery = Delivery { grant: grant.clone(), undo: (!repeated).then_some(undo) };
+    let undo = (!repeated).then_some(undo);
+    let mut delivery = Delivery {
+        grant,
+        session: session.clone(),
+        undo,
+    };
     if let Some(session) = session {
-        grant = session.register(&core.deadlines, grant, sent_at)?;
+        delivery.grant = session.register(&core.deadlines, delivery.grant.clone(), sent_at)?;
     }
-    if grant.safe_until <= Instant::now() {
+    if delivery.grant.safe_until <= Instant::now() {
         let why = "the answer came when the lease was over".to_owned();
         return Err(CallError::OutcomeUnknown(why).into());
     }
-    delivery.grant = grant;
-    Ok(Attempted::Granted(delivery))
+    Ok(delivery)
 }
 
 /// The key of an owner's grant in its session.
@@ -140,13 +208,32 @@ pub(crate) fn key(name: &LockName, owner: &Owner) -> GrantKey {
     (name.clone(), Arc::clone(&owner.label))
 }
 
+// === impl Prepared ===
+
+impl Prepared {
+    fn identity(&self) -> Attempt<'_> {
+        Attempt {
+            request_id: self.record.as_deref(),
+            attempt: &self.attempt,
+            known_holds: self.known_holds,
+        }
+    }
+}
+
 // === impl Delivery ===
 
 impl Delivery {
-    /// The grant, to be told to the caller now.
-    pub fn take(mut self) -> Grant {
+    /// The grant, to be told to the caller now; an error if its session has lost it while it was on its way.
+    pub fn take(mut self) -> Result<Grant, Error> {
+        let grant = self.grant.clone();
+        if let Some(session) = &self.session {
+            let held = session.grant(&key(&grant.name, &grant.owner));
+            if held.is_none_or(|held| held.fencing_token != grant.fencing_token) {
+                return Err(Error::NotOwner(Ownership::Expired));
+            }
+        }
         self.undo = None;
-        self.grant.clone()
+        Ok(grant)
     }
 
     /// The grant, while it is not told yet.
@@ -171,7 +258,12 @@ impl Drop for Delivery {
 impl Undo {
     /// Gives back the hold of a grant that nobody took, as a release by its owner would.
     async fn give_back(self, grant: Grant) {
-        let Self { core, session, record, attempt } = self;
+        let Self {
+            core,
+            session,
+            record,
+            attempt,
+        } = self;
         let _turn = core.turns.take(&grant.name, &grant.owner).await;
         let (name, owner) = (grant.name.clone(), grant.owner.clone());
         let key = key(&name, &owner);
@@ -179,9 +271,14 @@ impl Undo {
         if let Some(session) = &session {
             session.set_releasing(&key, true);
         }
-        let known_holds = held.as_ref().map_or(0, |held| held.hold_count.saturating_sub(1));
-        let identity =
-            Attempt { request_id: record.as_deref(), attempt: &attempt, known_holds: Some(known_holds) };
+        let known_holds = held
+            .as_ref()
+            .map_or(0, |held| held.hold_count.saturating_sub(1));
+        let identity = Attempt {
+            request_id: record.as_deref(),
+            attempt: &attempt,
+            known_holds: Some(known_holds),
+        };
         let undone = core.undo(&name, &owner, identity, grant.lease).await;
         // A repeat of the request may have taken the grant over; then it is not this one's to give back.
         if let Some(session) = session {
@@ -210,7 +307,11 @@ impl Core {
     }
 
     /// Repeats a call that is safe to repeat until the store answers it, or until what it is about is over anyway.
-    pub(crate) async fn until_answered<T, F>(&self, at_most: Duration, call: impl Fn() -> F) -> Option<T>
+    pub(crate) async fn until_answered<T, F>(
+        &self,
+        at_most: Duration,
+        call: impl Fn() -> F,
+    ) -> Option<T>
     where
         F: Future<Output = Result<T, CallError>>,
     {
@@ -221,8 +322,10 @@ impl Core {
                 Ok(answer) => return Some(answer),
                 Err(error) => error,
             };
-            let transient =
-                matches!(error, CallError::Unavailable(_) | CallError::OutcomeUnknown(_));
+            let transient = matches!(
+                error,
+                CallError::Unavailable(_) | CallError::OutcomeUnknown(_)
+            );
             if !transient || Instant::now() + pause > give_up {
                 tracing::debug!(%error, "left to its lease");
                 return None;
@@ -237,10 +340,17 @@ impl Core {
 
 impl Attempts {
     pub(crate) fn new() -> Self {
-        Self { prefix: Uuid::new_v4(), next: AtomicU64::new(0) }
+        Self {
+            prefix: Uuid::new_v4(),
+            next: AtomicU64::new(0),
+        }
     }
 
     fn next(&self) -> String {
-        format!("{:x}-{:x}", self.prefix.as_u128(), self.next.fetch_add(1, Ordering::Relaxed))
+        format!(
+            "{:x}-{:x}",
+            self.prefix.as_u128(),
+            self.next.fetch_add(1, Ordering::Relaxed)
+        )
     }
 }

@@ -40,7 +40,9 @@ impl Deadlines {
     pub(crate) fn insert(&self, at: Instant, due: Due) -> Ticket {
         let ticket = Ticket(at, self.next.fetch_add(1, Ordering::Relaxed));
         let mut queue = self.queue.lock();
-        let first = queue.first_key_value().is_none_or(|(first, _)| ticket < *first);
+        let first = queue
+            .first_key_value()
+            .is_none_or(|(first, _)| ticket < *first);
         queue.insert(ticket, due);
         drop(queue);
         if first {

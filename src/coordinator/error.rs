@@ -61,7 +61,10 @@ pub enum Error {
 impl Invalid {
     /// A refusal of a field.
     pub fn new(field: &'static str, why: impl Into<String>) -> Self {
-        Self { field, why: why.into() }
+        Self {
+            field,
+            why: why.into(),
+        }
     }
 }
 

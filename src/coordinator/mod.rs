@@ -26,7 +26,7 @@ pub use attempt::Delivery;
 pub use error::{Error, Invalid, Limit};
 pub use operation::{
     Acquire, Answer, Description, HolderSeen, NotGranted, Operation, Release, Renew, Reply,
-    TokenChecked, WaiterSeen, Waiting,
+    TokenChecked, Tried, WaiterSeen, Waiting,
 };
 pub use session::{LostReason, Notice, OnDisconnect, Session};
 pub use sessions::{Opened, ResumedGrant, Stream};
@@ -119,7 +119,9 @@ impl Coordinator {
     /// undoes itself if nobody takes what it got.
     pub fn submit(&self, operation: Operation, reply: Reply) {
         let core = Arc::clone(&self.core);
-        self.core.tasks.spawn(operation.name(), operation::run(core, operation, reply));
+        self.core
+            .tasks
+            .spawn(operation.name(), operation::run(core, operation, reply));
     }
 
     /// The limits in force.
@@ -142,10 +144,16 @@ impl Coordinator {
     pub async fn drain(&self, grace: Duration) {
         let core = &self.core;
         core.draining.cancel();
-        if tokio::time::timeout(grace, watchdog::renew_all(core)).await.is_err() {
+        if tokio::time::timeout(grace, watchdog::renew_all(core))
+            .await
+            .is_err()
+        {
             tracing::warn!("the store did not answer: some grants keep their old leases");
         }
-        core.sessions.all().iter().for_each(|session| session.go_away());
+        core.sessions
+            .all()
+            .iter()
+            .for_each(|session| session.go_away());
     }
 
     /// Whether [`Coordinator::drain`] has begun.
@@ -190,15 +198,21 @@ impl Core {
         self.tasks.spawn("wakes", async move {
             stop.run_until_cancelled(follow).await;
         });
-        self.tasks.spawn("positions", Arc::clone(&self.waiters).tell_positions());
-        self.tasks.spawn("watchdog", watchdog::run(Arc::clone(self)));
+        self.tasks
+            .spawn("positions", Arc::clone(&self.waiters).tell_positions());
+        self.tasks
+            .spawn("watchdog", watchdog::run(Arc::clone(self)));
     }
 
     /// Waits for the owner's turn on a lock; an attempt of the same owner whose outcome is not known yet holds it.
     async fn turn(&self, name: &LockName, owner: &Owner) -> Result<Turn, CallError> {
         let turn = self.turns.take(name, owner);
-        tokio::time::timeout(self.config.call_timeout, turn).await.map_err(|_elapsed| {
-            CallError::Unavailable("an earlier operation of this owner is still in doubt".to_owned())
-        })
+        tokio::time::timeout(self.config.call_timeout, turn)
+            .await
+            .map_err(|_elapsed| {
+                CallError::Unavailable(
+                    "an earlier operation of this owner is still in doubt".to_owned(),
+                )
+            })
     }
 }

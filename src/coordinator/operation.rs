@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::{OwnedSemaphorePermit, mpsc},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -72,7 +75,7 @@ pub struct Renew {
 }
 
 /// Where the answers go. The operation counts as unwanted when it is cancelled or when nobody listens any more.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Reply {
     /// Repeated in each answer.
     pub op_id: u64,
@@ -80,6 +83,8 @@ pub struct Reply {
     pub to: mpsc::Sender<(u64, Answer)>,
     /// Ends a wait.
     pub cancel: Option<CancellationToken>,
+    /// The operation's share of a bound on short operations; given back with the answer, or when a wait begins.
+    pub slot: Option<OwnedSemaphorePermit>,
 }
 
 /// What is answered. Every operation ends with exactly one answer that is not `Waiting`.
@@ -89,8 +94,10 @@ pub enum Answer {
     Waiting(Waiting),
     /// The caller holds the lock as soon as it takes this.
     Granted(Delivery),
-    /// The wait ended without a grant, or the try failed.
+    /// The wait ended without a grant.
     NotGranted(NotGranted),
+    /// What a try came to.
+    Tried(Tried),
     /// Holds left after a release; 0: the lock is free.
     Released(u32),
     /// The grant with its new lease.
@@ -101,6 +108,18 @@ pub enum Answer {
     TokenChecked(TokenChecked),
     /// There is no outcome.
     Failed(Error),
+}
+
+/// What a try came to.
+#[derive(Debug)]
+pub enum Tried {
+    /// The caller holds the lock as soon as it takes this.
+    Acquired(Delivery),
+    /// Somebody else holds it.
+    Busy {
+        /// When the holder's lease ends; none if its key has no time to live.
+        holder_until: Option<Instant>,
+    },
 }
 
 /// The state of a wait.
@@ -172,9 +191,9 @@ pub struct TokenChecked {
 }
 
 /// Runs an operation to its end and answers it.
-pub(super) async fn run(core: Arc<Core>, operation: Operation, reply: Reply) {
+pub(super) async fn run(core: Arc<Core>, operation: Operation, mut reply: Reply) {
     let answer = match &operation {
-        Operation::Acquire(request) => acquire(&core, request, &reply).await,
+        Operation::Acquire(request) => acquire(&core, request, &mut reply).await,
         Operation::TryAcquire(request) => try_acquire(&core, request).await,
         Operation::Release(request) => release(&core, request).await,
         Operation::Renew(request) => renew(&core, request).await,
@@ -182,22 +201,33 @@ pub(super) async fn run(core: Arc<Core>, operation: Operation, reply: Reply) {
         Operation::CheckToken(name, token) => check_token(&core, name, *token).await,
     };
     // If nobody listens, the answer is dropped here, and a grant in it is given back.
-    let _ = reply.to.send((reply.op_id, answer.unwrap_or_else(Answer::Failed))).await;
+    let _ = reply
+        .to
+        .send((reply.op_id, answer.unwrap_or_else(Answer::Failed)))
+        .await;
 }
 
 async fn try_acquire(core: &Arc<Core>, request: &Acquire) -> Result<Answer, Error> {
     if core.draining.is_cancelled() {
         return Err(Error::Draining);
     }
-    Ok(match attempt(core, request, false).await? {
-        Attempted::Granted(delivery) => Answer::Granted(delivery),
-        Attempted::Busy { holder_until } => Answer::NotGranted(NotGranted::timed_out(holder_until)),
-    })
+    Ok(Answer::Tried(match attempt(core, request, false).await? {
+        Attempted::Granted(delivery) => Tried::Acquired(delivery),
+        Attempted::Busy { holder_until } => Tried::Busy { holder_until },
+    }))
 }
 
 async fn release(core: &Arc<Core>, request: &Release) -> Result<Answer, Error> {
-    let Release { name, owner, request_id } = request;
-    let session = owner.session.as_ref().map(|id| core.sessions.get(id)).transpose()?;
+    let Release {
+        name,
+        owner,
+        request_id,
+    } = request;
+    let session = owner
+        .session
+        .as_ref()
+        .map(|id| core.sessions.get(id))
+        .transpose()?;
     let turn = core.turn(name, owner).await?;
     let key = key(name, owner);
     let held = session.as_ref().and_then(|session| session.grant(&key));
@@ -211,7 +241,10 @@ async fn release(core: &Arc<Core>, request: &Release) -> Result<Answer, Error> {
     };
     let sent_at = Instant::now();
     let record = request_id.as_ref().map(RequestId::as_str);
-    let released = core.scripts.release(name.as_str(), owner.field(), lease, record).await;
+    let released = core
+        .scripts
+        .release(name.as_str(), owner.field(), lease, record)
+        .await;
     let Some(session) = session else {
         return match released? {
             Released::Done { hold_count, .. } => Ok(Answer::Released(hold_count)),
@@ -260,18 +293,28 @@ async fn finish_release(
     session.set_holds(&core.deadlines, key, left, None);
     if let Some(id) = &request.request_id {
         // The same call again leaves the record that the client's own repeat will find.
-        let again = || core.scripts.release(name, owner, at_most, Some(id.as_str()));
+        let again = || {
+            core.scripts
+                .release(name, owner, at_most, Some(id.as_str()))
+        };
         core.until_answered(at_most, again).await;
     } else {
-        core.until_answered(at_most, || core.scripts.lower(name, owner, left)).await;
+        core.until_answered(at_most, || core.scripts.lower(name, owner, left))
+            .await;
     }
 }
 
 async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Answer, Error> {
     let Renew { name, owner, lease } = request;
-    let session = owner.session.as_ref().map(|id| core.sessions.get(id)).transpose()?;
+    let session = owner
+        .session
+        .as_ref()
+        .map(|id| core.sessions.get(id))
+        .transpose()?;
     let key = key(name, owner);
-    let held = session.as_ref().map(|session| (session, session.grant(&key)));
+    let held = session
+        .as_ref()
+        .map(|session| (session, session.grant(&key)));
     let own_lease = match &held {
         None => core.config.lease,
         Some((session, Some(held))) if held.watched => session.lease,
@@ -315,12 +358,17 @@ async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Answer, Error> {
 
 async fn describe(core: &Core, name: &LockName) -> Result<Answer, Error> {
     let seen = core.scripts.inspect(name.as_str()).await?;
-    let (waiters, waiter_count) =
-        core.waiters.list(&keys::channel(name.as_str()), WAITERS_LISTED_MAX);
+    let (waiters, waiter_count) = core
+        .waiters
+        .list(&keys::channel(name.as_str()), WAITERS_LISTED_MAX);
     let holders = seen.holders.iter().map(|(field, hold_count)| {
         // Another program may have put any bytes there; what is shown must be text.
         let owner = Owner::from_field(&String::from_utf8_lossy(field));
-        HolderSeen { client_name: core.client_name(&owner), owner, hold_count: *hold_count }
+        HolderSeen {
+            client_name: core.client_name(&owner),
+            owner,
+            hold_count: *hold_count,
+        }
     });
     let waiters = waiters.iter().map(|waiter| WaiterSeen {
         client_name: core.client_name(&waiter.owner),
@@ -395,7 +443,10 @@ impl Reply {
     /// Tells of a wait if that can be done without waiting and leaves room for the last answer.
     pub(super) fn waiting(&self, waiting: Waiting) -> bool {
         self.to.capacity() > 1
-            && self.to.try_send((self.op_id, Answer::Waiting(waiting))).is_ok()
+            && self
+                .to
+                .try_send((self.op_id, Answer::Waiting(waiting)))
+                .is_ok()
     }
 
     /// Resolves when nobody wants the answer any more.
@@ -414,11 +465,17 @@ impl Reply {
 
 impl NotGranted {
     pub(super) fn timed_out(holder_until: Option<Instant>) -> Self {
-        Self { cancelled: false, holder_until }
+        Self {
+            cancelled: false,
+            holder_until,
+        }
     }
 
     pub(super) fn cancelled() -> Self {
-        Self { cancelled: true, holder_until: None }
+        Self {
+            cancelled: true,
+            holder_until: None,
+        }
     }
 
     pub(super) fn is_timeout(self) -> bool {

@@ -46,23 +46,34 @@ impl Claims {
         let (payload, signature) = token.split_at_checked(token.len().checked_sub(MAC_BYTES)?)?;
         // Compares in constant time.
         mac(secret, id, payload).verify_slice(signature).ok()?;
-        let (&[VERSION, keep], rest) = payload.split_first_chunk::<2>()? else { return None };
+        let (&[VERSION, keep], rest) = payload.split_first_chunk::<2>()? else {
+            return None;
+        };
         let (lease, client_name) = rest.split_first_chunk::<8>()?;
         let client_name = String::from_utf8(client_name.to_vec()).ok()?;
         if over(&client_name, limits.client_name_bytes_max).is_some() {
             return None;
         }
-        let on_disconnect =
-            if keep == 1 { OnDisconnect::Keep } else { OnDisconnect::Release };
+        let on_disconnect = if keep == 1 {
+            OnDisconnect::Keep
+        } else {
+            OnDisconnect::Release
+        };
         let lease = Duration::from_millis(u64::from_be_bytes(*lease));
-        Some(Self { lease, on_disconnect, client_name })
+        Some(Self {
+            lease,
+            on_disconnect,
+            client_name,
+        })
     }
 }
 
 fn mac(secret: &[u8], id: &SessionId, payload: &[u8]) -> Hmac<Sha256> {
     #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
     let mac = Hmac::<Sha256>::new_from_slice(secret).expect("any key length");
-    mac.chain_update(id.as_str()).chain_update([0]).chain_update(payload)
+    mac.chain_update(id.as_str())
+        .chain_update([0])
+        .chain_update(payload)
 }
 
 #[cfg(test)]

@@ -149,7 +149,15 @@ impl Session {
             waits: 0,
         };
         let (state, news) = (Mutex::new(state), Notify::new());
-        Self { id, lease, client_name, on_disconnect, epoch, state, news }
+        Self {
+            id,
+            lease,
+            client_name,
+            on_disconnect,
+            epoch,
+            state,
+            news,
+        }
     }
 
     /// Gives the session a stream, which takes the place of an earlier one. The token is cancelled when this stream is to end.
@@ -249,8 +257,16 @@ impl Session {
             grant.watched |= before.grant.watched;
             grant.safe_until = grant.safe_until.max(before.grant.safe_until);
         }
-        let lease = if grant.watched { self.lease } else { grant.lease };
-        let at = if grant.watched { self.renew_at(sent_at, lease) } else { grant.safe_until };
+        let lease = if grant.watched {
+            self.lease
+        } else {
+            grant.lease
+        };
+        let at = if grant.watched {
+            self.renew_at(sent_at, lease)
+        } else {
+            grant.safe_until
+        };
         let due = deadlines.insert(at, Due::Grant(Arc::clone(self), key.clone()));
         let held = Held {
             grant: grant.clone(),
@@ -266,12 +282,21 @@ impl Session {
 
     /// The grant, if the session holds it.
     pub(crate) fn grant(&self, key: &GrantKey) -> Option<Grant> {
-        self.state.lock().grants.get(key).map(|held| held.grant.clone())
+        self.state
+            .lock()
+            .grants
+            .get(key)
+            .map(|held| held.grant.clone())
     }
 
     /// All grants the session holds.
     pub(crate) fn grants(&self) -> Vec<Grant> {
-        self.state.lock().grants.values().map(|held| held.grant.clone()).collect()
+        self.state
+            .lock()
+            .grants
+            .values()
+            .map(|held| held.grant.clone())
+            .collect()
     }
 
     /// Marks that a release is on its way to the store, or that it did not get there.
@@ -354,8 +379,11 @@ impl Session {
         let held = state.grants.get_mut(key)?;
         if now >= held.grant.safe_until {
             let unreachable = held.failing || held.renewing;
-            let reason =
-                if unreachable { LostReason::StoreUnreachable } else { LostReason::Expired };
+            let reason = if unreachable {
+                LostReason::StoreUnreachable
+            } else {
+                LostReason::Expired
+            };
             drop(state);
             self.lose(deadlines, key, reason);
             return None;
@@ -381,7 +409,9 @@ impl Session {
         let key = &renewing.key;
         let mut state = self.state.lock();
         let live = matches!(state.phase, Phase::Live(_));
-        let Some(held) = state.grants.get_mut(key) else { return };
+        let Some(held) = state.grants.get_mut(key) else {
+            return;
+        };
         // Given back and taken again meanwhile: the answer is about another grant.
         if held.grant.fencing_token != renewing.token {
             return;
@@ -405,7 +435,11 @@ impl Session {
             }
             None => {
                 let retry = Instant::now() + (held.lease / RETRY_DIVISOR).min(RETRY_MAX);
-                let at = if live { retry.min(held.grant.safe_until) } else { held.grant.safe_until };
+                let at = if live {
+                    retry.min(held.grant.safe_until)
+                } else {
+                    held.grant.safe_until
+                };
                 self.reschedule(deadlines, key, held, at);
                 if !std::mem::replace(&mut held.failing, true) {
                     state.failing += 1;
@@ -424,7 +458,10 @@ impl Session {
         if !matches!(state.phase, Phase::Live(_)) {
             return Vec::new();
         }
-        let watched = state.grants.iter_mut().filter(|(_, held)| held.grant.watched);
+        let watched = state
+            .grants
+            .iter_mut()
+            .filter(|(_, held)| held.grant.watched);
         watched
             .map(|(key, held)| {
                 let until = held.grant.safe_until;
@@ -439,7 +476,12 @@ impl Session {
     pub(crate) fn shorten(self: &Arc<Self>, deadlines: &Deadlines, step: Duration, now: Instant) {
         let mut state = self.state.lock();
         for (key, held) in &mut state.grants {
-            held.grant.safe_until = held.grant.safe_until.checked_sub(step).unwrap_or(now).max(now);
+            held.grant.safe_until = held
+                .grant
+                .safe_until
+                .checked_sub(step)
+                .unwrap_or(now)
+                .max(now);
             self.reschedule(deadlines, key, held, now);
             // Until it is renewed with the new clock.
             held.failing |= held.grant.watched;
@@ -475,7 +517,11 @@ impl Session {
         }
         match state.risk.take() {
             Some(Risk::AtRisk) => {
-                let first = state.grants.values().map(|held| held.grant.safe_until).min();
+                let first = state
+                    .grants
+                    .values()
+                    .map(|held| held.grant.safe_until)
+                    .min();
                 // If nothing is left, it was lost meanwhile and that has been told.
                 if let Some(until) = first {
                     let left = until.saturating_duration_since(Instant::now());
@@ -501,7 +547,9 @@ impl Session {
 
     /// A third of the lease after it was asked for, or a little earlier at a moment that others share.
     fn renew_at(&self, sent_at: Instant, lease: Duration) -> Instant {
-        let grid = u64::try_from((lease / RENEW_GRID_DIVISOR).as_millis()).unwrap_or(u64::MAX).max(1);
+        let grid = u64::try_from((lease / RENEW_GRID_DIVISOR).as_millis())
+            .unwrap_or(u64::MAX)
+            .max(1);
         let at = (sent_at + lease / RENEW_DIVISOR).duration_since(self.epoch);
         let millis = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
         self.epoch + Duration::from_millis(millis - millis % grid)
@@ -520,7 +568,9 @@ impl State {
 
     fn take_grants(&mut self, deadlines: &Deadlines) -> Vec<Grant> {
         let keys: Vec<GrantKey> = self.grants.keys().cloned().collect();
-        keys.iter().filter_map(|key| self.forget(deadlines, key)).collect()
+        keys.iter()
+            .filter_map(|key| self.forget(deadlines, key))
+            .collect()
     }
 
     /// Books a successful renewal. True if it ends a time of failing ones.
@@ -533,12 +583,17 @@ impl State {
         renewed: Renewed,
     ) -> bool {
         let live = matches!(self.phase, Phase::Live(_));
-        let Some(held) = self.grants.get_mut(key) else { return false };
+        let Some(held) = self.grants.get_mut(key) else {
+            return false;
+        };
         held.grant.lease = renewed.lease;
         held.extend(Some(safe_until(sent_at, renewed.lease)));
         let renew = held.grant.watched && live;
-        let at =
-            if renew { session.renew_at(sent_at, held.lease) } else { held.grant.safe_until };
+        let at = if renew {
+            session.renew_at(sent_at, held.lease)
+        } else {
+            held.grant.safe_until
+        };
         session.reschedule(deadlines, key, held, at);
         let was_failing = std::mem::take(&mut held.failing);
         self.failing -= usize::from(was_failing);
@@ -566,6 +621,10 @@ impl Held {
             owner: self.grant.owner.shared_field(),
             lease: self.lease,
         };
-        Renewing { key: key.clone(), token: self.grant.fencing_token, renewal }
+        Renewing {
+            key: key.clone(),
+            token: self.grant.fencing_token,
+            renewal,
+        }
     }
 }

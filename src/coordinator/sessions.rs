@@ -72,11 +72,19 @@ pub struct Stream {
 impl Sessions {
     pub(crate) fn new(config: &Config) -> Self {
         let by_id = RwLock::default();
-        Self { by_id, max: config.limits.sessions_max, epoch: Instant::now() }
+        Self {
+            by_id,
+            max: config.limits.sessions_max,
+            epoch: Instant::now(),
+        }
     }
 
     pub(crate) fn get(&self, id: &SessionId) -> Result<Arc<Session>, Error> {
-        self.by_id.read().get(id).cloned().ok_or(Error::SessionNotFound)
+        self.by_id
+            .read()
+            .get(id)
+            .cloned()
+            .ok_or(Error::SessionNotFound)
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Session>> {
@@ -89,7 +97,10 @@ impl Sessions {
 
     pub(crate) fn remove(&self, session: &Arc<Session>) {
         let mut by_id = self.by_id.write();
-        if by_id.get(&session.id).is_some_and(|known| Arc::ptr_eq(known, session)) {
+        if by_id
+            .get(&session.id)
+            .is_some_and(|known| Arc::ptr_eq(known, session))
+        {
             by_id.remove(&session.id);
         }
     }
@@ -99,9 +110,18 @@ impl Sessions {
         if by_id.len() >= self.max {
             return Err(Error::LimitReached(Limit::Sessions));
         }
-        let Claims { lease, on_disconnect, client_name } = claims;
-        let session =
-            Arc::new(Session::new(id.clone(), lease, client_name, on_disconnect, self.epoch));
+        let Claims {
+            lease,
+            on_disconnect,
+            client_name,
+        } = claims;
+        let session = Arc::new(Session::new(
+            id.clone(),
+            lease,
+            client_name,
+            on_disconnect,
+            self.epoch,
+        ));
         by_id.insert(id, Arc::clone(&session));
         Ok(session)
     }
@@ -125,11 +145,19 @@ impl Coordinator {
             return Err(Invalid::new("client_name", why).into());
         }
         let lease = lease.map_or(core.config.lease, Lease::get);
-        let claims = Claims { lease, on_disconnect, client_name };
+        let claims = Claims {
+            lease,
+            on_disconnect,
+            client_name,
+        };
         let id = SessionId::random();
         let resume_token = claims.sign(&core.config.session_secret, &id);
         let session = core.sessions.add(id, claims)?;
-        Ok(Opened { stream: Stream::new(core, session), resume_token, grants: Vec::new() })
+        Ok(Opened {
+            stream: Stream::new(core, session),
+            resume_token,
+            grants: Vec::new(),
+        })
     }
 
     /// Goes on with a session, whether this coordinator knows it or not. The grants that the client names are checked by renewing them; grants of
@@ -144,7 +172,11 @@ impl Coordinator {
         if core.draining.is_cancelled() {
             return Err(Error::Draining);
         }
-        let Config { limits, session_secret, .. } = &core.config;
+        let Config {
+            limits,
+            session_secret,
+            ..
+        } = &core.config;
         let claims = Claims::verify(resume_token, session_secret, id, limits)
             .ok_or(Error::ResumeTokenInvalid)?;
         if named.len() > limits.grants_per_session_max {
@@ -168,13 +200,19 @@ impl Coordinator {
                 Err(ownership) => session.lose_named(&core.deadlines, grant, lost(ownership)),
             }
         }
-        let unnamed = known.into_iter().filter(|grant| !kept.contains(&key(&grant.name, &grant.owner)));
+        let unnamed = known
+            .into_iter()
+            .filter(|grant| !kept.contains(&key(&grant.name, &grant.owner)));
         for grant in unnamed {
             session.set_holds(&core.deadlines, &key(&grant.name, &grant.owner), 0, None);
             core.release_later(grant);
         }
         tracing::debug!(session = %session.id.digest(), grants = grants.len(), "session resumed");
-        Ok(Opened { stream, resume_token: resume_token.to_vec(), grants })
+        Ok(Opened {
+            stream,
+            resume_token: resume_token.to_vec(),
+            grants,
+        })
     }
 }
 
@@ -201,7 +239,11 @@ impl Core {
                 .map(|grant| Renewal {
                     name: grant.name.shared(),
                     owner: grant.owner.shared_field(),
-                    lease: if grant.lease.is_some() { Duration::ZERO } else { claims.lease },
+                    lease: if grant.lease.is_some() {
+                        Duration::ZERO
+                    } else {
+                        claims.lease
+                    },
                 })
                 .collect();
             let sent_at = Instant::now();
@@ -227,25 +269,36 @@ impl Core {
     /// Gives back all holds of a grant that its session no longer has.
     async fn release_all_holds(&self, grant: &Grant) {
         let _turn = self.turns.take(&grant.name, &grant.owner).await;
-        let lower = || self.scripts.lower(grant.name.as_str(), grant.owner.field(), 0);
+        let lower = || {
+            self.scripts
+                .lower(grant.name.as_str(), grant.owner.field(), 0)
+        };
         self.until_answered(grant.lease, lower).await;
     }
 
     fn release_later(self: &Arc<Self>, grant: Grant) {
         let core = Arc::clone(self);
-        self.tasks.spawn("release", async move { core.release_all_holds(&grant).await });
+        self.tasks.spawn(
+            "release",
+            async move { core.release_all_holds(&grant).await },
+        );
     }
 
     /// Ends a session and gives back what it held.
     async fn end(self: &Arc<Self>, session: &Arc<Session>) {
-        let Some(grants) = session.end(&self.deadlines) else { return };
+        let Some(grants) = session.end(&self.deadlines) else {
+            return;
+        };
         self.sessions.remove(session);
         tracing::debug!(session = %session.id.digest(), grants = grants.len(), "session ended");
         let releases = stream::iter(grants).map(|grant| {
             let core = Arc::clone(self);
             async move { core.release_all_holds(&grant).await }
         });
-        releases.buffer_unordered(RELEASES_AT_ONCE).collect::<()>().await;
+        releases
+            .buffer_unordered(RELEASES_AT_ONCE)
+            .collect::<()>()
+            .await;
     }
 }
 
@@ -254,7 +307,11 @@ impl Core {
 impl Stream {
     fn new(core: &Arc<Core>, session: Arc<Session>) -> Self {
         let token = session.attach();
-        Self { core: Arc::clone(core), session, token }
+        Self {
+            core: Arc::clone(core),
+            session,
+            token,
+        }
     }
 
     /// The session's id.
@@ -277,12 +334,18 @@ impl Stream {
         &self.token
     }
 
-    /// Ends the session: its waits end, its grants are released. Returns when the store has been told, however long that takes; grants that it
-    /// cannot be told of run out.
+    /// Ends the session: its waits end, its grants are released. Returns when the store has been told; dropping
+    /// the future does not stop that. Grants that it cannot be told of run out.
     pub async fn close(&self) {
-        if !self.token.is_cancelled() {
-            self.core.end(&self.session).await;
+        if self.token.is_cancelled() {
+            return;
         }
+        let (core, session) = (Arc::clone(&self.core), Arc::clone(&self.session));
+        let end = core
+            .tasks
+            .clone()
+            .spawn("end-session", async move { core.end(&session).await });
+        let _ = end.await;
     }
 }
 
@@ -296,7 +359,9 @@ impl Drop for Stream {
         tracing::debug!(session = %session.id.digest(), "stream broke");
         // A drain keeps the grants whatever the session wished: its client is to resume elsewhere.
         if session.on_disconnect == OnDisconnect::Release && !core.draining.is_cancelled() {
-            core.tasks.clone().spawn("end-session", async move { core.end(&session).await });
+            core.tasks
+                .clone()
+                .spawn("end-session", async move { core.end(&session).await });
         } else {
             core.deadlines.insert(until, Due::Session(session));
         }

@@ -39,8 +39,13 @@ pub(crate) struct Turn {
 
 impl Turns {
     pub(crate) fn new() -> Arc<Self> {
-        let shards = std::iter::repeat_with(Mutex::default).take(SHARDS).collect();
-        Arc::new(Self { shards, hasher: RandomState::new() })
+        let shards = std::iter::repeat_with(Mutex::default)
+            .take(SHARDS)
+            .collect();
+        Arc::new(Self {
+            shards,
+            hasher: RandomState::new(),
+        })
     }
 
     /// Waits for the owner's turn on the lock. May be dropped at any instant.
@@ -51,7 +56,10 @@ impl Turns {
             match shard.get_mut(&key) {
                 None => {
                     shard.insert(key.clone(), Queue::new());
-                    return Turn { turns: Arc::clone(self), key: Some(key) };
+                    return Turn {
+                        turns: Arc::clone(self),
+                        key: Some(key),
+                    };
                 }
                 Some(queue) => {
                     let (sender, next) = oneshot::channel();
@@ -61,7 +69,10 @@ impl Turns {
             }
         };
         // A turn that is dropped is passed on, so the sender cannot vanish without one.
-        next.await.unwrap_or_else(|_| Turn { turns: Arc::clone(self), key: None })
+        next.await.unwrap_or_else(|_| Turn {
+            turns: Arc::clone(self),
+            key: None,
+        })
     }
 
     fn shard(&self, key: &Key) -> &Mutex<HashMap<Key, Queue>> {
@@ -85,7 +96,10 @@ impl Drop for Turn {
                 next
             };
             let Some(next) = next else { return };
-            let turn = Turn { turns: Arc::clone(&self.turns), key: Some(key.clone()) };
+            let turn = Turn {
+                turns: Arc::clone(&self.turns),
+                key: Some(key.clone()),
+            };
             match next.send(turn) {
                 Ok(()) => return,
                 // That one has given up; what it was sent must not pass itself on as well.

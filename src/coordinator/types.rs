@@ -84,6 +84,9 @@ pub struct Grant {
 const DRIFT_DIVISOR: u32 = 100;
 const DRIFT_MIN: Duration = Duration::from_millis(2);
 
+/// Digits of a session's digest that are shown: enough to tell sessions apart.
+const DIGEST_CHARS: usize = 16;
+
 // === impl LockName ===
 
 impl LockName {
@@ -127,7 +130,10 @@ impl SessionId {
 
     /// Accepts any UUID in the form it was given out; whether there is such a session is another question.
     pub fn parse(id: &str) -> Option<Self> {
-        Uuid::try_parse(id).ok().filter(|uuid| uuid.to_string() == id).map(|_| Self(id.into()))
+        Uuid::try_parse(id)
+            .ok()
+            .filter(|uuid| uuid.to_string() == id)
+            .map(|_| Self(id.into()))
     }
 
     /// The id. A credential: it must not be logged or shown to others.
@@ -137,7 +143,9 @@ impl SessionId {
 
     /// What others may see of the id.
     pub fn digest(&self) -> String {
-        Sha256::digest(self.0.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        let mut digest = hex::encode(Sha256::digest(self.0.as_bytes()));
+        digest.truncate(DIGEST_CHARS);
+        digest
     }
 }
 
@@ -149,19 +157,36 @@ impl Owner {
 
     /// An owner within a session.
     pub fn in_session(session: SessionId, label: &str, limits: &Limits) -> Result<Self, Invalid> {
-        let label = if label.is_empty() { Self::DEFAULT_LABEL } else { label };
+        let label = if label.is_empty() {
+            Self::DEFAULT_LABEL
+        } else {
+            label
+        };
         let label = Self::check(label, limits)?;
         let field = format!("{}:{label}", session.as_str()).into();
-        Ok(Self { session: Some(session), label, field, made: false })
+        Ok(Self {
+            session: Some(session),
+            label,
+            field,
+            made: false,
+        })
     }
 
     /// An owner without a session.
     pub fn sessionless(label: &str, limits: &Limits) -> Result<Self, Invalid> {
         if label.is_empty() {
-            return Err(Invalid::new("owner", "must not be empty without a session_id"));
+            return Err(Invalid::new(
+                "owner",
+                "must not be empty without a session_id",
+            ));
         }
         let label = Self::check(label, limits)?;
-        Ok(Self { session: None, field: Arc::clone(&label), label, made: false })
+        Ok(Self {
+            session: None,
+            field: Arc::clone(&label),
+            label,
+            made: false,
+        })
     }
 
     /// A new owner for a sessionless request that names none: the same one for a repeat of the request, else a random one.
@@ -180,7 +205,12 @@ impl Owner {
             }
         };
         let label: Arc<str> = uuid.to_string().into();
-        Self { session: None, field: Arc::clone(&label), label, made: true }
+        Self {
+            session: None,
+            field: Arc::clone(&label),
+            label,
+            made: true,
+        }
     }
 
     /// An owner as the store shows it, which may be a Redisson client's.
@@ -188,10 +218,18 @@ impl Owner {
         let parts = field.split_once(':');
         let session = parts.and_then(|(id, label)| Some((SessionId::parse(id)?, label)));
         match session {
-            Some((session, label)) => {
-                Self { session: Some(session), label: label.into(), field: field.into(), made: false }
-            }
-            None => Self { session: None, label: field.into(), field: field.into(), made: false },
+            Some((session, label)) => Self {
+                session: Some(session),
+                label: label.into(),
+                field: field.into(),
+                made: false,
+            },
+            None => Self {
+                session: None,
+                label: field.into(),
+                field: field.into(),
+                made: false,
+            },
         }
     }
 
@@ -215,7 +253,10 @@ impl Owner {
             return Err(Invalid::new("owner", why));
         }
         if label == "mode" || label.ends_with(":write") {
-            return Err(Invalid::new("owner", "must not be `mode` or end in `:write`"));
+            return Err(Invalid::new(
+                "owner",
+                "must not be `mode` or end in `:write`",
+            ));
         }
         Ok(label.into())
     }
@@ -245,7 +286,10 @@ impl Lease {
     pub fn new(lease: Duration, limits: &Limits) -> Result<Self, Invalid> {
         if lease < limits.lease_min || lease > limits.lease_max {
             let (min, max) = (limits.lease_min, limits.lease_max);
-            return Err(Invalid::new("lease", format!("must be from {min:?} to {max:?}")));
+            return Err(Invalid::new(
+                "lease",
+                format!("must be from {min:?} to {max:?}"),
+            ));
         }
         Ok(Self(lease))
     }
@@ -264,7 +308,10 @@ pub(crate) fn safe_until(sent_at: Instant, lease: Duration) -> Instant {
 /// Why a text is refused: too long, or with control characters, which would garble logs and terminals.
 pub(crate) fn over(text: &str, bytes_max: usize) -> Option<String> {
     if text.len() > bytes_max {
-        Some(format!("must not be longer than {bytes_max} bytes, has {}", text.len()))
+        Some(format!(
+            "must not be longer than {bytes_max} bytes, has {}",
+            text.len()
+        ))
     } else if text.chars().any(char::is_control) {
         Some("must not contain control characters".to_owned())
     } else {
@@ -297,14 +344,22 @@ pub(crate) mod tests {
             assert!(LockName::parse(good, &limits()).is_ok(), "{good}");
         }
         for bad in ["", "0123456789abcdefg", "a\0b", "a\n", "{a", "a}", "{}"] {
-            assert_eq!(LockName::parse(bad, &limits()).unwrap_err().field, "name", "{bad:?}");
+            assert_eq!(
+                LockName::parse(bad, &limits()).unwrap_err().field,
+                "name",
+                "{bad:?}"
+            );
         }
     }
 
     #[test]
     fn owners_cannot_pass_for_fields_of_another_kind() {
         for bad in ["mode", "a:write", "123456789", "a\tb", ""] {
-            assert_eq!(Owner::sessionless(bad, &limits()).unwrap_err().field, "owner", "{bad:?}");
+            assert_eq!(
+                Owner::sessionless(bad, &limits()).unwrap_err().field,
+                "owner",
+                "{bad:?}"
+            );
         }
         let session = SessionId::random();
         let owner = Owner::in_session(session.clone(), "", &limits()).unwrap();
@@ -319,7 +374,10 @@ pub(crate) mod tests {
         let request = RequestId::parse("r", &limits()).unwrap();
         let made = || Owner::made(&name, request.as_ref());
         assert_eq!(made().field(), made().field());
-        assert_ne!(Owner::made(&name, None).field(), Owner::made(&name, None).field());
+        assert_ne!(
+            Owner::made(&name, None).field(),
+            Owner::made(&name, None).field()
+        );
     }
 
     #[test]

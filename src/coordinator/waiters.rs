@@ -109,7 +109,14 @@ impl Waiters {
     ) -> Arc<Self> {
         let state = Mutex::default();
         let positions_changed = Notify::new();
-        Arc::new(Self { host, tasks, per_lock_max, max, state, positions_changed })
+        Arc::new(Self {
+            host,
+            tasks,
+            per_lock_max,
+            max,
+            state,
+            positions_changed,
+        })
     }
 
     /// Queues a call up after an attempt that found the lock held until `holder_until`. The first waiter of a lock makes the coordinator
@@ -158,14 +165,23 @@ impl Waiters {
             // subscription is still to be confirmed, and that is a hint of its own.
             queue.waiters.insert(ticket, Arc::clone(&waiter));
         }
-        Ok(Place { waiters: Arc::clone(self), channel, ticket, waiter, granted: false })
+        Ok(Place {
+            waiters: Arc::clone(self),
+            channel,
+            ticket,
+            waiter,
+            granted: false,
+        })
     }
 
     /// Those who wait on a channel, in order, at most `max` of them, and how many there are.
     pub(crate) fn list(&self, channel: &str, max: usize) -> (Vec<Arc<Waiter>>, usize) {
         let state = self.state.lock();
         state.queues.get(channel).map_or((Vec::new(), 0), |queue| {
-            (queue.waiters.values().take(max).cloned().collect(), queue.waiters.len())
+            (
+                queue.waiters.values().take(max).cloned().collect(),
+                queue.waiters.len(),
+            )
         })
     }
 
@@ -200,12 +216,18 @@ impl Waiters {
             }
             let crowd = self.waiting() / POSITIONS_PER_INTERVAL;
             let interval = POSITIONS_INTERVAL * u32::try_from(crowd + 1).unwrap_or(u32::MAX);
-            if stop.run_until_cancelled(tokio::time::sleep(interval)).await.is_none() {
+            if stop
+                .run_until_cancelled(tokio::time::sleep(interval))
+                .await
+                .is_none()
+            {
                 return;
             }
             let mut state = self.state.lock();
             for channel in std::mem::take(&mut state.moved) {
-                let Some(queue) = state.queues.get(&channel) else { continue };
+                let Some(queue) = state.queues.get(&channel) else {
+                    continue;
+                };
                 for (ahead, waiter) in queue.waiters.values().enumerate() {
                     waiter.position.store(position(ahead), Ordering::Relaxed);
                     waiter.news.notify_one();
@@ -223,7 +245,9 @@ impl Waiters {
                 tracing::debug!(%channel, %error, "subscription is not confirmed yet");
             }
             let mut state = this.state.lock();
-            let Some(queue) = state.queues.get_mut(&channel) else { return };
+            let Some(queue) = state.queues.get_mut(&channel) else {
+                return;
+            };
             queue.subscription = Subscription::Done;
             queue.wake();
             this.drop_if_empty(&mut state, &channel);
@@ -248,13 +272,12 @@ impl Waiters {
         if let Some(queue) = state.queues.get_mut(&place.channel) {
             queue.waiters.remove(&place.ticket);
             crowd = queue.waiters.len();
-            if place.waiter.head.load(Ordering::Relaxed) {
-                if let Some(next) = queue.waiters.values().next() {
-                    next.head.store(true, Ordering::Relaxed);
-                    // After a grant the lock is held again and there is nothing to try; otherwise this one may have left with a hint in hand.
-                    queue.hint |= !place.granted;
-                    next.news.notify_one();
-                }
+            let was_head = place.waiter.head.load(Ordering::Relaxed);
+            if let Some(next) = queue.waiters.values().next().filter(|_| was_head) {
+                next.head.store(true, Ordering::Relaxed);
+                // After a grant the lock is held again and there is nothing to try; otherwise this one may have left with a hint in hand.
+                queue.hint |= !place.granted;
+                next.news.notify_one();
             }
         }
         if crowd > 0 {
@@ -319,7 +342,9 @@ impl Place {
     /// An attempt of the head found the lock held until then.
     pub(crate) fn busy_until(&self, holder_until: Option<Instant>) {
         let mut state = self.waiters.state.lock();
-        let Some(queue) = state.queues.get_mut(&self.channel) else { return };
+        let Some(queue) = state.queues.get_mut(&self.channel) else {
+            return;
+        };
         let known = std::mem::replace(&mut queue.holder_until, holder_until);
         if lease_is_news(known, holder_until) {
             self.waiters.moved(&mut state, &self.channel);
@@ -344,8 +369,7 @@ impl Drop for Place {
 impl Standing {
     /// Whether somebody who was told `before` should be told this.
     pub(crate) fn is_news(self, before: Self) -> bool {
-        self.position != before.position
-            || lease_is_news(before.holder_until, self.holder_until)
+        self.position != before.position || lease_is_news(before.holder_until, self.holder_until)
     }
 }
 

@@ -82,7 +82,12 @@ pub(super) async fn renew_all(core: &Arc<Core>) {
 impl Renewer {
     fn new(core: &Arc<Core>) -> Self {
         let calls = Semaphore::new(CALLS_AT_ONCE);
-        Self { core: Arc::clone(core), calls, started: Instant::now(), offset: Mutex::new(None) }
+        Self {
+            core: Arc::clone(core),
+            calls,
+            started: Instant::now(),
+            offset: Mutex::new(None),
+        }
     }
 
     fn renew_in_batches(self: &Arc<Self>, mut batch: Batch) -> Vec<tokio::task::JoinHandle<()>> {
@@ -90,15 +95,21 @@ impl Renewer {
         while !batch.is_empty() {
             let rest = batch.split_off(batch.len().min(RENEWALS_PER_CALL));
             let (this, chunk) = (Arc::clone(self), std::mem::replace(&mut batch, rest));
-            calls.push(self.core.tasks.spawn("renew", async move { this.renew(chunk).await }));
+            calls.push(
+                self.core
+                    .tasks
+                    .spawn("renew", async move { this.renew(chunk).await }),
+            );
         }
         calls
     }
 
     async fn renew(&self, batch: Batch) {
         let _permit = self.calls.acquire().await;
-        let renewals: Vec<Renewal> =
-            batch.iter().map(|(_, renewing)| renewing.renewal.clone()).collect();
+        let renewals: Vec<Renewal> = batch
+            .iter()
+            .map(|(_, renewing)| renewing.renewal.clone())
+            .collect();
         let sent_at = Instant::now();
         let reply = self.core.scripts.renew(&renewals).await;
         match &reply {
@@ -106,7 +117,10 @@ impl Renewer {
             Err(error) => tracing::warn!(%error, grants = batch.len(), "renewal failed"),
         }
         for (at, (session, renewing)) in batch.iter().enumerate() {
-            let outcome = reply.as_ref().ok().and_then(|reply| reply.outcomes.get(at).copied());
+            let outcome = reply
+                .as_ref()
+                .ok()
+                .and_then(|reply| reply.outcomes.get(at).copied());
             session.on_renewal(&self.core.deadlines, renewing, sent_at, outcome);
         }
     }
@@ -120,9 +134,13 @@ impl Renewer {
             least: i128::from(store_micros) - since(answered_at),
             most: i128::from(store_micros) - since(sent_at),
         };
-        let Some(before) = self.offset.lock().replace(now) else { return };
-        let forward = u64::try_from(now.least - before.most).map_or(Duration::ZERO, Duration::from_micros);
-        let back = u64::try_from(before.least - now.most).map_or(Duration::ZERO, Duration::from_micros);
+        let Some(before) = self.offset.lock().replace(now) else {
+            return;
+        };
+        let forward =
+            u64::try_from(now.least - before.most).map_or(Duration::ZERO, Duration::from_micros);
+        let back =
+            u64::try_from(before.least - now.most).map_or(Duration::ZERO, Duration::from_micros);
         if forward > CLOCK_STEP {
             tracing::warn!(?forward, "the store's clock stepped: leases end earlier");
             let now = Instant::now();

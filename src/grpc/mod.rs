@@ -1,3 +1,71 @@
-//! The surface: proto in, proto out.
+//! The surface: proto in, proto out. Requests are checked and converted here, statuses are made here, and nothing here knows of stores.
 
 pub mod pb;
+
+mod convert;
+mod health;
+pub mod layer;
+mod lock;
+mod outbound;
+mod session;
+mod status;
+
+use std::{sync::Arc, time::Duration};
+
+use tonic::{
+    service::Routes,
+    transport::server::{Router, Server},
+};
+use tower::layer::util::{Identity, Stack};
+
+use crate::coordinator::Coordinator;
+
+/// How the server behaves towards its clients.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Peers are asked whether they live this often.
+    pub keepalive_interval: Duration,
+    /// A peer that has not answered for this long is gone.
+    pub keepalive_timeout: Duration,
+    /// Bytes of one message from a client.
+    pub message_bytes_max: usize,
+    /// Calls under way on one connection.
+    pub connection_streams_max: u32,
+    /// Operations of one session under way that do not wait; a client that sends more is not read until some are answered.
+    pub operations_per_session_max: usize,
+}
+
+/// All services, ready to be served.
+pub fn router(
+    coordinator: &Coordinator,
+    config: Config,
+) -> Result<Router<Stack<layer::BodyFateLayer, Identity>>, tonic_reflection::server::Error> {
+    let config = Arc::new(config);
+    let lock = pb::lock_service_server::LockServiceServer::new(lock::LockService::new(
+        coordinator.clone(),
+        Arc::clone(&config),
+    ))
+    .max_decoding_message_size(config.message_bytes_max);
+    let mut routes = Routes::default();
+    routes = routes
+        .add_service(lock)
+        .add_service(health::HealthService::server(coordinator.clone()))
+        .add_service(descriptors().build_v1()?)
+        .add_service(descriptors().build_v1alpha()?);
+    let server = Server::builder()
+        .http2_keepalive_interval(Some(config.keepalive_interval))
+        .http2_keepalive_timeout(Some(config.keepalive_timeout))
+        .max_concurrent_streams(config.connection_streams_max)
+        .tcp_nodelay(true)
+        .layer(layer::BodyFateLayer)
+        .add_routes(routes);
+    Ok(server)
+}
+
+/// What clients without the proto files can ask for, error details included.
+fn descriptors() -> tonic_reflection::server::Builder<'static> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(pb::DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+}

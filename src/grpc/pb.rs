@@ -1,6 +1,11 @@
 //! The generated messages and services of `proto/`.
 
-#![allow(missing_docs, unreachable_pub, clippy::pedantic, reason = "generated code")]
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::pedantic,
+    reason = "generated code"
+)]
 
 tonic::include_proto!("lockkeeper.v1");
 

@@ -117,14 +117,17 @@ const GAP_RETRY: Duration = Duration::from_millis(10);
 impl Script {
     /// A script; `source` must not depend on anything but `KEYS`, `ARGV` and `redis`.
     pub const fn new(name: &'static str, source: &'static str) -> Self {
-        Self { name, source, sha1: OnceLock::new() }
+        Self {
+            name,
+            source,
+            sha1: OnceLock::new(),
+        }
     }
 
     /// The SHA-1 of the source in lower-case hexadecimal digits.
     pub fn sha1(&self) -> &str {
-        self.sha1.get_or_init(|| {
-            Sha1::digest(self.source).iter().map(|byte| format!("{byte:02x}")).collect()
-        })
+        self.sha1
+            .get_or_init(|| hex::encode(Sha1::digest(self.source)))
     }
 }
 

@@ -58,7 +58,7 @@ pub enum Acquired {
 /// How an acquire can be told apart from all others, so that it can be repeated and undone.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt<'a> {
-    /// The request id, if the first answer is to be kept.
+    /// The request id, if the first answer is to be kept; the attempt's own name, if only its undo will ask for it.
     pub request_id: Option<&'a str>,
     /// Unique for this attempt; several attempts may carry one request id.
     pub attempt: &'a str,
@@ -153,12 +153,20 @@ impl Scripts {
     ) -> Result<Acquired, CallError> {
         let mut keys = vec![keys::lock(name), keys::counter(name)];
         keys.extend(attempt.request_id.map(|id| keys::record(name, id)));
+        // A record that only an undo will look for is not needed for longer than the lease.
+        let own_record = attempt.request_id == Some(attempt.attempt);
+        let retention = self.config.request_retention;
+        let retention = if own_record {
+            retention.min(lease)
+        } else {
+            retention
+        };
         let args = vec![
             text(owner),
             millis(lease),
             millis(self.config.idle_token_retention),
             text(attempt.attempt),
-            millis(self.config.request_retention),
+            millis(retention),
             Bytes::from_static(if record_refusal { b"1" } else { b"0" }),
             attempt.known_holds.map_or(Bytes::new(), number),
         ];
@@ -170,7 +178,9 @@ impl Scripts {
                 lease: duration(lease),
                 repeated: done == REPEATED,
             }),
-            [NOT_DONE, remaining] => Ok(Acquired::Busy { remaining: time_to_live(remaining) }),
+            [NOT_DONE, remaining] => Ok(Acquired::Busy {
+                remaining: time_to_live(remaining),
+            }),
             _ => Err(refusal(&catalog::LOCK_ACQUIRE, &reply)),
         }
     }
@@ -183,7 +193,11 @@ impl Scripts {
         lease: Duration,
         request_id: Option<&str>,
     ) -> Result<Released, CallError> {
-        let mut keys = vec![keys::lock(name), keys::channel(name).into(), keys::counter(name)];
+        let mut keys = vec![
+            keys::lock(name),
+            keys::channel(name).into(),
+            keys::counter(name),
+        ];
         keys.extend(request_id.map(|id| keys::record(name, id)));
         let args = vec![
             text(owner),
@@ -194,9 +208,10 @@ impl Scripts {
         ];
         let reply = self.eval(&catalog::LOCK_RELEASE, keys, args).await?;
         match *reply.as_slice() {
-            [DONE, hold_count, lease] => {
-                Ok(Released::Done { hold_count: count(hold_count), lease: duration(lease) })
-            }
+            [DONE, hold_count, lease] => Ok(Released::Done {
+                hold_count: count(hold_count),
+                lease: duration(lease),
+            }),
             [NOT_DONE, HELD_BY_ANOTHER] => Ok(Released::NotOwner(Ownership::HeldByAnother)),
             [NOT_DONE, EXPIRED] => Ok(Released::NotOwner(Ownership::Expired)),
             [NOT_DONE, NEVER_HELD] => Ok(Released::NotOwner(Ownership::NeverHeld)),
@@ -230,7 +245,11 @@ impl Scripts {
 
     /// Lowers the holds of an owner to a number, freeing the lock at 0. Safe to repeat.
     pub async fn lower(&self, name: &str, owner: &str, holds: u32) -> Result<bool, CallError> {
-        let exactly = Attempt { request_id: None, attempt: "", known_holds: Some(holds) };
+        let exactly = Attempt {
+            request_id: None,
+            attempt: "",
+            known_holds: Some(holds),
+        };
         self.undo(name, owner, exactly).await
     }
 
@@ -261,20 +280,35 @@ impl Scripts {
                 lease: duration(lease),
             }),
         });
-        Ok(Renewals { store_micros, outcomes: outcomes.collect() })
+        Ok(Renewals {
+            store_micros,
+            outcomes: outcomes.collect(),
+        })
     }
 
     /// Who holds a lock. Changes nothing.
     pub async fn inspect(&self, name: &str) -> Result<Inspected, CallError> {
         let script = &catalog::LOCK_INSPECT;
         let keys = vec![keys::lock(name), keys::counter(name)];
-        let reply = self.host.eval(Call { script, keys, args: Vec::new() }).await?;
-        let Value::Array(reply) = reply else { return Err(malformed(script, &reply)) };
+        let reply = self
+            .host
+            .eval(Call {
+                script,
+                keys,
+                args: Vec::new(),
+            })
+            .await?;
+        let Value::Array(reply) = reply else {
+            return Err(malformed(script, &reply));
+        };
         let (remaining, token, owners) = match reply.as_slice() {
             [Value::Int(WRONG_KIND)] => return Err(CallError::WrongKind),
-            [Value::Int(DONE), Value::Int(remaining), Value::Int(token), owners @ ..] => {
-                (*remaining, *token, owners)
-            }
+            [
+                Value::Int(DONE),
+                Value::Int(remaining),
+                Value::Int(token),
+                owners @ ..,
+            ] => (*remaining, *token, owners),
             _ => return Err(malformed(script, &reply)),
         };
         let holders = owners.chunks(2).map(|pair| match pair {
@@ -296,12 +330,16 @@ impl Scripts {
         args: Vec<Bytes>,
     ) -> Result<Vec<i64>, CallError> {
         let reply = self.host.eval(Call { script, keys, args }).await?;
-        let Value::Array(values) = &reply else { return Err(malformed(script, &reply)) };
+        let Value::Array(values) = &reply else {
+            return Err(malformed(script, &reply));
+        };
         let numbers = values.iter().map(|value| match value {
             Value::Int(number) => Some(*number),
             Value::Nil | Value::Bytes(_) | Value::Array(_) => None,
         });
-        numbers.collect::<Option<Vec<_>>>().ok_or_else(|| malformed(script, &reply))
+        numbers
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(|| malformed(script, &reply))
     }
 
     /// Asks the store for nothing; success means that it answers.

@@ -26,5 +26,10 @@ pub static LOCK_RENEW: Script = script!("lock_renew", "token");
 pub static LOCK_INSPECT: Script = script!("lock_inspect", "token");
 
 /// Every script, for hosts that load or test them all.
-pub static ALL: [&Script; 5] =
-    [&LOCK_ACQUIRE, &LOCK_RELEASE, &LOCK_UNDO, &LOCK_RENEW, &LOCK_INSPECT];
+pub static ALL: [&Script; 5] = [
+    &LOCK_ACQUIRE,
+    &LOCK_RELEASE,
+    &LOCK_UNDO,
+    &LOCK_RENEW,
+    &LOCK_INSPECT,
+];

@@ -41,7 +41,10 @@ pub fn record(name: &str, request_id: &str) -> Bytes {
 
 /// Why a name cannot be used, if so. Names with unbalanced braces would put the lock and its channel into different slots of a cluster.
 pub fn refuse(name: &str) -> Option<&'static str> {
-    if RESERVED_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+    if RESERVED_PREFIXES
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+    {
         return Some("starts with a prefix that is reserved for the lock's own keys");
     }
     let mut depth = 0_usize;
@@ -65,7 +68,11 @@ pub fn refuse(name: &str) -> Option<&'static str> {
 
 /// Redisson's rule: a name that contains `{` is taken to have a hash tag, any other becomes one.
 fn prefixed(prefix: &str, name: &str) -> String {
-    if name.contains('{') { format!("{prefix}:{name}") } else { format!("{prefix}:{{{name}}}") }
+    if name.contains('{') {
+        format!("{prefix}:{name}")
+    } else {
+        format!("{prefix}:{{{name}}}")
+    }
 }
 
 #[cfg(test)]
@@ -77,7 +84,10 @@ mod tests {
         assert_eq!(channel("build"), "redisson_lock__channel:{build}");
         assert_eq!(channel("a:{b}"), "redisson_lock__channel:a:{b}");
         assert_eq!(counter("build"), "redisson_lock_token:{build}".as_bytes());
-        assert_eq!(record("build", "r1"), "lockkeeper_request:{build}:r1".as_bytes());
+        assert_eq!(
+            record("build", "r1"),
+            "lockkeeper_request:{build}:r1".as_bytes()
+        );
     }
 
     #[test]
@@ -85,14 +95,26 @@ mod tests {
         for good in ["a", "a:b", "{a}", "x{a}y", "{a}{b}", "{a{b}}", "ü"] {
             assert_eq!(refuse(good), None, "{good}");
         }
-        for bad in ["{", "}", "a}b", "{a", "{a}}", "{}a", "redisson_lock_token:{a}", "lockkeeper_x"] {
+        for bad in [
+            "{",
+            "}",
+            "a}b",
+            "{a",
+            "{a}}",
+            "{}a",
+            "redisson_lock_token:{a}",
+            "lockkeeper_x",
+        ] {
             assert!(refuse(bad).is_some(), "{bad}");
         }
     }
 
     /// What Redis hashes: the first non-empty `{...}`, else all.
     fn hash_tag(key: &str) -> &str {
-        match key.split_once('{').and_then(|(_, rest)| rest.split_once('}')) {
+        match key
+            .split_once('{')
+            .and_then(|(_, rest)| rest.split_once('}'))
+        {
             Some((tag, _)) if !tag.is_empty() => tag,
             _ => key,
         }

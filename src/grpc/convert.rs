@@ -1,0 +1,342 @@
+//! Between proto and domain. Everything that comes in is checked here, once.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use tonic::Status;
+
+use super::{pb, status::status};
+use crate::coordinator::{
+    Acquire, Coordinator, Description, Error, Grant, HolderSeen, Invalid, Lease, LockName,
+    LostReason, NotGranted, Notice, OnDisconnect, Operation, Owner, Release, Renew, RequestId,
+    ResumedGrant, SessionId, TokenChecked, Tried, WaiterSeen, Waiting,
+};
+
+/// Requests become operations under one coordinator's limits; on a session's stream in that session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Requests<'a> {
+    pub(super) coordinator: &'a Coordinator,
+    /// The stream's session, for requests that come as frames.
+    pub(super) session: Option<&'a SessionId>,
+}
+
+// === impl Requests ===
+
+impl Requests<'_> {
+    pub(super) fn acquire(&self, request: pb::AcquireRequest) -> Result<Acquire, Error> {
+        let pb::AcquireRequest {
+            name,
+            mode,
+            session_id,
+            owner,
+            lease,
+            wait_timeout,
+            request_id,
+        } = request;
+        let wait = wait_timeout
+            .map(|wait| duration("wait_timeout", wait))
+            .transpose()?;
+        let request = pb::TryAcquireRequest {
+            name,
+            mode,
+            session_id,
+            owner,
+            lease,
+            request_id,
+        };
+        Ok(Acquire {
+            wait,
+            ..self.try_acquire(&request)?
+        })
+    }
+
+    pub(super) fn try_acquire(&self, request: &pb::TryAcquireRequest) -> Result<Acquire, Error> {
+        let limits = self.coordinator.limits();
+        let name = LockName::parse(&request.name, limits)?;
+        match pb::LockMode::try_from(request.mode) {
+            Ok(pb::LockMode::Unspecified | pb::LockMode::Exclusive) => {}
+            Err(_) => {
+                let why = format!("{} is not a mode that this coordinator knows", request.mode);
+                return Err(Invalid::new("mode", why).into());
+            }
+        }
+        let request_id = RequestId::parse(&request.request_id, limits)?;
+        let session = self.session(&request.session_id)?;
+        let owner = match session {
+            None if request.owner.is_empty() => Owner::made(&name, request_id.as_ref()),
+            session => self.owner(session, &request.owner)?,
+        };
+        let lease = self.lease(request.lease)?;
+        Ok(Acquire {
+            name,
+            owner,
+            lease,
+            wait: None,
+            request_id,
+        })
+    }
+
+    pub(super) fn release(&self, request: &pb::ReleaseRequest) -> Result<Release, Error> {
+        let limits = self.coordinator.limits();
+        let session = self.session(&request.session_id)?;
+        Ok(Release {
+            name: LockName::parse(&request.name, limits)?,
+            owner: self.owner(session, &request.owner)?,
+            request_id: RequestId::parse(&request.request_id, limits)?,
+        })
+    }
+
+    pub(super) fn renew(&self, request: &pb::RenewRequest) -> Result<Renew, Error> {
+        let session = self.session(&request.session_id)?;
+        Ok(Renew {
+            name: LockName::parse(&request.name, self.coordinator.limits())?,
+            owner: self.owner(session, &request.owner)?,
+            lease: self.lease(request.lease)?,
+        })
+    }
+
+    pub(super) fn describe(&self, request: &pb::DescribeRequest) -> Result<Operation, Error> {
+        Ok(Operation::Describe(LockName::parse(
+            &request.name,
+            self.coordinator.limits(),
+        )?))
+    }
+
+    pub(super) fn check_token(&self, request: &pb::CheckTokenRequest) -> Result<Operation, Error> {
+        let name = LockName::parse(&request.name, self.coordinator.limits())?;
+        Ok(Operation::CheckToken(name, request.fencing_token))
+    }
+
+    pub(super) fn lease(
+        &self,
+        lease: Option<prost_types::Duration>,
+    ) -> Result<Option<Lease>, Error> {
+        let Some(lease) = lease else { return Ok(None) };
+        Ok(Some(Lease::new(
+            duration("lease", lease)?,
+            self.coordinator.limits(),
+        )?))
+    }
+
+    /// The grants that a resuming client names.
+    pub(super) fn resumed(
+        &self,
+        id: &SessionId,
+        grants: Vec<pb::Grant>,
+    ) -> Result<Vec<ResumedGrant>, Error> {
+        let limits = self.coordinator.limits();
+        let resumed = grants.into_iter().map(|grant| {
+            let lease = grant
+                .lease
+                .map(|lease| duration("grants.lease", lease))
+                .transpose()?;
+            Ok(ResumedGrant {
+                name: LockName::parse(&grant.name, limits)?,
+                owner: Owner::in_session(id.clone(), &grant.owner, limits)?,
+                lease: if grant.watched {
+                    None
+                } else {
+                    Some(lease.unwrap_or_default())
+                },
+                fencing_token: grant.fencing_token,
+                hold_count: grant.hold_count,
+            })
+        });
+        resumed.collect()
+    }
+
+    /// An id that has not the form of one cannot be any session's.
+    fn session(&self, id: &str) -> Result<Option<SessionId>, Error> {
+        match self.session {
+            Some(own) if id.is_empty() || id == own.as_str() => Ok(Some(own.clone())),
+            Some(_) => Err(Invalid::new("session_id", "is not the session of this stream").into()),
+            None if id.is_empty() => Ok(None),
+            None => SessionId::parse(id).map(Some).ok_or(Error::SessionNotFound),
+        }
+    }
+
+    fn owner(&self, session: Option<SessionId>, label: &str) -> Result<Owner, Error> {
+        let limits = self.coordinator.limits();
+        Ok(match session {
+            Some(session) => Owner::in_session(session, label, limits)?,
+            None => Owner::sessionless(label, limits)?,
+        })
+    }
+}
+
+/// A duration that is not negative.
+pub(super) fn duration(
+    field: &'static str,
+    duration: prost_types::Duration,
+) -> Result<Duration, Invalid> {
+    Duration::try_from(duration)
+        .map_err(|_| Invalid::new(field, "must not be negative or out of range"))
+}
+
+/// An enum's number that `open` may carry.
+pub(super) fn on_disconnect(number: i32) -> Result<OnDisconnect, Invalid> {
+    match pb::OnDisconnect::try_from(number) {
+        Ok(pb::OnDisconnect::Unspecified | pb::OnDisconnect::Keep) => Ok(OnDisconnect::Keep),
+        Ok(pb::OnDisconnect::Release) => Ok(OnDisconnect::Release),
+        Err(_) => Err(Invalid::new(
+            "on_disconnect",
+            format!("{number} is not known"),
+        )),
+    }
+}
+
+pub(super) fn proto_duration(duration: Duration) -> prost_types::Duration {
+    let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+    let nanos = i32::try_from(duration.subsec_nanos()).unwrap_or(i32::MAX);
+    prost_types::Duration { seconds, nanos }
+}
+
+/// A moment as what is left until then; whole milliseconds, because the store counts no finer.
+fn remaining(until: Option<Instant>) -> Option<prost_types::Duration> {
+    until.map(|until| whole_millis(until.saturating_duration_since(Instant::now())))
+}
+
+fn whole_millis(duration: Duration) -> prost_types::Duration {
+    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    proto_duration(Duration::from_millis(millis))
+}
+
+pub(super) fn grant(grant: &Grant) -> pb::Grant {
+    let session = grant.owner.session.as_ref();
+    pb::Grant {
+        name: grant.name.as_str().to_owned(),
+        mode: pb::LockMode::Exclusive.into(),
+        session_id: session.map_or("", SessionId::as_str).to_owned(),
+        owner: grant.owner.label.as_ref().to_owned(),
+        hold_count: grant.hold_count,
+        fencing_token: grant.fencing_token,
+        lease: Some(whole_millis(grant.lease)),
+        valid_for: remaining(Some(grant.safe_until)),
+        watched: grant.watched,
+    }
+}
+
+pub(super) fn waiting(waiting: Waiting) -> pb::Waiting {
+    pb::Waiting {
+        position: waiting.position,
+        holder_remaining_lease: remaining(waiting.holder_until),
+    }
+}
+
+pub(super) fn not_granted(ended: NotGranted) -> pb::NotGranted {
+    let reason = if ended.cancelled {
+        pb::NotGrantedReason::Cancelled
+    } else {
+        pb::NotGrantedReason::WaitTimeout
+    };
+    pb::NotGranted {
+        reason: reason.into(),
+        holder_remaining_lease: remaining(ended.holder_until),
+    }
+}
+
+/// The answer to `TryAcquire`; a grant counts as told from here on.
+pub(super) fn tried(tried: Tried) -> Result<pb::TryAcquireResponse, Status> {
+    Ok(match tried {
+        Tried::Acquired(delivery) => pb::TryAcquireResponse {
+            acquired: true,
+            grant: Some(grant(&delivery.take().map_err(|error| status(&error))?)),
+            holder_remaining_lease: None,
+        },
+        Tried::Busy { holder_until } => pb::TryAcquireResponse {
+            acquired: false,
+            grant: None,
+            holder_remaining_lease: remaining(holder_until),
+        },
+    })
+}
+
+pub(super) fn released(hold_count: u32) -> pb::ReleaseResponse {
+    pb::ReleaseResponse {
+        released: hold_count == 0,
+        hold_count,
+    }
+}
+
+pub(super) fn token_checked(checked: TokenChecked) -> pb::CheckTokenResponse {
+    pb::CheckTokenResponse {
+        current: checked.current,
+        last_fencing_token: checked.last,
+        held: checked.held,
+    }
+}
+
+pub(super) fn described(seen: Description) -> pb::DescribeResponse {
+    let held = !seen.holders.is_empty();
+    let mode = if held {
+        pb::LockMode::Exclusive
+    } else {
+        pb::LockMode::Unspecified
+    };
+    let waiters = seen.waiters.into_iter().zip(1..);
+    pb::DescribeResponse {
+        name: seen.name.as_str().to_owned(),
+        mode: mode.into(),
+        holders: seen.holders.into_iter().map(holder).collect(),
+        remaining_lease: seen.remaining.map(whole_millis),
+        last_fencing_token: seen.fencing_token,
+        waiters: waiters
+            .map(|(seen, position)| waiter(seen, position))
+            .collect(),
+        waiter_count: u32::try_from(seen.waiter_count).unwrap_or(u32::MAX),
+    }
+}
+
+fn holder(seen: HolderSeen) -> pb::Holder {
+    pb::Holder {
+        session_digest: seen
+            .owner
+            .session
+            .as_ref()
+            .map_or_else(String::new, SessionId::digest),
+        owner: seen.owner.label.as_ref().to_owned(),
+        hold_count: seen.hold_count,
+        client_name: seen.client_name,
+    }
+}
+
+fn waiter(seen: WaiterSeen, position: u32) -> pb::Waiter {
+    pb::Waiter {
+        session_digest: seen
+            .owner
+            .session
+            .as_ref()
+            .map_or_else(String::new, SessionId::digest),
+        owner: seen.owner.label.as_ref().to_owned(),
+        client_name: seen.client_name,
+        position,
+        waiting_for: Some(whole_millis(seen.since.elapsed())),
+    }
+}
+
+pub(super) fn notice(notice: Notice) -> pb::session_response::Response {
+    use pb::session_response::Response;
+    match notice {
+        Notice::Lost(lost, reason) => {
+            let reason = match reason {
+                LostReason::Expired => pb::LostReason::Expired,
+                LostReason::TakenOver => pb::LostReason::TakenOver,
+                LostReason::StoreUnreachable => pb::LostReason::StoreUnreachable,
+            };
+            let grant = pb::Grant {
+                valid_for: None,
+                ..grant(&lost)
+            };
+            Response::Lost(pb::GrantLost {
+                grant: Some(grant),
+                reason: reason.into(),
+            })
+        }
+        Notice::AtRisk(left) => Response::AtRisk(pb::SessionAtRisk {
+            valid_for: Some(whole_millis(left)),
+        }),
+        Notice::Recovered => Response::Recovered(pb::SessionRecovered {}),
+        Notice::GoingAway => Response::GoingAway(pb::SessionGoingAway {}),
+    }
+}

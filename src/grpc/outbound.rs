@@ -1,0 +1,152 @@
+//! The frames of a session's stream to its client.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use tokio::sync::mpsc;
+use tokio_stream::Stream;
+use tonic::Status;
+
+use super::{
+    convert,
+    pb::{self, session_response::Response},
+    session::Waits,
+    status::{message, status},
+};
+use crate::coordinator::{Answer, Notice};
+
+/// What is said besides answers.
+#[derive(Debug)]
+pub(super) enum Out {
+    Opened(Box<pb::SessionOpened>),
+    Notice(Notice),
+    /// The last: the stream ends when the answers that are there have been read.
+    End(Option<Status>),
+}
+
+/// The stream that tonic reads.
+#[derive(Debug)]
+pub(super) struct Outbound {
+    answers: mpsc::Receiver<(u64, Answer)>,
+    notices: mpsc::Receiver<Out>,
+    /// Counts what was read.
+    progress: Arc<AtomicU64>,
+    waits: Waits,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Open,
+    Ending(Option<Status>),
+    Ended,
+}
+
+// === impl Outbound ===
+
+impl Outbound {
+    pub(super) fn new(
+        answers: mpsc::Receiver<(u64, Answer)>,
+        notices: mpsc::Receiver<Out>,
+        progress: Arc<AtomicU64>,
+        waits: Waits,
+    ) -> Self {
+        Self {
+            answers,
+            notices,
+            progress,
+            waits,
+            state: State::Open,
+        }
+    }
+
+    /// A grant counts as told from here on; one that was lost while it waited here is told as such.
+    fn answer(&self, op_id: u64, answer: Answer) -> pb::SessionResponse {
+        let response = match answer {
+            Answer::Waiting(waiting) => {
+                let response = Some(Response::Waiting(convert::waiting(waiting)));
+                return pb::SessionResponse { op_id, response };
+            }
+            Answer::Granted(delivery) => match delivery.take() {
+                Ok(grant) => Response::Granted(convert::grant(&grant)),
+                Err(error) => Response::Failed(message(&status(&error))),
+            },
+            Answer::NotGranted(ended) => Response::NotGranted(convert::not_granted(ended)),
+            Answer::Tried(tried) => match convert::tried(tried) {
+                Ok(tried) => Response::Tried(tried),
+                Err(status) => Response::Failed(message(&status)),
+            },
+            Answer::Released(hold_count) => Response::Released(convert::released(hold_count)),
+            Answer::Renewed(grant) => {
+                let grant = Some(convert::grant(&grant));
+                Response::Renewed(pb::RenewResponse { grant })
+            }
+            Answer::Described(seen) => Response::Described(convert::described(seen)),
+            Answer::TokenChecked(checked) => {
+                Response::TokenChecked(convert::token_checked(checked))
+            }
+            Answer::Failed(error) => Response::Failed(message(&status(&error))),
+        };
+        self.waits.lock().remove(&op_id);
+        pb::SessionResponse {
+            op_id,
+            response: Some(response),
+        }
+    }
+
+    fn notice(&mut self, out: Out) -> Option<pb::SessionResponse> {
+        let response = match out {
+            Out::Opened(opened) => Response::Opened(*opened),
+            Out::Notice(notice) => convert::notice(notice),
+            Out::End(status) => {
+                self.state = State::Ending(status);
+                return None;
+            }
+        };
+        Some(pb::SessionResponse {
+            op_id: 0,
+            response: Some(response),
+        })
+    }
+}
+
+impl Stream for Outbound {
+    type Item = Result<pb::SessionResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.progress.fetch_add(1, Ordering::Relaxed);
+        if let State::Open = self.state {
+            match self.notices.poll_recv(cx) {
+                Poll::Ready(Some(out)) => {
+                    if let Some(frame) = self.notice(out) {
+                        return Poll::Ready(Some(Ok(frame)));
+                    }
+                }
+                // The reader is gone without a word, as it is when the runtime stops.
+                Poll::Ready(None) => self.state = State::Ending(None),
+                Poll::Pending => {}
+            }
+        }
+        match (
+            self.answers.poll_recv(cx),
+            std::mem::replace(&mut self.state, State::Ended),
+        ) {
+            (_, State::Ended) => Poll::Ready(None),
+            (Poll::Ready(Some((op_id, answer))), state) => {
+                self.state = state;
+                Poll::Ready(Some(Ok(self.answer(op_id, answer))))
+            }
+            (_, State::Ending(status)) => Poll::Ready(status.map(Err)),
+            (_, State::Open) => {
+                self.state = State::Open;
+                Poll::Pending
+            }
+        }
+    }
+}

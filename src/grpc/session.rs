@@ -1,0 +1,313 @@
+//! The I/O of a session's stream: frames become operations, answers and notices become frames. One task reads; whatever is said goes through bounded
+//! queues that tonic empties as fast as the client reads.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+use tonic::{Status, Streaming};
+
+use super::{
+    Config,
+    convert::{self, Requests},
+    layer::BodyFate,
+    outbound::{Out, Outbound},
+    pb::{self, session_request::Request},
+    status::{self, status},
+};
+use crate::{
+    coordinator::{
+        Answer, Coordinator, Error, Invalid, Notice, Opened, Operation, Reply, SessionId, Stream,
+    },
+    shutdown::spawn_detached,
+};
+
+/// Answers that may wait for the client to read, and notices; more notices stay with the session.
+const ANSWERS_QUEUED: usize = 1024;
+const NOTICES_QUEUED: usize = 16;
+
+/// How long a client may take to open or resume.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A client that reads nothing for this long although its answers fill the queue is taken for gone.
+const STUCK_AFTER: Duration = Duration::from_secs(10);
+
+/// How long the end of the stream waits for the store to know of the releases; the rest goes on without it.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Waiting operations of the stream, by `op_id`, to be cancelled.
+pub(super) type Waits = Arc<Mutex<HashMap<u64, CancellationToken>>>;
+
+/// How the reading ended.
+enum End {
+    /// The client closed or half-closed: it does not need its grants any more.
+    Closed,
+    /// The stream broke, or is to be broken with a status: the client may still be at work.
+    Broken(Option<Status>),
+}
+
+/// The reading side of a stream.
+struct Reader {
+    coordinator: Coordinator,
+    frames: Streaming<pb::SessionRequest>,
+    fate: BodyFate,
+    output: Output,
+}
+
+/// Where answers and notices go.
+#[derive(Clone)]
+struct Output {
+    answers: mpsc::Sender<(u64, Answer)>,
+    notices: mpsc::Sender<Out>,
+    waits: Waits,
+    /// Bounds the operations that are under way and not waiting.
+    slots: Arc<Semaphore>,
+}
+
+/// Serves a stream until it ends. What is returned are the frames to the client.
+pub(super) fn serve(
+    coordinator: Coordinator,
+    config: &Config,
+    frames: Streaming<pb::SessionRequest>,
+    fate: BodyFate,
+) -> Outbound {
+    let (answers, answers_out) = mpsc::channel(ANSWERS_QUEUED);
+    let (notices, notices_out) = mpsc::channel(NOTICES_QUEUED);
+    let waits = Waits::default();
+    let progress = Arc::new(AtomicU64::new(0));
+    let slots = Arc::new(Semaphore::new(config.operations_per_session_max));
+    let output = Output {
+        answers,
+        notices,
+        waits: Arc::clone(&waits),
+        slots,
+    };
+    let reader = Reader {
+        coordinator,
+        frames,
+        fate,
+        output,
+    };
+    let outbound = Outbound::new(answers_out, notices_out, Arc::clone(&progress), waits);
+    spawn_detached("session", reader.run(progress));
+    outbound
+}
+
+// === impl Reader ===
+
+impl Reader {
+    async fn run(mut self, progress: Arc<AtomicU64>) {
+        let opened = match tokio::time::timeout(OPEN_TIMEOUT, self.open()).await {
+            Ok(opened) => opened,
+            Err(_) => Err(Some(status::session_timed_out(
+                "the first frame must come within 10 s",
+            ))),
+        };
+        let output = self.output.clone();
+        let ended = match opened {
+            Err(ended) => ended,
+            Ok(stream) => match self.serve(&stream, &progress).await {
+                End::Broken(status) => status,
+                End::Closed => {
+                    let _ = tokio::time::timeout(CLOSE_TIMEOUT, stream.close()).await;
+                    None
+                }
+            },
+        };
+        let _ = output.notices.send(Out::End(ended)).await;
+    }
+
+    /// Reads the first frame. An error is how the stream is to end.
+    async fn open(&mut self) -> Result<Stream, Option<Status>> {
+        let Some(frame) = self.frames.message().await.map_err(|_| None)? else {
+            return Err(None);
+        };
+        let opened = match frame.request {
+            Some(Request::Open(open)) => self.open_new(open),
+            Some(Request::Resume(resume)) => self.resume(resume).await,
+            _ => {
+                let why = "the first frame must be open or resume";
+                return Err(Some(status::invalid_frame("request", why)));
+            }
+        };
+        let Opened {
+            stream,
+            resume_token,
+            grants,
+        } = opened.map_err(|error| Some(status(&error)))?;
+        let frame = pb::SessionOpened {
+            session_id: stream.id().as_str().to_owned(),
+            resume_token,
+            lease: Some(convert::proto_duration(stream.lease())),
+            grants: grants.iter().map(convert::grant).collect(),
+        };
+        let _ = self.output.notices.send(Out::Opened(Box::new(frame))).await;
+        Ok(stream)
+    }
+
+    fn open_new(&self, open: pb::OpenSession) -> Result<Opened, Error> {
+        let requests = Requests {
+            coordinator: &self.coordinator,
+            session: None,
+        };
+        let on_disconnect = convert::on_disconnect(open.on_disconnect)?;
+        self.coordinator
+            .open(requests.lease(open.lease)?, open.client_name, on_disconnect)
+    }
+
+    async fn resume(&self, resume: pb::ResumeSession) -> Result<Opened, Error> {
+        let id = SessionId::parse(&resume.session_id).ok_or(Error::SessionNotFound)?;
+        let requests = Requests {
+            coordinator: &self.coordinator,
+            session: Some(&id),
+        };
+        let grants = requests.resumed(&id, resume.grants)?;
+        self.coordinator
+            .resume(&id, &resume.resume_token, grants)
+            .await
+    }
+
+    async fn serve(&mut self, stream: &Stream, progress: &AtomicU64) -> End {
+        let output = self.output.clone();
+        tokio::select! {
+            biased;
+            () = stream.superseded().cancelled() => End::Broken(Some(status::superseded())),
+            // The client is gone, or tonic has given the stream up.
+            () = output.notices.closed() => End::Broken(None),
+            () = output.stuck(progress) => End::Broken(None),
+            () = output.forward_notices(stream) => End::Broken(Some(status(&Error::Draining))),
+            end = self.read(stream.id()) => end,
+        }
+    }
+
+    async fn read(&mut self, session: &SessionId) -> End {
+        loop {
+            let frame = match self.frames.message().await {
+                Ok(Some(frame)) => frame,
+                Ok(None) if self.fate.is_broken() => return End::Broken(None),
+                Ok(None) => return End::Closed,
+                Err(status) => return End::Broken(Some(status)),
+            };
+            let pb::SessionRequest { op_id, request } = frame;
+            match request {
+                Some(Request::Close(_)) => return End::Closed,
+                Some(Request::Cancel(_)) => {
+                    if let Some(wait) = self.output.waits.lock().get(&op_id) {
+                        wait.cancel();
+                    }
+                }
+                request => {
+                    // Waiting here, and not reading on, is what bounds the operations under way.
+                    let Ok(slot) = Arc::clone(&self.output.slots).acquire_owned().await else {
+                        return End::Broken(None);
+                    };
+                    self.submit(session, op_id, request, slot).await;
+                }
+            }
+        }
+    }
+
+    async fn submit(
+        &self,
+        session: &SessionId,
+        op_id: u64,
+        request: Option<Request>,
+        slot: OwnedSemaphorePermit,
+    ) {
+        let output = &self.output;
+        let operation = self.operation(session, op_id, request);
+        let cancel = match &operation {
+            Ok(Operation::Acquire(_)) => {
+                let cancel = CancellationToken::new();
+                output.waits.lock().insert(op_id, cancel.clone());
+                Some(cancel)
+            }
+            _ => None,
+        };
+        let reply = Reply {
+            op_id,
+            to: output.answers.clone(),
+            cancel,
+            slot: Some(slot),
+        };
+        match operation {
+            Ok(operation) => self.coordinator.submit(operation, reply),
+            Err(error) => {
+                let _ = reply.to.send((op_id, Answer::Failed(error))).await;
+            }
+        }
+    }
+
+    fn operation(
+        &self,
+        session: &SessionId,
+        op_id: u64,
+        request: Option<Request>,
+    ) -> Result<Operation, Error> {
+        let requests = Requests {
+            coordinator: &self.coordinator,
+            session: Some(session),
+        };
+        if op_id == 0 {
+            return Err(Invalid::new("op_id", "must not be 0").into());
+        }
+        match request {
+            Some(Request::Acquire(_)) if self.output.waits.lock().contains_key(&op_id) => {
+                Err(Invalid::new("op_id", "is that of an operation that is still waiting").into())
+            }
+            Some(Request::Acquire(acquire)) => requests.acquire(acquire).map(Operation::Acquire),
+            Some(Request::TryAcquire(request)) => {
+                requests.try_acquire(&request).map(Operation::TryAcquire)
+            }
+            Some(Request::Release(request)) => requests.release(&request).map(Operation::Release),
+            Some(Request::Renew(request)) => requests.renew(&request).map(Operation::Renew),
+            Some(Request::Describe(request)) => requests.describe(&request),
+            Some(Request::CheckToken(request)) => requests.check_token(&request),
+            Some(Request::Open(_) | Request::Resume(_)) => {
+                Err(Invalid::new("request", "the session of this stream is open already").into())
+            }
+            Some(Request::Close(_) | Request::Cancel(_)) | None => {
+                Err(Invalid::new("request", "must be set to an operation that is known").into())
+            }
+        }
+    }
+}
+
+// === impl Output ===
+
+impl Output {
+    /// Passes notices on until the coordinator goes away. A notice is taken from the session only when there is room for it.
+    async fn forward_notices(&self, stream: &Stream) {
+        while let Ok(room) = self.notices.reserve().await {
+            let notice = stream.notice().await;
+            let last = matches!(notice, Notice::GoingAway);
+            room.send(Out::Notice(notice));
+            if last {
+                return;
+            }
+        }
+    }
+
+    /// Resolves when the queue of answers has been full for long and nothing was read from it.
+    async fn stuck(&self, progress: &AtomicU64) {
+        let mut before = None;
+        loop {
+            let full = self.answers.capacity() == 0;
+            let now = full.then(|| progress.load(Ordering::Relaxed));
+            if now.is_some() && now == before {
+                tracing::info!("a client does not read its session's stream");
+                return;
+            }
+            before = now;
+            tokio::time::sleep(STUCK_AFTER).await;
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Domain errors as gRPC statuses: a code, a stable reason, and details that clients can act on. The only place that makes statuses of them.
+
+use std::{collections::HashMap, time::Duration};
+
+use prost::Message as _;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+use crate::{
+    coordinator::{Error, Limit},
+    script::{CallError, Ownership},
+};
+
+/// The domain of all reasons.
+const DOMAIN: &str = "lockkeeper";
+
+/// When to try again if the store is away, and if this coordinator goes away.
+const STORE_RETRY: Duration = Duration::from_millis(500);
+const DRAIN_RETRY: Duration = Duration::from_millis(100);
+const LIMIT_RETRY: Duration = Duration::from_secs(1);
+
+/// The status of an error.
+#[deny(clippy::wildcard_enum_match_arm)]
+pub(super) fn status(error: &Error) -> Status {
+    let text = error.to_string();
+    match error {
+        Error::Invalid(invalid) => {
+            let reason = format!("INVALID_{}", invalid.field.replace('.', "_").to_uppercase());
+            let mut details = info(&reason, &[("field", invalid.field)]);
+            details.add_bad_request_violation(invalid.field, &invalid.why);
+            Status::with_error_details(Code::InvalidArgument, text, details)
+        }
+        Error::NotOwner(ownership) => {
+            let state = match ownership {
+                Ownership::HeldByAnother => "held_by_another",
+                Ownership::Expired => "expired",
+                Ownership::NeverHeld => "never_held",
+            };
+            plain(
+                Code::FailedPrecondition,
+                text,
+                "NOT_OWNER",
+                &[("state", state)],
+            )
+        }
+        Error::SessionNotFound => plain(Code::NotFound, text, "SESSION_NOT_FOUND", &[]),
+        Error::SessionDetached => plain(
+            Code::NotFound,
+            text,
+            "SESSION_NOT_FOUND",
+            &[("state", "detached")],
+        ),
+        Error::ResumeTokenInvalid => plain(
+            Code::NotFound,
+            text,
+            "SESSION_NOT_FOUND",
+            &[("state", "resume_token_invalid")],
+        ),
+        Error::LimitReached(limit) => {
+            let mut details = info(&limit.name().to_uppercase(), &[("limit", limit.name())]);
+            details.add_quota_failure_violation(limit_subject(*limit), limit.name());
+            details.set_retry_info(Some(LIMIT_RETRY));
+            Status::with_error_details(Code::ResourceExhausted, text, details)
+        }
+        Error::Draining => retry(Code::Unavailable, text, "DRAINING", &[], DRAIN_RETRY),
+        Error::Store(error) => store_status(error, text),
+    }
+}
+
+/// A frame that cannot be understood where it stands.
+pub(super) fn invalid_frame(field: &'static str, why: &str) -> Status {
+    status(&crate::coordinator::Invalid::new(field, why).into())
+}
+
+/// A client that does not do its part of the session's protocol in time.
+pub(super) fn session_timed_out(why: &str) -> Status {
+    plain(
+        Code::DeadlineExceeded,
+        why.to_owned(),
+        "SESSION_TIMED_OUT",
+        &[],
+    )
+}
+
+/// The stream's session goes on with another stream.
+pub(super) fn superseded() -> Status {
+    let text = "the session was resumed with another stream, or has ended".to_owned();
+    plain(Code::Aborted, text, "SESSION_SUPERSEDED", &[])
+}
+
+/// An answer of another kind than was asked for; a fault of this program.
+pub(super) fn unexpected_answer() -> Status {
+    plain(
+        Code::Internal,
+        "unexpected answer".to_owned(),
+        "INTERNAL",
+        &[],
+    )
+}
+
+/// The same as a message, for frames.
+pub(super) fn message(status: &Status) -> tonic_types::Status {
+    tonic_types::Status::decode(status.details()).unwrap_or_else(|_| tonic_types::Status {
+        code: status.code().into(),
+        message: status.message().to_owned(),
+        details: Vec::new(),
+    })
+}
+
+#[deny(clippy::wildcard_enum_match_arm)]
+fn store_status(error: &CallError, text: String) -> Status {
+    match error {
+        CallError::Unavailable(_) => retry(
+            Code::Unavailable,
+            text,
+            "STORE_UNAVAILABLE",
+            &[],
+            STORE_RETRY,
+        ),
+        CallError::OutcomeUnknown(_) => {
+            let safe = [("safe_with", "request_id")];
+            retry(
+                Code::Unavailable,
+                text,
+                "OUTCOME_UNKNOWN",
+                &safe,
+                STORE_RETRY,
+            )
+        }
+        CallError::OutOfMemory => retry(
+            Code::ResourceExhausted,
+            text,
+            "STORE_OUT_OF_MEMORY",
+            &[],
+            LIMIT_RETRY,
+        ),
+        CallError::WrongKind => plain(Code::FailedPrecondition, text, "WRONG_KIND", &[]),
+        CallError::RequestIdReused => {
+            let mut details = info("INVALID_REQUEST_ID", &[("field", "request_id")]);
+            details.add_bad_request_violation("request_id", &text);
+            Status::with_error_details(Code::InvalidArgument, text, details)
+        }
+        CallError::RequestOver => plain(
+            Code::FailedPrecondition,
+            text,
+            "NOT_OWNER",
+            &[("state", "expired")],
+        ),
+        CallError::Refused(_) => plain(Code::Internal, text, "STORE_REFUSED", &[]),
+    }
+}
+
+fn limit_subject(limit: Limit) -> &'static str {
+    match limit {
+        Limit::WaitersPerLock => "lock",
+        Limit::Waiters | Limit::Sessions => "coordinator",
+        Limit::WaitsPerSession | Limit::GrantsPerSession => "session",
+    }
+}
+
+fn plain(code: Code, text: String, reason: &str, metadata: &[(&str, &str)]) -> Status {
+    Status::with_error_details(code, text, info(reason, metadata))
+}
+
+fn retry(
+    code: Code,
+    text: String,
+    reason: &str,
+    metadata: &[(&str, &str)],
+    after: Duration,
+) -> Status {
+    let mut details = info(reason, metadata);
+    details.set_retry_info(Some(after));
+    Status::with_error_details(code, text, details)
+}
+
+fn info(reason: &str, metadata: &[(&str, &str)]) -> ErrorDetails {
+    let metadata: HashMap<String, String> = metadata
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect();
+    ErrorDetails::with_error_info(reason, DOMAIN, metadata)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coordinator::Invalid;
+
+    #[test]
+    fn every_status_names_a_reason_in_our_domain() {
+        let cases = [
+            (
+                Invalid::new("name", "x").into(),
+                Code::InvalidArgument,
+                "INVALID_NAME",
+            ),
+            (
+                Error::NotOwner(Ownership::Expired),
+                Code::FailedPrecondition,
+                "NOT_OWNER",
+            ),
+            (Error::SessionNotFound, Code::NotFound, "SESSION_NOT_FOUND"),
+            (Error::SessionDetached, Code::NotFound, "SESSION_NOT_FOUND"),
+            (
+                Error::ResumeTokenInvalid,
+                Code::NotFound,
+                "SESSION_NOT_FOUND",
+            ),
+            (
+                Error::LimitReached(Limit::Waiters),
+                Code::ResourceExhausted,
+                "WAITERS_MAX",
+            ),
+            (Error::Draining, Code::Unavailable, "DRAINING"),
+            (
+                CallError::Unavailable(String::new()).into(),
+                Code::Unavailable,
+                "STORE_UNAVAILABLE",
+            ),
+            (
+                CallError::OutcomeUnknown(String::new()).into(),
+                Code::Unavailable,
+                "OUTCOME_UNKNOWN",
+            ),
+            (
+                CallError::OutOfMemory.into(),
+                Code::ResourceExhausted,
+                "STORE_OUT_OF_MEMORY",
+            ),
+            (
+                CallError::WrongKind.into(),
+                Code::FailedPrecondition,
+                "WRONG_KIND",
+            ),
+            (
+                CallError::RequestIdReused.into(),
+                Code::InvalidArgument,
+                "INVALID_REQUEST_ID",
+            ),
+            (
+                CallError::RequestOver.into(),
+                Code::FailedPrecondition,
+                "NOT_OWNER",
+            ),
+            (
+                CallError::Refused(String::new()).into(),
+                Code::Internal,
+                "STORE_REFUSED",
+            ),
+        ];
+        for (error, code, reason) in cases {
+            let status = status(&error);
+            let details = status.get_error_details();
+            let info = details.error_info().unwrap();
+            assert_eq!((status.code(), info.reason.as_str()), (code, reason));
+            assert_eq!(info.domain, DOMAIN);
+            let unavailable = code == Code::Unavailable;
+            assert!(!unavailable || details.retry_info().is_some(), "{reason}");
+            let invalid = code == Code::InvalidArgument;
+            assert_eq!(invalid, details.bad_request().is_some(), "{reason}");
+            assert_eq!(message(&status).code, i32::from(code));
+        }
+    }
+}
