@@ -69,7 +69,7 @@ pub(super) async fn acquire(
     let stream = session
         .as_ref()
         .map_or_else(|| Ok(CancellationToken::new()), |s| s.live())?;
-    let _counted = CountedWait::begin(session, core.config.waits_per_session_max)?;
+    let _counted = CountedWait::begin(session, core.config.limits.waits_per_session_max)?;
     let channel = keys::channel(request.name.as_str());
     let place = core
         .waiters

@@ -62,8 +62,6 @@ pub struct Config {
     pub scripts: script::Config,
     /// Signs resume tokens; coordinators that share it can resume each other's sessions.
     pub session_secret: Vec<u8>,
-    /// Waits of one session.
-    pub waits_per_session_max: usize,
 }
 
 /// A lock coordinator on one store. Cheap to clone.

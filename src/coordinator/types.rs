@@ -28,6 +28,8 @@ pub struct Limits {
     pub waiters_per_lock_max: usize,
     /// Waits at this coordinator.
     pub waiters_max: usize,
+    /// Waits of one session.
+    pub waits_per_session_max: usize,
     /// Sessions at this coordinator.
     pub sessions_max: usize,
     /// Grants of one session.
@@ -333,6 +335,7 @@ pub(crate) mod tests {
             lease_max: Duration::from_secs(60),
             waiters_per_lock_max: 4,
             waiters_max: 8,
+            waits_per_session_max: 4,
             sessions_max: 4,
             grants_per_session_max: 4,
         }

@@ -1,0 +1,155 @@
+//! The wiring: the only file that sees every layer. Builds a coordinator from settings, serves it, and drains it.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
+use tokio_stream::wrappers::TcpListenerStream;
+use tracing::{info, warn};
+use uuid::Uuid;
+
+use crate::{
+    config::Settings,
+    coordinator::{self, Coordinator, Limits},
+    grpc,
+    host::{
+        self, Connected,
+        embedded::{Clock, EmbeddedStore},
+    },
+    script,
+};
+
+/// Serves until SIGTERM or SIGINT, then drains. Fails if it cannot start.
+pub async fn run(settings: Settings) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let listener = TcpListener::bind(settings.server.listen)
+        .await
+        .with_context(|| format!("cannot listen on {} (server.listen)", settings.server.listen))?;
+    let address = listener.local_addr()?;
+    info!(%address, store = %settings.store.url.redacted(), "serving");
+    info!("try: lockkeeper --server http://{address} try-acquire my-lock");
+    let stop = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    serve(settings, listener, stop).await
+}
+
+/// Serves on a listener until `stop` resolves, then drains within the grace time.
+pub async fn serve(
+    settings: Settings,
+    listener: TcpListener,
+    stop: impl Future<Output = ()> + Send,
+) -> anyhow::Result<()> {
+    let grace = settings.server.drain_grace;
+    let coordinator = Coordinator::start(coordinator_config(&settings), connect(&settings)?);
+    let router = grpc::router(&coordinator, grpc_config(&settings))?;
+    let drained = tokio_util::sync::CancellationToken::new();
+    let server = router.serve_with_incoming_shutdown(
+        TcpListenerStream::new(listener),
+        drained.clone().cancelled_owned(),
+    );
+    tokio::pin!(server);
+    tokio::select! {
+        served = &mut server => served?,
+        () = stop => {
+            info!(?grace, "draining");
+            let begun = tokio::time::Instant::now();
+            drain(&coordinator, &drained, &mut server, begun, grace).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits end and sessions are told while the server still answers; then it stops accepting, and what is under way may finish.
+async fn drain<E: std::error::Error + Send + Sync + 'static>(
+    coordinator: &Coordinator,
+    drained: &tokio_util::sync::CancellationToken,
+    server: &mut (impl Future<Output = Result<(), E>> + Unpin),
+    begun: tokio::time::Instant,
+    grace: Duration,
+) -> anyhow::Result<()> {
+    let left = || grace.saturating_sub(begun.elapsed());
+    tokio::select! {
+        served = &mut *server => return Ok(served?),
+        () = coordinator.drain(grace / 2) => {}
+    }
+    drained.cancel();
+    if tokio::time::timeout(left(), server).await.is_err() {
+        warn!("connections are still open after the grace time");
+    }
+    if !coordinator.stop(left().max(STOP_GRACE_MIN)).await {
+        warn!("tasks are still running after the grace time");
+    }
+    info!("drained");
+    Ok(())
+}
+
+/// Tasks that have been asked to stop get this long even if the grace time was used up.
+const STOP_GRACE_MIN: Duration = Duration::from_millis(100);
+
+fn connect(settings: &Settings) -> anyhow::Result<Connected> {
+    let store = &settings.store;
+    if store.url.scheme() == Some("embedded") {
+        info!("the embedded store keeps locks in this process only: they end with it");
+        return Ok(EmbeddedStore::new(Clock::system()).connect());
+    }
+    let config = host::redis::RedisConfig {
+        url: store.url.expose().to_owned(),
+        call_timeout: store.call_timeout,
+        connect_timeout: store.connect_timeout,
+        connections: store.connections,
+        pubsub_ping_interval: store.pubsub_ping_interval,
+    };
+    Ok(host::redis::connect(config)?)
+}
+
+fn coordinator_config(settings: &Settings) -> coordinator::Config {
+    let Settings { store, session, limits, .. } = settings;
+    let session_secret = if session.secret.is_empty() {
+        info!("session.secret is not set: sessions can be resumed on this process only");
+        Uuid::new_v4().as_bytes().to_vec()
+    } else {
+        session.secret.expose().as_bytes().to_vec()
+    };
+    coordinator::Config {
+        limits: Limits {
+            name_bytes_max: limits.name_bytes_max,
+            owner_bytes_max: limits.owner_bytes_max,
+            request_id_bytes_max: limits.request_id_bytes_max,
+            client_name_bytes_max: limits.client_name_bytes_max,
+            lease_min: limits.lease_min,
+            lease_max: limits.lease_max,
+            waiters_per_lock_max: limits.waiters_per_lock_max,
+            waiters_max: limits.waiters_max,
+            waits_per_session_max: limits.waits_per_session_max,
+            sessions_max: limits.sessions_max,
+            grants_per_session_max: limits.grants_per_session_max,
+        },
+        lease: session.lease,
+        poll_interval: store.poll_interval,
+        call_timeout: store.call_timeout,
+        scripts: script::Config {
+            idle_token_retention: store.idle_token_retention,
+            request_retention: store.request_retention,
+        },
+        session_secret,
+    }
+}
+
+fn grpc_config(settings: &Settings) -> grpc::Config {
+    let Settings { server, limits, .. } = settings;
+    grpc::Config {
+        keepalive_interval: server.keepalive_interval,
+        keepalive_timeout: server.keepalive_timeout,
+        message_bytes_max: limits.message_bytes_max,
+        connection_streams_max: limits.connection_streams_max,
+        operations_per_session_max: limits.operations_per_session_max,
+    }
+}

@@ -1,0 +1,29 @@
+//! The harness: coordinators and clients in one process, over in-memory connections, on the embedded store, under a clock that stands still until
+//! everybody waits. Tests read as steps: `world.client(0)`, `session.acquire("a")`, `session.expect_lost("a")`.
+
+mod client;
+mod world;
+
+pub(crate) use client::{Call, Client, Session, reason};
+pub(crate) use world::{Options, World};
+
+use std::{future::Future, time::Duration};
+
+use tokio::time::Instant;
+
+/// Waits until the condition holds, looking again every few milliseconds of the paused clock; fails after a minute of it.
+pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, condition: impl Fn() -> F) {
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while !condition().await {
+        assert!(Instant::now() < give_up, "never happened: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+pub(crate) const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub(crate) const fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}

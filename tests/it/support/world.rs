@@ -1,0 +1,199 @@
+//! One store, some coordinators, and connections to them that can be cut.
+
+use std::{io, time::Duration};
+
+use hyper_util::rt::TokioIo;
+use lockkeeper::{
+    coordinator::{self, Coordinator, Limits},
+    grpc,
+    host::{
+        Connected, Value,
+        embedded::{Clock, EmbeddedStore},
+    },
+    script,
+};
+use tokio::{
+    io::DuplexStream,
+    sync::mpsc,
+};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Endpoint;
+
+use super::client::Client;
+
+/// What a test may want otherwise.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) coordinators: usize,
+    pub(crate) limits: Limits,
+    pub(crate) call_timeout: Duration,
+    pub(crate) secret: &'static str,
+    pub(crate) operations_per_session_max: usize,
+}
+
+/// The test's world.
+pub(crate) struct World {
+    pub(crate) store: EmbeddedStore,
+    pub(crate) options: Options,
+    nodes: Vec<Node>,
+}
+
+struct Node {
+    coordinator: Coordinator,
+    connections: mpsc::UnboundedSender<io::Result<DuplexStream>>,
+}
+
+const BUFFER: usize = 64 * 1024;
+
+// === impl Options ===
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            coordinators: 1,
+            limits: Limits {
+                name_bytes_max: 512,
+                owner_bytes_max: 128,
+                request_id_bytes_max: 128,
+                client_name_bytes_max: 128,
+                lease_min: Duration::from_millis(100),
+                lease_max: Duration::from_secs(24 * 3600),
+                waiters_per_lock_max: 20_000,
+                waiters_max: 200_000,
+                waits_per_session_max: 20_000,
+                sessions_max: 1000,
+                grants_per_session_max: 1000,
+            },
+            call_timeout: Duration::from_secs(2),
+            secret: "a secret of all coordinators",
+            operations_per_session_max: 1024,
+        }
+    }
+}
+
+// === impl World ===
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(Options::default())
+    }
+
+    pub(crate) fn with(options: Options) -> Self {
+        let store = EmbeddedStore::new(Clock::starting_at(1_700_000_000_000_000));
+        Self::on(options, store, EmbeddedStore::connect)
+    }
+
+    /// Coordinators that reach the store in a way of the test's own.
+    pub(crate) fn on(
+        options: Options,
+        store: EmbeddedStore,
+        connect: impl Fn(&EmbeddedStore) -> Connected,
+    ) -> Self {
+        let nodes =
+            (0..options.coordinators).map(|_| Node::start(&options, connect(&store))).collect();
+        Self { store, options, nodes }
+    }
+
+    pub(crate) fn coordinator(&self, node: usize) -> &Coordinator {
+        &self.nodes[node].coordinator
+    }
+
+    /// Starts one more coordinator and returns its number.
+    pub(crate) fn add_coordinator(&mut self, options: &Options) -> usize {
+        self.nodes.push(Node::start(options, self.store.connect()));
+        self.nodes.len() - 1
+    }
+
+    /// A client with a connection of its own to a coordinator.
+    pub(crate) async fn client(&self, node: usize) -> Client {
+        let cut = CancellationToken::new();
+        let connections = self.nodes[node].connections.clone();
+        let cut_by = cut.clone();
+        let connector = tower::service_fn(move |_| {
+            let (connections, cut) = (connections.clone(), cut_by.clone());
+            async move {
+                let (near, near_end) = tokio::io::duplex(BUFFER);
+                let (far_end, far) = tokio::io::duplex(BUFFER);
+                pump(near_end, far_end, cut);
+                connections.send(Ok(far)).map_err(io::Error::other)?;
+                Ok::<_, io::Error>(TokioIo::new(near))
+            }
+        });
+        let endpoint = Endpoint::from_static("http://in-memory");
+        let channel = endpoint.connect_with_connector(connector).await.unwrap();
+        Client::new(channel, cut)
+    }
+
+    /// Runs a command as redis-cli would.
+    pub(crate) fn redis(&self, command: &[&str]) -> Value {
+        let words: Vec<&[u8]> = command.iter().map(|word| word.as_bytes()).collect();
+        self.store.command(&words).unwrap()
+    }
+
+    /// Nothing is left behind: no key but the fencing counters, no wait, no subscription, nothing for the watchdog.
+    pub(crate) async fn expect_nothing_left(&self, names: &[&str]) {
+        for node in &self.nodes {
+            super::eventually("the coordinator has nothing to look after", || async {
+                let load = node.coordinator.load();
+                load.waiters == 0 && load.sessions == 0 && load.deadlines == 0
+            })
+            .await;
+        }
+        for name in names {
+            super::eventually("the lock is free", || async {
+                self.redis(&["EXISTS", name]) == Value::Int(0)
+            })
+            .await;
+            let channel = script::keys::channel(name);
+            super::eventually("nobody listens", || async {
+                self.store.subscription_count(&channel) == 0
+            })
+            .await;
+        }
+    }
+}
+
+// === impl Node ===
+
+impl Node {
+    fn start(options: &Options, connected: Connected) -> Self {
+        let config = coordinator::Config {
+            limits: options.limits.clone(),
+            lease: Duration::from_secs(30),
+            poll_interval: Duration::from_secs(1),
+            call_timeout: options.call_timeout,
+            scripts: script::Config {
+                idle_token_retention: Duration::from_secs(7 * 24 * 3600),
+                request_retention: Duration::from_secs(60),
+            },
+            session_secret: options.secret.as_bytes().to_vec(),
+        };
+        let coordinator = Coordinator::start(config, connected);
+        let config = grpc::Config {
+            keepalive_interval: Duration::from_secs(20),
+            keepalive_timeout: Duration::from_secs(10),
+            message_bytes_max: 4 * 1024 * 1024,
+            connection_streams_max: 20_000,
+            operations_per_session_max: options.operations_per_session_max,
+        };
+        let router = grpc::router(&coordinator, config).unwrap();
+        let (connections, incoming) = mpsc::unbounded_channel();
+        let incoming = UnboundedReceiverStream::new(incoming);
+        lockkeeper::shutdown::spawn_detached("server", async move {
+            router.serve_with_incoming(incoming).await.unwrap();
+        });
+        Self { coordinator, connections }
+    }
+}
+
+/// Carries bytes both ways until cut, which each side sees as a connection that broke.
+fn pump(near: DuplexStream, far: DuplexStream, cut: CancellationToken) {
+    lockkeeper::shutdown::spawn_detached("pump", async move {
+        let (mut near, mut far) = (near, far);
+        tokio::select! {
+            () = cut.cancelled() => {}
+            _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+        }
+    });
+}

@@ -1,0 +1,245 @@
+//! Waiting: nobody is forgotten, nobody stays behind, and the store is not asked more than needed.
+
+use futures::future::join_all;
+use lockkeeper::{grpc::pb, script::keys};
+use tokio::time::Instant;
+
+use crate::support::{
+    Options, World,
+    client::{acquire_request, proto, std_duration},
+    eventually, millis, reason, secs,
+};
+
+fn wait(name: &str, owner: &str, wait_timeout: std::time::Duration) -> pb::AcquireRequest {
+    pb::AcquireRequest { wait_timeout: Some(proto(wait_timeout)), ..acquire_request(name, owner) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn mission_10_try_subscribe_try_again_then_sleep_until_the_message() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    client.try_acquire("a", "x", secs(60)).await.unwrap();
+    let mut waiting = client.acquire(wait("a", "y", secs(30))).await.unwrap();
+    let told = waiting.expect_waiting().await;
+    assert_eq!(told.position, 1);
+    assert_eq!(std_duration(told.holder_remaining_lease), secs(60));
+    eventually("subscribed", || async {
+        world.store.subscription_count(&keys::channel("a")) == 1
+    })
+    .await;
+    let released_at = Instant::now();
+    client.release("a", "x").await.unwrap();
+    waiting.expect_granted().await;
+    assert!(released_at.elapsed() < millis(50), "woken by the message, not by a poll");
+    eventually("unsubscribed", || async {
+        world.store.subscription_count(&keys::channel("a")) == 0
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn mission_10_a_waiter_sleeps_no_longer_than_the_holders_lease_and_its_own_limit() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    client.try_acquire("a", "x", millis(1500)).await.unwrap();
+    let begun = Instant::now();
+    let mut patient = client.acquire(wait("a", "y", secs(30))).await.unwrap();
+    let mut hasty = client.acquire(wait("a", "z", millis(700))).await.unwrap();
+    hasty.expect_timeout().await;
+    assert!(begun.elapsed() >= millis(700) && begun.elapsed() < millis(750));
+    patient.expect_granted().await;
+    assert!(begun.elapsed() >= millis(1500) && begun.elapsed() < millis(1600));
+}
+
+#[tokio::test(start_paused = true)]
+async fn mission_24_a_second_contender_waits_until_the_first_releases() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut a = client.open().await;
+    let mut b = client.open().await;
+    a.acquire("x").await;
+    let asked = b.send_acquire("x", "");
+    tokio::time::sleep(secs(45)).await;
+    eventually("b waits", || async { world.coordinator(0).load().waiters == 1 }).await;
+    a.release("x").await;
+    b.expect_granted(asked).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn mission_25_three_contenders_one_after_the_other() {
+    let world = World::with(Options { coordinators: 2, ..Options::default() });
+    let (mut near, mut far) = (world.client(0).await, world.client(1).await);
+    near.try_acquire("x", "a", secs(60)).await.unwrap();
+    let mut b = near.acquire(acquire_request("x", "b")).await.unwrap();
+    let mut c = far.acquire(acquire_request("x", "c")).await.unwrap();
+    b.expect_waiting().await;
+    c.expect_waiting().await;
+    near.release("x", "a").await.unwrap();
+    let (first, second) = tokio::select! {
+        _ = b.expect_granted() => ("b", "c"),
+        _ = c.expect_granted() => ("c", "b"),
+    };
+    let holders = near.describe("x").await.holders;
+    assert_eq!(holders.len(), 1);
+    assert_eq!(holders[0].owner, first);
+    near.release("x", first).await.unwrap();
+    if second == "b" { b.expect_granted().await } else { c.expect_granted().await };
+}
+
+#[tokio::test(start_paused = true)]
+async fn mission_26_a_limit_shorter_than_the_lease_gives_nothing_in_about_that_time() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    client.try_acquire("a", "x", secs(5)).await.unwrap();
+    let begun = Instant::now();
+    client.acquire(wait("a", "y", millis(10))).await.unwrap().expect_timeout().await;
+    assert!(begun.elapsed() < millis(20), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn mission_28_of_1000_callers_with_10_ms_exactly_one_is_granted() {
+    let world = World::new();
+    let client = world.client(0).await;
+    let calls = (0..1000).map(|n| {
+        let mut client = client.clone();
+        async move {
+            let request = wait("a", &format!("o{n}"), millis(10));
+            let end = client.acquire(request).await.unwrap().end().await.unwrap();
+            matches!(end, pb::acquire_response::Event::Granted(_))
+        }
+    });
+    let granted = join_all(calls).await.into_iter().filter(|granted| *granted).count();
+    assert_eq!(granted, 1);
+    eventually("nobody waits", || async { world.coordinator(0).load().waiters == 0 }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn mission_29_of_100_callers_with_10_s_all_are_granted_none_together() {
+    let world = World::with(Options { coordinators: 2, ..Options::default() });
+    let holders = std::sync::atomic::AtomicI32::new(0);
+    let (near, far) = (world.client(0).await, world.client(1).await);
+    let calls = (0..100).map(|n| {
+        let mut client = if n % 2 == 0 { near.clone() } else { far.clone() };
+        let holders = &holders;
+        async move {
+            let owner = format!("o{n}");
+            client.acquire(wait("a", &owner, secs(10))).await.unwrap().expect_granted().await;
+            assert_eq!(holders.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0, "two at once");
+            tokio::task::yield_now().await;
+            holders.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+            client.release("a", &owner).await.unwrap();
+        }
+    });
+    join_all(calls).await;
+    world.expect_nothing_left(&["a"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_wait_leaves_nothing_and_passes_the_wake_up_on() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    client.try_acquire("a", "x", secs(600)).await.unwrap();
+    let mut first = client.acquire(acquire_request("a", "first")).await.unwrap();
+    first.expect_waiting().await;
+    let mut second = client.acquire(acquire_request("a", "second")).await.unwrap();
+    assert_eq!(second.expect_waiting().await.position, 2);
+    drop(first);
+    let moved = second.expect_waiting().await;
+    assert_eq!(moved.position, 1);
+    client.release("a", "x").await.unwrap();
+    second.expect_granted().await;
+    client.release("a", "second").await.unwrap();
+    world.expect_nothing_left(&["a"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_connection_ends_its_waits() {
+    let world = World::new();
+    let (mut holder, mut waiter) = (world.client(0).await, world.client(0).await);
+    holder.try_acquire("a", "x", secs(5)).await.unwrap();
+    let mut call = waiter.acquire(acquire_request("a", "y")).await.unwrap();
+    call.expect_waiting().await;
+    waiter.cut();
+    eventually("the wait is gone", || async {
+        holder.clone().describe("a").await.waiter_count == 0
+    })
+    .await;
+    holder.release("a", "x").await.unwrap();
+    world.expect_nothing_left(&["a"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_of_the_call_ends_the_wait_with_a_typed_answer() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    client.try_acquire("a", "x", secs(60)).await.unwrap();
+    let mut request = tonic::Request::new(acquire_request("a", "y"));
+    request.set_timeout(secs(2));
+    let begun = Instant::now();
+    let mut stream = client.api.acquire(request).await.unwrap().into_inner();
+    let mut last = None;
+    while let Some(response) = stream.message().await.unwrap() {
+        last = response.event;
+    }
+    assert!(matches!(last, Some(pb::acquire_response::Event::NotGranted(_))), "{last:?}");
+    assert!(begun.elapsed() < secs(2));
+    eventually("nobody waits", || async { world.coordinator(0).load().waiters == 0 }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn zero_waits_not_at_all_and_a_huge_wait_is_no_limit() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    client.try_acquire("a", "x", secs(60)).await.unwrap();
+    let begun = Instant::now();
+    client.acquire(wait("a", "y", secs(0))).await.unwrap().expect_timeout().await;
+    assert_eq!(begun.elapsed(), secs(0));
+    let huge = prost_types::Duration { seconds: 315_576_000_000, nanos: 0 };
+    let request =
+        pb::AcquireRequest { wait_timeout: Some(huge), ..acquire_request("a", "y") };
+    client.acquire(request).await.unwrap().expect_granted().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orphan_is_not_left_when_the_caller_goes_at_any_instant() {
+    for at in 0..60 {
+        let world = World::new();
+        let (mut holder, mut waiter) = (world.client(0).await, world.client(0).await);
+        holder.try_acquire("a", "x", millis(40)).await.unwrap();
+        let call = waiter.acquire(acquire_request("a", "y"));
+        // The lease of the holder ends in the middle of the instants that are tried.
+        let _ = tokio::time::timeout(millis(at), async { call.await.unwrap().end().await }).await;
+        waiter.cut();
+        eventually("nobody holds it or the caller was told", || async {
+            let seen = holder.clone().describe("a").await;
+            seen.waiter_count == 0
+        })
+        .await;
+        drop(waiter);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waits_are_bounded_and_the_limit_has_a_name() {
+    let mut options = Options::default();
+    options.limits.waiters_per_lock_max = 2;
+    options.limits.waiters_max = 3;
+    let world = World::with(options);
+    let mut client = world.client(0).await;
+    for name in ["a", "b"] {
+        client.try_acquire(name, "x", secs(600)).await.unwrap();
+    }
+    let mut calls = Vec::new();
+    for (name, expected) in [("a", ""), ("a", ""), ("a", "WAITERS_PER_LOCK_MAX"), ("b", ""), ("b", "WAITERS_MAX")] {
+        let mut call = client.acquire(acquire_request(name, &format!("o{}", calls.len()))).await.unwrap();
+        match call.next().await {
+            Ok(Some(pb::acquire_response::Event::Waiting(_))) => assert_eq!(expected, ""),
+            Err(status) => {
+                assert_eq!(status.code(), tonic::Code::ResourceExhausted);
+                assert_eq!(reason(&status), expected);
+            }
+            other => panic!("{other:?}"),
+        }
+        calls.push(call);
+    }
+}
