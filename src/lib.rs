@@ -1,6 +1,8 @@
 //! A lock coordinator over gRPC. See ARCHITECTURE.md for the map.
 
+pub mod config;
 pub mod grpc;
 pub mod host;
 pub mod script;
 pub mod shutdown;
+pub mod telemetry;
