@@ -1,7 +1,19 @@
-//! A lock coordinator over gRPC. See ARCHITECTURE.md for the map.
+//! A lock coordinator over gRPC that shares its locks with Redisson. ARCHITECTURE.md is the map; in reading order from the surface down:
+//!
+//! - [`server`] wires the layers together; [`cli`] is a client of the public API.
+//! - [`grpc`]: proto in, proto out.
+//! - [`coordinator`]: sessions, grants, waits, the watchdog.
+//! - [`script`]: the typed face of the Lua scripts in `lua/`.
+//! - [`host`]: where scripts run.
+//!
+//! [`config`], [`telemetry`] and [`shutdown`] serve them all.
 
+pub mod cli;
+pub mod config;
 pub mod coordinator;
 pub mod grpc;
 pub mod host;
 pub mod script;
+pub mod server;
 pub mod shutdown;
+pub mod telemetry;

@@ -1,1 +1,78 @@
-fn main() {}
+//! The process: reads the command line, builds a runtime, passes the exit code on.
+
+use std::process::ExitCode;
+
+use lockkeeper::{
+    cli::{
+        self, Command,
+        args::{ClientCommand, ServeArgs},
+        exit,
+    },
+    server, telemetry,
+};
+use tokio::runtime::{Builder, Runtime};
+
+fn main() -> ExitCode {
+    // Two providers are linked in by dependencies, and rustls does not choose between them.
+    if rustls::crypto::ring::default_provider()
+        .install_default()
+        .is_err()
+    {
+        cli::say("a provider of cryptography is installed already");
+        return exit::INTERNAL.into();
+    }
+    match cli::parse() {
+        Ok(Command::Serve(args)) => serve(&args),
+        Ok(Command::Client(command)) => ask(command),
+        Err(code) => code,
+    }
+}
+
+fn serve(args: &ServeArgs) -> ExitCode {
+    let settings = match args.sources().load() {
+        Ok(settings) => settings,
+        Err(refused) => {
+            for problem in refused.to_string().lines() {
+                cli::say(problem);
+            }
+            return exit::CONFIG.into();
+        }
+    };
+    if args.print_config {
+        return match cli::print(&settings.to_redacted_toml()) {
+            Ok(()) => exit::OK.into(),
+            Err(_) => exit::INTERNAL.into(),
+        };
+    }
+    if let Err(error) = telemetry::init(&settings.log) {
+        cli::say(&format!("RUST_LOG: {error}"));
+        return exit::CONFIG.into();
+    }
+    on_runtime(Builder::new_multi_thread(), async {
+        match server::run(settings).await {
+            Ok(()) => exit::OK.into(),
+            Err(error) => {
+                cli::say(&format!("{error:#}"));
+                exit::INTERNAL.into()
+            }
+        }
+    })
+}
+
+fn ask(command: ClientCommand) -> ExitCode {
+    on_runtime(Builder::new_current_thread(), cli::execute(command))
+}
+
+fn on_runtime(mut builder: Builder, work: impl Future<Output = ExitCode>) -> ExitCode {
+    let runtime: Runtime = match builder.enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            cli::say(&format!("no runtime: {error}"));
+            return exit::INTERNAL.into();
+        }
+    };
+    let code = runtime.block_on(work);
+    // What still runs has no say any more: a blocking look-up of a name could hold the process up.
+    runtime.shutdown_background();
+    code
+}

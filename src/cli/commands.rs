@@ -1,0 +1,244 @@
+//! The commands that are one call each.
+
+use tonic::Status;
+
+use super::{
+    args::{AcquireArgs, CheckTokenArgs, DescribeArgs, ReleaseArgs, RenewArgs, TryAcquireArgs},
+    client::{connect, short},
+    exit,
+    failure::{Effect, Failure},
+    json, output,
+};
+use crate::grpc::pb::{
+    AcquireRequest, CheckTokenRequest, DescribeRequest, DescribeResponse, NotGrantedReason,
+    ReleaseRequest, RenewRequest, TryAcquireRequest, acquire_response::Event,
+};
+
+/// How a command ends: with an exit code, or with a message and an exit code.
+type Ended = Result<u8, Failure>;
+
+pub(super) async fn acquire(args: AcquireArgs) -> Ended {
+    let (common, hold) = (args.common, args.hold);
+    let name = hold.name.clone();
+    let request = AcquireRequest {
+        name: hold.name,
+        mode: hold.mode.to_proto().into(),
+        session_id: String::new(),
+        owner: hold.owner.unwrap_or_default(),
+        lease: hold.lease.map(to_proto).transpose()?,
+        wait_timeout: args.wait.map(to_proto).transpose()?,
+        request_id: hold.request_id.unwrap_or_default(),
+    };
+    let mut client = connect(&common.server).await?;
+    let mut events = client
+        .acquire(request)
+        .await
+        .map_err(changing)?
+        .into_inner();
+    while let Some(event) = events
+        .message()
+        .await
+        .map_err(changing)?
+        .and_then(|answer| answer.event)
+    {
+        match event {
+            Event::Waiting(waiting) => output::say(&output::waiting(&name, &waiting)),
+            Event::Granted(grant) => {
+                let text = format!("granted {}", output::grant(&grant));
+                common.output.data(&text, &json::granted(&grant))?;
+                return Ok(exit::OK);
+            }
+            Event::NotGranted(refusal) => {
+                let why = match refusal.reason() {
+                    NotGrantedReason::WaitTimeout => "the wait ran out",
+                    NotGrantedReason::Cancelled => "the wait was cancelled",
+                    NotGrantedReason::Unspecified => "no reason given",
+                };
+                let holder = output::holder(refusal.holder_remaining_lease.as_ref());
+                let text = format!("not granted {name}: {why}, {holder}");
+                common.output.data(&text, &json::not_granted(&refusal))?;
+                return Ok(exit::NOT_GRANTED);
+            }
+        }
+    }
+    Err(Failure::local(
+        exit::OUTCOME_UNKNOWN,
+        "the coordinator ended the wait without an answer",
+    ))
+}
+
+pub(super) async fn try_acquire(args: TryAcquireArgs) -> Ended {
+    let (common, hold) = (args.common, args.hold);
+    let name = hold.name.clone();
+    let request = TryAcquireRequest {
+        name: hold.name,
+        mode: hold.mode.to_proto().into(),
+        session_id: String::new(),
+        owner: hold.owner.unwrap_or_default(),
+        lease: hold.lease.map(to_proto).transpose()?,
+        request_id: hold.request_id.unwrap_or_default(),
+    };
+    let mut client = connect(&common.server).await?;
+    let answer = client
+        .try_acquire(short(request))
+        .await
+        .map_err(changing)?
+        .into_inner();
+    let text = match &answer.grant {
+        Some(grant) if answer.acquired => format!("granted {}", output::grant(grant)),
+        _ => {
+            let holder = output::holder(answer.holder_remaining_lease.as_ref());
+            format!("not granted {name}: {holder}")
+        }
+    };
+    common.output.data(&text, &json::tried(&answer))?;
+    Ok(if answer.acquired {
+        exit::OK
+    } else {
+        exit::NOT_GRANTED
+    })
+}
+
+pub(super) async fn release(args: ReleaseArgs) -> Ended {
+    let request = ReleaseRequest {
+        name: args.name.clone(),
+        session_id: String::new(),
+        owner: args.owner,
+        request_id: args.request_id.unwrap_or_default(),
+    };
+    let mut client = connect(&args.common.server).await?;
+    let answer = client
+        .release(short(request))
+        .await
+        .map_err(changing)?
+        .into_inner();
+    let text = if answer.released {
+        format!("released {}", args.name)
+    } else {
+        format!("still held {} hold_count={}", args.name, answer.hold_count)
+    };
+    args.common.output.data(&text, &json::released(answer))?;
+    Ok(exit::OK)
+}
+
+pub(super) async fn renew(args: RenewArgs) -> Ended {
+    let request = RenewRequest {
+        name: args.name,
+        session_id: String::new(),
+        owner: args.owner,
+        lease: args.lease.map(to_proto).transpose()?,
+    };
+    let mut client = connect(&args.common.server).await?;
+    let answer = client
+        .renew(short(request))
+        .await
+        .map_err(changing)?
+        .into_inner();
+    let grant = answer.grant.as_ref().map(output::grant).unwrap_or_default();
+    args.common
+        .output
+        .data(&format!("renewed {grant}"), &json::renewed(&answer))?;
+    Ok(exit::OK)
+}
+
+pub(super) async fn describe(args: DescribeArgs) -> Ended {
+    let mut client = connect(&args.common.server).await?;
+    let request = DescribeRequest { name: args.name };
+    let answer = client
+        .describe(short(request))
+        .await
+        .map_err(reading)?
+        .into_inner();
+    args.common
+        .output
+        .data(&description(&answer), &json::described(&answer))?;
+    Ok(exit::OK)
+}
+
+pub(super) async fn check_token(args: CheckTokenArgs) -> Ended {
+    let mut client = connect(&args.common.server).await?;
+    let request = CheckTokenRequest {
+        name: args.name.clone(),
+        fencing_token: args.token,
+    };
+    let answer = client
+        .check_token(short(request))
+        .await
+        .map_err(reading)?
+        .into_inner();
+    let text = format!(
+        "{} {} last_fencing_token={} held={}",
+        if answer.current {
+            "current"
+        } else {
+            "outdated"
+        },
+        args.name,
+        answer.last_fencing_token,
+        answer.held
+    );
+    args.common
+        .output
+        .data(&text, &json::token_checked(&answer))?;
+    Ok(if answer.current {
+        exit::OK
+    } else {
+        exit::NOT_GRANTED
+    })
+}
+
+fn description(answer: &DescribeResponse) -> String {
+    let mut lines = vec![if answer.holders.is_empty() {
+        format!(
+            "free {} last_fencing_token={}",
+            answer.name, answer.last_fencing_token
+        )
+    } else {
+        format!(
+            "held {} last_fencing_token={} remaining_lease={}",
+            answer.name,
+            answer.last_fencing_token,
+            output::duration(answer.remaining_lease.as_ref())
+        )
+    }];
+    lines.extend(answer.holders.iter().map(|holder| {
+        format!(
+            "  holder owner={} hold_count={} session_digest={} client_name={}",
+            holder.owner, holder.hold_count, holder.session_digest, holder.client_name
+        )
+    }));
+    lines.extend(answer.waiters.iter().map(|waiter| {
+        format!(
+            "  waiter position={} owner={} waiting_for={} session_digest={} client_name={}",
+            waiter.position,
+            waiter.owner,
+            output::duration(waiter.waiting_for.as_ref()),
+            waiter.session_digest,
+            waiter.client_name
+        )
+    }));
+    let shown = answer.waiters.len();
+    if answer.waiter_count as usize > shown {
+        lines.push(format!(
+            "  and {} more waiters",
+            answer.waiter_count as usize - shown
+        ));
+    }
+    lines.join("\n")
+}
+
+/// For a flag's value, which the protocol may not be able to carry.
+fn to_proto(duration: std::time::Duration) -> Result<prost_types::Duration, Failure> {
+    prost_types::Duration::try_from(duration)
+        .map_err(|_| Failure::local(exit::USAGE, "a duration is too long"))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn changing(status: Status) -> Failure {
+    Failure::from_status(&status, Effect::Changes)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn reading(status: Status) -> Failure {
+    Failure::from_status(&status, Effect::Reads)
+}

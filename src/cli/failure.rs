@@ -1,0 +1,218 @@
+//! Why a command failed: one line for people, one code for scripts.
+
+use std::fmt::Write as _;
+
+use prost::Message as _;
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+use super::exit;
+
+/// Whether a call changes something, which decides what a missing answer means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// It may have happened.
+    Changes,
+    /// Nothing happened.
+    Reads,
+}
+
+/// Why a command failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// The exit code.
+    pub(super) exit: u8,
+    /// The stable reason of the API, or the name of the gRPC code.
+    pub(super) reason: String,
+    /// One line.
+    pub(super) message: String,
+    /// The same request would be refused again.
+    pub(super) is_final: bool,
+}
+
+// === impl Failure ===
+
+impl Failure {
+    /// The coordinator could not be reached, so nothing was asked.
+    pub(super) fn unavailable(message: impl Into<String>) -> Self {
+        Self {
+            exit: exit::UNAVAILABLE,
+            reason: "UNAVAILABLE".to_owned(),
+            message: message.into(),
+            is_final: false,
+        }
+    }
+
+    /// A failure on this side.
+    pub(super) fn local(exit: u8, message: impl Into<String>) -> Self {
+        Self {
+            exit,
+            reason: String::new(),
+            message: message.into(),
+            is_final: true,
+        }
+    }
+
+    /// The end of an RPC.
+    pub(super) fn from_status(status: &Status, effect: Effect) -> Self {
+        let info = status.get_details_error_info();
+        let reason = info
+            .as_ref()
+            .map_or_else(|| code_name(status.code()), |info| info.reason.clone());
+        let mut message = format!("{reason}: {}", status.message());
+        if let Some(info) = &info
+            && !info.metadata.is_empty()
+        {
+            let mut facts: Vec<_> = info
+                .metadata
+                .iter()
+                .map(|(key, value)| format!("{key}={value}"))
+                .collect();
+            facts.sort();
+            let _ = write!(message, " ({})", facts.join(", "));
+        }
+        if let Some(delay) = status
+            .get_details_retry_info()
+            .and_then(|retry| retry.retry_delay)
+        {
+            let _ = write!(
+                message,
+                "; try again in {}",
+                humantime::format_duration(delay)
+            );
+        }
+        Self {
+            exit: exit_code(
+                status.code(),
+                info.as_ref().map(|info| info.reason.as_str()),
+                effect,
+            ),
+            reason,
+            message: message.replace('\n', " "),
+            is_final: matches!(
+                status.code(),
+                Code::InvalidArgument
+                    | Code::NotFound
+                    | Code::FailedPrecondition
+                    | Code::PermissionDenied
+                    | Code::Unauthenticated
+                    | Code::Unimplemented
+            ),
+        }
+    }
+
+    /// The end of an operation on a session's stream; always from the coordinator.
+    pub(super) fn from_frame(status: &tonic_types::Status) -> Self {
+        let code = Code::from_i32(status.code);
+        let details = status.encode_to_vec().into();
+        Self::from_status(
+            &Status::with_details(code, status.message.as_str(), details),
+            Effect::Changes,
+        )
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::local(exit::INTERNAL, error.to_string())
+    }
+}
+
+fn exit_code(code: Code, reason: Option<&str>, effect: Effect) -> u8 {
+    match (code, reason, effect) {
+        (_, Some("NOT_OWNER"), _) => exit::NOT_GRANTED,
+        // The coordinator says a reason with everything it refuses. Without one, the call was lost on the way to it or back.
+        (_, Some("OUTCOME_UNKNOWN"), _)
+        | (
+            Code::Unavailable
+            | Code::Unknown
+            | Code::Cancelled
+            | Code::DeadlineExceeded
+            | Code::Aborted,
+            None,
+            Effect::Changes,
+        ) => exit::OUTCOME_UNKNOWN,
+        (Code::InvalidArgument | Code::FailedPrecondition, ..) => exit::USAGE,
+        (Code::PermissionDenied | Code::Unauthenticated, ..) => exit::DENIED,
+        (
+            Code::Unavailable | Code::ResourceExhausted | Code::DeadlineExceeded | Code::Cancelled,
+            ..,
+        ) => exit::UNAVAILABLE,
+        _ => exit::INTERNAL,
+    }
+}
+
+/// `InvalidArgument` as the API's documentation writes it: `INVALID_ARGUMENT`.
+fn code_name(code: Code) -> String {
+    let mut name = String::new();
+    for letter in format!("{code:?}").chars() {
+        if letter.is_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_uppercase());
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashMap, time::Duration};
+
+    use tonic_types::{ErrorDetails, StatusExt as _};
+
+    use super::*;
+
+    fn status(code: Code, reason: &str) -> Status {
+        let details = ErrorDetails::with_error_info(reason, "lockkeeper", HashMap::new());
+        Status::with_error_details(code, "no", details)
+    }
+
+    #[test]
+    fn each_cause_has_its_code() {
+        for (code, reason, expected) in [
+            (Code::InvalidArgument, "INVALID_NAME", exit::USAGE),
+            (Code::FailedPrecondition, "NOT_OWNER", exit::NOT_GRANTED),
+            (Code::FailedPrecondition, "WRONG_KIND", exit::USAGE),
+            (Code::ResourceExhausted, "WAITERS_MAX", exit::UNAVAILABLE),
+            (Code::Unavailable, "STORE_UNAVAILABLE", exit::UNAVAILABLE),
+            (Code::Unavailable, "OUTCOME_UNKNOWN", exit::OUTCOME_UNKNOWN),
+            (Code::Unavailable, "DRAINING", exit::UNAVAILABLE),
+            (Code::PermissionDenied, "DENIED", exit::DENIED),
+            (Code::Internal, "INTERNAL", exit::INTERNAL),
+        ] {
+            let failure = Failure::from_status(&status(code, reason), Effect::Changes);
+            assert_eq!(failure.exit, expected, "{reason}");
+            assert_eq!(failure.message, format!("{reason}: no"));
+        }
+    }
+
+    #[test]
+    fn a_lost_answer_is_an_unknown_outcome_only_of_a_change() {
+        let lost = Status::unavailable("connection reset");
+        let exit = |effect| Failure::from_status(&lost, effect).exit;
+        assert_eq!(exit(Effect::Changes), exit::OUTCOME_UNKNOWN);
+        assert_eq!(exit(Effect::Reads), exit::UNAVAILABLE);
+    }
+
+    #[test]
+    fn facts_and_the_next_step_stand_in_the_line() {
+        let mut details = ErrorDetails::with_error_info(
+            "STORE_UNAVAILABLE",
+            "lockkeeper",
+            HashMap::from([
+                ("b".to_owned(), "2".to_owned()),
+                ("a".to_owned(), "1".to_owned()),
+            ]),
+        );
+        details.set_retry_info(Some(Duration::from_secs(1)));
+        let status = Status::with_error_details(Code::Unavailable, "store\nis down", details);
+        assert_eq!(
+            Failure::from_status(&status, Effect::Reads).message,
+            "STORE_UNAVAILABLE: store is down (a=1, b=2); try again in 1s"
+        );
+        assert_eq!(
+            Failure::from_status(&Status::invalid_argument("x"), Effect::Reads).message,
+            "INVALID_ARGUMENT: x"
+        );
+    }
+}

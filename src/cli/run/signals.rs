@@ -1,0 +1,76 @@
+//! Signals, taken from the first moment on.
+
+use std::{fs, future::poll_fn, io, task::Poll};
+
+use futures::FutureExt as _;
+use nix::sys::signal::Signal;
+use tokio::signal::unix::{self, SignalKind};
+
+/// Those that are passed on, and TSTP, which is taken and dropped: a stopped lockkeeper would not guard the lock, and the command, in a
+/// process group of its own, would not stop with it.
+const TAKEN: [Signal; 7] = [
+    Signal::SIGINT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGTSTP,
+];
+
+/// The signals that this process gets.
+pub(super) struct Signals {
+    streams: Vec<(Signal, unix::Signal)>,
+}
+
+/// Whether a signal asks a process to end.
+pub(super) fn is_termination(signal: Signal) -> bool {
+    matches!(
+        signal,
+        Signal::SIGINT | Signal::SIGTERM | Signal::SIGHUP | Signal::SIGQUIT
+    )
+}
+
+// === impl Signals ===
+
+impl Signals {
+    /// Takes the signals from now on, except those that were ignored when this process started: `nohup` means it.
+    pub(super) fn listen() -> io::Result<Self> {
+        let ignored = ignored_at_start();
+        let mut streams = Vec::new();
+        for signal in TAKEN {
+            if ignored & (1 << (signal as i32 - 1)) == 0 {
+                streams.push((signal, unix::signal(SignalKind::from_raw(signal as i32))?));
+            }
+        }
+        Ok(Self { streams })
+    }
+
+    /// The next signal to act upon. May be dropped and asked again.
+    pub(super) async fn next(&mut self) -> Signal {
+        poll_fn(|context| {
+            for (signal, stream) in &mut self.streams {
+                while let Poll::Ready(Some(())) = stream.poll_recv(context) {
+                    if *signal != Signal::SIGTSTP {
+                        return Poll::Ready(*signal);
+                    }
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// A signal that has come already.
+    pub(super) fn pending(&mut self) -> Option<Signal> {
+        self.next().now_or_never()
+    }
+}
+
+/// As a bit mask, signal 1 lowest; nothing where the system does not tell.
+fn ignored_at_start() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
+}

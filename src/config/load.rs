@@ -1,0 +1,246 @@
+//! Puts the sources together and refuses what nobody can have meant, naming the key and where it was set.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ffi::OsString,
+    fs,
+    path::PathBuf,
+};
+
+use config::{Config, ConfigError, Environment, File, FileFormat};
+use toml::{Table, Value};
+
+use super::{Secret, Settings, validate};
+
+const ENVIRONMENT_PREFIX: &str = "LOCKKEEPER__";
+
+/// Where settings come from; later fields win over earlier ones.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// A TOML file.
+    pub file: Option<PathBuf>,
+    /// Environment variables; those that do not start with `LOCKKEEPER__` are ignored.
+    pub environment: Vec<(OsString, OsString)>,
+    /// From the command line.
+    pub flags: Vec<Flag>,
+}
+
+/// A setting from the command line.
+#[derive(Clone, Debug)]
+pub struct Flag {
+    /// How the user wrote it, for messages.
+    pub flag: String,
+    /// `section.key`.
+    pub key: String,
+    /// The value.
+    pub value: String,
+}
+
+/// Why the settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", problems.join("\n"))]
+pub struct Refused {
+    problems: Vec<String>,
+}
+
+/// Which keys exist and of what type they are, and where each was set.
+struct Keys {
+    known: BTreeMap<String, Value>,
+    origins: HashMap<String, String>,
+    problems: Vec<String>,
+}
+
+// === impl Sources ===
+
+impl Sources {
+    /// The process's environment, and nothing else yet.
+    pub fn from_process() -> Self {
+        Self {
+            environment: std::env::vars_os().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// The settings, checked. Fails with every problem that could be found in one go.
+    pub fn load(&self) -> Result<Settings, Refused> {
+        let mut keys = Keys::new();
+        let file = self.read_file(&mut keys)?;
+        let environment = self.read_environment(&mut keys);
+        for Flag { flag, key, .. } in &self.flags {
+            keys.note(key, None, flag);
+        }
+        keys.refuse_problems()?;
+
+        let mut builder = Config::builder()
+            .add_source(File::from_str(&file, FileFormat::Toml))
+            .add_source(
+                Environment::with_prefix("LOCKKEEPER")
+                    .prefix_separator("__")
+                    .separator("__")
+                    .source(Some(environment)),
+            );
+        for Flag { key, value, .. } in &self.flags {
+            builder = builder
+                .set_override(key, value.as_str())
+                .map_err(|error| keys.refused(&error))?;
+        }
+        let mut settings: Settings = builder
+            .build()
+            .and_then(Config::try_deserialize)
+            .map_err(|error| keys.refused(&error))?;
+
+        read_secret(&mut settings, &mut keys);
+        validate::check(&settings, &mut |key, problem| keys.problem(key, &problem));
+        keys.refuse_problems()?;
+        Ok(settings)
+    }
+
+    fn read_file(&self, keys: &mut Keys) -> Result<String, Refused> {
+        let Some(path) = &self.file else {
+            return Ok(String::new());
+        };
+        let refuse = |problem: String| Refused {
+            problems: vec![format!("{}: {problem}", path.display())],
+        };
+        let text = fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
+        // The parser's own report shows the line, which may hold a secret.
+        let table: Table = text.parse().map_err(|error: toml::de::Error| {
+            let before = &text[..error.span().map_or(0, |span| span.start.min(text.len()))];
+            let line = before.matches('\n').count() + 1;
+            refuse(format!("line {line}: {}", error.message().trim_end()))
+        })?;
+        for (key, value) in leaves(&table) {
+            keys.note(&key, Some(&value), &path.display().to_string());
+        }
+        Ok(text)
+    }
+
+    fn read_environment(&self, keys: &mut Keys) -> HashMap<String, String> {
+        let mut found = HashMap::new();
+        for (variable, value) in &self.environment {
+            let Some(variable) = variable.to_str() else {
+                continue;
+            };
+            let Some(key) = variable.strip_prefix(ENVIRONMENT_PREFIX) else {
+                continue;
+            };
+            let key = key.to_lowercase().replace("__", ".");
+            keys.note(&key, None, &format!("environment variable {variable}"));
+            match value.to_str() {
+                Some(value) => {
+                    found.insert(variable.to_owned(), value.to_owned());
+                }
+                None => keys.problem(&key, "not UTF-8"),
+            }
+        }
+        found
+    }
+}
+
+// === impl Keys ===
+
+impl Keys {
+    fn new() -> Self {
+        let defaults = Table::try_from(Settings::default()).expect("settings are plain tables");
+        Self {
+            known: leaves(&defaults).into_iter().collect(),
+            origins: HashMap::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    /// Remembers where a key was set. A value is given where its type is known; the `config` crate would convert, and
+    /// round 2.5 connections to 3.
+    fn note(&mut self, key: &str, value: Option<&Value>, origin: &str) {
+        let Some(default) = self.known.get(key) else {
+            self.problems.push(format!("unknown key {key} ({origin})"));
+            return;
+        };
+        let expected = default.type_str();
+        self.origins.insert(key.to_owned(), origin.to_owned());
+        if value.is_some_and(|value| value.type_str() != expected) {
+            self.problem(key, &format!("must be of type {expected}"));
+        }
+    }
+
+    fn problem(&mut self, key: &str, problem: &str) {
+        let origin = self.origins.get(key);
+        let origin = origin.map_or_else(String::new, |origin| format!(" ({origin})"));
+        self.problems.push(format!("{key}: {problem}{origin}"));
+    }
+
+    fn refuse_problems(&mut self) -> Result<(), Refused> {
+        if self.problems.is_empty() {
+            return Ok(());
+        }
+        Err(Refused {
+            problems: std::mem::take(&mut self.problems),
+        })
+    }
+
+    /// Translates an error of the `config` crate, which says neither which file nor which variable.
+    fn refused(&mut self, error: &ConfigError) -> Refused {
+        let (key, problem) = match error {
+            ConfigError::At { error, key, .. } => (key.as_deref(), error.to_string()),
+            ConfigError::Type {
+                unexpected,
+                expected,
+                key,
+                ..
+            } => (
+                key.as_deref(),
+                format!("expected {expected}, found {unexpected}"),
+            ),
+            other => (None, other.to_string()),
+        };
+        match key {
+            Some(key) => self.problem(key, &problem),
+            None => self.problems.push(problem),
+        }
+        Refused {
+            problems: std::mem::take(&mut self.problems),
+        }
+    }
+}
+
+fn read_secret(settings: &mut Settings, keys: &mut Keys) {
+    let session = &mut settings.session;
+    if session.secret_file.as_os_str().is_empty() {
+        return;
+    }
+    if !session.secret.is_empty() {
+        keys.problem(
+            "session.secret_file",
+            "must not be set together with session.secret",
+        );
+        return;
+    }
+    match fs::read_to_string(&session.secret_file) {
+        // An empty file would silently mean a random secret.
+        Ok(text) if text.trim().is_empty() => keys.problem("session.secret_file", "is empty"),
+        Ok(text) => session.secret = Secret::from(text.trim().to_owned()),
+        Err(error) => {
+            let problem = format!("{}: {error}", session.secret_file.display());
+            keys.problem("session.secret_file", &problem);
+        }
+    }
+}
+
+/// The `section.key` of every value, with the value. An empty table has none, except at the top, where it may be a misspelt section.
+fn leaves(table: &Table) -> Vec<(String, Value)> {
+    let mut found = Vec::new();
+    for (section, value) in table {
+        match value {
+            Value::Table(keys)
+                if !keys.is_empty() || Settings::SECTIONS.contains(&section.as_str()) =>
+            {
+                found.extend(
+                    keys.iter()
+                        .map(|(key, value)| (format!("{section}.{key}"), value.clone())),
+                );
+            }
+            other => found.push((section.clone(), other.clone())),
+        }
+    }
+    found
+}

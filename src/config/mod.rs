@@ -1,0 +1,238 @@
+//! The settings of a coordinator: defaults, then a TOML file, then the environment (`LOCKKEEPER__SECTION__KEY`), then flags.
+//!
+//! Plain data. Each layer makes its own configuration from it in `server.rs`, so nothing here knows a layer.
+
+mod load;
+mod secret;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+pub use self::{
+    load::{Flag, Refused, Sources},
+    secret::{Secret, StoreUrl},
+};
+
+/// Everything that can be set.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// The gRPC server.
+    pub server: Server,
+    /// Where the locks are kept.
+    pub store: Store,
+    /// Sessions.
+    pub session: Session,
+    /// What is refused, so that no client can use up the coordinator.
+    pub limits: Limits,
+    /// What is written to stderr.
+    pub log: Log,
+}
+
+/// The gRPC server.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Server {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// How often a silent connection is asked whether it lives.
+    #[serde(with = "humantime_serde")]
+    pub keepalive_interval: Duration,
+    /// How long it may take to answer before it counts as dead.
+    #[serde(with = "humantime_serde")]
+    pub keepalive_timeout: Duration,
+    /// How long stopping waits for what is under way.
+    #[serde(with = "humantime_serde")]
+    pub drain_grace: Duration,
+}
+
+/// Where the locks are kept.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Store {
+    /// `embedded:`, `redis://…` or `rediss://…`.
+    pub url: StoreUrl,
+    /// How long a call may take before its outcome counts as unknown.
+    #[serde(with = "humantime_serde")]
+    pub call_timeout: Duration,
+    /// How long connecting may take.
+    #[serde(with = "humantime_serde")]
+    pub connect_timeout: Duration,
+    /// Connections that carry the commands of all callers.
+    pub connections: usize,
+    /// How often the connection that carries wake-ups is asked whether it lives.
+    #[serde(with = "humantime_serde")]
+    pub pubsub_ping_interval: Duration,
+    /// How long a wait sleeps at most before it looks again, because wake-ups are only hints.
+    #[serde(with = "humantime_serde")]
+    pub poll_interval: Duration,
+    /// How long the fencing counter of an idle name is kept; zero: for ever.
+    #[serde(with = "humantime_serde")]
+    pub idle_token_retention: Duration,
+    /// How long the answer to a `request_id` is remembered.
+    #[serde(with = "humantime_serde")]
+    pub request_retention: Duration,
+}
+
+/// Sessions.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Session {
+    /// Signs resume tokens. Coordinators that share it can resume each other's sessions; empty: a random one per start.
+    pub secret: Secret,
+    /// A file to read `secret` from, so that it need not stand in the configuration; empty: none.
+    pub secret_file: PathBuf,
+    /// The lease of sessions and of sessionless grants that name none.
+    #[serde(with = "humantime_serde")]
+    pub lease: Duration,
+}
+
+/// What is refused, so that no client can use up the coordinator.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// The longest name of a lock.
+    pub name_bytes_max: usize,
+    /// The longest owner.
+    pub owner_bytes_max: usize,
+    /// The longest request id.
+    pub request_id_bytes_max: usize,
+    /// The longest client name.
+    pub client_name_bytes_max: usize,
+    /// The largest gRPC message.
+    pub message_bytes_max: usize,
+    /// The shortest lease.
+    #[serde(with = "humantime_serde")]
+    pub lease_min: Duration,
+    /// The longest lease.
+    #[serde(with = "humantime_serde")]
+    pub lease_max: Duration,
+    /// Waits for one lock.
+    pub waiters_per_lock_max: usize,
+    /// Waits for all locks together.
+    pub waiters_max: usize,
+    /// Live sessions.
+    pub sessions_max: usize,
+    /// Grants that one session holds.
+    pub grants_per_session_max: usize,
+    /// Short operations that one session's stream has under way; more are left unread until some are answered.
+    pub operations_per_session_max: usize,
+    /// Waits that one session's stream has under way.
+    pub waits_per_session_max: usize,
+    /// Concurrent streams (RPCs) of one connection.
+    pub connection_streams_max: u32,
+}
+
+/// What is written to stderr.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    /// For people or for machines.
+    pub format: LogFormat,
+    /// A level, or a list of `target=level`; `RUST_LOG` goes before it.
+    pub level: String,
+}
+
+/// The form of a log line.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase", try_from = "String")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl Settings {
+    const SECTIONS: [&str; 5] = ["server", "store", "session", "limits", "log"];
+
+    /// The settings as TOML. Secrets are replaced by a word that is refused when it is read back.
+    pub fn to_redacted_toml(&self) -> String {
+        toml::to_string(self).expect("settings are plain tables")
+    }
+}
+
+impl TryFrom<String> for LogFormat {
+    type Error = &'static str;
+
+    fn try_from(word: String) -> Result<Self, Self::Error> {
+        match word.as_str() {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err("must be text or json"),
+        }
+    }
+}
+
+// === defaults ===
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 7625)),
+            keepalive_interval: Duration::from_secs(20),
+            keepalive_timeout: Duration::from_secs(10),
+            drain_grace: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self {
+            url: StoreUrl::from("embedded:"),
+            call_timeout: Duration::from_secs(2),
+            connect_timeout: Duration::from_secs(1),
+            connections: 2,
+            pubsub_ping_interval: Duration::from_secs(1),
+            poll_interval: Duration::from_secs(1),
+            idle_token_retention: Duration::from_secs(7 * 24 * 3600),
+            request_retention: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self {
+            secret: Secret::default(),
+            secret_file: PathBuf::new(),
+            lease: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            name_bytes_max: 512,
+            owner_bytes_max: 128,
+            request_id_bytes_max: 128,
+            client_name_bytes_max: 128,
+            message_bytes_max: 4 * 1024 * 1024,
+            lease_min: Duration::from_millis(100),
+            lease_max: Duration::from_secs(24 * 3600),
+            waiters_per_lock_max: 20_000,
+            waiters_max: 200_000,
+            sessions_max: 100_000,
+            grants_per_session_max: 100_000,
+            operations_per_session_max: 1024,
+            waits_per_session_max: 20_000,
+            connection_streams_max: 20_000,
+        }
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            format: LogFormat::default(),
+            level: "info".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Strings that must not be shown: neither by `Debug`, nor when settings are printed.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize, Serializer};
+
+/// Stands where a secret was. Shorter than a secret may be, so that printed settings are not mistaken for complete ones.
+const REDACTED: &str = "REDACTED";
+
+/// A secret.
+#[derive(Clone, Default, Deserialize, PartialEq, Eq)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+/// The address of a store, which may hold a password.
+#[derive(Clone, Deserialize, PartialEq, Eq)]
+#[serde(transparent)]
+pub struct StoreUrl(String);
+
+// === impl Secret ===
+
+impl Secret {
+    /// The secret itself.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn redacted(&self) -> &'static str {
+        if self.is_empty() { "" } else { REDACTED }
+    }
+}
+
+impl From<String> for Secret {
+    fn from(secret: String) -> Self {
+        Self(secret)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.redacted())
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.redacted())
+    }
+}
+
+// === impl StoreUrl ===
+
+impl StoreUrl {
+    /// The address with its password.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// What stands before the first colon; `None` if there is no colon.
+    pub fn scheme(&self) -> Option<&str> {
+        self.0.split_once(':').map(|(scheme, _)| scheme)
+    }
+
+    /// The address without its password. A user without a password is taken for a password, because people write one there.
+    pub fn redacted(&self) -> String {
+        let Some((scheme, rest)) = self.0.split_once("://") else {
+            // Not an address at all, or one without an authority: only the latter has nothing to hide.
+            return match self.0.as_str() {
+                "embedded:" => self.0.clone(),
+                _ => REDACTED.to_owned(),
+            };
+        };
+        // The last `@`, because a password that nobody escaped may hold one too.
+        match rest.rsplit_once('@') {
+            Some((credentials, host)) => match credentials.split_once(':') {
+                Some((user, _)) => format!("{scheme}://{user}:{REDACTED}@{host}"),
+                None => format!("{scheme}://{REDACTED}@{host}"),
+            },
+            None => self.0.clone(),
+        }
+    }
+}
+
+impl From<&str> for StoreUrl {
+    fn from(url: &str) -> Self {
+        Self(url.to_owned())
+    }
+}
+
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.redacted())
+    }
+}
+
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.redacted())
+    }
+}
+
+impl Serialize for StoreUrl {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.redacted())
+    }
+}

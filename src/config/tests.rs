@@ -1,0 +1,371 @@
+use std::{ffi::OsString, fs, os::unix::ffi::OsStringExt as _, path::PathBuf, time::Duration};
+
+use tempfile::TempDir;
+
+use super::*;
+
+const EXAMPLE: &str = include_str!("../../deploy/config.example.toml");
+
+/// Sources with a file that lives as long as the value.
+struct Given {
+    sources: Sources,
+    folder: TempDir,
+}
+
+fn given() -> Given {
+    Given {
+        sources: Sources::default(),
+        folder: TempDir::new().unwrap(),
+    }
+}
+
+impl Given {
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn file(mut self, text: &str) -> Self {
+        self.sources.file = Some(self.write("lockkeeper.toml", text));
+        self
+    }
+
+    fn variable(mut self, name: &str, value: &str) -> Self {
+        self.sources.environment.push((name.into(), value.into()));
+        self
+    }
+
+    fn flag(mut self, key: &str, value: &str) -> Self {
+        self.sources.flags.push(Flag {
+            flag: format!("--set {key}"),
+            key: key.to_owned(),
+            value: value.to_owned(),
+        });
+        self
+    }
+
+    fn settings(&self) -> Settings {
+        self.sources.load().unwrap()
+    }
+
+    fn refusal(&self) -> String {
+        self.sources.load().unwrap_err().to_string()
+    }
+}
+
+#[track_caller]
+fn assert_refused(key: &str, value: &str, problem: &str) {
+    let refusal = given().flag(key, value).refusal();
+    assert!(
+        refusal.starts_with(&format!("{key}: ")) && refusal.contains(problem),
+        "{key} = {value}: {refusal}"
+    );
+}
+
+#[test]
+fn nothing_given_means_the_defaults() {
+    assert_eq!(given().settings(), Settings::default());
+}
+
+#[test]
+fn the_example_has_every_key_with_its_default() {
+    assert_eq!(given().file(EXAMPLE).settings(), Settings::default());
+    let example: toml::Table = EXAMPLE.parse().unwrap();
+    let defaults: toml::Table = Settings::default().to_redacted_toml().parse().unwrap();
+    for (section, keys) in &defaults {
+        for key in keys.as_table().unwrap().keys() {
+            assert!(
+                example[section].get(key).is_some(),
+                "{section}.{key} is missing"
+            );
+        }
+    }
+    assert_eq!(
+        defaults.keys().collect::<Vec<_>>().len(),
+        Settings::SECTIONS.len()
+    );
+}
+
+#[test]
+fn flags_win_over_the_environment_over_the_file_over_defaults() {
+    let given = given()
+        .file("[server]\nkeepalive_interval = '1s'\nkeepalive_timeout = '1s'\ndrain_grace = '1s'")
+        .variable("LOCKKEEPER__SERVER__KEEPALIVE_TIMEOUT", "2s")
+        .variable("LOCKKEEPER__SERVER__DRAIN_GRACE", "2s")
+        .flag("server.drain_grace", "3s");
+    let server = given.settings().server;
+    assert_eq!(server.listen, Server::default().listen);
+    assert_eq!(server.keepalive_interval, Duration::from_secs(1));
+    assert_eq!(server.keepalive_timeout, Duration::from_secs(2));
+    assert_eq!(server.drain_grace, Duration::from_secs(3));
+}
+
+#[test]
+fn the_environment_can_set_every_type() {
+    let settings = given()
+        .variable("LOCKKEEPER__STORE__CONNECTIONS", "7")
+        .variable("LOCKKEEPER__SERVER__LISTEN", "[::1]:80")
+        .variable("LOCKKEEPER__LOG__FORMAT", "json")
+        .variable("LOCKKEEPER__SESSION__SECRET", "01234567890123456789")
+        .variable("LOCKKEEPER_SERVER", "http://not.ours")
+        .settings();
+    assert_eq!(settings.store.connections, 7);
+    assert_eq!(settings.server.listen.port(), 80);
+    assert_eq!(settings.log.format, LogFormat::Json);
+    assert_eq!(settings.session.secret.expose(), "01234567890123456789");
+}
+
+#[test]
+fn unknown_keys_are_refused_with_their_name_and_place() {
+    let given = given()
+        .file("[server]\nlistn = '127.0.0.1:1'\n[stroe]\n")
+        .variable("LOCKKEEPER__STORE__ULR", "embedded:")
+        .flag("limits.lease_mni", "1s");
+    let refusal = given.refusal();
+    let lines: Vec<_> = refusal.lines().collect();
+    let path = given.sources.file.as_ref().unwrap().display();
+    assert_eq!(
+        lines,
+        [
+            format!("unknown key server.listn ({path})"),
+            format!("unknown key stroe ({path})"),
+            "unknown key store.ulr (environment variable LOCKKEEPER__STORE__ULR)".to_owned(),
+            "unknown key limits.lease_mni (--set limits.lease_mni)".to_owned(),
+        ]
+    );
+    for variable in ["LOCKKEEPER__SERVER", "LOCKKEEPER__", "LOCKKEEPER__A__B__C"] {
+        let refusal = self::given().variable(variable, "x").refusal();
+        assert!(
+            refusal.contains("unknown key") && refusal.contains(variable),
+            "{refusal}"
+        );
+    }
+    for text in [
+        "listen = '1'",
+        "[server.listen]\nhost = 'x'",
+        "[[server]]\nlisten = 'x'",
+    ] {
+        self::given().file(text).refusal();
+    }
+}
+
+#[test]
+fn values_of_a_wrong_type_are_refused_with_the_key() {
+    for (text, key) in [
+        ("[store]\nconnections = 2.5", "store.connections"),
+        ("[store]\nconnections = '2'", "store.connections"),
+        ("[store]\nconnections = -2", "store.connections"),
+        ("[store]\ncall_timeout = 2", "store.call_timeout"),
+        ("[store]\ncall_timeout = 'soon'", "store.call_timeout"),
+        ("[session]\nsecret = 12345678901234567", "session.secret"),
+    ] {
+        let refusal = given().file(text).refusal();
+        assert!(
+            refusal.starts_with(&format!("{key}: ")),
+            "{text}: {refusal}"
+        );
+        assert!(refusal.contains("lockkeeper.toml"), "{text}: {refusal}");
+        assert!(!refusal.contains("12345678901234567"), "{refusal}");
+    }
+    assert_refused("server.listen", "localhost", "socket address");
+    assert_refused("store.connections", "-1", "");
+    assert_refused("limits.connection_streams_max", "4294967296", "");
+    assert_refused("log.format", "xml", "text");
+    let refusal = given()
+        .variable("LOCKKEEPER__STORE__CONNECTIONS", "two")
+        .refusal();
+    assert!(refusal.starts_with("store.connections: "), "{refusal}");
+    assert!(
+        refusal.contains("LOCKKEEPER__STORE__CONNECTIONS"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn impossible_values_are_refused_with_the_key() {
+    for key in [
+        "server.keepalive_interval",
+        "server.keepalive_timeout",
+        "store.call_timeout",
+        "store.connect_timeout",
+        "store.pubsub_ping_interval",
+        "store.poll_interval",
+        "store.request_retention",
+    ] {
+        assert_refused(key, "0s", "must be at least 1ms");
+    }
+    for key in [
+        "server.drain_grace",
+        "store.call_timeout",
+        "store.idle_token_retention",
+    ] {
+        assert_refused(key, "101y", "must not be longer than 100 years");
+    }
+    for key in [
+        "store.connections",
+        "limits.name_bytes_max",
+        "limits.owner_bytes_max",
+        "limits.request_id_bytes_max",
+        "limits.client_name_bytes_max",
+        "limits.message_bytes_max",
+        "limits.waiters_per_lock_max",
+        "limits.waiters_max",
+        "limits.sessions_max",
+        "limits.grants_per_session_max",
+        "limits.operations_per_session_max",
+        "limits.waits_per_session_max",
+        "limits.connection_streams_max",
+    ] {
+        assert_refused(key, "0", "must not be zero");
+    }
+    assert_refused(
+        "store.url",
+        "http://example.com",
+        "unknown scheme http; supported are embedded:, redis://",
+    );
+    assert_refused("store.url", "redis://", "names no host");
+    assert_refused("store.url", "redis://user:pw@:6379", "names no host");
+    assert_refused("store.url", "embedded:x", "nothing may follow");
+    assert_refused("store.url", "", "not an address");
+    assert_refused("store.idle_token_retention", "1h", "limits.lease_max");
+    assert_refused("session.secret", "fifteen bytes!!", "at least 16 bytes");
+    assert_refused("log.level", "loud=very", "");
+    for (given, line) in [
+        (
+            given().flag("limits.lease_min", "25h"),
+            "limits.lease_min: must not be larger than limits.lease_max (--set limits.lease_min)",
+        ),
+        (
+            given().flag("session.lease", "25h"),
+            "session.lease: must not be longer than limits.lease_max (--set session.lease)",
+        ),
+        (
+            given()
+                .flag("session.lease", "5s")
+                .flag("limits.lease_min", "10s"),
+            "session.lease: must not be shorter than limits.lease_min (--set session.lease)",
+        ),
+        (
+            given().flag("session.lease", "0s"),
+            "session.lease: must be at least 1ms (--set session.lease)",
+        ),
+        (
+            given().flag("limits.lease_min", "0s"),
+            "limits.lease_min: must be at least 1ms (--set limits.lease_min)",
+        ),
+        (
+            given().flag("limits.lease_max", "0s"),
+            "limits.lease_max: must be at least 1ms (--set limits.lease_max)",
+        ),
+        (
+            given().flag("limits.message_bytes_max", "896"),
+            "limits.message_bytes_max: must be larger than the other limits of bytes together (896) \
+             (--set limits.message_bytes_max)",
+        ),
+    ] {
+        let refusal = given.refusal();
+        assert!(
+            refusal.lines().any(|found| found == line),
+            "{line}: {refusal}"
+        );
+    }
+    given().flag("store.idle_token_retention", "0s").settings();
+    given().flag("store.url", "rediss://h:1/2").settings();
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named_and_its_text_is_not_shown() {
+    let mut unread = given();
+    unread.sources.file = Some("/nowhere/lockkeeper.toml".into());
+    assert!(unread.refusal().starts_with("/nowhere/lockkeeper.toml: "));
+    let refusal = given().file("[session]\nsecret = 'swordfish\n").refusal();
+    assert!(
+        refusal.contains("line 2") && !refusal.contains("swordfish"),
+        "{refusal}"
+    );
+    let mut sources = Sources::default();
+    let bytes = OsString::from_vec(vec![0xff]);
+    sources
+        .environment
+        .push(("LOCKKEEPER__LOG__LEVEL".into(), bytes));
+    let refusal = sources.load().unwrap_err().to_string();
+    assert!(refusal.starts_with("log.level: not UTF-8"), "{refusal}");
+}
+
+#[test]
+fn the_secret_can_come_from_a_file() {
+    let given = given();
+    let path = given.write("secret", "sixteen bytes at least\n");
+    let path = path.to_str().unwrap();
+    let given = given.flag("session.secret_file", path);
+    assert_eq!(
+        given.settings().session.secret.expose(),
+        "sixteen bytes at least"
+    );
+    let both = given.flag("session.secret", "another secret of ours");
+    assert!(
+        both.refusal()
+            .contains("session.secret_file: must not be set together")
+    );
+    for (text, problem) in [
+        ("short", "session.secret: "),
+        (" \n", "session.secret_file: is empty"),
+    ] {
+        both.write("secret", text);
+        let refusal = self::given().flag("session.secret_file", path).refusal();
+        assert!(refusal.starts_with(problem), "{refusal}");
+    }
+    assert_refused("session.secret_file", "/nowhere/secret", "/nowhere/secret");
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let settings = given()
+        .flag("session.secret", "swordfish swordfish")
+        .flag("store.url", "redis://keeper:sword@fish@example.com:6379/1")
+        .settings();
+    assert_eq!(
+        settings.store.url.expose(),
+        "redis://keeper:sword@fish@example.com:6379/1"
+    );
+    let printed = settings.to_redacted_toml();
+    assert!(
+        printed.contains(r#"url = "redis://keeper:REDACTED@example.com:6379/1""#),
+        "{printed}"
+    );
+    assert!(printed.contains(r#"secret = "REDACTED""#), "{printed}");
+    for shown in [
+        printed.clone(),
+        format!("{settings:?}"),
+        settings.store.url.to_string(),
+    ] {
+        assert!(
+            !shown.contains("sword") && !shown.contains("fish"),
+            "{shown}"
+        );
+    }
+    assert!(
+        given()
+            .file(&printed)
+            .refusal()
+            .contains("session.secret: must have at least")
+    );
+    assert_eq!(
+        StoreUrl::from("redis://swordfish@h").redacted(),
+        "redis://REDACTED@h"
+    );
+    assert_eq!(StoreUrl::from("swordfish").redacted(), "REDACTED");
+    assert_eq!(StoreUrl::from("redis://h:1").redacted(), "redis://h:1");
+    let refusal = given().flag("store.url", "user:swordfish@h").refusal();
+    assert!(!refusal.contains("swordfish"), "{refusal}");
+}
+
+#[test]
+fn printed_settings_can_be_read_back() {
+    let settings = given().flag("store.connections", "9").settings();
+    assert_eq!(
+        given().file(&settings.to_redacted_toml()).settings(),
+        settings
+    );
+}

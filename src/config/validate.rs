@@ -1,0 +1,179 @@
+//! What no value may be, key by key.
+
+use std::time::Duration;
+
+use tracing_subscriber::EnvFilter;
+
+use super::{Limits, Log, Session, Settings, Store};
+
+/// The store counts in milliseconds, and a lease of none would be over before it began.
+const LEASE_RESOLUTION: Duration = Duration::from_millis(1);
+
+/// Longer ones overflow in the store or on the clock.
+const DURATION_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+
+/// A shorter secret can be guessed.
+const SECRET_BYTES_MIN: usize = 16;
+
+/// Tells `report` of each impossible value: the full key and what is wrong with it.
+pub(super) fn check(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
+    let Settings {
+        store,
+        session,
+        limits,
+        log,
+        ..
+    } = settings;
+    check_ranges(settings, report);
+    check_store(store, limits, report);
+    check_session(session, limits, report);
+    check_limits(limits, report);
+    check_log(log, report);
+}
+
+fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
+    let Settings {
+        server,
+        store,
+        session,
+        limits,
+        ..
+    } = settings;
+    let durations = [
+        ("server.keepalive_interval", server.keepalive_interval),
+        ("server.keepalive_timeout", server.keepalive_timeout),
+        ("store.call_timeout", store.call_timeout),
+        ("store.connect_timeout", store.connect_timeout),
+        ("store.pubsub_ping_interval", store.pubsub_ping_interval),
+        ("store.poll_interval", store.poll_interval),
+        ("store.request_retention", store.request_retention),
+        ("session.lease", session.lease),
+        ("limits.lease_min", limits.lease_min),
+        ("limits.lease_max", limits.lease_max),
+    ];
+    for (key, duration) in durations {
+        if duration < LEASE_RESOLUTION {
+            report(key, "must be at least 1ms".to_owned());
+        }
+    }
+    let may_be_zero = [
+        ("server.drain_grace", server.drain_grace),
+        ("store.idle_token_retention", store.idle_token_retention),
+    ];
+    for (key, duration) in durations.into_iter().chain(may_be_zero) {
+        if duration > DURATION_MAX {
+            report(key, "must not be longer than 100 years".to_owned());
+        }
+    }
+    let counts = [
+        ("store.connections", store.connections),
+        ("limits.name_bytes_max", limits.name_bytes_max),
+        ("limits.owner_bytes_max", limits.owner_bytes_max),
+        ("limits.request_id_bytes_max", limits.request_id_bytes_max),
+        ("limits.client_name_bytes_max", limits.client_name_bytes_max),
+        ("limits.message_bytes_max", limits.message_bytes_max),
+        ("limits.waiters_per_lock_max", limits.waiters_per_lock_max),
+        ("limits.waiters_max", limits.waiters_max),
+        ("limits.sessions_max", limits.sessions_max),
+        (
+            "limits.grants_per_session_max",
+            limits.grants_per_session_max,
+        ),
+        (
+            "limits.operations_per_session_max",
+            limits.operations_per_session_max,
+        ),
+        ("limits.waits_per_session_max", limits.waits_per_session_max),
+        (
+            "limits.connection_streams_max",
+            limits.connection_streams_max as usize,
+        ),
+    ];
+    for (key, count) in counts {
+        if count == 0 {
+            report(key, "must not be zero".to_owned());
+        }
+    }
+}
+
+fn check_store(store: &Store, limits: &Limits, report: &mut dyn FnMut(&str, String)) {
+    const SUPPORTED: &str =
+        "supported are embedded:, redis://HOST:PORT/DB and rediss://HOST:PORT/DB";
+    let url = store.url.expose();
+    match store.url.scheme() {
+        Some("embedded") if url == "embedded:" => {}
+        Some("embedded") => report("store.url", "nothing may follow embedded:".to_owned()),
+        Some("redis" | "rediss") => {
+            let authority = url.split_once("://").map_or("", |(_, rest)| rest);
+            let host = authority
+                .rsplit_once('@')
+                .map_or(authority, |(_, host)| host);
+            if host.is_empty() || host.starts_with(['/', ':', '?']) {
+                report("store.url", format!("names no host; {SUPPORTED}"));
+            }
+        }
+        // Only a scheme is repeated: without `://` the text before the colon may be anything, also a password.
+        Some(scheme) if url.contains("://") && !scheme.contains('@') => {
+            report("store.url", format!("unknown scheme {scheme}; {SUPPORTED}"));
+        }
+        _ => report("store.url", format!("not an address; {SUPPORTED}")),
+    }
+    if !store.idle_token_retention.is_zero() && store.idle_token_retention < limits.lease_max {
+        report(
+            "store.idle_token_retention",
+            "must not be shorter than limits.lease_max, or a held lock forgets its token (0s: for ever)".to_owned(),
+        );
+    }
+}
+
+fn check_session(session: &Session, limits: &Limits, report: &mut dyn FnMut(&str, String)) {
+    if session.lease < limits.lease_min {
+        report(
+            "session.lease",
+            "must not be shorter than limits.lease_min".to_owned(),
+        );
+    }
+    if session.lease > limits.lease_max {
+        report(
+            "session.lease",
+            "must not be longer than limits.lease_max".to_owned(),
+        );
+    }
+    let length = session.secret.expose().len();
+    if length != 0 && length < SECRET_BYTES_MIN {
+        report(
+            "session.secret",
+            format!(
+                "must have at least {SECRET_BYTES_MIN} bytes; leave it empty for a random one per start"
+            ),
+        );
+    }
+}
+
+fn check_limits(limits: &Limits, report: &mut dyn FnMut(&str, String)) {
+    if limits.lease_min > limits.lease_max {
+        report(
+            "limits.lease_min",
+            "must not be larger than limits.lease_max".to_owned(),
+        );
+    }
+    let texts = [
+        limits.name_bytes_max,
+        limits.owner_bytes_max,
+        limits.request_id_bytes_max,
+        limits.client_name_bytes_max,
+    ];
+    let texts = texts.into_iter().fold(0_usize, usize::saturating_add);
+    if limits.message_bytes_max <= texts {
+        report(
+            "limits.message_bytes_max",
+            format!("must be larger than the other limits of bytes together ({texts})"),
+        );
+    }
+}
+
+fn check_log(log: &Log, report: &mut dyn FnMut(&str, String)) {
+    if let Err(error) = EnvFilter::try_new(&log.level) {
+        report("log.level", error.to_string());
+    }
+}
