@@ -1,0 +1,273 @@
+//! One line per case, as an operator would type it, and what Redis 7.0 prints for it.
+
+use super::*;
+use crate::host::embedded::clock::Clock;
+
+/// Runs lines of the form `command => printed reply`; double quotes hold words with spaces, or with nothing.
+fn transcript(text: &str) {
+    let mut engine = Engine::new(Clock::starting_at(1_000_000_500));
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (command, expected) = line.split_once(" => ").unwrap();
+        assert_eq!(printed(&run(&mut engine, command)), expected, "{command}");
+    }
+}
+
+fn run(engine: &mut Engine, command: &str) -> Result<Reply, Refusal> {
+    let quoted = command.split('"').enumerate();
+    let words = quoted.flat_map(|(place, part)| match place % 2 {
+        0 => part.split_ascii_whitespace().collect(),
+        _ => vec![part],
+    });
+    engine.run(&words.map(str::as_bytes).collect::<Vec<_>>())
+}
+
+fn printed(reply: &Result<Reply, Refusal>) -> String {
+    match reply {
+        Err(Refusal(text)) => format!("({text})"),
+        Ok(Reply::Nil) => "nil".to_owned(),
+        Ok(Reply::Int(number)) => number.to_string(),
+        Ok(Reply::Status(status)) => (*status).to_owned(),
+        Ok(Reply::Bytes(bytes)) => format!("'{}'", String::from_utf8_lossy(bytes)),
+        Ok(Reply::Array(items)) => {
+            let items: Vec<_> = items
+                .iter()
+                .map(|item| printed(&Ok(item.clone())))
+                .collect();
+            format!("[{}]", items.join(" "))
+        }
+    }
+}
+
+#[test]
+fn the_table_is_sorted_and_found_in_any_case() {
+    assert!(COMMANDS.is_sorted_by_key(|command| command.name));
+    for command in &COMMANDS {
+        let upper = command.name.to_ascii_uppercase();
+        assert_eq!(
+            find(upper.as_bytes()).map(|found| found.name),
+            Some(command.name)
+        );
+    }
+    assert!(find(b"").is_none());
+    assert!(find(b"a name longer than any command has").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn strings_and_keys() {
+    transcript(
+        r#"
+        time => ['1000' '500']
+        ping => PONG
+        PING x => 'x'
+        ping a b => (ERR wrong number of arguments for 'ping' command)
+        get a => nil
+        set a "" => OK
+        get a => ''
+        set a 1 nx => nil
+        set b 1 xx => nil
+        set b 1 NX => OK
+        set b 2 xx => OK
+        set b 3 nx xx => (ERR syntax error)
+        type b => string
+        type c => none
+        exists a b c a => 3
+        del a c => 1
+        exists a => 0
+        hset h f v => 1
+        get h => (WRONGTYPE Operation against a key holding the wrong kind of value)
+        set h 1 => OK
+        publish channel x => 0
+        spublish channel x => 0
+        "#,
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn times_to_live() {
+    transcript(
+        r"
+        pttl a => -2
+        set a 1 => OK
+        pttl a => -1
+        persist a => 0
+        set a 1 px 100 => OK
+        pttl a => 100
+        set a 1 keepttl => OK
+        pttl a => 100
+        set a 1 ex 2 => OK
+        pttl a => 2000
+        set a 1 px 0 => (ERR invalid expire time in 'set' command)
+        set a 1 px x => (ERR value is not an integer or out of range)
+        set a 1 px => (ERR syntax error)
+        set a 1 px 1 ex 1 => (ERR syntax error)
+        set a 1 px 1 px 7 => OK
+        pttl a => 7
+        set a 1 px 1 keepttl => (ERR syntax error)
+        persist a => 1
+        pttl a => -1
+        pexpire a 50 gt => 0
+        pexpire a 50 xx => 0
+        pexpire a 50 lt => 1
+        pexpire a 60 lt => 0
+        pexpire a 60 nx => 0
+        pexpire a 60 gt => 1
+        pexpire a 1 gt lt => (ERR GT and LT options at the same time are not compatible)
+        pexpire a 1 nx xx => (ERR NX and XX, GT or LT options at the same time are not compatible)
+        pexpire a 1 foo => (ERR Unsupported option foo)
+        pexpire a 9223372036854775807 => (ERR invalid expire time in 'pexpire' command)
+        pexpire b 10 => 0
+        pexpire a 0 => 1
+        exists a => 0
+        ",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn counters() {
+    transcript(
+        r#"
+        incr n => 1
+        incrby n 41 => 42
+        decr n => 41
+        decrby n 1 => 40
+        pexpire n 100 => 1
+        incr n => 41
+        pttl n => 100
+        incrby n x => (ERR value is not an integer or out of range)
+        set n 9223372036854775807 => OK
+        incr n => (ERR increment or decrement would overflow)
+        decrby n -9223372036854775808 => (ERR decrement would overflow)
+        set n " 1" => OK
+        incr n => (ERR value is not an integer or out of range)
+        hincrby h f 5 => 5
+        hincrby h f -7 => -2
+        hincrby h f x => (ERR value is not an integer or out of range)
+        hset h f x => 0
+        hincrby h f 1 => (ERR hash value is not an integer)
+        incr h => (WRONGTYPE Operation against a key holding the wrong kind of value)
+        hincrby n f 1 => (WRONGTYPE Operation against a key holding the wrong kind of value)
+        "#,
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn hashes() {
+    transcript(
+        r"
+        hgetall h => []
+        hset h b 1 a 2 b 3 => 2
+        hset h b => (ERR wrong number of arguments for 'hset' command)
+        hset h b 1 c => (ERR wrong number of arguments for 'hset' command)
+        hgetall h => ['b' '3' 'a' '2']
+        hget h a => '2'
+        hget h x => nil
+        hmget h a x b => ['2' nil '3']
+        hmget none a => [nil]
+        hexists h a => 1
+        hexists h x => 0
+        hlen h => 2
+        hdel h a x => 1
+        hdel h b => 1
+        exists h => 0
+        hdel h b => 0
+        ",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_hash_stays_a_hash() {
+    let mut engine = Engine::new(Clock::starting_at(0));
+    for number in 0..300 {
+        assert_eq!(
+            printed(&run(&mut engine, &format!("hset h f{number} {number}"))),
+            "1"
+        );
+    }
+    assert_eq!(printed(&run(&mut engine, "hlen h")), "300");
+    assert_eq!(printed(&run(&mut engine, "hget h f299")), "'299'");
+    assert_eq!(printed(&run(&mut engine, "hset h f299 x")), "0");
+    for number in 0..300 {
+        assert_eq!(
+            printed(&run(&mut engine, &format!("hdel h f{number}"))),
+            "1"
+        );
+    }
+    assert_eq!(printed(&run(&mut engine, "exists h")), "0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists() {
+    transcript(
+        r"
+        rpush l b c => 2
+        lpush l a z => 4
+        lrange l 0 -1 => ['z' 'a' 'b' 'c']
+        lrange l -2 100 => ['b' 'c']
+        lrange l 3 2 => []
+        lrange l 0 x => (ERR value is not an integer or out of range)
+        lindex l 0 => 'z'
+        lindex l -1 => 'c'
+        lindex l 4 => nil
+        lindex l -5 => nil
+        llen l => 4
+        lpop l => 'z'
+        lpop l 0 => []
+        lpop l -1 => (ERR value is out of range, must be positive)
+        lpop l 1 1 => (ERR wrong number of arguments for 'lpop' command)
+        lpop l 9 => ['a' 'b' 'c']
+        exists l => 0
+        lpop l => nil
+        lpop l 1 => nil
+        rpush l a b a b a => 5
+        lrem l -1 a => 1
+        lrange l 0 -1 => ['a' 'b' 'a' 'b']
+        lrem l 1 a => 1
+        lrange l 0 -1 => ['b' 'a' 'b']
+        lrem l 0 b => 2
+        lrem l 0 x => 0
+        lrem l 0 a => 1
+        exists l => 0
+        ",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn sorted_sets() {
+    transcript(
+        r"
+        zadd z 2 b 1 a 2 aa => 3
+        zrange z 0 -1 withscores => ['a' '1' 'aa' '2' 'b' '2']
+        zrange z 0 1 rev => ['b' 'aa']
+        zrange z 0 1 foo => (ERR syntax error)
+        zrange z (1 +inf byscore limit 1 1 => ['b']
+        zrange z 2 1 byscore rev => ['b' 'aa' 'a']
+        zrangebyscore z -inf (2 => ['a']
+        zrangebyscore z 2 3 withscores limit 0 1 => ['aa' '2']
+        zrangebyscore z x 1 => (ERR min or max is not a float)
+        zcount z (1 2 => 2
+        zcard z => 3
+        zscore z a => '1'
+        zscore z x => nil
+        zincrby z 0.1 a => '1.1000000000000001'
+        zadd z xx ch 5 a 6 new => 1
+        zadd z nx 7 a => 0
+        zadd z gt 4 a => 0
+        zadd z lt ch 4 a => 1
+        zadd z xx incr 1 new => nil
+        zadd z incr 1 a => '5'
+        zadd z incr 1 a 2 b => (ERR INCR option supports a single increment-element pair)
+        zadd z nx xx 1 a => (ERR XX and NX options at the same time are not compatible)
+        zadd z gt lt 1 a => (ERR GT, LT, and/or NX options at the same time are not compatible)
+        zadd z x a => (ERR value is not a valid float)
+        zadd z 1 => (ERR wrong number of arguments for 'zadd' command)
+        zadd z 1 a 2 => (ERR syntax error)
+        zadd z inf a => 0
+        zincrby z -inf a => (ERR resulting score is not a number (NaN))
+        zadd none xx 1 a => 0
+        exists none => 0
+        zrem z a aa x => 2
+        zrem z b => 1
+        exists z => 0
+        ",
+    );
+}
