@@ -1,6 +1,6 @@
 //! The wiring: the only file that sees every layer. Builds a coordinator from settings, serves it, and drains it.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, time::Duration};
 
 use anyhow::Context as _;
 use tokio::{
@@ -28,7 +28,12 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let listener = TcpListener::bind(settings.server.listen)
         .await
-        .with_context(|| format!("cannot listen on {} (server.listen)", settings.server.listen))?;
+        .with_context(|| {
+            format!(
+                "cannot listen on {} (server.listen)",
+                settings.server.listen
+            )
+        })?;
     let address = listener.local_addr()?;
     info!(%address, store = %settings.store.url.redacted(), "serving");
     info!("try: lockkeeper --server http://{address} try-acquire my-lock");
@@ -105,13 +110,19 @@ fn connect(settings: &Settings) -> anyhow::Result<Connected> {
         call_timeout: store.call_timeout,
         connect_timeout: store.connect_timeout,
         connections: store.connections,
-        pubsub_ping_interval: store.pubsub_ping_interval,
+        ping_interval: store.pubsub_ping_interval,
+        tls: host::redis::TlsCertificates::default(),
     };
-    Ok(host::redis::connect(config)?)
+    Ok(host::redis::connect(&config)?)
 }
 
 fn coordinator_config(settings: &Settings) -> coordinator::Config {
-    let Settings { store, session, limits, .. } = settings;
+    let Settings {
+        store,
+        session,
+        limits,
+        ..
+    } = settings;
     let session_secret = if session.secret.is_empty() {
         info!("session.secret is not set: sessions can be resumed on this process only");
         Uuid::new_v4().as_bytes().to_vec()

@@ -11,7 +11,10 @@ use crate::support::{
 };
 
 fn wait(name: &str, owner: &str, wait_timeout: std::time::Duration) -> pb::AcquireRequest {
-    pb::AcquireRequest { wait_timeout: Some(proto(wait_timeout)), ..acquire_request(name, owner) }
+    pb::AcquireRequest {
+        wait_timeout: Some(proto(wait_timeout)),
+        ..acquire_request(name, owner)
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -30,7 +33,10 @@ async fn mission_10_try_subscribe_try_again_then_sleep_until_the_message() {
     let released_at = Instant::now();
     client.release("a", "x").await.unwrap();
     waiting.expect_granted().await;
-    assert!(released_at.elapsed() < millis(50), "woken by the message, not by a poll");
+    assert!(
+        released_at.elapsed() < millis(50),
+        "woken by the message, not by a poll"
+    );
     eventually("unsubscribed", || async {
         world.store.subscription_count(&keys::channel("a")) == 0
     })
@@ -60,14 +66,20 @@ async fn mission_24_a_second_contender_waits_until_the_first_releases() {
     a.acquire("x").await;
     let asked = b.send_acquire("x", "");
     tokio::time::sleep(secs(45)).await;
-    eventually("b waits", || async { world.coordinator(0).load().waiters == 1 }).await;
+    eventually("b waits", || async {
+        world.coordinator(0).load().waiters == 1
+    })
+    .await;
     a.release("x").await;
     b.expect_granted(asked).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn mission_25_three_contenders_one_after_the_other() {
-    let world = World::with(Options { coordinators: 2, ..Options::default() });
+    let world = World::with(Options {
+        coordinators: 2,
+        ..Options::default()
+    });
     let (mut near, mut far) = (world.client(0).await, world.client(1).await);
     near.try_acquire("x", "a", secs(60)).await.unwrap();
     let mut b = near.acquire(acquire_request("x", "b")).await.unwrap();
@@ -83,7 +95,11 @@ async fn mission_25_three_contenders_one_after_the_other() {
     assert_eq!(holders.len(), 1);
     assert_eq!(holders[0].owner, first);
     near.release("x", first).await.unwrap();
-    if second == "b" { b.expect_granted().await } else { c.expect_granted().await };
+    if second == "b" {
+        b.expect_granted().await
+    } else {
+        c.expect_granted().await
+    };
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,7 +108,12 @@ async fn mission_26_a_limit_shorter_than_the_lease_gives_nothing_in_about_that_t
     let mut client = world.client(0).await;
     client.try_acquire("a", "x", secs(5)).await.unwrap();
     let begun = Instant::now();
-    client.acquire(wait("a", "y", millis(10))).await.unwrap().expect_timeout().await;
+    client
+        .acquire(wait("a", "y", millis(10)))
+        .await
+        .unwrap()
+        .expect_timeout()
+        .await;
     assert!(begun.elapsed() < millis(20), "{:?}", begun.elapsed());
 }
 
@@ -108,23 +129,46 @@ async fn mission_28_of_1000_callers_with_10_ms_exactly_one_is_granted() {
             matches!(end, pb::acquire_response::Event::Granted(_))
         }
     });
-    let granted = join_all(calls).await.into_iter().filter(|granted| *granted).count();
+    let granted = join_all(calls)
+        .await
+        .into_iter()
+        .filter(|granted| *granted)
+        .count();
     assert_eq!(granted, 1);
-    eventually("nobody waits", || async { world.coordinator(0).load().waiters == 0 }).await;
+    eventually("nobody waits", || async {
+        world.coordinator(0).load().waiters == 0
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn mission_29_of_100_callers_with_10_s_all_are_granted_none_together() {
-    let world = World::with(Options { coordinators: 2, ..Options::default() });
+    let world = World::with(Options {
+        coordinators: 2,
+        ..Options::default()
+    });
     let holders = std::sync::atomic::AtomicI32::new(0);
     let (near, far) = (world.client(0).await, world.client(1).await);
     let calls = (0..100).map(|n| {
-        let mut client = if n % 2 == 0 { near.clone() } else { far.clone() };
+        let mut client = if n % 2 == 0 {
+            near.clone()
+        } else {
+            far.clone()
+        };
         let holders = &holders;
         async move {
             let owner = format!("o{n}");
-            client.acquire(wait("a", &owner, secs(10))).await.unwrap().expect_granted().await;
-            assert_eq!(holders.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0, "two at once");
+            client
+                .acquire(wait("a", &owner, secs(10)))
+                .await
+                .unwrap()
+                .expect_granted()
+                .await;
+            assert_eq!(
+                holders.fetch_add(1, std::sync::atomic::Ordering::SeqCst),
+                0,
+                "two at once"
+            );
             tokio::task::yield_now().await;
             holders.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
             client.release("a", &owner).await.unwrap();
@@ -141,7 +185,10 @@ async fn a_cancelled_wait_leaves_nothing_and_passes_the_wake_up_on() {
     client.try_acquire("a", "x", secs(600)).await.unwrap();
     let mut first = client.acquire(acquire_request("a", "first")).await.unwrap();
     first.expect_waiting().await;
-    let mut second = client.acquire(acquire_request("a", "second")).await.unwrap();
+    let mut second = client
+        .acquire(acquire_request("a", "second"))
+        .await
+        .unwrap();
     assert_eq!(second.expect_waiting().await.position, 2);
     drop(first);
     let moved = second.expect_waiting().await;
@@ -181,9 +228,15 @@ async fn the_deadline_of_the_call_ends_the_wait_with_a_typed_answer() {
     while let Some(response) = stream.message().await.unwrap() {
         last = response.event;
     }
-    assert!(matches!(last, Some(pb::acquire_response::Event::NotGranted(_))), "{last:?}");
+    assert!(
+        matches!(last, Some(pb::acquire_response::Event::NotGranted(_))),
+        "{last:?}"
+    );
     assert!(begun.elapsed() < secs(2));
-    eventually("nobody waits", || async { world.coordinator(0).load().waiters == 0 }).await;
+    eventually("nobody waits", || async {
+        world.coordinator(0).load().waiters == 0
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -192,12 +245,27 @@ async fn zero_waits_not_at_all_and_a_huge_wait_is_no_limit() {
     let mut client = world.client(0).await;
     client.try_acquire("a", "x", secs(60)).await.unwrap();
     let begun = Instant::now();
-    client.acquire(wait("a", "y", secs(0))).await.unwrap().expect_timeout().await;
+    client
+        .acquire(wait("a", "y", secs(0)))
+        .await
+        .unwrap()
+        .expect_timeout()
+        .await;
     assert_eq!(begun.elapsed(), secs(0));
-    let huge = prost_types::Duration { seconds: 315_576_000_000, nanos: 0 };
-    let request =
-        pb::AcquireRequest { wait_timeout: Some(huge), ..acquire_request("a", "y") };
-    client.acquire(request).await.unwrap().expect_granted().await;
+    let huge = prost_types::Duration {
+        seconds: 315_576_000_000,
+        nanos: 0,
+    };
+    let request = pb::AcquireRequest {
+        wait_timeout: Some(huge),
+        ..acquire_request("a", "y")
+    };
+    client
+        .acquire(request)
+        .await
+        .unwrap()
+        .expect_granted()
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -230,8 +298,17 @@ async fn waits_are_bounded_and_the_limit_has_a_name() {
         client.try_acquire(name, "x", secs(600)).await.unwrap();
     }
     let mut calls = Vec::new();
-    for (name, expected) in [("a", ""), ("a", ""), ("a", "WAITERS_PER_LOCK_MAX"), ("b", ""), ("b", "WAITERS_MAX")] {
-        let mut call = client.acquire(acquire_request(name, &format!("o{}", calls.len()))).await.unwrap();
+    for (name, expected) in [
+        ("a", ""),
+        ("a", ""),
+        ("a", "WAITERS_PER_LOCK_MAX"),
+        ("b", ""),
+        ("b", "WAITERS_MAX"),
+    ] {
+        let mut call = client
+            .acquire(acquire_request(name, &format!("o{}", calls.len())))
+            .await
+            .unwrap();
         match call.next().await {
             Ok(Some(pb::acquire_response::Event::Waiting(_))) => assert_eq!(expected, ""),
             Err(status) => {

@@ -1,1 +1,105 @@
 //! Scripts on Redis.
+//!
+//! A [`link`] is one shared connection that repairs itself; [`eval`] sends a script over it; [`subscriber`] keeps the subscriptions of one
+//! server on a connection of its own. What a topology adds is which link a call takes.
+
+mod endpoint;
+mod eval;
+mod link;
+mod reply;
+mod settings;
+mod single;
+mod subscriber;
+mod subscriptions;
+
+use std::{fmt, time::Duration};
+
+use super::Connected;
+
+/// Where a Redis is and how long to wait for it.
+#[derive(Clone)]
+pub struct RedisConfig {
+    /// `redis://` or `rediss://`, with user, password and database as needed.
+    pub url: String,
+    /// The time limit of one evaluation, and of one confirmation of a subscription.
+    pub call_timeout: Duration,
+    /// The time limit of opening a connection: address, TCP, TLS, greeting.
+    pub connect_timeout: Duration,
+    /// Connections that all calls share. More than a few do not make one Redis faster.
+    pub connections: usize,
+    /// How often the connection of the subscriptions is probed; an answer that is not there by the next probe means that it is dead.
+    pub ping_interval: Duration,
+    /// Certificates for `rediss://`.
+    pub tls: TlsCertificates,
+}
+
+/// Certificates in PEM form.
+#[derive(Clone, Default)]
+pub struct TlsCertificates {
+    /// Whom to trust; the system's authorities if there is none.
+    pub root: Option<Vec<u8>>,
+    /// A certificate and its key to show to the server.
+    pub client: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Why a configuration cannot be used. Never shows any of the URL, which may contain a password.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ConfigError {
+    /// A part of the URL is wrong.
+    #[error("the {part} in the store's URL is wrong: {problem}")]
+    Url {
+        /// Which part, such as `port`.
+        part: &'static str,
+        /// What about it.
+        problem: &'static str,
+    },
+    /// The certificates cannot be used.
+    #[error("the certificates for the store cannot be used: {0}")]
+    Tls(String),
+    /// There must be at least one connection.
+    #[error("the number of connections to the store must not be 0")]
+    NoConnections,
+}
+
+/// A client of one Redis. Returns at once, whether Redis can be reached or not: the connections are opened in the background, and again
+/// whenever they are lost. Only a configuration that cannot ever work is an error.
+pub fn connect(config: &RedisConfig) -> Result<Connected, ConfigError> {
+    single::connect(config)
+}
+
+// === impl RedisConfig ===
+
+impl Default for RedisConfig {
+    fn default() -> Self {
+        Self {
+            url: "redis://127.0.0.1:6379".to_owned(),
+            call_timeout: Duration::from_secs(1),
+            connect_timeout: Duration::from_secs(1),
+            connections: 2,
+            ping_interval: Duration::from_secs(1),
+            tls: TlsCertificates::default(),
+        }
+    }
+}
+
+impl fmt::Debug for RedisConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisConfig")
+            .field("url", &"<redacted>")
+            .field("call_timeout", &self.call_timeout)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("connections", &self.connections)
+            .field("ping_interval", &self.ping_interval)
+            .field("tls", &self.tls)
+            .finish()
+    }
+}
+
+impl fmt::Debug for TlsCertificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsCertificates")
+            .field("root", &self.root.is_some())
+            .field("client", &self.client.is_some())
+            .finish()
+    }
+}

@@ -16,6 +16,7 @@ use tonic_types::StatusExt as _;
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) api: LockServiceClient<Channel>,
+    channel: Channel,
     cut: CancellationToken,
 }
 
@@ -40,7 +41,15 @@ pub(crate) type Frame = Result<Option<pb::SessionResponse>, Status>;
 
 impl Client {
     pub(crate) fn new(channel: Channel, cut: CancellationToken) -> Self {
-        Self { api: LockServiceClient::new(channel), cut }
+        Self {
+            api: LockServiceClient::new(channel.clone()),
+            channel,
+            cut,
+        }
+    }
+
+    pub(crate) fn channel(&self) -> Channel {
+        self.channel.clone()
     }
 
     /// The connection breaks without a word.
@@ -91,12 +100,16 @@ impl Client {
     }
 
     pub(crate) async fn describe(&mut self, name: &str) -> pb::DescribeResponse {
-        let request = pb::DescribeRequest { name: name.to_owned() };
+        let request = pb::DescribeRequest {
+            name: name.to_owned(),
+        };
         self.api.describe(request).await.unwrap().into_inner()
     }
 
     pub(crate) async fn acquire(&mut self, request: pb::AcquireRequest) -> Result<Call, Status> {
-        Ok(Call { stream: self.api.acquire(request).await?.into_inner() })
+        Ok(Call {
+            stream: self.api.acquire(request).await?.into_inner(),
+        })
     }
 
     pub(crate) async fn open(&mut self) -> Session {
@@ -123,13 +136,26 @@ impl Client {
 
     pub(crate) async fn session(&mut self, first: Request) -> Result<Session, Status> {
         let (requests, outgoing) = mpsc::unbounded_channel();
-        requests.send(pb::SessionRequest { op_id: 0, request: Some(first) }).unwrap();
+        requests
+            .send(pb::SessionRequest {
+                op_id: 0,
+                request: Some(first),
+            })
+            .unwrap();
         let outgoing = UnboundedReceiverStream::new(outgoing);
         let mut responses = self.api.session(outgoing).await?.into_inner();
         let first = responses.message().await?.and_then(|frame| frame.response);
-        let Some(Response::Opened(opened)) = first else { panic!("not opened: {first:?}") };
+        let Some(Response::Opened(opened)) = first else {
+            panic!("not opened: {first:?}")
+        };
         let (stash, requests) = (VecDeque::new(), Some(requests));
-        Ok(Session { requests, responses, stash, next_op: 1, opened })
+        Ok(Session {
+            requests,
+            responses,
+            stash,
+            next_op: 1,
+            opened,
+        })
     }
 }
 
@@ -137,7 +163,11 @@ impl Client {
 
 impl Call {
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, Status> {
-        Ok(self.stream.message().await?.and_then(|response| response.event))
+        Ok(self
+            .stream
+            .message()
+            .await?
+            .and_then(|response| response.event))
     }
 
     pub(crate) async fn expect_waiting(&mut self) -> pb::Waiting {
@@ -153,7 +183,10 @@ impl Call {
             match self.next().await? {
                 Some(Event::Waiting(_)) => {}
                 Some(end) => {
-                    assert!(self.next().await?.is_none(), "something after the last answer");
+                    assert!(
+                        self.next().await?.is_none(),
+                        "something after the last answer"
+                    );
                     return Ok(end);
                 }
                 None => panic!("the stream ended without an answer"),
@@ -194,7 +227,10 @@ impl Session {
     }
 
     pub(crate) fn send_as(&mut self, op_id: u64, request: Request) {
-        let frame = pb::SessionRequest { op_id, request: Some(request) };
+        let frame = pb::SessionRequest {
+            op_id,
+            request: Some(request),
+        };
         self.requests.as_ref().unwrap().send(frame).unwrap();
     }
 
@@ -213,10 +249,19 @@ impl Session {
     /// The next answer to an operation; keeps what comes before it.
     pub(crate) async fn answer(&mut self, op_id: u64) -> Response {
         if let Some(at) = self.stash.iter().position(|frame| frame.op_id == op_id) {
-            return self.stash.remove(at).and_then(|frame| frame.response).unwrap();
+            return self
+                .stash
+                .remove(at)
+                .and_then(|frame| frame.response)
+                .unwrap();
         }
         loop {
-            let frame = self.responses.message().await.unwrap().expect("the stream has ended");
+            let frame = self
+                .responses
+                .message()
+                .await
+                .unwrap()
+                .expect("the stream has ended");
             if frame.op_id == op_id {
                 return frame.response.unwrap();
             }
@@ -275,7 +320,10 @@ impl Session {
         self.expect_granted(op_id).await
     }
 
-    pub(crate) async fn try_acquire(&mut self, request: pb::TryAcquireRequest) -> pb::TryAcquireResponse {
+    pub(crate) async fn try_acquire(
+        &mut self,
+        request: pb::TryAcquireRequest,
+    ) -> pb::TryAcquireResponse {
         let op_id = self.send(Request::TryAcquire(request));
         match self.end(op_id).await {
             Response::Tried(tried) => tried,
@@ -327,12 +375,18 @@ pub(crate) fn try_request(name: &str, owner: &str) -> pb::TryAcquireRequest {
 }
 
 pub(crate) fn acquire_request(name: &str, owner: &str) -> pb::AcquireRequest {
-    pb::AcquireRequest { name: name.to_owned(), owner: owner.to_owned(), ..Default::default() }
+    pb::AcquireRequest {
+        name: name.to_owned(),
+        owner: owner.to_owned(),
+        ..Default::default()
+    }
 }
 
 /// The reason that a status carries.
 pub(crate) fn reason(status: &Status) -> String {
-    status.get_details_error_info().map_or_else(String::new, |info| info.reason)
+    status
+        .get_details_error_info()
+        .map_or_else(String::new, |info| info.reason)
 }
 
 pub(crate) fn proto(duration: Duration) -> prost_types::Duration {
@@ -340,5 +394,7 @@ pub(crate) fn proto(duration: Duration) -> prost_types::Duration {
 }
 
 pub(crate) fn std_duration(duration: Option<prost_types::Duration>) -> Duration {
-    duration.and_then(|duration| duration.try_into().ok()).unwrap_or_default()
+    duration
+        .and_then(|duration| duration.try_into().ok())
+        .unwrap_or_default()
 }

@@ -1,10 +1,12 @@
 //! The harness: coordinators and clients in one process, over in-memory connections, on the embedded store, under a clock that stands still until
 //! everybody waits. Tests read as steps: `world.client(0)`, `session.acquire("a")`, `session.expect_lost("a")`.
 
-mod client;
+pub(crate) mod client;
+mod faults;
 mod world;
 
-pub(crate) use client::{Call, Client, Session, reason};
+pub(crate) use client::reason;
+pub(crate) use faults::FaultyHost;
 pub(crate) use world::{Options, World};
 
 use std::{future::Future, time::Duration};

@@ -12,10 +12,7 @@ use lockkeeper::{
     },
     script,
 };
-use tokio::{
-    io::DuplexStream,
-    sync::mpsc,
-};
+use tokio::{io::DuplexStream, sync::mpsc};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Endpoint;
@@ -80,8 +77,12 @@ impl World {
     }
 
     pub(crate) fn with(options: Options) -> Self {
-        let store = EmbeddedStore::new(Clock::starting_at(1_700_000_000_000_000));
-        Self::on(options, store, EmbeddedStore::connect)
+        Self::on(options, Self::store(), EmbeddedStore::connect)
+    }
+
+    /// A store whose clock starts at the same moment in every test.
+    pub(crate) fn store() -> EmbeddedStore {
+        EmbeddedStore::new(Clock::starting_at(1_700_000_000_000_000))
     }
 
     /// Coordinators that reach the store in a way of the test's own.
@@ -90,9 +91,14 @@ impl World {
         store: EmbeddedStore,
         connect: impl Fn(&EmbeddedStore) -> Connected,
     ) -> Self {
-        let nodes =
-            (0..options.coordinators).map(|_| Node::start(&options, connect(&store))).collect();
-        Self { store, options, nodes }
+        let nodes = (0..options.coordinators)
+            .map(|_| Node::start(&options, connect(&store)))
+            .collect();
+        Self {
+            store,
+            options,
+            nodes,
+        }
     }
 
     pub(crate) fn coordinator(&self, node: usize) -> &Coordinator {
@@ -183,7 +189,10 @@ impl Node {
         lockkeeper::shutdown::spawn_detached("server", async move {
             router.serve_with_incoming(incoming).await.unwrap();
         });
-        Self { coordinator, connections }
+        Self {
+            coordinator,
+            connections,
+        }
     }
 }
 

@@ -1,0 +1,256 @@
+//! One server: its address, and how connections to it are opened.
+
+use std::{fmt, time::Duration};
+
+use deadpool_redis::{
+    Manager, Pool, Runtime,
+    redis::{
+        AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionInfo, IntoConnectionInfo as _,
+        ProtocolVersion, RedisError, TlsCertificates,
+        aio::{AsyncPushSender, MultiplexedConnection},
+        cmd,
+        io::tcp::{TcpSettings, socket2::TcpKeepalive},
+    },
+};
+
+use super::{ConfigError, RedisConfig};
+
+/// How our connections are called in `CLIENT LIST`.
+const CLIENT_NAME: &str = "lockkeeper";
+
+/// A peer that vanished is noticed after this long. A frozen one is not dropped by it, because its kernel goes on acknowledging.
+const PEER_GONE_AFTER: Duration = Duration::from_secs(5);
+
+/// Silence after which the kernel asks whether the peer is still there, so that idle connections find out too.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(5);
+
+/// How often it asks from then on.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Commands that may wait for the task that writes them. Callers beyond that wait for room, inside their time limit.
+const COMMANDS_QUEUED_MAX: usize = 256;
+
+/// A server that connections can be opened to.
+#[derive(Clone)]
+pub(super) struct Endpoint {
+    client: Client,
+    connect_timeout: Duration,
+}
+
+// === impl Endpoint ===
+
+impl Endpoint {
+    pub(super) fn new(config: &RedisConfig) -> Result<Self, ConfigError> {
+        let info = parse(&config.url)?;
+        let tcp = TcpSettings::default()
+            .set_nodelay(true)
+            .set_user_timeout(PEER_GONE_AFTER)
+            .set_keepalive(
+                TcpKeepalive::new()
+                    .with_time(KEEPALIVE_AFTER)
+                    .with_interval(KEEPALIVE_INTERVAL),
+            );
+        // RESP3 carries answers and messages on one connection, tells when a connection is lost even though nobody calls, and shows
+        // subscriptions that the server ended. It needs Redis 6.
+        let redis = info
+            .redis_settings()
+            .clone()
+            .set_protocol(ProtocolVersion::RESP3)
+            .set_skip_set_lib_name();
+        let info = info.set_tcp_settings(tcp).set_redis_settings(redis);
+
+        let client = if config.url.starts_with("rediss:") || config.url.starts_with("valkeys:") {
+            let certificates = TlsCertificates {
+                client_tls: config.tls.client.clone().map(|(client_cert, client_key)| {
+                    ClientTlsConfig {
+                        client_cert,
+                        client_key,
+                    }
+                }),
+                root_cert: config.tls.root.clone(),
+            };
+            Client::build_with_tls(info, certificates)
+                .map_err(|error| ConfigError::Tls(error.to_string()))?
+        } else {
+            Client::open(info).map_err(|_| ConfigError::Url {
+                part: "URL",
+                problem: UNUSABLE,
+            })?
+        };
+        Ok(Self {
+            client,
+            connect_timeout: config.connect_timeout,
+        })
+    }
+
+    /// Opens a connection that has no time limits of its own: callers bring theirs. Pushes include the loss of the connection.
+    pub(super) async fn connect(
+        &self,
+        pushes: impl AsyncPushSender,
+    ) -> Result<MultiplexedConnection, RedisError> {
+        let config = self
+            .settings()
+            .set_response_timeout(None)
+            .set_push_sender(pushes);
+        let mut connection = self
+            .client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await?;
+        // A server that does not allow naming is as good as any; a lost connection shows in its first use.
+        let mut name = cmd("CLIENT");
+        name.arg("SETNAME").arg(CLIENT_NAME);
+        let named = connection.send_packed_command(&name);
+        if tokio::time::timeout(self.connect_timeout, named)
+            .await
+            .is_err()
+        {
+            return Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
+        }
+        Ok(connection)
+    }
+
+    /// A pool for work that needs a connection of its own.
+    pub(super) fn pool(&self, size: usize) -> Result<Pool, ConfigError> {
+        let info = self.client.get_connection_info().clone();
+        let config = self
+            .settings()
+            .set_response_timeout(Some(self.connect_timeout));
+        let unusable = ConfigError::Url {
+            part: "URL",
+            problem: UNUSABLE,
+        };
+        let manager = Manager::new_with_config(info, config).map_err(|_| unusable.clone())?;
+        Pool::builder(manager)
+            .max_size(size)
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|_| unusable)
+    }
+
+    fn settings(&self) -> AsyncConnectionConfig {
+        AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.connect_timeout))
+            .set_pipeline_buffer_size(COMMANDS_QUEUED_MAX)
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Endpoint({})", self.client.get_connection_info().addr())
+    }
+}
+
+const UNUSABLE: &str = "it cannot be parsed";
+
+/// Parses a URL, and says which part is wrong without repeating any of it: a password in the wrong place must not get into a log.
+fn parse(url: &str) -> Result<ConnectionInfo, ConfigError> {
+    let wrong = |part, problem| Err(ConfigError::Url { part, problem });
+
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return wrong("scheme", "the URL must start with redis:// or rediss://");
+    };
+    if !["redis", "rediss", "valkey", "valkeys"].contains(&scheme) {
+        return wrong("scheme", "it must be redis or rediss");
+    }
+    let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    if tail.contains('@') {
+        return wrong(
+            "password",
+            "the characters / ? # must be percent-encoded in it",
+        );
+    }
+    let host_and_port = authority
+        .rsplit_once('@')
+        .map_or(authority, |(_, after)| after);
+    let (host, port) = match host_and_port.strip_prefix('[') {
+        Some(ipv6) => match ipv6.split_once(']') {
+            Some((host, port)) => (host, port),
+            None => return wrong("host", "an IPv6 address ends with ]"),
+        },
+        None => host_and_port.split_at(host_and_port.find(':').unwrap_or(host_and_port.len())),
+    };
+    if host.is_empty() {
+        return wrong("host", "it is missing");
+    }
+    if !port.is_empty() {
+        let number = port
+            .strip_prefix(':')
+            .and_then(|port| port.parse::<u16>().ok());
+        if number.is_none_or(|port| port == 0) {
+            return wrong("port", "it must be a number from 1 to 65535");
+        }
+    }
+    if let Some((_, fragment)) = tail.split_once('#') {
+        let problem = match fragment {
+            "insecure" => "certificates are always verified; name the authority to trust instead",
+            _ => "there must be none",
+        };
+        return wrong("fragment", problem);
+    }
+    let (path, query) = tail.split_once('?').unwrap_or((tail, ""));
+    if !query.is_empty() {
+        return wrong("query", "there must be none");
+    }
+    let database = path.trim_matches('/');
+    if !database.is_empty() && !database.parse::<i64>().is_ok_and(|number| number >= 0) {
+        return wrong("database", "it must be a number");
+    }
+    url.into_connection_info()
+        .or(wrong("user, password or host", UNUSABLE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn good_urls_are_taken() {
+        for url in [
+            "redis://localhost",
+            "redis://127.0.0.1:6379",
+            "redis://[::1]:6379/3",
+            "redis://:p%40ss@redis.example:6379/0",
+            "rediss://user:secret@redis.example/",
+            "valkey://localhost:1",
+        ] {
+            assert!(parse(url).is_ok(), "{url}");
+        }
+    }
+
+    #[test]
+    fn the_wrong_part_is_named_and_nothing_is_repeated() {
+        for (url, part) in [
+            ("localhost:6379", "scheme"),
+            ("http://:secret@localhost", "scheme"),
+            ("redis://", "host"),
+            ("redis://:secret@:6379", "host"),
+            ("redis://[::1", "host"),
+            ("redis://:secret@localhost:port", "port"),
+            ("redis://localhost:0", "port"),
+            ("redis://localhost:65536", "port"),
+            ("redis://:sec/ret@localhost", "password"),
+            ("redis://localhost/secret", "database"),
+            ("redis://localhost/-1", "database"),
+            ("redis://localhost?secret=1", "query"),
+            ("rediss://localhost/#insecure", "fragment"),
+            ("redis://:secret%FF@localhost", "user, password or host"),
+        ] {
+            let error = parse(url).unwrap_err();
+            assert!(
+                matches!(error, ConfigError::Url { part: named, .. } if named == part),
+                "{url}: {error}"
+            );
+            assert!(!error.to_string().contains("sec"), "{error}");
+        }
+    }
+
+    #[test]
+    fn debug_shows_no_password() {
+        let config = RedisConfig {
+            url: "redis://user:secret@localhost".to_owned(),
+            ..RedisConfig::default()
+        };
+        let endpoint = Endpoint::new(&config).unwrap();
+        assert!(!format!("{config:?} {endpoint:?}").contains("secret"));
+    }
+}

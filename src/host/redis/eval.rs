@@ -1,0 +1,40 @@
+//! One evaluation on one connection.
+
+use deadpool_redis::redis::Cmd;
+use tokio::time::Instant;
+
+use super::{link::Live, reply};
+use crate::host::{Call, HostError, Value};
+
+/// What a command adds to the bytes of its arguments: a length and two line ends for each, and a count.
+const FRAMING_PER_ARGUMENT: usize = 12;
+
+/// Runs a script by its hash, or by its text if the server does not have it, which also loads it. Never sends anything twice otherwise.
+pub(super) async fn evaluate(
+    live: &Live,
+    call: &Call,
+    deadline: Instant,
+) -> Result<Value, HostError> {
+    let by_hash = command("EVALSHA", call.script.sha1(), call);
+    match live.call(&by_hash, deadline).await {
+        Err(error) if reply::is_unknown_script(&error) => {
+            tracing::debug!(script = call.script.name, "loading");
+            let by_text = command("EVAL", call.script.source, call);
+            // Boxed, as it is rare: every evaluation would carry its state otherwise.
+            reply::value(Box::pin(live.call(&by_text, deadline)).await?)
+        }
+        answer => reply::value(answer?),
+    }
+}
+
+fn command(name: &str, script: &str, call: &Call) -> Cmd {
+    let parts = || call.keys.iter().chain(&call.args);
+    let count = 3 + call.keys.len() + call.args.len();
+    let size = name.len() + script.len() + parts().map(bytes::Bytes::len).sum::<usize>();
+    let mut command = Cmd::with_capacity(count, size + count * FRAMING_PER_ARGUMENT);
+    command.arg(name).arg(script).arg(call.keys.len());
+    for part in parts() {
+        command.arg(part.as_ref());
+    }
+    command
+}

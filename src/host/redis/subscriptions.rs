@@ -1,0 +1,249 @@
+//! What is subscribed, what should be, and what was asked for in between. Pure state: [`super::subscriber`] does the talking.
+//!
+//! Commands for one channel are confirmed in the order in which they were sent, so a channel needs no more than what was asked for last
+//! and how many confirmations are outstanding: the last of them decides.
+
+use std::collections::HashMap;
+
+use tokio::sync::oneshot;
+
+use crate::host::HostError;
+
+/// Where the outcome of a wish goes.
+pub(super) type Confirm = oneshot::Sender<Result<(), HostError>>;
+
+/// What has to be told to the server.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Subscribe(String),
+    Unsubscribe(String),
+}
+
+/// All channels of one connection after the other.
+#[derive(Debug, Default)]
+pub(super) struct Subscriptions {
+    channels: HashMap<String, Channel>,
+    connected: bool,
+    /// Channels whose next confirmation completes a gap. The gap is told when the last of them is back.
+    returning: usize,
+    gap_due: bool,
+    /// Channels that the server refused on this connection.
+    refused: usize,
+}
+
+#[derive(Debug, Default)]
+struct Channel {
+    wanted: bool,
+    asked: Asked,
+    unconfirmed: u32,
+    /// Somebody was told how a wish for it ended, so a later confirmation is news.
+    told: bool,
+    returning: bool,
+    waiting: Vec<Confirm>,
+}
+
+/// What the server was last asked for on this connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Asked {
+    #[default]
+    Nothing,
+    Subscribe,
+    Unsubscribe,
+    /// To subscribe, and it refused.
+    Refused,
+}
+
+// === impl Subscriptions ===
+
+impl Subscriptions {
+    /// Nothing is wanted, and nothing outstanding.
+    pub(super) fn is_empty(&self) -> bool {
+        self.channels.is_empty()
+    }
+
+    /// Whether a gap has to be told now; true once.
+    pub(super) fn take_gap(&mut self) -> bool {
+        std::mem::take(&mut self.gap_due)
+    }
+
+    /// A channel is wanted.
+    pub(super) fn want(&mut self, name: &str, confirm: Confirm) -> Option<Order> {
+        let connected = self.connected;
+        let channel = self.channels.entry(name.to_owned()).or_default();
+        channel.wanted = true;
+        if channel.asked == Asked::Subscribe && channel.unconfirmed == 0 {
+            let _ = confirm.send(Ok(()));
+            return None;
+        }
+        channel.waiting.push(confirm);
+        if !connected || channel.asked == Asked::Subscribe {
+            return None;
+        }
+        self.ask_again(name)
+    }
+
+    /// A channel is no longer wanted.
+    pub(super) fn unwant(&mut self, name: String) -> Option<Order> {
+        let channel = self.channels.get_mut(&name)?;
+        channel.wanted = false;
+        channel.told = false;
+        channel.waiting.clear();
+        let asked = channel.asked;
+        if asked == Asked::Subscribe {
+            channel.asked = Asked::Unsubscribe;
+            channel.unconfirmed += 1;
+        }
+        self.no_longer_returning(&name);
+        match asked {
+            Asked::Subscribe => return Some(Order::Unsubscribe(name)),
+            Asked::Unsubscribe => {}
+            Asked::Nothing | Asked::Refused => self.forget_if_done(&name),
+        }
+        None
+    }
+
+    /// Whoever waited for a channel was told that it took too long.
+    pub(super) fn overdue(&mut self, name: &str) {
+        let Some(channel) = self.channels.get_mut(name) else {
+            return;
+        };
+        channel.told = true;
+        if channel.asked == Asked::Subscribe && channel.unconfirmed == 0 {
+            self.gap_due = true;
+        } else if channel.asked == Asked::Subscribe && !channel.returning {
+            channel.returning = true;
+            self.returning += 1;
+        }
+    }
+
+    /// The server subscribed a channel.
+    pub(super) fn subscribed(&mut self, name: &str) {
+        let Some(channel) = self.channels.get_mut(name) else {
+            return;
+        };
+        channel.unconfirmed = channel.unconfirmed.saturating_sub(1);
+        if channel.unconfirmed > 0 || channel.asked != Asked::Subscribe {
+            return;
+        }
+        for confirm in channel.waiting.drain(..) {
+            let _ = confirm.send(Ok(()));
+        }
+        channel.told = true;
+        self.no_longer_returning(name);
+    }
+
+    /// The server unsubscribed a channel, by order or by itself; in that case there is an order to subscribe it again.
+    pub(super) fn unsubscribed(&mut self, name: &str) -> Option<Order> {
+        let channel = self.channels.get_mut(name)?;
+        if channel.unconfirmed == 0 {
+            return self.ask_again(name);
+        }
+        channel.unconfirmed -= 1;
+        self.forget_if_done(name);
+        None
+    }
+
+    /// The server refused to subscribe these. They are asked for again by [`Self::retry`].
+    pub(super) fn refused(&mut self, names: &[String], error: &HostError) {
+        for name in names {
+            let Some(channel) = self.channels.get_mut(name) else {
+                continue;
+            };
+            channel.unconfirmed = channel.unconfirmed.saturating_sub(1);
+            if channel.unconfirmed == 0 && channel.asked == Asked::Subscribe {
+                channel.asked = Asked::Refused;
+                channel.told = true;
+                self.refused += 1;
+                for confirm in channel.waiting.drain(..) {
+                    let _ = confirm.send(Err(error.clone()));
+                }
+                self.no_longer_returning(name);
+            }
+            self.forget_if_done(name);
+        }
+    }
+
+    /// Orders for what was refused.
+    pub(super) fn retry(&mut self) -> Vec<Order> {
+        if std::mem::take(&mut self.refused) == 0 {
+            return Vec::new();
+        }
+        self.ask_again_where(|channel| channel.asked == Asked::Refused)
+    }
+
+    /// The connection is there: orders for everything that is wanted.
+    pub(super) fn connected(&mut self) -> Vec<Order> {
+        self.connected = true;
+        self.ask_again_where(|_| true)
+    }
+
+    /// The connection is gone, and with it all subscriptions.
+    pub(super) fn disconnected(&mut self) {
+        self.connected = false;
+        self.returning = 0;
+        self.refused = 0;
+        self.channels.retain(|_, channel| {
+            channel.asked = Asked::Nothing;
+            channel.unconfirmed = 0;
+            channel.returning = false;
+            channel.wanted
+        });
+    }
+
+    /// Whoever waits is told that there is no connection.
+    pub(super) fn fail_waiting(&mut self, error: &HostError) {
+        for channel in self.channels.values_mut() {
+            for confirm in channel.waiting.drain(..) {
+                let _ = confirm.send(Err(error.clone()));
+                channel.told = true;
+            }
+        }
+    }
+
+    fn ask_again_where(&mut self, which: impl Fn(&Channel) -> bool) -> Vec<Order> {
+        let chosen = self.channels.iter().filter(|(_, channel)| which(channel));
+        let names: Vec<_> = chosen.map(|(name, _)| name.clone()).collect();
+        names
+            .iter()
+            .filter_map(|name| self.ask_again(name))
+            .collect()
+    }
+
+    fn ask_again(&mut self, name: &str) -> Option<Order> {
+        let channel = self
+            .channels
+            .get_mut(name)
+            .filter(|channel| channel.wanted)?;
+        channel.asked = Asked::Subscribe;
+        channel.unconfirmed += 1;
+        if channel.told && !channel.returning {
+            channel.returning = true;
+            self.returning += 1;
+        }
+        Some(Order::Subscribe(name.to_owned()))
+    }
+
+    fn no_longer_returning(&mut self, name: &str) {
+        let Some(channel) = self.channels.get_mut(name) else {
+            return;
+        };
+        if std::mem::take(&mut channel.returning) {
+            self.returning -= 1;
+            self.gap_due |= self.returning == 0;
+        }
+    }
+
+    fn forget_if_done(&mut self, name: &str) {
+        if self
+            .channels
+            .get(name)
+            .is_some_and(|it| !it.wanted && it.unconfirmed == 0)
+        {
+            self.channels.remove(name);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "subscriptions_tests.rs"]
+mod tests;

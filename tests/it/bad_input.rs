@@ -1,0 +1,192 @@
+//! Bad input gets an error that names the field, and changes nothing.
+
+use lockkeeper::grpc::pb;
+use prost_types::Duration;
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+use crate::support::{
+    World,
+    client::{acquire_request, try_request},
+    reason, secs,
+};
+
+fn expect_field(status: &Status, field: &str) {
+    assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+    assert_eq!(reason(status), format!("INVALID_{}", field.to_uppercase()));
+    let violations = status.get_details_bad_request().unwrap().field_violations;
+    assert_eq!(violations[0].field, field);
+    assert!(status.message().starts_with(field), "{}", status.message());
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_owners_modes_leases_and_waits_are_checked() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let long = "n".repeat(513);
+    for name in [
+        "",
+        long.as_str(),
+        "a{",
+        "a}",
+        "}{",
+        "{}",
+        "a\0",
+        "a\nb",
+        "redisson_lock_token:{a}",
+    ] {
+        expect_field(
+            &client.try_acquire(name, "x", secs(1)).await.unwrap_err(),
+            "name",
+        );
+        expect_field(&client.release(name, "x").await.unwrap_err(), "name");
+        expect_field(&client.renew(name, "x", secs(1)).await.unwrap_err(), "name");
+    }
+    for owner in ["mode", "x:write", "o\t", &"o".repeat(129)] {
+        expect_field(
+            &client.try_acquire("a", owner, secs(1)).await.unwrap_err(),
+            "owner",
+        );
+    }
+    expect_field(&client.release("a", "").await.unwrap_err(), "owner");
+    for mode in [2, 99, -1] {
+        let request = pb::TryAcquireRequest {
+            mode,
+            ..try_request("a", "x")
+        };
+        expect_field(&client.api.try_acquire(request).await.unwrap_err(), "mode");
+    }
+    let durations = [
+        (0, 0),
+        (-1, 0),
+        (0, -1),
+        (0, 99_000_000),
+        (86_401, 0),
+        (i64::MAX, 0),
+    ];
+    for (seconds, nanos) in durations {
+        let lease = Some(Duration { seconds, nanos });
+        let request = pb::TryAcquireRequest {
+            lease,
+            ..try_request("a", "x")
+        };
+        expect_field(&client.api.try_acquire(request).await.unwrap_err(), "lease");
+    }
+    let wait_timeout = Some(Duration {
+        seconds: -1,
+        nanos: 0,
+    });
+    let request = pb::AcquireRequest {
+        wait_timeout,
+        ..acquire_request("a", "x")
+    };
+    expect_field(
+        &client.acquire(request).await.err().unwrap(),
+        "wait_timeout",
+    );
+    let request = pb::TryAcquireRequest {
+        request_id: "r".repeat(129),
+        ..try_request("a", "x")
+    };
+    expect_field(
+        &client.api.try_acquire(request).await.unwrap_err(),
+        "request_id",
+    );
+    assert_eq!(world.store.key_count(), 0, "nothing was changed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_of_another_kind_is_told_and_left_alone() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    world.redis(&["SET", "string", "x"]);
+    world.redis(&["RPUSH", "list", "x"]);
+    world.redis(&["HSET", "rwlock", "mode", "read", "u:1", "1"]);
+    world.redis(&["HSET", "table", "x", "not a count"]);
+    world.redis(&["RPUSH", "redisson_lock_token:{counter}", "x"]);
+    for name in ["string", "list", "rwlock", "table", "counter"] {
+        for status in [
+            client.try_acquire(name, "x", secs(1)).await.unwrap_err(),
+            client
+                .api
+                .describe(pb::DescribeRequest {
+                    name: name.to_owned(),
+                })
+                .await
+                .unwrap_err(),
+        ] {
+            assert_eq!(
+                (status.code(), reason(&status).as_str()),
+                (Code::FailedPrecondition, "WRONG_KIND"),
+                "{name}"
+            );
+        }
+    }
+    for name in ["string", "list", "rwlock", "table"] {
+        assert_eq!(
+            reason(&client.release(name, "x").await.unwrap_err()),
+            "WRONG_KIND",
+            "{name}"
+        );
+    }
+    assert_eq!(world.store.key_count(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_put_into_a_lock_is_shown_as_text_and_waited_for() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    world
+        .store
+        .command(&[b"HSET", b"a", b"\xff\xfe:1", b"3"])
+        .unwrap();
+    let seen = client.describe("a").await;
+    assert_eq!(seen.holders[0].hold_count, 3);
+    assert_eq!(seen.remaining_lease, None, "a key without time to live");
+    let refused = client.try_acquire("a", "x", secs(1)).await.unwrap();
+    assert!(!refused.acquired && refused.holder_remaining_lease.is_none());
+    let mut waiting = client.acquire(acquire_request("a", "x")).await.unwrap();
+    assert_eq!(waiting.expect_waiting().await.holder_remaining_lease, None);
+    world.redis(&["DEL", "a"]);
+    // No message comes; the bounded poll finds it.
+    waiting.expect_granted().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn out_of_memory_refuses_new_locks_but_gives_back_and_renews() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    client.try_acquire("a", "x", secs(10)).await.unwrap();
+    client.try_acquire("a", "x", secs(10)).await.unwrap();
+    world.store.set_out_of_memory(true);
+    let refused = client.try_acquire("b", "x", secs(10)).await.unwrap_err();
+    assert_eq!(
+        (refused.code(), reason(&refused).as_str()),
+        (Code::ResourceExhausted, "STORE_OUT_OF_MEMORY")
+    );
+    client.renew("a", "x", secs(20)).await.unwrap();
+    let request = |id: &str| pb::ReleaseRequest {
+        name: "a".to_owned(),
+        owner: "x".to_owned(),
+        request_id: id.to_owned(),
+        ..Default::default()
+    };
+    assert!(
+        !client
+            .api
+            .release(request("r1"))
+            .await
+            .unwrap()
+            .into_inner()
+            .released
+    );
+    assert!(
+        client
+            .api
+            .release(request("r2"))
+            .await
+            .unwrap()
+            .into_inner()
+            .released
+    );
+}

@@ -1,0 +1,296 @@
+//! A repeat with the same request id gets the first answer and changes nothing.
+
+use lockkeeper::{grpc::pb, host::Value};
+
+use crate::support::{
+    FaultyHost, Options, World,
+    client::{acquire_request, proto, try_request},
+    eventually, reason, secs,
+};
+
+fn with_id(name: &str, owner: &str, id: &str) -> pb::TryAcquireRequest {
+    pb::TryAcquireRequest {
+        request_id: id.to_owned(),
+        ..try_request(name, owner)
+    }
+}
+
+fn release(name: &str, owner: &str, id: &str) -> pb::ReleaseRequest {
+    pb::ReleaseRequest {
+        name: name.to_owned(),
+        owner: owner.to_owned(),
+        request_id: id.to_owned(),
+        ..Default::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_acquire_adds_no_hold_and_gets_the_same_owner() {
+    let world = World::with(Options {
+        coordinators: 2,
+        ..Options::default()
+    });
+    let (mut near, mut far) = (world.client(0).await, world.client(1).await);
+    let first = near
+        .api
+        .try_acquire(with_id("a", "", "r1"))
+        .await
+        .unwrap()
+        .into_inner()
+        .grant
+        .unwrap();
+    let again = far
+        .api
+        .try_acquire(with_id("a", "", "r1"))
+        .await
+        .unwrap()
+        .into_inner()
+        .grant
+        .unwrap();
+    assert_eq!(
+        (first.owner.as_str(), first.fencing_token, 1),
+        (again.owner.as_str(), again.fencing_token, again.hold_count)
+    );
+    let streamed = pb::AcquireRequest {
+        request_id: "r1".to_owned(),
+        ..acquire_request("a", &first.owner)
+    };
+    assert_eq!(
+        far.acquire(streamed)
+            .await
+            .unwrap()
+            .expect_granted()
+            .await
+            .hold_count,
+        1
+    );
+    assert!(near.release("a", &first.owner).await.unwrap().released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_release_gives_back_one_hold() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    client.try_acquire("a", "x", secs(10)).await.unwrap();
+    client.try_acquire("a", "x", secs(10)).await.unwrap();
+    for _ in 0..3 {
+        let answer = client
+            .api
+            .release(release("a", "x", "r1"))
+            .await
+            .unwrap()
+            .into_inner();
+        assert_eq!((answer.released, answer.hold_count), (false, 1));
+    }
+    for _ in 0..3 {
+        assert!(
+            client
+                .api
+                .release(release("a", "x", "r2"))
+                .await
+                .unwrap()
+                .into_inner()
+                .released
+        );
+    }
+    assert_eq!(world.redis(&["EXISTS", "a"]), Value::Int(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_try_is_an_answer_too() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    client.try_acquire("a", "x", secs(10)).await.unwrap();
+    assert!(
+        !client
+            .api
+            .try_acquire(with_id("a", "y", "r1"))
+            .await
+            .unwrap()
+            .into_inner()
+            .acquired
+    );
+    client.release("a", "x").await.unwrap();
+    assert!(
+        !client
+            .api
+            .try_acquire(with_id("a", "y", "r1"))
+            .await
+            .unwrap()
+            .into_inner()
+            .acquired
+    );
+    tokio::time::advance(secs(61)).await;
+    assert!(
+        client
+            .api
+            .try_acquire(with_id("a", "y", "r1"))
+            .await
+            .unwrap()
+            .into_inner()
+            .acquired,
+        "after the retention time it is a new request"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_repeat_does_not_take_the_lock_again() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    client
+        .api
+        .try_acquire(with_id("a", "x", "r1"))
+        .await
+        .unwrap();
+    client.release("a", "x").await.unwrap();
+    let late = client
+        .api
+        .try_acquire(with_id("a", "x", "r1"))
+        .await
+        .unwrap_err();
+    assert_eq!(reason(&late), "NOT_OWNER");
+    assert_eq!(world.redis(&["EXISTS", "a"]), Value::Int(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_used_for_something_else_is_refused() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    client
+        .api
+        .try_acquire(with_id("a", "x", "r1"))
+        .await
+        .unwrap();
+    let other_owner = client
+        .api
+        .try_acquire(with_id("a", "y", "r1"))
+        .await
+        .unwrap_err();
+    let other_operation = client
+        .api
+        .release(release("a", "x", "r1"))
+        .await
+        .unwrap_err();
+    for refused in [other_owner, other_operation] {
+        assert_eq!(refused.code(), tonic::Code::InvalidArgument);
+        assert_eq!(reason(&refused), "INVALID_REQUEST_ID");
+    }
+    assert!(
+        client
+            .api
+            .try_acquire(with_id("b", "y", "r1"))
+            .await
+            .unwrap()
+            .into_inner()
+            .acquired,
+        "another name"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquire_whose_answer_is_lost_is_undone_and_can_be_repeated() {
+    let (faults, connect) = FaultyHost::connector();
+    let world = World::on(Options::default(), World::store(), connect);
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    let id = session.id();
+    for (n, request) in [
+        try_request("a", ""),
+        try_request("a", "x"),
+        with_id("a", "x", "r1"),
+        pb::TryAcquireRequest {
+            session_id: id.clone(),
+            ..try_request("a", "")
+        },
+        pb::TryAcquireRequest {
+            session_id: id.clone(),
+            ..with_id("a", "", "r2")
+        },
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        faults.lose_answers("lock_acquire", 1);
+        let lost = client.api.try_acquire(request.clone()).await.unwrap_err();
+        assert_eq!(
+            (lost.code(), reason(&lost)),
+            (tonic::Code::Unavailable, "OUTCOME_UNKNOWN".to_owned())
+        );
+        eventually("undone", || async {
+            world.redis(&["EXISTS", "a"]) == Value::Int(0)
+        })
+        .await;
+        let again = client
+            .api
+            .try_acquire(request.clone())
+            .await
+            .unwrap()
+            .into_inner();
+        assert_eq!(again.grant.as_ref().unwrap().hold_count, 1, "case {n}");
+        let grant = again.grant.unwrap();
+        let back = pb::ReleaseRequest {
+            name: "a".to_owned(),
+            session_id: grant.session_id,
+            owner: grant.owner,
+            ..Default::default()
+        };
+        assert!(
+            client
+                .api
+                .release(back)
+                .await
+                .unwrap()
+                .into_inner()
+                .released,
+            "case {n}"
+        );
+    }
+    session.acquire("b").await;
+    faults.lose_answers("lock_acquire", 1);
+    let op = session.send_acquire("b", "");
+    assert_eq!(session.expect_failed(op).await, "OUTCOME_UNKNOWN");
+    assert_eq!(
+        session.acquire("b").await.hold_count,
+        2,
+        "exactly the lost one was undone"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_whose_answer_is_lost_is_brought_to_its_end() {
+    let (faults, connect) = FaultyHost::connector();
+    let world = World::on(Options::default(), World::store(), connect);
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    for (ran, request_id) in [(true, ""), (false, ""), (true, "r1"), (false, "r2")] {
+        session.acquire("a").await;
+        session.acquire("a").await;
+        if ran {
+            faults.lose_answers("lock_release", 1)
+        } else {
+            faults.lose_requests("lock_release", 1)
+        }
+        let request = pb::ReleaseRequest {
+            session_id: session.id(),
+            ..release("a", "", request_id)
+        };
+        let lost = client.api.release(request.clone()).await.unwrap_err();
+        assert_eq!(reason(&lost), "OUTCOME_UNKNOWN");
+        if !request_id.is_empty() {
+            let repeated = client.api.release(request).await.unwrap().into_inner();
+            assert_eq!((repeated.released, repeated.hold_count), (false, 1));
+        }
+        assert!(session.release("a").await.released, "one hold was left");
+    }
+    let timeout = Some(proto(secs(1)));
+    let request = pb::AcquireRequest {
+        wait_timeout: timeout,
+        ..acquire_request("a", "z")
+    };
+    client
+        .acquire(request)
+        .await
+        .unwrap()
+        .expect_granted()
+        .await;
+}

@@ -1,0 +1,401 @@
+//! Opening, closing, breaking, resuming.
+
+use lockkeeper::{
+    grpc::pb::{
+        self, LostReason, OnDisconnect, session_request::Request, session_response::Response,
+    },
+    host::Value,
+};
+use tokio::time::Instant;
+
+use crate::support::{
+    Options, World,
+    client::{acquire_request, proto, std_duration, try_request},
+    eventually, millis, reason, secs,
+};
+
+#[tokio::test(start_paused = true)]
+async fn a_clean_end_releases_at_once_and_ends_the_waits() {
+    let world = World::new();
+    let (mut client, mut other) = (world.client(0).await, world.client(0).await);
+    for half_close in [false, true] {
+        let mut session = client.open().await;
+        session.acquire("a").await;
+        session.acquire_as("b", "x").await;
+        session.acquire_as("b", "x").await;
+        other.try_acquire("held", "o", secs(600)).await.unwrap();
+        session.send_acquire("held", "");
+        eventually("it waits", || async {
+            world.coordinator(0).load().waiters == 1
+        })
+        .await;
+        let ended = if half_close {
+            session.half_close().await
+        } else {
+            session.close().await
+        };
+        ended.unwrap();
+        for name in ["a", "b"] {
+            assert_eq!(
+                world.redis(&["EXISTS", name]),
+                Value::Int(0),
+                "{name}, {half_close}"
+            );
+        }
+        world.expect_nothing_left(&["a", "b"]).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_stream_keeps_the_grants_until_the_lease_ends() {
+    let world = World::new();
+    let (mut client, mut other) = (world.client(0).await, world.client(0).await);
+    let mut session = client.open().await;
+    session.acquire("a").await;
+    tokio::time::sleep(secs(12)).await;
+    client.cut();
+    tokio::time::sleep(secs(15)).await;
+    assert!(!other.try_acquire("a", "y", secs(1)).await.unwrap().acquired);
+    tokio::time::sleep(secs(16)).await;
+    assert!(other.try_acquire("a", "y", secs(1)).await.unwrap().acquired);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_the_client_resets_is_broken_and_not_closed() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    session.acquire("a").await;
+    let opened = session.opened.clone();
+    // Dropping both ends of the call resets the stream while the connection lives.
+    drop(session);
+    tokio::time::sleep(secs(5)).await;
+    assert_eq!(world.redis(&["EXISTS", "a"]), Value::Int(1));
+    let grant = pb::Grant {
+        name: "a".to_owned(),
+        watched: true,
+        ..Default::default()
+    };
+    let resumed = client.resume(&opened, vec![grant]).await.unwrap();
+    assert_eq!(resumed.opened.grants.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_disconnect_release_gives_everything_back_at_once() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let open = pb::OpenSession {
+        on_disconnect: OnDisconnect::Release.into(),
+        ..Default::default()
+    };
+    let mut session = client.open_with(open).await.unwrap();
+    session.acquire("a").await;
+    client.cut();
+    let cut_at = Instant::now();
+    eventually("the lock is free", || async {
+        world.redis(&["EXISTS", "a"]) == Value::Int(0)
+    })
+    .await;
+    assert!(cut_at.elapsed() < millis(100));
+    world.expect_nothing_left(&["a"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_resumed_here_and_on_another_coordinator_and_is_watched_again() {
+    let world = World::with(Options {
+        coordinators: 2,
+        ..Options::default()
+    });
+    for node in [0, 1] {
+        let mut client = world.client(0).await;
+        let mut session = client.open().await;
+        let kept = session.acquire("kept").await;
+        session.acquire("kept").await;
+        let unnamed = session.acquire("unnamed").await;
+        let gone = session.acquire("gone").await;
+        client.cut();
+        tokio::time::sleep(secs(20)).await;
+        world.redis(&["DEL", "gone"]);
+        let mut elsewhere = world.client(node).await;
+        let grants = vec![kept.clone(), gone.clone()];
+        let mut resumed = elsewhere.resume(&session.opened, grants).await.unwrap();
+        assert_eq!(resumed.id(), session.id());
+        let still = &resumed.opened.grants;
+        assert_eq!(still.len(), 1);
+        assert_eq!(
+            (still[0].hold_count, still[0].fencing_token),
+            (2, kept.fencing_token)
+        );
+        assert!(std_duration(still[0].valid_for) > secs(29));
+        let lost = resumed.expect_lost().await;
+        assert_eq!(lost.reason(), LostReason::Expired);
+        assert_eq!(lost.grant.unwrap().fencing_token, gone.fencing_token);
+        if node == 0 {
+            eventually("what was not named is released", || async {
+                world.redis(&["EXISTS", "unnamed"]) == Value::Int(0)
+            })
+            .await;
+        }
+        tokio::time::sleep(secs(100)).await;
+        assert!(!resumed.release("kept").await.released);
+        assert!(
+            resumed.release("kept").await.released,
+            "still held, both times"
+        );
+        drop(unnamed);
+        resumed.close().await.unwrap();
+        tokio::time::sleep(secs(60)).await;
+        world
+            .expect_nothing_left(&["kept", "unnamed", "gone"])
+            .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resume_takes_over_from_a_stream_that_is_not_known_to_be_dead() {
+    let world = World::new();
+    let (mut first, mut second) = (world.client(0).await, world.client(0).await);
+    let mut old = first.open().await;
+    let grant = old.acquire("a").await;
+    let mut new = second.resume(&old.opened, vec![grant]).await.unwrap();
+    assert_eq!(
+        reason(&old.read_to_end().await.unwrap_err()),
+        "SESSION_SUPERSEDED"
+    );
+    drop(old);
+    tokio::time::sleep(secs(100)).await;
+    assert!(new.release("a").await.released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guess_is_no_session_and_a_forged_token_is_no_resume() {
+    let mut world = World::new();
+    let mut client = world.client(0).await;
+    let session = client.open().await;
+    for guess in ["nonsense", "00000000-0000-4000-8000-000000000000"] {
+        let request = pb::TryAcquireRequest {
+            session_id: guess.to_owned(),
+            ..try_request("a", "")
+        };
+        let refused = client.api.try_acquire(request).await.unwrap_err();
+        assert_eq!(
+            (refused.code(), reason(&refused)),
+            (tonic::Code::NotFound, "SESSION_NOT_FOUND".to_owned())
+        );
+    }
+    let mut forged = session.opened.clone();
+    forged.resume_token[3] ^= 1;
+    let refused = client.resume(&forged, Vec::new()).await.err().unwrap();
+    assert_eq!(reason(&refused), "SESSION_NOT_FOUND");
+    let stranger = Options {
+        secret: "another secret altogether",
+        ..Options::default()
+    };
+    let node = world.add_coordinator(&stranger);
+    let refused = world
+        .client(node)
+        .await
+        .resume(&session.opened, Vec::new())
+        .await
+        .err()
+        .unwrap();
+    assert_eq!(reason(&refused), "SESSION_NOT_FOUND");
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_name_the_session_and_end_with_it() {
+    let world = World::new();
+    let (mut client, mut caller) = (world.client(0).await, world.client(0).await);
+    caller.try_acquire("held", "o", secs(600)).await.unwrap();
+    let session = client.open().await;
+    let id = session.id();
+    let in_session = |name| pb::AcquireRequest {
+        session_id: id.clone(),
+        ..acquire_request(name, "")
+    };
+    let grant = caller
+        .acquire(in_session("a"))
+        .await
+        .unwrap()
+        .expect_granted()
+        .await;
+    assert!(grant.watched);
+    let mut waiting = caller.acquire(in_session("held")).await.unwrap();
+    waiting.expect_waiting().await;
+    session.close().await.unwrap();
+    let ended = waiting.end().await.unwrap_err();
+    assert_eq!(reason(&ended), "SESSION_NOT_FOUND");
+    let later = caller
+        .acquire(in_session("a"))
+        .await
+        .unwrap()
+        .end()
+        .await
+        .unwrap_err();
+    assert_eq!(reason(&later), "SESSION_NOT_FOUND");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_operation_is_also_a_frame() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    let grant = session
+        .try_acquire(try_request("a", ""))
+        .await
+        .grant
+        .unwrap();
+    assert_eq!(grant.session_id, session.id());
+    let name = || "a".to_owned();
+    let op = session.send(Request::Renew(pb::RenewRequest {
+        name: name(),
+        ..Default::default()
+    }));
+    let Response::Renewed(renewed) = session.end(op).await else {
+        panic!()
+    };
+    assert_eq!(renewed.grant.unwrap().fencing_token, grant.fencing_token);
+    let op = session.send(Request::Describe(pb::DescribeRequest { name: name() }));
+    let Response::Described(seen) = session.end(op).await else {
+        panic!()
+    };
+    assert_eq!(seen.holders.len(), 1);
+    let check = pb::CheckTokenRequest {
+        name: name(),
+        fencing_token: grant.fencing_token,
+    };
+    let op = session.send(Request::CheckToken(check));
+    let Response::TokenChecked(checked) = session.end(op).await else {
+        panic!()
+    };
+    assert!(checked.current);
+    assert!(session.release("a").await.released);
+    let op = session.send_release("a", "");
+    assert_eq!(session.expect_failed(op).await, "NOT_OWNER");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_frame_ends_with_one_answer() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    client.try_acquire("a", "x", secs(600)).await.unwrap();
+    let mut session = client.open().await;
+    let op = session.send_acquire("a", "");
+    assert!(matches!(session.answer(op).await, Response::Waiting(_)));
+    session.send_as(op, Request::Cancel(pb::CancelOperation {}));
+    let Response::NotGranted(ended) = session.end(op).await else {
+        panic!()
+    };
+    assert_eq!(ended.reason(), pb::NotGrantedReason::Cancelled);
+    session.send_as(999, Request::Cancel(pb::CancelOperation {}));
+    let again = session.send_acquire("b", "");
+    session.expect_granted(again).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_10_000_waiting_frames_a_release_is_answered_at_once() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    session.acquire_as("a", "holder").await;
+    let asked: Vec<u64> = (0..10_000)
+        .map(|n| session.send_acquire("a", &format!("w{n}")))
+        .collect();
+    let release = session.send_release("a", "holder");
+    let Response::Released(released) = session.end(release).await else {
+        panic!()
+    };
+    assert!(released.released);
+    let first = session.expect_granted(asked[0]).await;
+    assert_eq!(first.owner, "w0");
+    session.close().await.unwrap();
+    world.expect_nothing_left(&["a"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_never_reads_is_taken_for_gone_and_loses_what_it_was_not_told() {
+    let world = World::with(Options {
+        operations_per_session_max: 64,
+        ..Options::default()
+    });
+    let mut client = world.client(0).await;
+    let mut deaf = client.open().await;
+    let opened = deaf.opened.clone();
+    for n in 0..30_000 {
+        deaf.send(Request::Describe(pb::DescribeRequest {
+            name: format!("a name to fill the window with {n}"),
+        }));
+    }
+    deaf.send_acquire("a", "");
+    tokio::time::sleep(secs(120)).await;
+    assert_eq!(world.redis(&["EXISTS", "a"]), Value::Int(0));
+    let mut other = world.client(0).await;
+    assert!(
+        other.try_acquire("a", "y", secs(1)).await.unwrap().acquired,
+        "others are served"
+    );
+    assert_eq!(world.coordinator(0).load().sessions, 0);
+    drop((deaf, opened));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_and_grants_are_bounded() {
+    let mut options = Options::default();
+    options.limits.sessions_max = 2;
+    options.limits.grants_per_session_max = 2;
+    options.limits.waits_per_session_max = 1;
+    let world = World::with(options);
+    let mut client = world.client(0).await;
+    client.try_acquire("held", "o", secs(600)).await.unwrap();
+    let mut first = client.open().await;
+    let _second = client.open().await;
+    let third = client
+        .open_with(pb::OpenSession::default())
+        .await
+        .err()
+        .unwrap();
+    assert_eq!(reason(&third), "SESSIONS_MAX");
+    first.acquire("a").await;
+    first.acquire("b").await;
+    first.acquire("b").await;
+    let op = first.send_acquire("c", "");
+    assert_eq!(first.expect_failed(op).await, "GRANTS_PER_SESSION_MAX");
+    first.release("a").await;
+    let op = first.send_acquire("held", "1");
+    assert!(matches!(first.answer(op).await, Response::Waiting(_)));
+    let op = first.send_acquire("held", "2");
+    assert_eq!(first.expect_failed(op).await, "WAITS_PER_SESSION_MAX");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_first_must_open_and_a_second_open_is_refused_without_harm() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let wrong = client
+        .session(Request::Release(pb::ReleaseRequest::default()))
+        .await
+        .err()
+        .unwrap();
+    assert_eq!(wrong.code(), tonic::Code::InvalidArgument);
+    let mut session = client.open().await;
+    session.acquire("a").await;
+    let op = session.send(Request::Open(pb::OpenSession::default()));
+    assert_eq!(session.expect_failed(op).await, "INVALID_REQUEST");
+    assert!(session.release("a").await.released, "the session goes on");
+    let bad = pb::OpenSession {
+        lease: Some(proto(millis(1))),
+        ..Default::default()
+    };
+    assert_eq!(
+        reason(&client.open_with(bad).await.err().unwrap()),
+        "INVALID_LEASE"
+    );
+    let bad = pb::OpenSession {
+        client_name: "x".repeat(129),
+        ..Default::default()
+    };
+    assert_eq!(
+        reason(&client.open_with(bad).await.err().unwrap()),
+        "INVALID_CLIENT_NAME"
+    );
+}

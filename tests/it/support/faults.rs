@@ -1,0 +1,126 @@
+//! A host that can be made to fail, between a coordinator and its store.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use lockkeeper::host::{Call, Connected, HostError, ScriptHost, Value, embedded::EmbeddedStore};
+use parking_lot::Mutex;
+
+/// What a [`FaultyHost`] does wrong, and what went through it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Faults(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    unavailable: AtomicBool,
+    answer_delay: Mutex<Duration>,
+    lost_answers: Mutex<HashMap<&'static str, usize>>,
+    lost_requests: Mutex<HashMap<&'static str, usize>>,
+    calls: Mutex<HashMap<&'static str, usize>>,
+}
+
+/// See [`Faults`].
+#[derive(Debug)]
+pub(crate) struct FaultyHost {
+    inner: Arc<dyn ScriptHost>,
+    faults: Faults,
+}
+
+// === impl Faults ===
+
+impl Faults {
+    /// Every call fails without having run.
+    pub(crate) fn set_unavailable(&self, unavailable: bool) {
+        self.0.unavailable.store(unavailable, Ordering::Relaxed);
+    }
+
+    /// Answers take this long, although the script runs at once.
+    pub(crate) fn set_answer_delay(&self, delay: Duration) {
+        *self.0.answer_delay.lock() = delay;
+    }
+
+    /// The next calls of this script run, but nobody hears of it.
+    pub(crate) fn lose_answers(&self, script: &'static str, calls: usize) {
+        self.0.lost_answers.lock().insert(script, calls);
+    }
+
+    /// The next calls of this script do not run, and nobody hears of that.
+    pub(crate) fn lose_requests(&self, script: &'static str, calls: usize) {
+        self.0.lost_requests.lock().insert(script, calls);
+    }
+
+    /// How often a script was called.
+    pub(crate) fn calls(&self, script: &str) -> usize {
+        self.0.calls.lock().get(script).copied().unwrap_or(0)
+    }
+}
+
+fn take(counts: &Mutex<HashMap<&'static str, usize>>, script: &str) -> bool {
+    let mut counts = counts.lock();
+    match counts.get_mut(script) {
+        Some(count) if *count > 0 => {
+            *count -= 1;
+            true
+        }
+        _ => false,
+    }
+}
+
+// === impl FaultyHost ===
+
+impl FaultyHost {
+    /// Faults, and how a coordinator that has them is connected to its store.
+    pub(crate) fn connector() -> (Faults, impl Fn(&EmbeddedStore) -> Connected) {
+        let faults = Faults::default();
+        let shared = faults.clone();
+        let connect = move |store: &EmbeddedStore| -> Connected {
+            let (inner, wakes) = store.connect();
+            (
+                Arc::new(Self {
+                    inner,
+                    faults: shared.clone(),
+                }),
+                wakes,
+            )
+        };
+        (faults, connect)
+    }
+}
+
+#[async_trait]
+impl ScriptHost for FaultyHost {
+    async fn eval(&self, call: Call) -> Result<Value, HostError> {
+        let state = &self.faults.0;
+        let script = call.script.name;
+        *state.calls.lock().entry(script).or_default() += 1;
+        if state.unavailable.load(Ordering::Relaxed) {
+            return Err(HostError::Unavailable("by the test".to_owned()));
+        }
+        let unknown = || Err(HostError::OutcomeUnknown("by the test".to_owned()));
+        if take(&state.lost_requests, script) {
+            return unknown();
+        }
+        let answer = self.inner.eval(call).await;
+        if take(&state.lost_answers, script) {
+            return unknown();
+        }
+        let delay = *state.answer_delay.lock();
+        tokio::time::sleep(delay).await;
+        answer
+    }
+
+    async fn subscribe(&self, channel: &str) -> Result<(), HostError> {
+        self.inner.subscribe(channel).await
+    }
+
+    fn unsubscribe(&self, channel: &str) {
+        self.inner.unsubscribe(channel);
+    }
+}

@@ -1,0 +1,304 @@
+//! What keeps a grant alive, and how its loss is told.
+
+use std::time::Duration;
+
+use lockkeeper::{
+    grpc::pb::{self, LostReason, session_request::Request, session_response::Response},
+    host::Value,
+};
+use tokio::time::Instant;
+
+use crate::support::{
+    FaultyHost, Options, World,
+    client::{acquire_request, proto, std_duration},
+    eventually, millis, reason, secs,
+};
+
+#[tokio::test(start_paused = true)]
+async fn mission_12_a_third_of_the_lease_after_another_it_is_renewed() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    let grant = session.acquire("a").await;
+    assert!(grant.watched);
+    assert_eq!(std_duration(grant.lease), secs(30));
+    // Never below two thirds, and never asked for before it is due.
+    for _ in 0..60 {
+        tokio::time::sleep(secs(1)).await;
+        let Value::Int(left) = world.redis(&["PTTL", "a"]) else {
+            panic!()
+        };
+        assert!(left >= 19_900, "{left}");
+    }
+    let open = pb::OpenSession {
+        lease: Some(proto(secs(6))),
+        ..Default::default()
+    };
+    let mut quick = client.open_with(open).await.unwrap();
+    assert_eq!(
+        std_duration(quick.acquire("b").await.lease),
+        secs(6),
+        "the time is configurable"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn mission_12_a_lease_that_was_given_is_not_renewed() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    let fixed = pb::AcquireRequest {
+        lease: Some(proto(secs(4))),
+        ..acquire_request("a", "")
+    };
+    let op_id = session.send(Request::Acquire(fixed));
+    let grant = session.expect_granted(op_id).await;
+    assert!(!grant.watched);
+    let taken = Instant::now();
+    let lost = session.expect_lost().await;
+    assert_eq!(lost.reason(), LostReason::Expired);
+    assert_eq!(lost.grant.unwrap().fencing_token, grant.fencing_token);
+    assert!(
+        taken.elapsed() < secs(4),
+        "told before anybody else can have it"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn mission_13_the_watchdog_ends_with_the_last_release_the_owner_and_the_loss() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    let deadlines = || world.coordinator(0).load().deadlines;
+    session.acquire("a").await;
+    session.acquire("a").await;
+    assert_eq!(deadlines(), 1);
+    session.release("a").await;
+    assert_eq!(deadlines(), 1, "one hold is left");
+    session.release("a").await;
+    assert_eq!(deadlines(), 0, "the last release");
+    session.acquire("a").await;
+    world.redis(&["DEL", "a"]);
+    assert_eq!(session.expect_lost().await.reason(), LostReason::Expired);
+    assert_eq!(deadlines(), 0, "a renewal found nothing");
+    session.acquire("a").await;
+    client.cut();
+    eventually("the owner is dead", || async {
+        world.redis(&["EXISTS", "a"]) == Value::Int(0)
+    })
+    .await;
+    world.expect_nothing_left(&["a"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn mission_14_experiment_1_never_released_it_stays_as_long_as_its_client_lives() {
+    let world = World::new();
+    let (mut client, mut other) = (world.client(0).await, world.client(0).await);
+    let mut session = client.open().await;
+    session.acquire("a").await;
+    for _ in 0..20 {
+        tokio::time::sleep(secs(30)).await;
+        assert!(!other.try_acquire("a", "y", secs(1)).await.unwrap().acquired);
+    }
+    client.cut();
+    let cut_at = Instant::now();
+    let wait = pb::AcquireRequest {
+        wait_timeout: Some(proto(secs(60))),
+        ..acquire_request("a", "y")
+    };
+    other.acquire(wait).await.unwrap().expect_granted().await;
+    assert!(cut_at.elapsed() <= millis(30_200), "{:?}", cut_at.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn mission_15_experiment_2_lease_3_s_work_5_s_two_contenders() {
+    let world = World::new();
+    let contender = || async {
+        let mut client = world.client(0).await;
+        let mut session = client.open().await;
+        let asked = Instant::now();
+        let request = pb::AcquireRequest {
+            lease: Some(proto(secs(3))),
+            ..acquire_request("a", "")
+        };
+        let op_id = session.send(Request::Acquire(request));
+        session.expect_granted(op_id).await;
+        let waited = asked.elapsed();
+        let lost = session.expect_lost().await;
+        assert_eq!(lost.reason(), LostReason::Expired);
+        tokio::time::sleep(secs(2)).await;
+        let op_id = session.send_release("a", "");
+        assert_eq!(session.expect_failed(op_id).await, "NOT_OWNER");
+        waited
+    };
+    let (one, two) = tokio::join!(contender(), contender());
+    let (first, second) = (one.min(two), one.max(two));
+    assert!(first < millis(10));
+    assert!(
+        second >= millis(2990) && second < millis(3200),
+        "{second:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn mission_16_experiment_3_no_lease_wait_6_s_work_5_s_two_contenders() {
+    let world = World::new();
+    let contender = || async {
+        let mut client = world.client(0).await;
+        let mut session = client.open().await;
+        let request = pb::AcquireRequest {
+            wait_timeout: Some(proto(secs(6))),
+            ..acquire_request("a", "")
+        };
+        let op_id = session.send(Request::Acquire(request));
+        session.expect_granted(op_id).await;
+        let begun = Instant::now();
+        tokio::time::sleep(secs(5)).await;
+        assert!(session.release("a").await.released);
+        begun
+    };
+    let (one, two) = tokio::join!(contender(), contender());
+    assert!(
+        one.max(two) - one.min(two) >= secs(5),
+        "one after the other"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_taken_over_is_told_as_such() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    session.acquire("a").await;
+    world.redis(&["DEL", "a"]);
+    client.try_acquire("a", "y", secs(60)).await.unwrap();
+    assert_eq!(session.expect_lost().await.reason(), LostReason::TakenOver);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_away_is_told_as_risk_then_as_loss_before_the_lease_ends() {
+    let (faults, connect) = FaultyHost::connector();
+    let world = World::on(Options::default(), World::store(), connect);
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    let granted = Instant::now();
+    let grant = session.acquire("a").await;
+    faults.set_unavailable(true);
+    let Response::AtRisk(risk) = session.notice().await else {
+        panic!()
+    };
+    assert!(
+        std_duration(risk.valid_for) > secs(15),
+        "early enough to act"
+    );
+    let lost = session.expect_lost().await;
+    assert_eq!(lost.reason(), LostReason::StoreUnreachable);
+    assert!(granted.elapsed() < secs(30), "nobody else can have it yet");
+    assert!(
+        granted.elapsed() > std_duration(grant.valid_for) - millis(10),
+        "not given up early"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_comes_back_in_time_is_told_as_recovered() {
+    let (faults, connect) = FaultyHost::connector();
+    let world = World::on(Options::default(), World::store(), connect);
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    session.acquire("a").await;
+    session.acquire("b").await;
+    faults.set_unavailable(true);
+    assert!(matches!(session.notice().await, Response::AtRisk(_)));
+    faults.set_unavailable(false);
+    assert!(matches!(session.notice().await, Response::Recovered(_)));
+    tokio::time::sleep(secs(100)).await;
+    assert!(session.release("a").await.released);
+    assert!(session.release("b").await.released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_bad_entry_does_not_stop_the_other_renewals() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    for name in ["a", "b", "c"] {
+        session.acquire(name).await;
+    }
+    world.redis(&["DEL", "b"]);
+    world.redis(&["RPUSH", "b", "another type"]);
+    let lost = session.expect_lost().await;
+    assert_eq!(
+        (lost.grant.as_ref().unwrap().name.as_str(), lost.reason()),
+        ("b", LostReason::TakenOver)
+    );
+    tokio::time::sleep(secs(100)).await;
+    assert!(session.release("a").await.released);
+    assert!(session.release("c").await.released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forward_step_of_the_stores_clock_is_noticed_and_told() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    session.acquire("a").await;
+    let fixed = pb::AcquireRequest {
+        lease: Some(proto(secs(60))),
+        ..acquire_request("b", "")
+    };
+    let op_id = session.send(Request::Acquire(fixed));
+    session.expect_granted(op_id).await;
+    tokio::time::sleep(secs(11)).await;
+    world.store.clock().step_forward(secs(15));
+    assert!(matches!(session.notice().await, Response::AtRisk(_)));
+    assert!(matches!(session.notice().await, Response::Recovered(_)));
+    let before = Instant::now();
+    assert_eq!(session.expect_lost().await.grant.unwrap().name, "b");
+    let Value::Int(left) = world.redis(&["PTTL", "b"]) else {
+        panic!()
+    };
+    assert!(
+        left > 0,
+        "told before it is over, {left} ms, after {:?}",
+        before.elapsed()
+    );
+    assert!(session.release("a").await.released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewals_travel_together() {
+    let (faults, connect) = FaultyHost::connector();
+    let world = World::on(Options::default(), World::store(), connect);
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    for n in 0..300 {
+        session.acquire(&format!("lock-{n}")).await;
+    }
+    let before = faults.calls("lock_renew");
+    tokio::time::sleep(secs(30)).await;
+    let calls = faults.calls("lock_renew") - before;
+    assert!(
+        (9..=12).contains(&calls),
+        "300 grants, three times each, in {calls} calls"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_when_the_lease_is_over_is_no_grant() {
+    let (faults, connect) = FaultyHost::connector();
+    let world = World::on(
+        Options {
+            call_timeout: secs(10),
+            ..Options::default()
+        },
+        World::store(),
+        connect,
+    );
+    let mut client = world.client(0).await;
+    faults.set_answer_delay(Duration::from_millis(1200));
+    let refused = client.try_acquire("a", "x", secs(1)).await.unwrap_err();
+    assert_eq!(reason(&refused), "OUTCOME_UNKNOWN");
+    faults.set_answer_delay(Duration::ZERO);
+    world.expect_nothing_left(&["a"]).await;
+}

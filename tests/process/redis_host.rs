@@ -1,0 +1,442 @@
+//! The Redis host against a real server, and against everything that happens to servers.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures::future::join_all;
+use lockkeeper::host::{
+    Call, HostError, Script, ScriptHost, Value, Wake,
+    redis::{RedisConfig, connect},
+};
+use tokio::{
+    net::TcpStream,
+    sync::mpsc,
+    time::{Instant, timeout},
+};
+
+use crate::{
+    redis_server::{RedisServer, eventually},
+    tcp_proxy::TcpProxy,
+};
+
+static APPEND: Script = Script::new("append", "return redis.call('rpush', KEYS[1], ARGV[1])");
+static STORE: Script = Script::new("store", "return redis.call('set', KEYS[1], ARGV[1])");
+static NOTHING: Script = Script::new("nothing", "return false");
+
+/// Short, so that tests which wait for it are quick; long enough for a busy machine.
+const CALL_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// What "at once" means on a busy machine.
+const AT_ONCE: Duration = Duration::from_millis(400);
+
+const PATIENCE: Duration = Duration::from_secs(15);
+
+type Host = Arc<dyn ScriptHost>;
+
+fn host_at(url: &str) -> (Host, mpsc::Receiver<Wake>) {
+    let config = RedisConfig {
+        url: url.to_owned(),
+        call_timeout: CALL_TIMEOUT,
+        ..RedisConfig::default()
+    };
+    connect(&config).expect("a good configuration")
+}
+
+async fn append(host: &Host, key: &str, item: &str) -> Result<Value, HostError> {
+    host.eval(call(&APPEND, key, item)).await
+}
+
+fn call(script: &'static Script, key: &str, argument: &str) -> Call {
+    let bytes = |text: &str| Bytes::copy_from_slice(text.as_bytes());
+    Call {
+        script,
+        keys: vec![bytes(key)],
+        args: vec![bytes(argument)],
+    }
+}
+
+async fn next_wake(wakes: &mut mpsc::Receiver<Wake>) -> Wake {
+    let wake = timeout(PATIENCE, wakes.recv()).await.expect("a wake came");
+    wake.expect("the host is there")
+}
+
+fn message(channel: &str, payload: &'static str) -> Wake {
+    Wake::Message {
+        channel: channel.to_owned(),
+        payload: Bytes::from_static(payload.as_bytes()),
+    }
+}
+
+/// The ids of the connections that calls are made over: they stay the same as long as the connections do.
+async fn connection_ids(server: &RedisServer) -> Vec<String> {
+    let list = server.text(&["CLIENT", "LIST"]).await;
+    let ours = list.lines().filter(|line| line.contains("name=lockkeeper"));
+    ours.filter_map(|line| line.split(' ').next())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[tokio::test]
+async fn a_script_is_loaded_once_and_again_after_a_flush() {
+    let server = RedisServer::start().await;
+    let (host, _wakes) = host_at(&server.url());
+    let monitor = server.monitor().await;
+    for (count, item) in [(1, "a"), (2, "b")] {
+        assert_eq!(append(&host, "list", item).await, Ok(Value::Int(count)));
+    }
+    server.command(&["SCRIPT", "FLUSH"]).await;
+    assert_eq!(append(&host, "list", "c").await, Ok(Value::Int(3)));
+    assert_eq!(
+        host.eval(call(&STORE, "k", "v")).await,
+        Ok(Value::Bytes("OK".into()))
+    );
+    assert_eq!(host.eval(call(&NOTHING, "k", "")).await, Ok(Value::Nil));
+
+    let lines = monitor.lines(&server).await;
+    let texts = lines
+        .iter()
+        .filter(|line| line.contains("\"EVAL\"") && line.contains("rpush"));
+    assert_eq!(texts.count(), 2);
+}
+
+#[tokio::test]
+async fn a_host_starts_without_its_server() {
+    let mut server = RedisServer::start().await;
+    server.kill();
+    let (host, _wakes) = host_at(&server.url());
+    assert!(matches!(
+        append(&host, "list", "a").await,
+        Err(HostError::Unavailable(_))
+    ));
+    server.restart_on_same_port().await;
+    eventually("the host connects", || async {
+        append(&host, "list", "b").await.is_ok()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_killed_server_is_unavailable_at_once_and_comes_back() {
+    let mut server = RedisServer::start().await;
+    let (host, mut wakes) = host_at(&server.url());
+    assert_eq!(append(&host, "list", "a").await, Ok(Value::Int(1)));
+    host.subscribe("channel").await.expect("subscribed");
+
+    server.kill();
+    eventually("the host notices", || async {
+        matches!(
+            append(&host, "list", "b").await,
+            Err(HostError::Unavailable(_))
+        )
+    })
+    .await;
+    for _ in 0..100 {
+        let asked = Instant::now();
+        assert!(matches!(
+            append(&host, "list", "c").await,
+            Err(HostError::Unavailable(_))
+        ));
+        assert!(asked.elapsed() < AT_ONCE);
+    }
+
+    server.restart_on_same_port().await;
+    eventually("the host reconnects", || async {
+        append(&host, "list", "d").await.is_ok()
+    })
+    .await;
+    assert_eq!(next_wake(&mut wakes).await, Wake::Gap);
+    server.command(&["PUBLISH", "channel", "1"]).await;
+    assert_eq!(next_wake(&mut wakes).await, message("channel", "1"));
+}
+
+#[tokio::test]
+async fn a_frozen_server_keeps_its_connections_and_the_order_of_calls() {
+    let server = RedisServer::start().await;
+    let (host, _wakes) = host_at(&server.url());
+    let keys = ["a", "b", "c", "d"];
+    for key in keys {
+        assert_eq!(append(&host, key, "before").await, Ok(Value::Int(1)));
+    }
+    let connections = connection_ids(&server).await;
+
+    server.stop();
+    let asked = Instant::now();
+    let calls = join_all(keys.map(|key| append(&host, key, "timed out"))).await;
+    assert!(
+        calls
+            .iter()
+            .all(|it| matches!(it, Err(HostError::OutcomeUnknown(_)))),
+        "{calls:?}"
+    );
+    assert!(asked.elapsed() < CALL_TIMEOUT + AT_ONCE);
+    let calls = join_all(keys.map(|key| append(&host, key, "later"))).await;
+    assert!(
+        calls
+            .iter()
+            .all(|it| matches!(it, Err(HostError::OutcomeUnknown(_)))),
+        "{calls:?}"
+    );
+    // Load is turned away, so that it does not fill the connection until the kernel gives it up.
+    let load = join_all((0..500).map(|_| append(&host, "load", "x"))).await;
+    let turned_away = load
+        .iter()
+        .filter(|it| matches!(it, Err(HostError::Unavailable(_))))
+        .count();
+    assert!(turned_away > 400, "{turned_away}");
+
+    server.cont();
+    eventually("the host goes on", || async {
+        append(&host, "load", "x").await.is_ok()
+    })
+    .await;
+    for key in keys {
+        eventually("all calls have run", || async {
+            server.text(&["LLEN", key]).await == "3"
+        })
+        .await;
+        assert_eq!(server.text(&["LINDEX", key, "1"]).await, "timed out");
+        assert_eq!(server.text(&["LINDEX", key, "2"]).await, "later");
+    }
+    assert_eq!(connection_ids(&server).await, connections);
+}
+
+#[tokio::test]
+async fn killed_subscriptions_are_a_gap_and_flow_again() {
+    let server = RedisServer::start().await;
+    let (host, mut wakes) = host_at(&server.url());
+    for channel in ["x", "y"] {
+        host.subscribe(channel).await.expect("subscribed");
+    }
+    for _ in 0..5 {
+        assert_eq!(
+            server.text(&["CLIENT", "KILL", "TYPE", "pubsub"]).await,
+            "1"
+        );
+        assert_eq!(next_wake(&mut wakes).await, Wake::Gap);
+        server.command(&["PUBLISH", "y", "hello"]).await;
+        assert_eq!(next_wake(&mut wakes).await, message("y", "hello"));
+    }
+}
+
+#[tokio::test]
+async fn killed_connections_are_replaced() {
+    let server = RedisServer::start().await;
+    let (host, _wakes) = host_at(&server.url());
+    for _ in 0..5 {
+        server
+            .command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])
+            .await;
+        eventually("calls work", || async {
+            append(&host, "list", "a").await.is_ok()
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn subscriptions_that_fell_silent_are_noticed() {
+    let server = RedisServer::start().await;
+    let proxy = TcpProxy::to(server.port()).await;
+    let (host, mut wakes) = host_at(&proxy.url());
+    host.subscribe("channel").await.expect("subscribed");
+
+    let silenced = Instant::now();
+    proxy.silence();
+    server.command(&["PUBLISH", "channel", "lost"]).await;
+    assert_eq!(next_wake(&mut wakes).await, Wake::Gap);
+    assert!(silenced.elapsed() < Duration::from_secs(2) + AT_ONCE);
+    server.command(&["PUBLISH", "channel", "found"]).await;
+    assert_eq!(next_wake(&mut wakes).await, message("channel", "found"));
+}
+
+#[tokio::test]
+async fn connections_that_fell_silent_are_replaced() {
+    let server = RedisServer::start().await;
+    let proxy = TcpProxy::to(server.port()).await;
+    let (host, _wakes) = host_at(&proxy.url());
+    append(&host, "list", "a").await.expect("connected");
+    proxy.silence();
+    assert!(matches!(
+        append(&host, "list", "b").await,
+        Err(HostError::OutcomeUnknown(_))
+    ));
+    eventually("new connections are used", || async {
+        append(&host, "list", "c").await.is_ok()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_more_clients_is_an_error_and_no_wait() {
+    let server = RedisServer::start().await;
+    server.command(&["CONFIG", "SET", "maxclients", "1"]).await;
+    let (host, _wakes) = host_at(&server.url());
+    let asked = Instant::now();
+    assert!(matches!(
+        append(&host, "list", "a").await,
+        Err(HostError::Unavailable(_))
+    ));
+    assert!(host.subscribe("channel").await.is_err());
+    assert!(asked.elapsed() < CALL_TIMEOUT + AT_ONCE);
+
+    server
+        .command(&["CONFIG", "SET", "maxclients", "100"])
+        .await;
+    eventually("the host is let in", || async {
+        append(&host, "list", "a").await.is_ok()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn refusals_are_told_apart() {
+    let server = RedisServer::start().await;
+    let (host, _wakes) = host_at(&server.url());
+    server.command(&["SET", "text", "abc"]).await;
+    assert!(matches!(
+        append(&host, "text", "a").await,
+        Err(HostError::Rejected { code, .. }) if code == "WRONGTYPE"
+    ));
+
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    assert_eq!(
+        append(&host, "list", "a").await,
+        Err(HostError::OutOfMemory)
+    );
+    server.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
+
+    server
+        .command(&["CONFIG", "SET", "min-replicas-to-write", "1"])
+        .await;
+    assert!(matches!(
+        append(&host, "list", "a").await,
+        Err(HostError::Unavailable(_))
+    ));
+    server
+        .command(&["CONFIG", "SET", "min-replicas-to-write", "0"])
+        .await;
+
+    server.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    assert!(matches!(
+        append(&host, "list", "a").await,
+        Err(HostError::Unavailable(_))
+    ));
+    server.command(&["REPLICAOF", "NO", "ONE"]).await;
+    eventually("it is a master again", || async {
+        append(&host, "list", "a").await.is_ok()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_idle_client_is_silent() {
+    let server = RedisServer::start().await;
+    let (host, _wakes) = host_at(&server.url());
+    assert_eq!(append(&host, "list", "a").await, Ok(Value::Int(1)));
+    host.subscribe("channel").await.expect("subscribed");
+    host.unsubscribe("channel");
+    eventually("nobody is subscribed", || async {
+        server.command(&["PUBSUB", "CHANNELS"]).await
+            == deadpool_redis::redis::Value::Array(Vec::new())
+    })
+    .await;
+    // The look at the settings, which comes after the first connection, is over when its connection is closed.
+    eventually("the settings were looked at", || async {
+        server
+            .text(&["INFO", "commandstats"])
+            .await
+            .contains("config|get")
+            && connection_ids(&server).await.len() == 3
+    })
+    .await;
+
+    let monitor = server.monitor().await;
+    // Nothing to wait for here: that nothing happens shows only when time has passed, more than between two probes.
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    assert_eq!(monitor.lines(&server).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn many_channels() {
+    const CHANNELS: usize = 10_000;
+    let server = RedisServer::start().await;
+    let (host, mut wakes) = host_at(&server.url());
+    let names: Vec<_> = (0..CHANNELS).map(|i| format!("channel-{i}")).collect();
+    let all = join_all(names.iter().map(|name| host.subscribe(name))).await;
+    assert!(all.iter().all(Result::is_ok));
+    assert_eq!(channels(&server).await, CHANNELS);
+
+    server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+    assert_eq!(next_wake(&mut wakes).await, Wake::Gap);
+    assert_eq!(
+        channels(&server).await,
+        CHANNELS,
+        "the gap is told when all are back"
+    );
+
+    for name in &names {
+        host.unsubscribe(name);
+    }
+    eventually("all are gone", || async { channels(&server).await == 0 }).await;
+}
+
+#[tokio::test]
+async fn the_last_wish_for_a_channel_wins() {
+    let server = RedisServer::start().await;
+    let (host, mut wakes) = host_at(&server.url());
+    for round in 0..100 {
+        for _ in 0..round % 4 {
+            host.subscribe("channel").await.expect("subscribed");
+            host.unsubscribe("channel");
+        }
+        host.subscribe("channel").await.expect("subscribed");
+        assert_eq!(server.text(&["PUBLISH", "channel", "1"]).await, "1");
+        assert_eq!(next_wake(&mut wakes).await, message("channel", "1"));
+        host.unsubscribe("channel");
+    }
+    eventually("nobody is subscribed", || async {
+        channels(&server).await == 0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_dropped_host_closes_its_connections() {
+    let server = RedisServer::start().await;
+    let (host, _wakes) = host_at(&server.url());
+    host.subscribe("channel").await.expect("subscribed");
+    append(&host, "list", "a").await.expect("connected");
+    server.stop();
+    assert!(append(&host, "list", "a").await.is_err());
+    drop(host);
+    server.cont();
+    eventually("nobody is connected", || async {
+        connection_ids(&server).await.is_empty()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_takes_connections_and_says_nothing_is_unavailable() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("a free port");
+    let address = listener.local_addr().expect("its address");
+    let (host, _wakes) = host_at(&format!("redis://{address}"));
+    TcpStream::connect(address)
+        .await
+        .expect("it takes connections");
+    let asked = Instant::now();
+    assert!(matches!(
+        append(&host, "list", "a").await,
+        Err(HostError::Unavailable(_))
+    ));
+    assert!(asked.elapsed() < CALL_TIMEOUT + AT_ONCE);
+}
+
+async fn channels(server: &RedisServer) -> usize {
+    match server.command(&["PUBSUB", "CHANNELS"]).await {
+        deadpool_redis::redis::Value::Array(names) => names.len(),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,271 @@
+//! A real redis-server that belongs to one test: it has a free port, a directory of its own, and ends with the test.
+
+use std::{
+    io::ErrorKind,
+    net::TcpListener,
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use deadpool_redis::redis::{
+    AsyncConnectionConfig, Client, Cmd, RedisError, RedisResult, Value, aio::MultiplexedConnection,
+    cmd,
+};
+use futures::StreamExt as _;
+use lockkeeper::shutdown::spawn_detached;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use parking_lot::Mutex;
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+use tokio_util::task::AbortOnDropHandle;
+
+/// How long anything that should happen may take before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Between two looks at something that should happen.
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Ports that are tried, because another process may take a free one first.
+const PORTS_TRIED_MAX: usize = 10;
+
+/// A running redis-server.
+pub(crate) struct RedisServer {
+    child: Child,
+    port: u16,
+    arguments: Vec<String>,
+    directory: TempDir,
+    /// The test's own connection, opened once: it works when no more clients are let in.
+    connection: tokio::sync::Mutex<Option<MultiplexedConnection>>,
+}
+
+/// The commands that a server executes, from [`RedisServer::monitor`] on.
+pub(crate) struct Monitor {
+    lines: Arc<Mutex<Vec<String>>>,
+    _task: AbortOnDropHandle<()>,
+}
+
+/// Waits until something is true, and fails with its name if it does not become true.
+pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut is: impl FnMut() -> F) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is().await {
+        assert!(Instant::now() < deadline, "this did not happen: {what}");
+        sleep(LOOK_INTERVAL).await;
+    }
+}
+
+/// A port that nobody listened on a moment ago.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    listener.local_addr().expect("it has an address").port()
+}
+
+// === impl RedisServer ===
+
+impl RedisServer {
+    /// Starts a server that keeps nothing on disk.
+    pub(crate) async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// Starts a server with more arguments.
+    pub(crate) async fn start_with(arguments: &[&str]) -> Self {
+        let arguments: Vec<_> = arguments
+            .iter()
+            .map(|&argument| argument.to_owned())
+            .collect();
+        for _ in 0..PORTS_TRIED_MAX {
+            let directory = TempDir::new().expect("a temporary directory");
+            let port = free_port();
+            let child = spawn(port, &arguments, &directory);
+            let connection = tokio::sync::Mutex::default();
+            let arguments = arguments.clone();
+            let mut server = Self {
+                child,
+                port,
+                arguments,
+                directory,
+                connection,
+            };
+            if server.answers().await {
+                return server;
+            }
+        }
+        panic!("redis-server does not start with {arguments:?}");
+    }
+
+    /// Where it is.
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Its port.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().try_into().expect("a process id"))
+    }
+
+    /// Ends it at once, as a crash would.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("gone");
+    }
+
+    /// Freezes it: its connections stay open and nothing is answered.
+    pub(crate) fn stop(&self) {
+        kill(self.pid(), Signal::SIGSTOP).expect("stopped");
+    }
+
+    /// Lets it go on.
+    pub(crate) fn cont(&self) {
+        kill(self.pid(), Signal::SIGCONT).expect("continued");
+    }
+
+    /// Starts it again, empty, after [`Self::kill`].
+    pub(crate) async fn restart_on_same_port(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.child = spawn(self.port, &self.arguments, &self.directory);
+            if self.answers().await {
+                return;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "redis-server does not start again"
+            );
+        }
+    }
+
+    /// Executes a command on the test's own connection.
+    pub(crate) async fn command(&self, words: &[&str]) -> Value {
+        let mut command = Cmd::new();
+        for word in words {
+            command.arg(*word);
+        }
+        match self.execute(&command).await.and_then(Value::extract_error) {
+            Ok(answer) => answer,
+            Err(error) => panic!("{words:?}: {error}"),
+        }
+    }
+
+    /// Like [`Self::command`], for answers that are text or numbers.
+    pub(crate) async fn text(&self, words: &[&str]) -> String {
+        match self.command(words).await {
+            Value::BulkString(bytes) => String::from_utf8(bytes).expect("text"),
+            Value::SimpleString(text) => text,
+            Value::Okay => "OK".to_owned(),
+            Value::Int(number) => number.to_string(),
+            Value::Nil => "nil".to_owned(),
+            other => panic!("{words:?}: {other:?}"),
+        }
+    }
+
+    /// Starts watching what it executes.
+    pub(crate) async fn monitor(&self) -> Monitor {
+        let client = Client::open(self.url()).expect("a URL");
+        let monitor = client.get_async_monitor().await.expect("monitoring");
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let collected = lines.clone();
+        let task = spawn_detached("monitor", async move {
+            let mut incoming = monitor.into_on_message::<String>();
+            while let Some(line) = incoming.next().await {
+                collected.lock().push(line);
+            }
+        });
+        Monitor {
+            lines,
+            _task: AbortOnDropHandle::new(task),
+        }
+    }
+
+    async fn execute(&self, command: &Cmd) -> RedisResult<Value> {
+        let mut slot = self.connection.lock().await;
+        let mut connection = match slot.take() {
+            Some(connection) => connection,
+            None => connect(self.port).await?,
+        };
+        let answer = connection.send_packed_command(command).await;
+        // Kept unless it is broken.
+        *slot = answer.is_ok().then_some(connection);
+        answer
+    }
+
+    /// False if the process ended instead.
+    async fn answers(&mut self) -> bool {
+        let deadline = Instant::now() + PATIENCE;
+        while self.execute(&cmd("PING")).await.is_err() {
+            if self.child.try_wait().expect("its state").is_some() {
+                return false;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "redis-server does not answer on port {}",
+                self.port
+            );
+            sleep(LOOK_INTERVAL).await;
+        }
+        true
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        // SIGKILL also ends a process that is stopped. Failing means that it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(port: u16, arguments: &[String], directory: &TempDir) -> Child {
+    let spawned = Command::new("redis-server")
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+        .args(["--save", "", "--appendonly", "no"])
+        .args(arguments)
+        .current_dir(directory.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    match spawned {
+        Ok(child) => child,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            panic!("redis-server is not installed: apt-get install redis-server")
+        }
+        Err(error) => panic!("redis-server cannot be started: {error}"),
+    }
+}
+
+async fn connect(port: u16) -> Result<MultiplexedConnection, RedisError> {
+    let client = Client::open(format!("redis://127.0.0.1:{port}"))?;
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+    client
+        .get_multiplexed_async_connection_with_config(&config)
+        .await
+}
+
+// === impl Monitor ===
+
+impl Monitor {
+    /// What has been executed before this call, by anybody.
+    pub(crate) async fn lines(&self, server: &RedisServer) -> Vec<String> {
+        let mark = format!("mark-{}", uuid::Uuid::new_v4());
+        server.command(&["ECHO", &mark]).await;
+        eventually("the monitor sees the mark", || async {
+            self.lines.lock().iter().any(|line| line.contains(&mark))
+        })
+        .await;
+        let lines = self.lines.lock();
+        lines
+            .iter()
+            .take_while(|line| !line.contains(&mark))
+            .cloned()
+            .collect()
+    }
+}
