@@ -87,7 +87,9 @@ struct State {
     lost: VecDeque<(Grant, LostReason)>,
     /// Grants whose last renewal failed.
     failing: usize,
-    risk: Option<Risk>,
+    /// Not told yet, in this order. Each is told once however often it happened meanwhile.
+    at_risk: bool,
+    recovered: bool,
     going_away: bool,
     waits: usize,
 }
@@ -100,12 +102,6 @@ enum Phase {
     Detached(Instant),
     /// It was closed, or nobody resumed it.
     Ended,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Risk {
-    AtRisk,
-    Recovered,
 }
 
 #[derive(Debug)]
@@ -144,7 +140,8 @@ impl Session {
             grants: HashMap::new(),
             lost: VecDeque::new(),
             failing: 0,
-            risk: None,
+            at_risk: false,
+            recovered: false,
             going_away: false,
             waits: 0,
         };
@@ -444,7 +441,7 @@ impl Session {
                 if !std::mem::replace(&mut held.failing, true) {
                     state.failing += 1;
                     if state.failing == 1 {
-                        state.risk = Some(Risk::AtRisk);
+                        state.at_risk = true;
                         self.news.notify_one();
                     }
                 }
@@ -488,7 +485,7 @@ impl Session {
         }
         state.failing = state.grants.values().filter(|held| held.failing).count();
         if state.failing > 0 {
-            state.risk = Some(Risk::AtRisk);
+            state.at_risk = true;
             self.news.notify_one();
         }
     }
@@ -515,21 +512,21 @@ impl Session {
         if let Some((grant, reason)) = state.lost.pop_front() {
             return Some(Notice::Lost(Box::new(grant), reason));
         }
-        match state.risk.take() {
-            Some(Risk::AtRisk) => {
-                let first = state
-                    .grants
-                    .values()
-                    .map(|held| held.grant.safe_until)
-                    .min();
-                // If nothing is left, it was lost meanwhile and that has been told.
-                if let Some(until) = first {
-                    let left = until.saturating_duration_since(Instant::now());
-                    return Some(Notice::AtRisk(left));
-                }
+        if std::mem::take(&mut state.at_risk) {
+            let first = state
+                .grants
+                .values()
+                .map(|held| held.grant.safe_until)
+                .min();
+            // If nothing is left, it was lost meanwhile and that has been told.
+            if let Some(until) = first {
+                return Some(Notice::AtRisk(
+                    until.saturating_duration_since(Instant::now()),
+                ));
             }
-            Some(Risk::Recovered) => return Some(Notice::Recovered),
-            None => {}
+        }
+        if std::mem::take(&mut state.recovered) {
+            return Some(Notice::Recovered);
         }
         std::mem::take(&mut state.going_away).then_some(Notice::GoingAway)
     }
@@ -599,7 +596,7 @@ impl State {
         self.failing -= usize::from(was_failing);
         let recovered = was_failing && self.failing == 0;
         if recovered {
-            self.risk = Some(Risk::Recovered);
+            self.recovered = true;
         }
         recovered
     }

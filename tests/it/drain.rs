@@ -73,7 +73,7 @@ async fn health_tells_of_the_drain_and_of_the_store() {
         HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
     };
     let (faults, connect) = crate::support::FaultyHost::connector();
-    let world = World::on(Options::default(), World::store(), connect);
+    let world = World::on(&Options::default(), World::store(), connect);
     let client = world.client(0).await;
     let check = |service: &str| {
         let mut health = HealthClient::new(client.channel());

@@ -190,7 +190,7 @@ async fn an_id_used_for_something_else_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn an_acquire_whose_answer_is_lost_is_undone_and_can_be_repeated() {
     let (faults, connect) = FaultyHost::connector();
-    let world = World::on(Options::default(), World::store(), connect);
+    let world = World::on(&Options::default(), World::store(), connect);
     let mut client = world.client(0).await;
     let mut session = client.open().await;
     let id = session.id();
@@ -259,7 +259,7 @@ async fn an_acquire_whose_answer_is_lost_is_undone_and_can_be_repeated() {
 #[tokio::test(start_paused = true)]
 async fn a_release_whose_answer_is_lost_is_brought_to_its_end() {
     let (faults, connect) = FaultyHost::connector();
-    let world = World::on(Options::default(), World::store(), connect);
+    let world = World::on(&Options::default(), World::store(), connect);
     let mut client = world.client(0).await;
     let mut session = client.open().await;
     for (ran, request_id) in [(true, ""), (false, ""), (true, "r1"), (false, "r2")] {

@@ -323,7 +323,7 @@ async fn a_client_that_never_reads_is_taken_for_gone_and_loses_what_it_was_not_t
     let opened = deaf.opened.clone();
     for n in 0..30_000 {
         deaf.send(Request::Describe(pb::DescribeRequest {
-            name: format!("a name to fill the window with {n}"),
+            name: format!("{n}{}", "x".repeat(500)),
         }));
     }
     deaf.send_acquire("a", "");

@@ -178,7 +178,7 @@ async fn a_lock_taken_over_is_told_as_such() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_away_is_told_as_risk_then_as_loss_before_the_lease_ends() {
     let (faults, connect) = FaultyHost::connector();
-    let world = World::on(Options::default(), World::store(), connect);
+    let world = World::on(&Options::default(), World::store(), connect);
     let mut client = world.client(0).await;
     let mut session = client.open().await;
     let granted = Instant::now();
@@ -203,7 +203,7 @@ async fn a_store_that_is_away_is_told_as_risk_then_as_loss_before_the_lease_ends
 #[tokio::test(start_paused = true)]
 async fn a_store_that_comes_back_in_time_is_told_as_recovered() {
     let (faults, connect) = FaultyHost::connector();
-    let world = World::on(Options::default(), World::store(), connect);
+    let world = World::on(&Options::default(), World::store(), connect);
     let mut client = world.client(0).await;
     let mut session = client.open().await;
     session.acquire("a").await;
@@ -269,7 +269,7 @@ async fn a_forward_step_of_the_stores_clock_is_noticed_and_told() {
 #[tokio::test(start_paused = true)]
 async fn renewals_travel_together() {
     let (faults, connect) = FaultyHost::connector();
-    let world = World::on(Options::default(), World::store(), connect);
+    let world = World::on(&Options::default(), World::store(), connect);
     let mut client = world.client(0).await;
     let mut session = client.open().await;
     for n in 0..300 {
@@ -288,7 +288,7 @@ async fn renewals_travel_together() {
 async fn an_answer_that_comes_when_the_lease_is_over_is_no_grant() {
     let (faults, connect) = FaultyHost::connector();
     let world = World::on(
-        Options {
+        &Options {
             call_timeout: secs(10),
             ..Options::default()
         },

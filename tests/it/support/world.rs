@@ -32,7 +32,6 @@ pub(crate) struct Options {
 /// The test's world.
 pub(crate) struct World {
     pub(crate) store: EmbeddedStore,
-    pub(crate) options: Options,
     nodes: Vec<Node>,
 }
 
@@ -77,7 +76,7 @@ impl World {
     }
 
     pub(crate) fn with(options: Options) -> Self {
-        Self::on(options, Self::store(), EmbeddedStore::connect)
+        Self::on(&options, Self::store(), EmbeddedStore::connect)
     }
 
     /// A store whose clock starts at the same moment in every test.
@@ -87,18 +86,14 @@ impl World {
 
     /// Coordinators that reach the store in a way of the test's own.
     pub(crate) fn on(
-        options: Options,
+        options: &Options,
         store: EmbeddedStore,
         connect: impl Fn(&EmbeddedStore) -> Connected,
     ) -> Self {
         let nodes = (0..options.coordinators)
-            .map(|_| Node::start(&options, connect(&store)))
+            .map(|_| Node::start(options, connect(&store)))
             .collect();
-        Self {
-            store,
-            options,
-            nodes,
-        }
+        Self { store, nodes }
     }
 
     pub(crate) fn coordinator(&self, node: usize) -> &Coordinator {
