@@ -36,7 +36,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         })?;
     let address = listener.local_addr()?;
     info!(%address, store = %settings.store.url.redacted(), "serving");
-    info!("try: lockkeeper --server http://{address} try-acquire my-lock");
+    info!("try: lockkeeper try-acquire my-lock --server http://{address}");
     let stop = async move {
         tokio::select! {
             _ = terminate.recv() => {}

@@ -1,6 +1,6 @@
 //! Logs.
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 
 use tracing_subscriber::{EnvFilter, filter::ParseError};
 
@@ -14,7 +14,8 @@ pub fn init(log: &Log) -> Result<(), ParseError> {
     };
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr);
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal());
     match log.format {
         LogFormat::Text => logs.init(),
         LogFormat::Json => logs.json().flatten_event(true).init(),
