@@ -112,6 +112,7 @@ fn connect(settings: &Settings) -> anyhow::Result<Connected> {
         connections: store.connections,
         ping_interval: store.pubsub_ping_interval,
         tls: host::redis::TlsCertificates::default(),
+        scripts: &script::catalog::ALL,
     };
     Ok(host::redis::connect(&config)?)
 }

@@ -13,7 +13,10 @@ use deadpool_redis::{
     },
 };
 
+use futures::future::join_all;
+
 use super::{ConfigError, RedisConfig};
+use crate::host::Script;
 
 /// How our connections are called in `CLIENT LIST`.
 const CLIENT_NAME: &str = "lockkeeper";
@@ -35,6 +38,7 @@ const COMMANDS_QUEUED_MAX: usize = 256;
 pub(super) struct Endpoint {
     client: Client,
     connect_timeout: Duration,
+    scripts: &'static [&'static Script],
 }
 
 // === impl Endpoint ===
@@ -80,6 +84,7 @@ impl Endpoint {
         Ok(Self {
             client,
             connect_timeout: config.connect_timeout,
+            scripts: config.scripts,
         })
     }
 
@@ -107,6 +112,24 @@ impl Endpoint {
             return Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
         }
         Ok(connection)
+    }
+
+    /// Has the server load the scripts. One that does not allow it gets them with their first calls.
+    pub(super) async fn load_scripts(&self, connection: &MultiplexedConnection) {
+        let loads = self.scripts.iter().map(|script| {
+            let mut connection = connection.clone();
+            async move {
+                let mut load = cmd("SCRIPT");
+                load.arg("LOAD").arg(script.source);
+                connection.send_packed_command(&load).await
+            }
+        });
+        let loaded = tokio::time::timeout(self.connect_timeout, join_all(loads)).await;
+        tracing::debug!(
+            scripts = self.scripts.len(),
+            in_time = loaded.is_ok(),
+            "loaded"
+        );
     }
 
     /// A pool for work that needs a connection of its own.

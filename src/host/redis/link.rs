@@ -181,6 +181,7 @@ async fn connect(endpoint: &Endpoint) -> Result<Live, String> {
         .connect(pushes)
         .await
         .map_err(|error| reply::connect_failure(&error))?;
+    endpoint.load_scripts(&connection).await;
     Ok(Live {
         connection,
         loss,

@@ -14,7 +14,7 @@ mod subscriptions;
 
 use std::{fmt, time::Duration};
 
-use super::Connected;
+use super::{Connected, Script};
 
 /// Where a Redis is and how long to wait for it.
 #[derive(Clone)]
@@ -31,6 +31,8 @@ pub struct RedisConfig {
     pub ping_interval: Duration,
     /// Certificates for `rediss://`.
     pub tls: TlsCertificates,
+    /// Scripts that are loaded whenever a connection is opened, so that no call has to.
+    pub scripts: &'static [&'static Script],
 }
 
 /// Certificates in PEM form.
@@ -78,6 +80,7 @@ impl Default for RedisConfig {
             connections: 2,
             ping_interval: Duration::from_secs(1),
             tls: TlsCertificates::default(),
+            scripts: &[],
         }
     }
 }
