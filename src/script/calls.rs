@@ -235,7 +235,11 @@ impl Scripts {
         owner: &str,
         attempt: Attempt<'_>,
     ) -> Result<bool, CallError> {
-        let mut keys = vec![keys::lock(name), keys::channel(name).into()];
+        let mut keys = vec![
+            keys::lock(name),
+            keys::channel(name).into(),
+            keys::counter(name),
+        ];
         keys.extend(attempt.request_id.map(|id| keys::record(name, id)));
         let args = vec![
             text(owner),

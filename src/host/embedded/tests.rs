@@ -225,12 +225,12 @@ async fn undo_takes_back_what_the_attempt_took() {
     f.acquire("a").await;
     f.acquire("a").await;
     assert_eq!(
-        f.numbers(&LOCK_UNDO, "lock channel", "a x 1 publish free")
+        f.numbers(&LOCK_UNDO, "lock channel counter", "a x 1 publish free")
             .await,
         [1, 1]
     );
     assert_eq!(
-        f.numbers(&LOCK_UNDO, "lock channel", "a x 1 publish free")
+        f.numbers(&LOCK_UNDO, "lock channel counter", "a x 1 publish free")
             .await,
         [0, 1]
     );
