@@ -309,9 +309,9 @@ async fn a_release_whose_answer_is_lost_is_brought_to_its_end() {
         session.acquire("a").await;
         session.acquire("a").await;
         if ran {
-            faults.lose_answers("lock_release", 1)
+            faults.lose_answers("lock_release", 1);
         } else {
-            faults.lose_requests("lock_release", 1)
+            faults.lose_requests("lock_release", 1);
         }
         let request = pb::ReleaseRequest {
             session_id: session.id(),

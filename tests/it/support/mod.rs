@@ -3,6 +3,7 @@
 
 pub(crate) mod client;
 mod faults;
+pub(crate) mod hosts;
 mod world;
 
 pub(crate) use client::reason;
