@@ -58,6 +58,8 @@ const ROWS: &[Row] = &[
          DEL lock
          HSET lock mode read x 1
          inspect => error WrongKind
+         HSET lock mode 1
+         inspect => error WrongKind
          DEL lock
          HSET lock x many
          inspect => error WrongKind

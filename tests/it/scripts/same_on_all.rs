@@ -1,8 +1,9 @@
 //! The embedded store against a real Redis: whatever is called in whatever order, both answer alike and end alike.
 
-use std::{fmt::Write as _, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt::Write as _, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use lockkeeper::{
     host::{Call, HostError, ScriptHost, Value},
     script::{Attempt, Config, Renewal, Scripts, catalog, keys},
@@ -20,7 +21,8 @@ const SEEDS: std::ops::Range<u64> = 0..5;
 const CALLS: usize = 800;
 const NAMES: [&str; 3] = ["a", "b", "x{a}y"];
 const OWNERS: [&str; 3] = ["o1", "o2", "s:o3"];
-const REQUESTS: [&str; 6] = ["r1", "r2", "r3", "r4", "r5", "r6"];
+/// An owner uses a request id for about so many calls of the whole test.
+const REQUEST_CALLS: usize = 40;
 const ATTEMPTS: [&str; 2] = ["t1", "t2"];
 
 /// A client of two stores, which must agree.
@@ -29,6 +31,8 @@ struct Twins {
     clients: [Arc<dyn ScriptHost>; 2],
     masks: [Mutex<Mask>; 2],
     history: Mutex<Vec<String>>,
+    /// Keys that calls named since they were compared.
+    touched: Mutex<BTreeSet<Bytes>>,
 }
 
 #[tokio::test]
@@ -46,6 +50,7 @@ async fn random_calls_are_answered_alike_and_leave_the_same() {
             clients,
             masks,
             history: Mutex::default(),
+            touched: Mutex::default(),
         });
         let config = Config {
             idle_token_retention: secs(1000),
@@ -55,9 +60,9 @@ async fn random_calls_are_answered_alike_and_leave_the_same() {
         let mut random = StdRng::seed_from_u64(seed);
         for call in 0..CALLS {
             if random.random_ratio(1, 12) {
-                disturb(&stores, &twins, &mut random).await;
+                disturb(&stores, &twins, call, &mut random).await;
             } else {
-                call_something(&scripts, &mut random).await;
+                call_something(&scripts, call, &mut random).await;
             }
             // Looking at everything each time would take longer than the calls.
             if call % 50 == 49 {
@@ -69,11 +74,14 @@ async fn random_calls_are_answered_alike_and_leave_the_same() {
 }
 
 /// One of the scripts, with arguments that often meet those of other calls. What it answers is compared below.
-async fn call_something(scripts: &Scripts, random: &mut StdRng) {
+async fn call_something(scripts: &Scripts, call: usize, random: &mut StdRng) {
     let name = pick(&NAMES, random);
     let owner = pick(&OWNERS, random);
     let lease = lease(random);
-    let request_id = random.random_ratio(1, 2).then(|| pick(&REQUESTS, random));
+    let request_id = random
+        .random_ratio(1, 2)
+        .then(|| request(call, owner, random));
+    let request_id = request_id.as_deref();
     let known_holds = random.random_ratio(1, 3).then(|| random.random_range(0..3));
     let attempt = Attempt {
         request_id,
@@ -102,14 +110,19 @@ async fn call_something(scripts: &Scripts, random: &mut StdRng) {
 }
 
 /// What an operator, a Redisson client or the end of a time to live may do in between.
-async fn disturb(stores: &[Store; 2], twins: &Twins, random: &mut StdRng) {
+async fn disturb(stores: &[Store; 2], twins: &Twins, call: usize, random: &mut StdRng) {
     let name = pick(&NAMES, random);
     let owner = pick(&OWNERS, random);
-    let record = keys::record(name, pick(&REQUESTS, random));
+    let record = keys::record(name, &request(call, owner, random));
     let (lock, counter) = (keys::lock(name), keys::counter(name));
     let text: [&[u8]; 2] = [b"7", b"many"];
     let text = pick(&text, random);
-    let commands: [&[&[u8]]; 12] = [
+    let commands: [&[&[u8]]; 16] = [
+        // More often than what makes the lock unusable.
+        &[b"DEL", &lock],
+        &[b"DEL", &lock],
+        &[b"DEL", &lock],
+        &[b"DEL", &lock],
         &[b"DEL", &lock],
         &[b"DEL", &lock],
         &[b"DEL", &record],
@@ -125,9 +138,23 @@ async fn disturb(stores: &[Store; 2], twins: &Twins, random: &mut StdRng) {
     ];
     let command = pick(&commands, random);
     let line = command.iter().map(|word| word.escape_ascii().to_string());
+    twins
+        .touched
+        .lock()
+        .insert(Bytes::copy_from_slice(command[1]));
     twins.note(line.collect::<Vec<_>>().join(" "));
     let [left, right] = stores.each_ref().map(|store| store.try_command(command));
     assert_eq!(left.await.is_ok(), right.await.is_ok());
+}
+
+/// Mostly an id of the owner's own, which it may have used for this or for something else.
+fn request(call: usize, owner: &str, random: &mut StdRng) -> String {
+    let owner = if random.random_ratio(1, 10) {
+        pick(&OWNERS, random)
+    } else {
+        owner
+    };
+    format!("{owner}-{}", call / REQUEST_CALLS)
 }
 
 fn pick<T: Copy>(from: &[T], random: &mut StdRng) -> T {
@@ -138,30 +165,26 @@ fn lease(random: &mut StdRng) -> Duration {
     secs(100 * random.random_range(1..=5))
 }
 
-/// Every key of both stores.
+/// Every key of both stores that may have changed.
 async fn compare(stores: &[Store; 2], twins: &Twins, seed: u64) {
+    let touched = std::mem::take(&mut *twins.touched.lock());
     let mut dumps = [String::new(), String::new()];
     for ((store, dump), mask) in stores.iter().zip(&mut dumps).zip(&twins.masks) {
-        for name in NAMES {
-            let mut all = vec![keys::lock(name), keys::counter(name)];
-            all.extend(REQUESTS.map(|id| keys::record(name, id)));
-            for key in all {
-                let look = |words: [&'static [u8]; 1]| {
-                    let key = key.clone();
-                    async move { store.try_command(&[words[0], &key]).await }
-                };
-                let kind = look([b"TYPE"]).await.unwrap();
-                let held = match kind {
-                    Value::Bytes(kind) if kind == "hash" => look([b"HGETALL"]).await,
-                    Value::Bytes(kind) if kind == "string" => look([b"GET"]).await,
-                    kind => Ok(kind),
-                };
-                let ttl = look([b"PTTL"]).await.unwrap();
-                let (held, ttl) = (held.unwrap(), ttl);
-                let mut mask = mask.lock();
-                let (held, ttl) = (mask.shown(&held), mask.shown(&ttl));
-                let _ = writeln!(dump, "{}: {held} {ttl}", key.escape_ascii());
-            }
+        for key in &touched {
+            let kind = store.try_command(&[b"TYPE", key]).await.unwrap();
+            let held = match &kind {
+                Value::Bytes(kind) if kind == "hash" => {
+                    store.try_command(&[b"HGETALL", key]).await.unwrap()
+                }
+                Value::Bytes(kind) if kind == "string" => {
+                    store.try_command(&[b"GET", key]).await.unwrap()
+                }
+                _ => kind,
+            };
+            let ttl = store.try_command(&[b"PTTL", key]).await.unwrap();
+            let mut mask = mask.lock();
+            let (held, ttl) = (mask.shown(&held), mask.shown(&ttl));
+            let _ = writeln!(dump, "{}: {held} {ttl}", key.escape_ascii());
         }
         let _ = writeln!(dump, "{} keys", store.key_count().await);
     }
@@ -187,6 +210,7 @@ impl Twins {
 #[async_trait]
 impl ScriptHost for Twins {
     async fn eval(&self, call: Call) -> Result<Value, HostError> {
+        self.touched.lock().extend(call.keys.iter().cloned());
         let left = self.clients[0].eval(call.clone()).await;
         let right = self.clients[1].eval(call.clone()).await;
         let words = call.keys.iter().chain(&call.args);
