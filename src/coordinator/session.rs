@@ -96,8 +96,13 @@ struct State {
 
 #[derive(Debug)]
 enum Phase {
-    /// A stream serves it; the token ends that stream and the session's waits.
-    Live(CancellationToken),
+    /// A stream serves it.
+    Live {
+        /// Ends that stream.
+        stream: CancellationToken,
+        /// Ends the session's waits; another stream that takes over does not.
+        waits: CancellationToken,
+    },
     /// Its stream broke; it can be resumed until then.
     Detached(Instant),
     /// It was closed, or nobody resumed it.
@@ -157,25 +162,36 @@ impl Session {
         }
     }
 
-    /// Gives the session a stream, which takes the place of an earlier one. The token is cancelled when this stream is to end.
-    pub(crate) fn attach(&self) -> CancellationToken {
-        let token = CancellationToken::new();
-        let before = std::mem::replace(&mut self.state.lock().phase, Phase::Live(token.clone()));
-        if let Phase::Live(stream) = before {
-            stream.cancel();
-        }
-        token
+    /// Gives the session a stream, which takes the place of an earlier one. The token is cancelled when this stream is to end. None if the session
+    /// has ended.
+    pub(crate) fn attach(&self) -> Option<CancellationToken> {
+        let stream = CancellationToken::new();
+        let mut state = self.state.lock();
+        let waits = match &state.phase {
+            Phase::Live { stream, waits } => {
+                stream.cancel();
+                waits.clone()
+            }
+            Phase::Detached(_) => CancellationToken::new(),
+            Phase::Ended => return None,
+        };
+        state.phase = Phase::Live {
+            stream: stream.clone(),
+            waits,
+        };
+        Some(stream)
     }
 
     /// The stream with this token broke: waits end, renewing stops, grants stay. False if it was not the session's stream any more.
     pub(crate) fn detach(&self, stream: &CancellationToken, until: Instant) -> bool {
         let mut state = self.state.lock();
-        let own = !stream.is_cancelled() && matches!(state.phase, Phase::Live(_));
-        if own {
-            state.phase = Phase::Detached(until);
-            stream.cancel();
+        match &state.phase {
+            Phase::Live { waits, .. } if !stream.is_cancelled() => waits.cancel(),
+            _ => return false,
         }
-        own
+        state.phase = Phase::Detached(until);
+        stream.cancel();
+        true
     }
 
     /// Ends the session for good and takes its grants. None if it had ended before.
@@ -183,7 +199,10 @@ impl Session {
         let mut state = self.state.lock();
         match std::mem::replace(&mut state.phase, Phase::Ended) {
             Phase::Ended => return None,
-            Phase::Live(stream) => stream.cancel(),
+            Phase::Live { stream, waits } => {
+                stream.cancel();
+                waits.cancel();
+            }
             Phase::Detached(_) => {}
         }
         Some(state.take_grants(deadlines))
@@ -200,10 +219,10 @@ impl Session {
         abandoned
     }
 
-    /// The token of the live stream, or why there is none.
+    /// The token that ends the session's waits, or why there can be none.
     pub(crate) fn live(&self) -> Result<CancellationToken, Error> {
         match &self.state.lock().phase {
-            Phase::Live(stream) => Ok(stream.clone()),
+            Phase::Live { waits, .. } => Ok(waits.clone()),
             Phase::Detached(_) => Err(Error::SessionDetached),
             Phase::Ended => Err(Error::SessionNotFound),
         }
@@ -223,12 +242,15 @@ impl Session {
         self.state.lock().waits -= 1;
     }
 
-    /// Holds of a grant as the session knows them, and whether it has room for one more grant.
+    /// Holds of a grant as the session knows them; an error if there is no room for one more grant. Losses that the client has not read yet
+    /// take room too, so that they cannot pile up.
     pub(crate) fn holds(&self, key: &GrantKey, max: usize) -> Result<u32, Error> {
         let state = self.state.lock();
         match state.grants.get(key) {
             Some(held) => Ok(held.grant.hold_count),
-            None if state.grants.len() >= max => Err(Error::LimitReached(Limit::GrantsPerSession)),
+            None if state.grants.len() + state.lost.len() >= max => {
+                Err(Error::LimitReached(Limit::GrantsPerSession))
+            }
             None => Ok(0),
         }
     }
@@ -243,7 +265,7 @@ impl Session {
     ) -> Result<Grant, Error> {
         let mut state = self.state.lock();
         match state.phase {
-            Phase::Live(_) => {}
+            Phase::Live { .. } => {}
             Phase::Detached(_) => return Err(Error::SessionDetached),
             Phase::Ended => return Err(Error::SessionNotFound),
         }
@@ -372,7 +394,7 @@ impl Session {
         now: Instant,
     ) -> Option<Renewing> {
         let mut state = self.state.lock();
-        let live = matches!(state.phase, Phase::Live(_));
+        let live = matches!(state.phase, Phase::Live { .. });
         let held = state.grants.get_mut(key)?;
         if now >= held.grant.safe_until {
             let unreachable = held.failing || held.renewing;
@@ -405,7 +427,7 @@ impl Session {
     ) {
         let key = &renewing.key;
         let mut state = self.state.lock();
-        let live = matches!(state.phase, Phase::Live(_));
+        let live = matches!(state.phase, Phase::Live { .. });
         let Some(held) = state.grants.get_mut(key) else {
             return;
         };
@@ -424,11 +446,7 @@ impl Session {
             Some(Err(_)) if held.releasing => {}
             Some(Err(ownership)) => {
                 drop(state);
-                let reason = match ownership {
-                    Ownership::HeldByAnother => LostReason::TakenOver,
-                    Ownership::Expired | Ownership::NeverHeld => LostReason::Expired,
-                };
-                self.lose(deadlines, key, reason);
+                self.lose(deadlines, key, ownership.into());
             }
             None => {
                 let retry = Instant::now() + (held.lease / RETRY_DIVISOR).min(RETRY_MAX);
@@ -452,7 +470,7 @@ impl Session {
     /// Every watched grant of a live session, to be renewed at once before a drain.
     pub(crate) fn renew_all(self: &Arc<Self>, deadlines: &Deadlines) -> Vec<Renewing> {
         let mut state = self.state.lock();
-        if !matches!(state.phase, Phase::Live(_)) {
+        if !matches!(state.phase, Phase::Live { .. }) {
             return Vec::new();
         }
         let watched = state
@@ -553,6 +571,18 @@ impl Session {
     }
 }
 
+// === impl LostReason ===
+
+impl From<Ownership> for LostReason {
+    /// What it means for somebody who held the lock that the store says this.
+    fn from(ownership: Ownership) -> Self {
+        match ownership {
+            Ownership::HeldByAnother => Self::TakenOver,
+            Ownership::Expired | Ownership::NeverHeld => Self::Expired,
+        }
+    }
+}
+
 // === impl State ===
 
 impl State {
@@ -579,7 +609,7 @@ impl State {
         sent_at: Instant,
         renewed: Renewed,
     ) -> bool {
-        let live = matches!(self.phase, Phase::Live(_));
+        let live = matches!(self.phase, Phase::Live { .. });
         let Some(held) = self.grants.get_mut(key) else {
             return false;
         };

@@ -177,7 +177,8 @@ async fn a_request_is_answered_once_and_remembered() {
     let f = Fixture::new();
     let first = f.acquire_as("a", "request-1", "attempt-1").await;
     assert_eq!(first, [1, 1, START_MICROS, TTL]);
-    assert_eq!(f.acquire_as("a", "request-1", "attempt-2").await, first);
+    let again = f.acquire_as("a", "request-1", "attempt-2").await;
+    assert_eq!(again, [5, 1, START_MICROS, TTL]);
     let holds = f.store.command(&[b"hget", b"lock", b"a"]);
     assert_eq!(holds, Ok(Value::Bytes(Bytes::from("1"))));
     assert_eq!(f.acquire_as("b", "request-1", "attempt-1").await, [3]);
