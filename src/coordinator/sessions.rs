@@ -186,6 +186,10 @@ impl Coordinator {
         if named.len() > limits.grants_per_session_max {
             return Err(Error::LimitReached(Limit::GrantsPerSession));
         }
+        // Another coordinator would release the grants of such a session whenever it notices that its own stream of it broke.
+        if claims.on_disconnect == OnDisconnect::Release {
+            core.sessions.get(id)?.live()?;
+        }
         let checked = core.check(&claims, named).await?;
         let known = core.sessions.get(id).ok();
         let stream = match known.and_then(|session| Stream::new(core, session)) {

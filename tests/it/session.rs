@@ -82,7 +82,10 @@ async fn a_stream_that_the_client_resets_is_broken_and_not_closed() {
 
 #[tokio::test(start_paused = true)]
 async fn on_disconnect_release_gives_everything_back_at_once() {
-    let world = World::new();
+    let world = World::with(Options {
+        coordinators: 2,
+        ..Options::default()
+    });
     let mut client = world.client(0).await;
     let open = pb::OpenSession {
         on_disconnect: OnDisconnect::Release.into(),
@@ -90,6 +93,9 @@ async fn on_disconnect_release_gives_everything_back_at_once() {
     };
     let mut session = client.open_with(open).await.unwrap();
     session.acquire("a").await;
+    let mut elsewhere = world.client(1).await;
+    let refused = elsewhere.resume(&session.opened, Vec::new()).await;
+    assert_eq!(reason(&refused.err().unwrap()), "SESSION_NOT_FOUND");
     client.cut();
     let cut_at = Instant::now();
     eventually("the lock is free", || async {
