@@ -50,6 +50,8 @@ struct Undo {
     session: Option<Arc<Session>>,
     record: Option<String>,
     attempt: String,
+    /// Whether the hold is in the session's books.
+    registered: bool,
 }
 
 /// Names for attempts, unique among all coordinators.
@@ -186,6 +188,7 @@ fn deliver(
         session: session.clone(),
         record,
         attempt,
+        registered: false,
     };
     let undo = (!repeated).then_some(undo);
     let mut delivery = Delivery {
@@ -195,6 +198,10 @@ fn deliver(
     };
     if let Some(session) = session {
         delivery.grant = session.register(&core.deadlines, delivery.grant.clone(), sent_at)?;
+        delivery
+            .undo
+            .iter_mut()
+            .for_each(|undo| undo.registered = true);
     }
     if delivery.grant.safe_until <= Instant::now() {
         let why = "the answer came when the lease was over".to_owned();
@@ -263,6 +270,7 @@ impl Undo {
             session,
             record,
             attempt,
+            registered,
         } = self;
         let _turn = core.turns.take(&grant.name, &grant.owner).await;
         let (name, owner) = (grant.name.clone(), grant.owner.clone());
@@ -271,9 +279,8 @@ impl Undo {
         if let Some(session) = &session {
             session.set_releasing(&key, true);
         }
-        let known_holds = held
-            .as_ref()
-            .map_or(0, |held| held.hold_count.saturating_sub(1));
+        // What the owner is to have without this hold: the session's books count it only if it got that far.
+        let known_holds = held.map_or(0, |held| held.hold_count.saturating_sub(registered.into()));
         let identity = Attempt {
             request_id: record.as_deref(),
             attempt: &attempt,
@@ -282,7 +289,7 @@ impl Undo {
         let undone = core.undo(&name, &owner, identity, grant.lease).await;
         // A repeat of the request may have taken the grant over; then it is not this one's to give back.
         if let Some(session) = session {
-            if undone || record.is_none() {
+            if registered && (undone || record.is_none()) {
                 session.set_holds(&core.deadlines, &key, known_holds, None);
             } else {
                 session.set_releasing(&key, false);

@@ -9,7 +9,7 @@ use lockkeeper::{
 use tokio::time::Instant;
 
 use crate::support::{
-    Options, World,
+    FaultyHost, Options, World,
     client::{acquire_request, proto, std_duration, try_request},
     eventually, millis, reason, secs,
 };
@@ -404,4 +404,31 @@ async fn what_comes_first_must_open_and_a_second_open_is_refused_without_harm() 
         reason(&client.open_with(bad).await.err().unwrap()),
         "INVALID_CLIENT_NAME"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_comes_after_the_stream_broke_is_undone_and_earlier_ones_stay() {
+    let (faults, connect) = FaultyHost::connector();
+    let world = World::on(&Options::default(), World::store(), connect);
+    let (mut client, mut caller) = (world.client(0).await, world.client(0).await);
+    let mut session = client.open().await;
+    let grant = session.acquire("a").await;
+    faults.set_answer_delay(millis(500));
+    let request = pb::TryAcquireRequest {
+        session_id: session.id(),
+        ..try_request("a", "")
+    };
+    let (answer, ()) = tokio::join!(caller.api.try_acquire(request), async {
+        tokio::time::sleep(millis(100)).await;
+        client.cut();
+    });
+    assert_eq!(reason(&answer.unwrap_err()), "SESSION_NOT_FOUND");
+    faults.set_answer_delay(millis(0));
+    let field = format!("{}:0", session.id());
+    eventually("only the late hold is undone", || async {
+        world.redis(&["HGET", "a", &field]) == Value::Bytes("1".into())
+    })
+    .await;
+    let mut resumed = caller.resume(&session.opened, vec![grant]).await.unwrap();
+    assert!(resumed.release("a").await.released);
 }
