@@ -15,6 +15,7 @@ mod redis_server;
 #[path = "../support/tcp_proxy.rs"]
 mod tcp_proxy;
 
+mod redisson_client;
 mod steps;
 
 mod cli;
@@ -22,5 +23,7 @@ mod fake;
 mod redis_host;
 mod redis_secured;
 
+mod mission;
+mod redisson_layout;
 mod smoke;
 mod two_coordinators;

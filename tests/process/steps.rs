@@ -205,3 +205,9 @@ pub(crate) async fn expect_serving(coordinator: &Coordinator) {
     })
     .await;
 }
+
+/// Shows a time that a test has measured, with `--nocapture`.
+#[expect(clippy::print_stderr, reason = "for whoever runs the test to see")]
+pub(crate) fn measured(what: &str, time: Duration) {
+    eprintln!("measured: {what}: {time:?}");
+}

@@ -4,8 +4,8 @@ use crate::{
     coordinator::Coordinator,
     redis_server::RedisServer,
     steps::{
-        HAND_OVER_MAX, LEASE, expect_no_trace, expect_serving, lease_end, lease_left, millis,
-        settings_on, timed_wait, waiter_count,
+        HAND_OVER_MAX, LEASE, expect_no_trace, expect_serving, lease_end, lease_left, measured,
+        millis, settings_on, timed_wait, waiter_count,
     },
 };
 
@@ -33,6 +33,10 @@ async fn a_killed_coordinator_hands_its_locks_over_when_their_leases_end() {
         earliest - granted_at
     );
     let late = granted_at.saturating_duration_since(end);
+    measured(
+        "hand-over after the end of a killed coordinator's lease",
+        late,
+    );
     assert!(late <= HAND_OVER_MAX, "{late:?} after the end of the lease");
     assert!(granted.fencing_token > held.fencing_token);
     assert!(holder.read_to_end().await.is_err());
