@@ -252,9 +252,14 @@ async fn release(core: &Arc<Core>, request: &Release) -> Result<Answer, Error> {
         };
     };
     match released {
-        Ok(Released::Done { hold_count, lease }) => {
+        Ok(Released::Done {
+            hold_count,
+            held,
+            lease,
+        }) => {
+            // The answer to a repeat is that of the first call; what the session holds is what the store says now.
             let until = Some(safe_until(sent_at, lease));
-            session.set_holds(&core.deadlines, &key, hold_count, until);
+            session.set_holds(&core.deadlines, &key, held, until);
             Ok(Answer::Released(hold_count))
         }
         Ok(Released::NotOwner(ownership)) => {

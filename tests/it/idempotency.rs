@@ -1,6 +1,7 @@
 //! A repeat with the same request id gets the first answer and changes nothing.
 
 use lockkeeper::{grpc::pb, host::Value};
+use tokio::time::Instant;
 
 use crate::support::{
     FaultyHost, Options, World,
@@ -150,6 +151,48 @@ async fn a_late_repeat_does_not_take_the_lock_again() {
         .unwrap_err();
     assert_eq!(reason(&late), "NOT_OWNER");
     assert_eq!(world.redis(&["EXISTS", "a"]), Value::Int(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_repeat_of_a_release_leaves_what_is_held_since_alone() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    let first = pb::ReleaseRequest {
+        session_id: session.id(),
+        ..release("a", "", "r1")
+    };
+    session.acquire("a").await;
+    client.api.release(first.clone()).await.unwrap();
+    session.acquire("a").await;
+    let again = client.api.release(first).await.unwrap().into_inner();
+    assert!(again.released, "the first answer");
+    tokio::time::sleep(secs(100)).await;
+    assert_eq!(
+        world.redis(&["EXISTS", "a"]),
+        Value::Int(1),
+        "it is still renewed"
+    );
+
+    // The same of a grant that nobody renews: the repeat does not make its end any later.
+    let held = pb::TryAcquireRequest {
+        session_id: session.id(),
+        lease: Some(proto(secs(10))),
+        ..try_request("b", "")
+    };
+    for _ in 0..2 {
+        client.api.try_acquire(held.clone()).await.unwrap();
+    }
+    let one = pb::ReleaseRequest {
+        session_id: session.id(),
+        ..release("b", "", "r2")
+    };
+    let refreshed_at = Instant::now();
+    client.api.release(one.clone()).await.unwrap();
+    tokio::time::sleep(secs(8)).await;
+    client.api.release(one).await.unwrap();
+    assert_eq!(session.expect_lost().await.grant.unwrap().name, "b");
+    assert!(refreshed_at.elapsed() <= secs(10));
 }
 
 #[tokio::test(start_paused = true)]
