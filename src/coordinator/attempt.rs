@@ -15,7 +15,7 @@ use super::{
     Core,
     error::Error,
     operation::Acquire,
-    session::{GrantKey, Session},
+    session::{GrantKey, Lost, Session},
     turns::Turn,
     types::{Grant, LockName, Owner, safe_until},
 };
@@ -39,7 +39,7 @@ pub(crate) enum Attempted {
 #[derive(Debug)]
 pub struct Delivery {
     grant: Grant,
-    session: Option<Arc<Session>>,
+    lost: Lost,
     undo: Option<Undo>,
 }
 
@@ -193,11 +193,12 @@ fn deliver(
     let undo = (!repeated).then_some(undo);
     let mut delivery = Delivery {
         grant,
-        session: session.clone(),
+        lost: Lost::default(),
         undo,
     };
     if let Some(session) = session {
-        delivery.grant = session.register(&core.deadlines, delivery.grant.clone(), sent_at)?;
+        let grant = delivery.grant.clone();
+        (delivery.grant, delivery.lost) = session.register(&core.deadlines, grant, sent_at)?;
         delivery
             .undo
             .iter_mut()
@@ -232,15 +233,11 @@ impl Prepared {
 impl Delivery {
     /// The grant, to be told to the caller now; an error if its session has lost it while it was on its way.
     pub fn take(mut self) -> Result<Grant, Error> {
-        let grant = self.grant.clone();
-        if let Some(session) = &self.session {
-            let held = session.grant(&key(&grant.name, &grant.owner));
-            if held.is_none_or(|held| held.fencing_token != grant.fencing_token) {
-                return Err(Error::NotOwner(Ownership::Expired));
-            }
+        if self.lost.is_set() {
+            return Err(Error::NotOwner(Ownership::Expired));
         }
         self.undo = None;
-        Ok(grant)
+        Ok(self.grant.clone())
     }
 
     /// The grant, while it is not told yet.

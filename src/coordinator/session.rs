@@ -2,7 +2,10 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -109,9 +112,15 @@ enum Phase {
     Ended,
 }
 
+/// Whether a grant has been lost.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lost(Arc<AtomicBool>);
+
 #[derive(Debug)]
 struct Held {
     grant: Grant,
+    /// Set when the grant is lost, for those who are still to be told of it.
+    lost: Lost,
     /// What renewals ask for.
     lease: Duration,
     due: Ticket,
@@ -262,7 +271,7 @@ impl Session {
         deadlines: &Deadlines,
         mut grant: Grant,
         sent_at: Instant,
-    ) -> Result<Grant, Error> {
+    ) -> Result<(Grant, Lost), Error> {
         let mut state = self.state.lock();
         match state.phase {
             Phase::Live { .. } => {}
@@ -270,7 +279,9 @@ impl Session {
             Phase::Ended => return Err(Error::SessionNotFound),
         }
         let key = (grant.name.clone(), Arc::clone(&grant.owner.label));
+        let mut lost = Lost::default();
         if let Some(before) = state.grants.remove(&key) {
+            lost = before.lost;
             deadlines.remove(before.due);
             state.failing -= usize::from(before.failing);
             grant.watched |= before.grant.watched;
@@ -289,6 +300,7 @@ impl Session {
         let due = deadlines.insert(at, Due::Grant(Arc::clone(self), key.clone()));
         let held = Held {
             grant: grant.clone(),
+            lost: lost.clone(),
             lease,
             due,
             failing: false,
@@ -296,7 +308,7 @@ impl Session {
             releasing: false,
         };
         state.grants.insert(key, held);
-        Ok(grant)
+        Ok((grant, lost))
     }
 
     /// The grant, if the session holds it.
@@ -349,7 +361,8 @@ impl Session {
     /// A grant turned out to be gone: from now on the session does not hold it, and it will be told.
     pub(crate) fn lose(&self, deadlines: &Deadlines, key: &GrantKey, reason: LostReason) {
         let mut state = self.state.lock();
-        if let Some(grant) = state.forget(deadlines, key) {
+        if let Some(Held { grant, lost, .. }) = state.forget(deadlines, key) {
+            lost.0.store(true, Ordering::Relaxed);
             tracing::info!(name = %grant.name, ?reason, token = grant.fencing_token, "grant lost");
             state.lost.push_back((grant, reason));
             self.news.notify_one();
@@ -586,17 +599,18 @@ impl From<Ownership> for LostReason {
 // === impl State ===
 
 impl State {
-    fn forget(&mut self, deadlines: &Deadlines, key: &GrantKey) -> Option<Grant> {
+    fn forget(&mut self, deadlines: &Deadlines, key: &GrantKey) -> Option<Held> {
         let held = self.grants.remove(key)?;
         deadlines.remove(held.due);
         self.failing -= usize::from(held.failing);
-        Some(held.grant)
+        Some(held)
     }
 
     fn take_grants(&mut self, deadlines: &Deadlines) -> Vec<Grant> {
         let keys: Vec<GrantKey> = self.grants.keys().cloned().collect();
         keys.iter()
             .filter_map(|key| self.forget(deadlines, key))
+            .map(|held| held.grant)
             .collect()
     }
 
@@ -629,6 +643,14 @@ impl State {
             self.recovered = true;
         }
         recovered
+    }
+}
+
+// === impl Lost ===
+
+impl Lost {
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 }
 

@@ -55,8 +55,8 @@ pub struct ResumedGrant {
     pub name: LockName,
     /// The owner within the session.
     pub owner: Owner,
-    /// None: the watchdog renews it.
-    pub lease: Option<Duration>,
+    /// Whether the watchdog renews it.
+    pub watched: bool,
     /// What the client was told, for the notice if it is lost.
     pub fencing_token: u64,
     /// What the client was told, for the notice if it is lost.
@@ -192,12 +192,12 @@ impl Coordinator {
         }
         let checked = core.check(&claims, named).await?;
         let known = core.sessions.get(id).ok();
-        let stream = match known.and_then(|session| Stream::new(core, session)) {
-            Some(stream) => stream,
-            None => {
-                let session = core.sessions.add(id.clone(), claims)?;
-                Stream::new(core, session).ok_or(Error::SessionNotFound)?
-            }
+        let resumed = known.and_then(|session| Stream::new(core, session));
+        let stream = if let Some(stream) = resumed {
+            stream
+        } else {
+            let session = core.sessions.add(id.clone(), claims)?;
+            Stream::new(core, session).ok_or(Error::SessionNotFound)?
         };
         let session = Arc::clone(&stream.session);
         let known = session.grants();
@@ -208,7 +208,7 @@ impl Coordinator {
             let key = key(&grant.name, &grant.owner);
             kept.insert(key.clone());
             match outcome {
-                Ok(()) => grants.push(session.register(&core.deadlines, grant, sent_at)?),
+                Ok(()) => grants.push(session.register(&core.deadlines, grant, sent_at)?.0),
                 Err(ownership) => session.lose_named(&core.deadlines, grant, ownership.into()),
             }
         }
@@ -244,10 +244,10 @@ impl Core {
                 .map(|grant| Renewal {
                     name: grant.name.shared(),
                     owner: grant.owner.shared_field(),
-                    lease: if grant.lease.is_some() {
-                        Duration::ZERO
-                    } else {
+                    lease: if grant.watched {
                         claims.lease
+                    } else {
+                        Duration::ZERO
                     },
                 })
                 .collect();
@@ -263,7 +263,7 @@ impl Core {
                     fencing_token: renewed.map_or(named.fencing_token, |renewed| renewed.token),
                     lease,
                     safe_until: safe_until(sent_at, lease),
-                    watched: named.lease.is_none(),
+                    watched: named.watched,
                 };
                 checked.push((grant, sent_at, outcome.map(drop)));
             }

@@ -82,7 +82,7 @@ async fn a_stream_that_the_client_resets_is_broken_and_not_closed() {
 
 #[tokio::test(start_paused = true)]
 async fn on_disconnect_release_gives_everything_back_at_once() {
-    let world = World::with(Options {
+    let world = World::with(&Options {
         coordinators: 2,
         ..Options::default()
     });
@@ -108,7 +108,7 @@ async fn on_disconnect_release_gives_everything_back_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_is_resumed_here_and_on_another_coordinator_and_is_watched_again() {
-    let world = World::with(Options {
+    let world = World::with(&Options {
         coordinators: 2,
         ..Options::default()
     });
@@ -320,7 +320,7 @@ async fn with_10_000_waiting_frames_a_release_is_answered_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_never_reads_is_taken_for_gone_and_loses_what_it_was_not_told() {
-    let world = World::with(Options {
+    let world = World::with(&Options {
         operations_per_session_max: 64,
         ..Options::default()
     });
@@ -350,7 +350,7 @@ async fn sessions_and_grants_are_bounded() {
     options.limits.sessions_max = 2;
     options.limits.grants_per_session_max = 2;
     options.limits.waits_per_session_max = 1;
-    let world = World::with(options);
+    let world = World::with(&options);
     let mut client = world.client(0).await;
     client.try_acquire("held", "o", secs(600)).await.unwrap();
     let mut first = client.open().await;
@@ -431,4 +431,18 @@ async fn a_hold_that_comes_after_the_stream_broke_is_undone_and_earlier_ones_sta
     .await;
     let mut resumed = caller.resume(&session.opened, vec![grant]).await.unwrap();
     assert!(resumed.release("a").await.released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_asked_before_the_end_is_answered() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    let tried = session.send(Request::TryAcquire(try_request("a", "")));
+    let released = session.send_release("a", "");
+    session.end_requests();
+    assert!(matches!(session.end(tried).await, Response::Tried(_)));
+    assert!(matches!(session.end(released).await, Response::Released(_)));
+    session.read_to_end().await.unwrap();
+    world.expect_nothing_left(&["a"]).await;
 }
