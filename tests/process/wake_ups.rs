@@ -1,0 +1,116 @@
+//! Bad days: messages that get lost, on connections that are killed or fall silent. They are hints, so no wait hangs.
+
+use tokio::time::Instant;
+
+use crate::{
+    client::Client,
+    coordinator::Coordinator,
+    redis_server::{RedisServer, eventually},
+    steps::{HAND_OVER_MAX, PROMPT, expect_no_trace, measured, millis, settings_on, timed_wait},
+    tcp_proxy::TcpProxy,
+};
+
+/// A coordinator behind a proxy that can silence the connection of its subscriptions and no other.
+async fn behind_a_proxy(
+    poll_interval: &str,
+    ping_interval: &str,
+) -> (RedisServer, TcpProxy, Coordinator, Client) {
+    let redis = RedisServer::start().await;
+    let proxy = TcpProxy::to(redis.port()).await;
+    let settings = settings_on(&proxy.url())
+        .with("session.lease", "30s")
+        .with("store.poll_interval", poll_interval)
+        .with("store.pubsub_ping_interval", ping_interval);
+    let coordinator = Coordinator::start(&settings).await;
+    let client = coordinator.client().await;
+    eventually("the connections for commands are open", || async {
+        let list = redis.text(&["CLIENT", "LIST"]).await;
+        list.matches("name=lockkeeper").count() >= 2
+    })
+    .await;
+    // The settings are looked at on a connection that does not stay.
+    client
+        .clone()
+        .try_acquire("warm-up", "a", millis(100))
+        .await
+        .unwrap();
+    proxy.spare_open_connections();
+    (redis, proxy, coordinator, client)
+}
+
+#[tokio::test]
+async fn a_killed_subscription_still_wakes() {
+    let (redis, _proxy, coordinator, mut client) = behind_a_proxy("60s", "60s").await;
+    let mut holder = client.open().await;
+    for _ in 0..5 {
+        holder.acquire("build").await;
+        let waiter = timed_wait(&mut client, "build").await;
+        redis.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+        let released = Instant::now();
+        assert!(holder.release("build").await.released);
+        let (granted_at, (_, session)) = waiter.await.unwrap();
+        measured(
+            "woken although the subscription was killed",
+            granted_at - released,
+        );
+        assert!(
+            granted_at - released < PROMPT,
+            "{:?}",
+            granted_at - released
+        );
+        session.close().await.unwrap();
+    }
+    expect_no_trace(&redis).await;
+    coordinator.assert_alive();
+}
+
+#[tokio::test]
+async fn a_silent_subscription_is_made_up_for_by_polls() {
+    let (_redis, proxy, _coordinator, mut client) = behind_a_proxy("1s", "60s").await;
+    let mut holder = client.open().await;
+    for _ in 0..2 {
+        holder.acquire("build").await;
+        let waiter = timed_wait(&mut client, "build").await;
+        proxy.silence();
+        let released = Instant::now();
+        assert!(holder.release("build").await.released);
+        let (granted_at, (_, session)) = waiter.await.unwrap();
+        measured("granted by a poll", granted_at - released);
+        assert!(granted_at - released < millis(1200) + HAND_OVER_MAX);
+        session.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_silent_subscription_is_found_out_and_replaced() {
+    let (redis, proxy, _coordinator, mut client) = behind_a_proxy("60s", "300ms").await;
+    let mut holder = client.open().await;
+    holder.acquire("build").await;
+    let waiter = timed_wait(&mut client, "build").await;
+    proxy.silence();
+    let released = Instant::now();
+    assert!(holder.release("build").await.released);
+    let (granted_at, (_, mut next)) = waiter.await.unwrap();
+    measured(
+        "granted after a silent connection was replaced",
+        granted_at - released,
+    );
+    assert!(
+        granted_at - released < millis(600) + PROMPT,
+        "{:?}",
+        granted_at - released
+    );
+
+    // From here on messages arrive again.
+    let waiter = timed_wait(&mut client, "build").await;
+    let released = Instant::now();
+    assert!(next.release("build").await.released);
+    let (granted_at, (_, session)) = waiter.await.unwrap();
+    assert!(
+        granted_at - released < PROMPT,
+        "{:?}",
+        granted_at - released
+    );
+    session.close().await.unwrap();
+    expect_no_trace(&redis).await;
+}
