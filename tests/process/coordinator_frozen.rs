@@ -50,8 +50,8 @@ async fn it_neither_renews_nor_hands_out_what_is_not_its_any_more() {
         tokio::time::sleep(LEASE).await;
     }
     assert!(next.release("build").await.released);
-    let (_, (last, session)) = beside.await.unwrap();
-    assert!(last.fencing_token > granted.fencing_token);
+    let (_, (third, session)) = beside.await.unwrap();
+    assert!(third.fencing_token > granted.fencing_token);
     for session in [holder, next, session] {
         session.close().await.unwrap();
     }

@@ -1,5 +1,7 @@
 //! Bad days: the store loses what it knew, by a crash or by somebody's command.
 
+use std::time::Duration;
+
 use lockkeeper::grpc::pb::LostReason;
 use tokio::time::{Instant, timeout};
 use tonic::{Code, Status};
@@ -10,12 +12,12 @@ use crate::{
     redis_server::eventually,
     steps::{
         HAND_OVER_MAX, LEASE, expect_no_trace, expect_serving, freeze_between_renewals, lease_left,
-        lost_after_risk, measured, millis, one_coordinator, secs, timed_wait,
+        lost_after_risk, measured, millis, one_coordinator, open_with_lease, secs, timed_wait,
     },
 };
 
 /// How soon a store that is gone must be told as such.
-const REFUSED_WITHIN: std::time::Duration = millis(600);
+const REFUSED_WITHIN: Duration = millis(600);
 
 /// A try without a store, which must fail quickly and say when to come back.
 async fn refused(client: &mut Client) -> Status {
@@ -155,7 +157,7 @@ async fn a_store_that_forgets_the_scripts_is_not_noticed() {
 #[tokio::test]
 async fn connections_that_are_killed_again_and_again() {
     let (redis, coordinator, mut client) = one_coordinator().await;
-    let mut holder = crate::steps::open_with_lease(&mut client, secs(3)).await;
+    let mut holder = open_with_lease(&mut client, secs(3)).await;
     let held = holder.acquire("build").await;
     let waiter = timed_wait(&mut client, "build").await;
     let begun = Instant::now();

@@ -1,5 +1,7 @@
 //! Bad days: the store stops answering and goes on later, with everything that was sent to it meanwhile.
 
+use std::time::Duration;
+
 use lockkeeper::grpc::pb::{
     self, LostReason, session_request::Request, session_response::Response,
 };
@@ -61,7 +63,7 @@ async fn longer_than_the_lease_the_holder_is_told_in_time_and_the_waiter_is_next
 
 #[tokio::test]
 async fn shorter_than_the_lease_everything_goes_on() {
-    const LONG: std::time::Duration = secs(3);
+    const LONG: Duration = secs(3);
     let (redis, coordinator, mut client) = one_coordinator().await;
     let mut holder = open_with_lease(&mut client, LONG).await;
     let held = holder.acquire("build").await;

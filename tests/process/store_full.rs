@@ -1,5 +1,6 @@
 //! Bad days: the store has no memory left, or lets nobody in any more.
 
+use lockkeeper::grpc::pb;
 use tokio::time::Instant;
 use tonic::Code;
 
@@ -37,7 +38,7 @@ async fn without_memory_nothing_is_granted_but_what_is_held_is_renewed_and_given
         );
     }
     assert_eq!(holder.release("build").await.hold_count, 1);
-    let give_back = lockkeeper::grpc::pb::ReleaseRequest {
+    let give_back = pb::ReleaseRequest {
         name: "build".to_owned(),
         session_id: holder.id(),
         request_id: "give-back".to_owned(),

@@ -1,6 +1,6 @@
 //! Clients that are killed, stopped or cut off while they wait or hold: nothing of them stays for longer than it must.
 
-use std::process::Stdio;
+use std::{process::Stdio, time::Duration};
 
 use lockkeeper::grpc::pb;
 use nix::{
@@ -23,7 +23,7 @@ use crate::{
 const KEEPALIVE: &str = "300ms";
 
 /// A question and the time to answer it, and what a busy machine adds. The question comes up to one interval after the last sign of life.
-const GONE_AFTER_MAX: std::time::Duration = millis(300 + 300 + 600);
+const GONE_AFTER_MAX: Duration = millis(300 + 300 + 600);
 
 async fn watchful_coordinator() -> (RedisServer, Coordinator, Client) {
     let redis = RedisServer::start().await;
