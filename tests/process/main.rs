@@ -23,7 +23,17 @@ mod fake;
 mod redis_host;
 mod redis_secured;
 
+mod smoke;
+
 mod mission;
 mod redisson_layout;
-mod smoke;
+
+mod coordinator_frozen;
+mod drain;
+mod run_processes;
+mod store_forgets;
+mod store_frozen;
+mod store_full;
 mod two_coordinators;
+mod vanished_clients;
+mod wake_ups;

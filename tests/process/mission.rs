@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use deadpool_redis::redis::Value;
+use lockkeeper::grpc::pb;
+
 use crate::{
-    client::Client,
+    client::{Client, try_request},
     coordinator::Coordinator,
     redis_server::{Monitor, RedisServer, eventually},
     redisson_client::channel,
@@ -105,7 +108,7 @@ async fn mission_30_one_subscription_however_many_wait_and_none_when_nobody_does
     until_waiting(&client, "build", 3).await;
     drop(waits);
     until_waiting(&client, "build", 0).await;
-    expect_no_trace_of_waits(&redis, "build").await;
+    until_nobody_listens(&redis, "build").await;
     let sent = commands(&monitor, &redis).await;
     let about_channel = |name: &str| {
         let channel = channel("build");
@@ -119,11 +122,11 @@ async fn mission_30_one_subscription_however_many_wait_and_none_when_nobody_does
     );
 }
 
-async fn expect_no_trace_of_waits(redis: &RedisServer, name: &str) {
+async fn until_nobody_listens(redis: &RedisServer, name: &str) {
     let channel = channel(name);
     eventually("nobody listens", || async {
         let listed = redis.command(&["PUBSUB", "CHANNELS", &channel]).await;
-        listed == deadpool_redis::redis::Value::Array(Vec::new())
+        listed == Value::Array(Vec::new())
     })
     .await;
 }
@@ -166,19 +169,18 @@ async fn mission_11_a_lock_its_channel_and_its_counter_share_a_hash_slot() {
     let cluster = RedisServer::start_with(&["--cluster-enabled", "yes"]).await;
     for name in ["build", "a:{b}", "{a}{b}", "{a{b}}", "x{a}y", "a b"] {
         let monitor = redis.monitor().await;
-        let request_id = |id: &str| id.to_owned();
-        let take = lockkeeper::grpc::pb::TryAcquireRequest {
-            request_id: request_id("take"),
-            ..crate::client::try_request(name, "a")
+        let take = pb::TryAcquireRequest {
+            request_id: "take".to_owned(),
+            ..try_request(name, "a")
         };
         client.api.try_acquire(take).await.unwrap();
         let mut session = client.open().await;
         let op_id = session.send_acquire(name, "");
         session.answer(op_id).await;
-        let give = lockkeeper::grpc::pb::ReleaseRequest {
+        let give = pb::ReleaseRequest {
             name: name.to_owned(),
             owner: "a".to_owned(),
-            request_id: request_id("give"),
+            request_id: "give".to_owned(),
             ..Default::default()
         };
         client.api.release(give).await.unwrap();

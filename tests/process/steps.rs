@@ -101,7 +101,7 @@ pub(crate) async fn freeze_between_renewals(
         // Renewals come when two thirds are left.
         if left > lease * 9 / 10 {
             redis.stop();
-            if left - asked.elapsed().min(left) > lease * 8 / 10 {
+            if left.saturating_sub(asked.elapsed()) > lease * 8 / 10 {
                 return asked + left;
             }
             redis.cont();

@@ -1,11 +1,14 @@
 //! Two coordinators on one Redis: what one of them leaves behind when it dies, and how the other goes on with it.
 
+use futures::future::join_all;
+use lockkeeper::grpc::pb::LostReason;
+
 use crate::{
     coordinator::Coordinator,
     redis_server::RedisServer,
     steps::{
         HAND_OVER_MAX, LEASE, expect_no_trace, expect_serving, lease_end, lease_left, measured,
-        millis, settings_on, timed_wait, waiter_count,
+        millis, open_with_lease, secs, settings_on, timed_wait, waiter_count,
     },
 };
 
@@ -92,7 +95,7 @@ async fn a_session_that_is_resumed_too_late_is_told_so() {
         .unwrap();
     assert!(resumed.opened.grants.is_empty());
     let lost = resumed.expect_lost().await;
-    assert_eq!(lost.reason(), lockkeeper::grpc::pb::LostReason::TakenOver);
+    assert_eq!(lost.reason(), LostReason::TakenOver);
     assert_eq!(lost.grant.unwrap().fencing_token, held.fencing_token);
     assert!(granted.fencing_token > held.fencing_token);
     assert_eq!(other.describe("build").await.holders.len(), 1);
@@ -113,4 +116,38 @@ async fn a_restarted_coordinator_goes_on_with_its_sessions() {
     tokio::time::sleep(LEASE * 3 / 2).await;
     assert!(lease_left(&redis, "build").await.is_some());
     assert!(resumed.release("build").await.released);
+}
+
+#[tokio::test]
+async fn a_thousand_locks_and_waits_survive_a_killed_coordinator() {
+    const LOCKS: usize = 1000;
+    let (redis, a, b) = two_coordinators().await;
+    let (mut at_a, mut at_b) = (a.client().await, b.client().await);
+    let mut holder = open_with_lease(&mut at_a, secs(4)).await;
+    let mut waiting = at_b.open().await;
+    let names: Vec<_> = (0..LOCKS).map(|number| format!("build-{number}")).collect();
+    let (mut grants, mut waits) = (Vec::new(), Vec::new());
+    for name in &names {
+        grants.push(holder.acquire(name).await);
+        waits.push(waiting.send_acquire(name, ""));
+    }
+    a.kill();
+    let mut resumed = at_b.resume(&holder.opened, grants.clone()).await.unwrap();
+    assert_eq!(resumed.opened.grants.len(), LOCKS);
+    tokio::time::sleep(secs(5)).await;
+    let left = join_all(names.iter().map(|name| lease_left(&redis, name))).await;
+    assert!(left.iter().all(Option::is_some), "a lock was not renewed");
+
+    for name in &names {
+        resumed.send_release(name, "");
+    }
+    for (op_id, before) in waits.into_iter().zip(&grants) {
+        let grant = waiting.expect_granted(op_id).await;
+        assert_eq!((&grant.name, grant.hold_count), (&before.name, 1));
+        assert!(grant.fencing_token > before.fencing_token);
+    }
+    resumed.close().await.unwrap();
+    waiting.close().await.unwrap();
+    expect_no_trace(&redis).await;
+    expect_serving(&b).await;
 }
