@@ -93,9 +93,13 @@ async fn wait(
     let mut told: Option<Standing> = None;
     // Why the last attempt had no outcome; a wait rides out a store that is down, but says so if its time runs out meanwhile.
     let mut trouble: Option<CallError> = None;
-    let mut check_at = core.check_at(place.standing().holder_until);
+    // When to try without a hint; none as long as somebody else is the head, because time spent behind it is no reason to try.
+    let mut check_at = None;
     loop {
         let standing = place.standing();
+        if place.is_head() {
+            check_at.get_or_insert_with(|| core.check_at(standing.holder_until));
+        }
         let news = told.is_none_or(|told| standing.is_news(told));
         if news && stops.reply.waiting(Waiting::from(standing)) {
             told = Some(standing);
@@ -119,13 +123,13 @@ async fn wait(
             Ok(Attempted::Busy { holder_until }) => {
                 trouble = None;
                 place.busy_until(holder_until);
-                check_at = core.check_at(holder_until);
+                check_at = Some(core.check_at(holder_until));
             }
             Err(Error::Store(
                 error @ (CallError::Unavailable(_) | CallError::OutcomeUnknown(_)),
             )) => {
                 trouble = Some(error);
-                check_at = core.check_at(None);
+                check_at = Some(core.check_at(None));
             }
             Err(error) => return Err(error),
         }
@@ -133,7 +137,7 @@ async fn wait(
 }
 
 /// Waits for whatever comes first.
-async fn next(core: &Core, place: &Place, check_at: Instant, stops: &Stops<'_>) -> Next {
+async fn next(core: &Core, place: &Place, check_at: Option<Instant>, stops: &Stops<'_>) -> Next {
     let deadline = stops.deadline.unwrap_or_else(Instant::now);
     tokio::select! {
         biased;
@@ -144,7 +148,7 @@ async fn next(core: &Core, place: &Place, check_at: Instant, stops: &Stops<'_>) 
             Next::End(Ok(NotGranted::timed_out(place.standing().holder_until)))
         }
         () = follow(place, check_at) => {
-            if place.take_hint() || (place.is_head() && Instant::now() >= check_at) {
+            if place.take_hint() || check_at.is_some_and(|at| Instant::now() >= at) {
                 Next::Try
             } else {
                 Next::Tell
@@ -154,11 +158,11 @@ async fn next(core: &Core, place: &Place, check_at: Instant, stops: &Stops<'_>) 
 }
 
 /// Resolves when there may be something to do: at once for a hint that came while nobody looked.
-async fn follow(place: &Place, check_at: Instant) {
+async fn follow(place: &Place, check_at: Option<Instant>) {
     tokio::select! {
         biased;
         () = place.news() => {}
-        () = tokio::time::sleep_until(check_at), if place.is_head() => {}
+        () = tokio::time::sleep_until(check_at.unwrap_or_else(Instant::now)), if check_at.is_some() => {}
     }
 }
 

@@ -56,7 +56,6 @@ pub fn router(
         .http2_keepalive_interval(Some(config.keepalive_interval))
         .http2_keepalive_timeout(Some(config.keepalive_timeout))
         .max_concurrent_streams(config.connection_streams_max)
-        .tcp_nodelay(true)
         .layer(layer::BodyFateLayer)
         .add_routes(routes);
     Ok(server)

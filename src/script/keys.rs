@@ -124,7 +124,12 @@ mod tests {
         #[test]
         fn all_keys_of_a_name_share_its_hash_tag(name in "[a-c{}:]{1,8}") {
             if refuse(&name).is_none() {
-                for key in [channel(&name).into(), counter(&name), record(&name, "}{r")] {
+                let keys = [
+                    Bytes::from(channel(&name)),
+                    counter(&name),
+                    record(&name, "}{r"),
+                ];
+                for key in keys {
                     let key = String::from_utf8(key.to_vec()).unwrap();
                     proptest::prop_assert_eq!(hash_tag(&key), hash_tag(&name));
                 }

@@ -27,7 +27,7 @@ fn release(name: &str, owner: &str, id: &str) -> pb::ReleaseRequest {
 
 #[tokio::test(start_paused = true)]
 async fn a_repeated_acquire_adds_no_hold_and_gets_the_same_owner() {
-    let world = World::with(Options {
+    let world = World::with(&Options {
         coordinators: 2,
         ..Options::default()
     });
@@ -209,12 +209,23 @@ async fn an_id_used_for_something_else_is_refused() {
         .try_acquire(with_id("a", "y", "r1"))
         .await
         .unwrap_err();
+    client.try_acquire("held", "o", secs(10)).await.unwrap();
+    client
+        .api
+        .try_acquire(with_id("held", "x", "r2"))
+        .await
+        .unwrap();
+    let wait = pb::AcquireRequest {
+        request_id: "r2".to_owned(),
+        ..acquire_request("held", "x")
+    };
+    let wait = client.acquire(wait).await.unwrap().end().await.unwrap_err();
     let other_operation = client
         .api
         .release(release("a", "x", "r1"))
         .await
         .unwrap_err();
-    for refused in [other_owner, other_operation] {
+    for refused in [other_owner, wait, other_operation] {
         assert_eq!(refused.code(), tonic::Code::InvalidArgument);
         assert_eq!(reason(&refused), "INVALID_REQUEST_ID");
     }

@@ -5,12 +5,35 @@
     reason = "helpers of tests, which the lint does not take for tests"
 )]
 
+#[path = "../it/support/client.rs"]
+#[allow(dead_code, reason = "the tests in one process use more of it")]
+mod client;
+#[path = "../support/coordinator.rs"]
+mod coordinator;
 #[path = "../support/redis_server.rs"]
 mod redis_server;
 #[path = "../support/tcp_proxy.rs"]
 mod tcp_proxy;
 
+mod redisson_client;
+mod steps;
+
 mod cli;
 mod fake;
 mod redis_host;
 mod redis_secured;
+
+mod smoke;
+
+mod mission;
+mod redisson_layout;
+
+mod coordinator_frozen;
+mod drain;
+mod run_processes;
+mod store_forgets;
+mod store_frozen;
+mod store_full;
+mod two_coordinators;
+mod vanished_clients;
+mod wake_ups;

@@ -1,6 +1,6 @@
 //! A TCP proxy that can fall silent, as a network that drops packets does: nobody is told, nothing arrives.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use lockkeeper::shutdown::spawn_detached;
 use parking_lot::Mutex;
@@ -45,9 +45,19 @@ impl TcpProxy {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        ([127, 0, 0, 1], self.port).into()
+    }
+
     /// From now on nothing gets through on the connections that are open; new ones work.
     pub(crate) fn silence(&self) {
         std::mem::take(&mut *self.silent.lock()).cancel();
+    }
+
+    /// Sets the connections that are open apart: [`TcpProxy::silence`] concerns those that are opened from now on.
+    pub(crate) fn spare_open_connections(&self) {
+        *self.silent.lock() = CancellationToken::new();
     }
 }
 

@@ -1,0 +1,263 @@
+//! `lockkeeper run` with real coordinators on a real Redis: commands under one lock never overlap, whatever happens.
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use tempfile::TempDir;
+use tokio::{process::Child, time::Instant};
+
+use crate::{
+    coordinator::Coordinator,
+    redis_server::{RedisServer, eventually},
+    steps::{
+        expect_no_trace, freeze_between_renewals, lease_end, lockkeeper, measured, millis, secs,
+        settings_on, until_waiting,
+    },
+};
+
+/// Long enough to stop a command in steps.
+const LEASE: Duration = secs(3);
+
+/// A folder for what commands write. Commands that would run for ever end when it goes.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(TempDir::new().unwrap());
+        fs::write(place.path("alive"), "").unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn lines(&self, name: &str) -> Vec<String> {
+        let text = fs::read_to_string(self.path(name)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    async fn until_lines(&self, name: &str, count: usize) {
+        eventually("so many lines were written", || async {
+            self.lines(name).len() >= count
+        })
+        .await;
+    }
+
+    /// `lockkeeper run build FLAGS -- sh -c SCRIPT` in this folder.
+    fn run(&self, coordinator: &Coordinator, flags: &[&str], script: &str) -> Child {
+        let mut command = lockkeeper(coordinator, &["run", "build"]);
+        command.args(flags).args(["--", "sh", "-c", script]);
+        command.current_dir(self.0.path()).spawn().unwrap()
+    }
+}
+
+/// Writes its process and its token, cannot be ended by TERM, and goes on until the test ends it.
+const STUBBORN: &str = "trap '' TERM; echo $$ $LOCKKEEPER_FENCING_TOKEN >> started; \
+    while [ -e alive ]; do sleep 0.02; done";
+
+/// The process and the token that a stubborn command wrote.
+fn started(line: &str) -> (Pid, u64) {
+    let (id, token) = line.split_once(' ').unwrap();
+    (Pid::from_raw(id.parse().unwrap()), token.parse().unwrap())
+}
+
+/// Waits for the end of a process that is not ours, and says when that was.
+async fn death_of(process: Pid) -> Instant {
+    eventually("the command is dead", || async {
+        kill(process, None).is_err()
+    })
+    .await;
+    Instant::now()
+}
+
+async fn one_coordinator() -> (RedisServer, Coordinator) {
+    let redis = RedisServer::start().await;
+    let settings = settings_on(&redis.url()).with("session.lease", "3s");
+    let coordinator = Coordinator::start(&settings).await;
+    (redis, coordinator)
+}
+
+#[tokio::test]
+async fn commands_under_one_lock_never_overlap() {
+    const ROUNDS: usize = 3;
+    const AT_ONCE: usize = 6;
+    let (redis, first) = one_coordinator().await;
+    let second = Coordinator::start(&settings_on(&redis.url()).with("session.lease", "3s")).await;
+    let place = Place::new();
+    let script = "echo begin $LOCKKEEPER_FENCING_TOKEN >> log; sleep 0.05; \
+        echo end $LOCKKEEPER_FENCING_TOKEN >> log; exit 7";
+    for _ in 0..ROUNDS {
+        let coordinators = [&first, &second].into_iter().cycle();
+        let runs: Vec<_> = coordinators
+            .take(AT_ONCE)
+            .map(|coordinator| place.run(coordinator, &[], script))
+            .collect();
+        for run in runs {
+            let output = run.wait_with_output().await.unwrap();
+            assert_eq!(output.status.code(), Some(7), "{output:?}");
+        }
+    }
+    let mut last_token = 0;
+    let lines = place.lines("log");
+    assert_eq!(lines.len(), ROUNDS * AT_ONCE * 2);
+    for pair in lines.chunks(2) {
+        let token = pair[0]
+            .strip_prefix("begin ")
+            .unwrap_or_else(|| panic!("{lines:?}"));
+        assert_eq!(pair[1], format!("end {token}"), "{lines:?}");
+        let token: u64 = token.parse().unwrap();
+        assert!(token > last_token, "{lines:?}");
+        last_token = token;
+    }
+    expect_no_trace(&redis).await;
+}
+
+#[tokio::test]
+async fn a_frozen_store_stops_the_command_before_another_can_run() {
+    let (redis, coordinator) = one_coordinator().await;
+    let place = Place::new();
+    let run = place.run(&coordinator, &[], STUBBORN);
+    place.until_lines("started", 1).await;
+    let next = place.run(&coordinator, &[], STUBBORN);
+    until_waiting(&coordinator.client().await, "build", 1).await;
+    let (process, token) = started(&place.lines("started")[0]);
+
+    let end = freeze_between_renewals(&redis, "build", LEASE).await;
+    let dead_at = death_of(process).await;
+    measured(
+        "dead before the end of the lease",
+        end.saturating_duration_since(dead_at),
+    );
+    assert!(dead_at < end, "{:?} late", dead_at - end);
+    tokio::time::sleep_until(end + millis(200)).await;
+    redis.cont();
+    let output = run.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(76), "{output:?}");
+    place.until_lines("started", 2).await;
+    let (_, next_token) = started(&place.lines("started")[1]);
+    assert!(next_token > token);
+    fs::remove_file(place.path("alive")).unwrap();
+    let output = next.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    expect_no_trace(&redis).await;
+}
+
+#[tokio::test]
+async fn a_killed_coordinator_stops_the_command_before_another_can_run() {
+    let (redis, first) = one_coordinator().await;
+    let second = Coordinator::start(&settings_on(&redis.url()).with("session.lease", "3s")).await;
+    let place = Place::new();
+    let run = place.run(&first, &[], STUBBORN);
+    place.until_lines("started", 1).await;
+    let next = place.run(&second, &[], STUBBORN);
+    until_waiting(&second.client().await, "build", 1).await;
+    let (process, token) = started(&place.lines("started")[0]);
+
+    first.kill();
+    let end = lease_end(&redis, "build").await;
+    let dead_at = death_of(process).await;
+    measured(
+        "dead before the end of the lease",
+        end.saturating_duration_since(dead_at),
+    );
+    assert!(dead_at < end, "{:?} late", dead_at - end);
+    assert_eq!(place.lines("started").len(), 1, "the other runs already");
+    let output = run.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(76), "{output:?}");
+    place.until_lines("started", 2).await;
+    let (_, next_token) = started(&place.lines("started")[1]);
+    assert!(next_token > token);
+    fs::remove_file(place.path("alive")).unwrap();
+    let output = next.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+#[tokio::test]
+async fn a_coordinator_that_is_back_in_time_is_not_noticed_by_the_command() {
+    let (redis, mut coordinator) = one_coordinator().await;
+    let place = Place::new();
+    let run = place.run(&coordinator, &[], STUBBORN);
+    place.until_lines("started", 1).await;
+    let (process, token) = started(&place.lines("started")[0]);
+    coordinator.kill();
+    coordinator.restart_on_same_address().await;
+    // Longer than the lease was at the time of the crash.
+    tokio::time::sleep(LEASE + millis(500)).await;
+    assert!(kill(process, None).is_ok(), "the command was stopped");
+    let seen = coordinator.client().await.describe("build").await;
+    assert_eq!((seen.holders.len(), seen.last_fencing_token), (1, token));
+    fs::remove_file(place.path("alive")).unwrap();
+    let output = run.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    expect_no_trace(&redis).await;
+}
+
+#[tokio::test]
+async fn a_drained_coordinator_passes_the_command_on_to_its_successor() {
+    let (redis, mut coordinator) = one_coordinator().await;
+    let place = Place::new();
+    let run = place.run(&coordinator, &[], STUBBORN);
+    place.until_lines("started", 1).await;
+    let (process, token) = started(&place.lines("started")[0]);
+    coordinator.signal(Signal::SIGTERM);
+    assert_eq!(coordinator.exit().await.code(), Some(0));
+    coordinator.restart_on_same_address().await;
+    tokio::time::sleep(LEASE + millis(500)).await;
+    assert!(kill(process, None).is_ok(), "the command was stopped");
+    let seen = coordinator.client().await.describe("build").await;
+    assert_eq!((seen.holders.len(), seen.last_fencing_token), (1, token));
+    fs::remove_file(place.path("alive")).unwrap();
+    let output = run.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    expect_no_trace(&redis).await;
+}
+
+#[tokio::test]
+async fn a_signal_while_waiting_leaves_nothing() {
+    let (redis, coordinator) = one_coordinator().await;
+    let mut client = coordinator.client().await;
+    let mut holder = client.open().await;
+    holder.acquire("build").await;
+    let place = Place::new();
+    let run = place.run(&coordinator, &["--wait", "60s"], "echo started >> started");
+    until_waiting(&client, "build", 1).await;
+    kill(
+        Pid::from_raw(run.id().unwrap().try_into().unwrap()),
+        Signal::SIGTERM,
+    )
+    .unwrap();
+    let output = run.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(143), "{output:?}");
+    until_waiting(&client, "build", 0).await;
+    holder.close().await.unwrap();
+    expect_no_trace(&redis).await;
+    assert!(place.lines("started").is_empty());
+}
+
+#[tokio::test]
+async fn run_that_is_killed_leaves_the_lock_to_its_lease() {
+    let (redis, coordinator) = one_coordinator().await;
+    let place = Place::new();
+    let mut run = place.run(&coordinator, &[], STUBBORN);
+    place.until_lines("started", 1).await;
+    let (process, token) = started(&place.lines("started")[0]);
+    let next = place.run(&coordinator, &[], STUBBORN);
+    until_waiting(&coordinator.client().await, "build", 1).await;
+
+    run.kill().await.unwrap();
+    let end = lease_end(&redis, "build").await;
+    place.until_lines("started", 2).await;
+    let begun = Instant::now();
+    assert!(begun > end - millis(50), "{:?} too early", end - begun);
+    let (_, next_token) = started(&place.lines("started")[1]);
+    assert!(next_token > token, "a resource can tell them apart");
+    assert!(kill(process, None).is_ok(), "nobody was left to stop it");
+    fs::remove_file(place.path("alive")).unwrap();
+    death_of(process).await;
+    let output = next.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}

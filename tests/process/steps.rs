@@ -1,0 +1,213 @@
+//! Steps that the tests with real processes share.
+
+use std::time::Duration;
+
+use deadpool_redis::redis::Value;
+use lockkeeper::{
+    grpc::pb::{self, session_response::Response},
+    shutdown::spawn_detached,
+};
+use tokio::{process::Command, task::JoinHandle, time::Instant};
+
+use crate::{
+    client::{Client, Session, acquire_request, proto},
+    coordinator::{Coordinator, Settings},
+    redis_server::{RedisServer, eventually},
+};
+
+/// The lease of sessions in these tests: renewed often, and over soon.
+pub(crate) const LEASE: Duration = secs(2);
+
+/// A store that does not answer is noticed well within the lease.
+const CALL_TIMEOUT: &str = "300ms";
+
+/// How long after the end of a lease a waiter may get the lock.
+pub(crate) const HAND_OVER_MAX: Duration = millis(200);
+
+/// Within this a wait is over that is woken by a message or by a gap, on a busy machine: well below the polls of tests that set them apart.
+pub(crate) const PROMPT: Duration = millis(700);
+
+pub(crate) const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub(crate) const fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Coordinators with these can resume each other's sessions.
+pub(crate) fn settings_on(store: &str) -> Settings {
+    Settings::on(store)
+        .with("session.secret", "a secret of all coordinators")
+        .with("session.lease", "2s")
+        .with("store.call_timeout", CALL_TIMEOUT)
+}
+
+/// A store, a coordinator on it, and a client of that.
+pub(crate) async fn one_coordinator() -> (RedisServer, Coordinator, Client) {
+    let redis = RedisServer::start().await;
+    let coordinator = Coordinator::start(&settings_on(&redis.url())).await;
+    let client = coordinator.client().await;
+    (redis, coordinator, client)
+}
+
+/// The command line, talking to a coordinator. It ends with the value that its `spawn` returns.
+pub(crate) fn lockkeeper(coordinator: &Coordinator, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+    command
+        .args(arguments)
+        .env("LOCKKEEPER_SERVER", coordinator.url())
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .kill_on_drop(true);
+    command
+}
+
+/// Starts something and tells when it was done, however busy the test is meanwhile.
+pub(crate) fn timed<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> JoinHandle<(Instant, T)> {
+    spawn_detached("timed", async move {
+        let done = work.await;
+        (Instant::now(), done)
+    })
+}
+
+/// What is left of a lock's lease, by the store's count; none if nobody holds it.
+pub(crate) async fn lease_left(redis: &RedisServer, name: &str) -> Option<Duration> {
+    match redis.command(&["PTTL", name]).await {
+        Value::Int(-2) => None,
+        Value::Int(left) => Some(millis(u64::try_from(left).expect("a time to live"))),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// When a lease that nobody renews any more ends at the latest. The store counts in whole milliseconds.
+pub(crate) async fn lease_end(redis: &RedisServer, name: &str) -> Instant {
+    let left = lease_left(redis, name).await.expect("it is held");
+    Instant::now() + left + millis(1)
+}
+
+/// Freezes the store while no renewal is near, and tells when the lease ends at the earliest.
+pub(crate) async fn freeze_between_renewals(
+    redis: &RedisServer,
+    name: &str,
+    lease: Duration,
+) -> Instant {
+    loop {
+        let asked = Instant::now();
+        let left = lease_left(redis, name).await.expect("it is held");
+        // Renewals come when two thirds are left.
+        if left > lease * 9 / 10 {
+            redis.stop();
+            if left.saturating_sub(asked.elapsed()) > lease * 8 / 10 {
+                return asked + left;
+            }
+            redis.cont();
+        }
+        tokio::time::sleep(millis(5)).await;
+    }
+}
+
+/// How many wait at the client's coordinator.
+pub(crate) async fn waiter_count(client: &Client, name: &str) -> u32 {
+    client.clone().describe(name).await.waiter_count
+}
+
+pub(crate) async fn until_waiting(client: &Client, name: &str, count: u32) {
+    eventually("so many wait", || async {
+        waiter_count(client, name).await == count
+    })
+    .await;
+}
+
+/// A wait in a session of its own, which has begun.
+pub(crate) async fn wait_for(client: &mut Client, name: &str) -> (Session, u64) {
+    let mut session = client.open().await;
+    let op_id = session.send_acquire(name, "");
+    match session.answer(op_id).await {
+        Response::Waiting(_) => (session, op_id),
+        other => panic!("expected waiting, got {other:?}"),
+    }
+}
+
+/// The same, with the instant of the grant.
+pub(crate) async fn timed_wait(
+    client: &mut Client,
+    name: &str,
+) -> JoinHandle<(Instant, (pb::Grant, Session))> {
+    let (mut session, op_id) = wait_for(client, name).await;
+    timed(async move { (session.expect_granted(op_id).await, session) })
+}
+
+pub(crate) async fn open_with_lease(client: &mut Client, lease: Duration) -> Session {
+    let open = pb::OpenSession {
+        lease: Some(proto(lease)),
+        ..Default::default()
+    };
+    client.open_with(open).await.unwrap()
+}
+
+/// A request of a session's own call, besides its stream.
+pub(crate) fn sessionless_wait(name: &str, owner: &str, lease: Duration) -> pb::AcquireRequest {
+    pb::AcquireRequest {
+        lease: Some(proto(lease)),
+        ..acquire_request(name, owner)
+    }
+}
+
+/// Passes over warnings, of which the last is returned, until a grant is lost.
+pub(crate) async fn lost_after_risk(
+    session: &mut Session,
+) -> (pb::GrantLost, Option<pb::SessionAtRisk>) {
+    let mut risk = None;
+    loop {
+        match session.notice().await {
+            Response::AtRisk(at_risk) => risk = Some(at_risk),
+            Response::Recovered(_) => {}
+            Response::Lost(lost) => return (lost, risk),
+            other => panic!("expected at_risk or lost, got {other:?}"),
+        }
+    }
+}
+
+/// Nothing but fencing counters is in the store, and nobody listens.
+pub(crate) async fn expect_no_trace(redis: &RedisServer) {
+    eventually("nothing is left in the store", || async {
+        let Value::Array(keys) = redis.command(&["KEYS", "*"]).await else {
+            panic!("not a list");
+        };
+        let is_counter = |key: &Value| matches!(key, Value::BulkString(name) if name.starts_with(b"redisson_lock_token:"));
+        keys.iter().all(is_counter)
+    })
+    .await;
+    eventually("nobody listens", || async {
+        redis.command(&["PUBSUB", "CHANNELS"]).await == Value::Array(Vec::new())
+    })
+    .await;
+}
+
+/// The coordinator lives and serves: a lock can be had and given back.
+pub(crate) async fn expect_serving(coordinator: &Coordinator) {
+    coordinator.assert_alive();
+    let client = coordinator.client().await;
+    eventually("it serves", || async {
+        let mut client = client.clone();
+        let owner = "somebody";
+        match client.try_acquire("some-other-lock", owner, LEASE).await {
+            Ok(tried) if tried.acquired => client
+                .release("some-other-lock", owner)
+                .await
+                .is_ok_and(|it| it.released),
+            _ => false,
+        }
+    })
+    .await;
+}
+
+/// Shows a time that a test has measured, with `--nocapture`.
+#[expect(clippy::print_stderr, reason = "for whoever runs the test to see")]
+pub(crate) fn measured(what: &str, time: Duration) {
+    eprintln!("measured: {what}: {time:?}");
+}

@@ -1,0 +1,182 @@
+//! Bad days: the store loses what it knew, by a crash or by somebody's command.
+
+use std::time::Duration;
+
+use lockkeeper::grpc::pb::LostReason;
+use tokio::time::{Instant, timeout};
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+use crate::{
+    client::{Client, reason},
+    redis_server::eventually,
+    steps::{
+        HAND_OVER_MAX, LEASE, expect_no_trace, expect_serving, freeze_between_renewals, lease_left,
+        lost_after_risk, measured, millis, one_coordinator, open_with_lease, secs, timed_wait,
+    },
+};
+
+/// How soon a store that is gone must be told as such.
+const REFUSED_WITHIN: Duration = millis(600);
+
+/// A try without a store, which must fail quickly and say when to come back.
+async fn refused(client: &mut Client) -> Status {
+    let asked = Instant::now();
+    let refused = client.try_acquire("other", "a", LEASE).await.unwrap_err();
+    assert!(asked.elapsed() < REFUSED_WITHIN, "{:?}", asked.elapsed());
+    assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
+    assert!(
+        refused.get_error_details().retry_info().is_some(),
+        "{refused:?}"
+    );
+    refused
+}
+
+#[tokio::test]
+async fn a_store_that_comes_back_empty() {
+    let (mut redis, coordinator, mut client) = one_coordinator().await;
+    let mut holder = client.open().await;
+    let held = holder.acquire("build").await;
+    let waiter = timed_wait(&mut client, "build").await;
+
+    freeze_between_renewals(&redis, "build", LEASE).await;
+    redis.kill();
+    eventually("the store is missed", || async {
+        let mut client = client.clone();
+        reason(&refused(&mut client).await) == "STORE_UNAVAILABLE"
+    })
+    .await;
+    for _ in 0..10 {
+        refused(&mut client).await;
+    }
+    assert!(!waiter.is_finished());
+
+    redis.restart_on_same_port().await;
+    let back = Instant::now();
+    let (lost, _) = lost_after_risk(&mut holder).await;
+    measured(
+        "a holder is told that the store forgot its lock",
+        back.elapsed(),
+    );
+    assert_eq!(lost.reason(), LostReason::Expired);
+    assert_eq!(lost.grant.unwrap().fencing_token, held.fencing_token);
+    let (granted_at, (granted, session)) = waiter.await.unwrap();
+    let after = granted_at.saturating_duration_since(back);
+    measured("a waiter is granted after the store came back", after);
+    assert!(
+        granted.fencing_token > held.fencing_token,
+        "also without the counter"
+    );
+    session.close().await.unwrap();
+    expect_no_trace(&redis).await;
+    expect_serving(&coordinator).await;
+}
+
+#[tokio::test]
+async fn a_store_that_is_away_for_longer_than_the_lease() {
+    let (mut redis, coordinator, mut client) = one_coordinator().await;
+    let mut holder = client.open().await;
+    let held = holder.acquire("build").await;
+    let waiter = timed_wait(&mut client, "build").await;
+
+    let end = freeze_between_renewals(&redis, "build", LEASE).await;
+    redis.kill();
+    let (lost, risk) = lost_after_risk(&mut holder).await;
+    let lost_at = Instant::now();
+    measured(
+        "told before the end of the lease",
+        end.saturating_duration_since(lost_at),
+    );
+    assert!(lost_at < end, "{:?} late", lost_at - end);
+    assert_eq!(lost.reason(), LostReason::StoreUnreachable);
+    assert!(risk.is_some_and(|risk| risk.valid_for.is_some()));
+    refused(&mut client).await;
+    assert!(!waiter.is_finished());
+
+    redis.restart_on_same_port().await;
+    let (granted_at, (granted, session)) = waiter.await.unwrap();
+    assert!(granted_at > lost_at);
+    assert!(granted.fencing_token > held.fencing_token);
+    session.close().await.unwrap();
+    expect_serving(&coordinator).await;
+}
+
+#[tokio::test]
+async fn a_store_that_is_flushed() {
+    let (redis, coordinator, mut client) = one_coordinator().await;
+    let mut holder = client.open().await;
+    let held = holder.acquire("build").await;
+    let waiter = timed_wait(&mut client, "build").await;
+
+    redis.command(&["FLUSHALL"]).await;
+    let flushed = Instant::now();
+    let (lost, risk) = lost_after_risk(&mut holder).await;
+    measured("a holder is told of a flush", flushed.elapsed());
+    assert!(
+        flushed.elapsed() < LEASE / 3 + HAND_OVER_MAX,
+        "{:?}",
+        flushed.elapsed()
+    );
+    let reason = lost.reason();
+    assert!(
+        matches!(reason, LostReason::Expired | LostReason::TakenOver),
+        "{reason:?}"
+    );
+    assert!(risk.is_none());
+    let (granted_at, (granted, session)) = waiter.await.unwrap();
+    assert!(granted_at - flushed < millis(1200) + HAND_OVER_MAX);
+    assert!(granted.fencing_token > held.fencing_token);
+    session.close().await.unwrap();
+    expect_serving(&coordinator).await;
+}
+
+#[tokio::test]
+async fn a_store_that_forgets_the_scripts_is_not_noticed() {
+    let (redis, coordinator, mut client) = one_coordinator().await;
+    let mut holder = client.open().await;
+    holder.acquire("kept").await;
+    let mut session = client.open().await;
+    let begun = Instant::now();
+    while begun.elapsed() < LEASE * 3 / 2 {
+        redis.command(&["SCRIPT", "FLUSH"]).await;
+        session.acquire("build").await;
+        let waiter = timed_wait(&mut client, "build").await;
+        redis.command(&["SCRIPT", "FLUSH"]).await;
+        assert!(session.release("build").await.released);
+        redis.command(&["SCRIPT", "FLUSH"]).await;
+        let (_, (_, next)) = waiter.await.unwrap();
+        next.close().await.unwrap();
+    }
+    assert!(lease_left(&redis, "kept").await.is_some());
+    let notice = timeout(millis(1), holder.notice()).await;
+    assert!(notice.is_err(), "{notice:?}");
+    assert!(holder.release("kept").await.released);
+    expect_serving(&coordinator).await;
+}
+
+#[tokio::test]
+async fn connections_that_are_killed_again_and_again() {
+    let (redis, coordinator, mut client) = one_coordinator().await;
+    let mut holder = open_with_lease(&mut client, secs(3)).await;
+    let held = holder.acquire("build").await;
+    let waiter = timed_wait(&mut client, "build").await;
+    let begun = Instant::now();
+    while begun.elapsed() < secs(4) {
+        for kind in ["normal", "pubsub"] {
+            redis
+                .command(&["CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes"])
+                .await;
+        }
+        tokio::time::sleep(millis(200)).await;
+    }
+    assert!(!waiter.is_finished());
+    // A renewal may have been under way when its connection was killed; that was a risk, and no loss.
+    assert!(lease_left(&redis, "build").await.is_some());
+    assert!(holder.release("build").await.released);
+    let (_, (granted, session)) = waiter.await.unwrap();
+    assert!(granted.fencing_token > held.fencing_token);
+    assert_eq!(granted.hold_count, 1);
+    session.close().await.unwrap();
+    expect_no_trace(&redis).await;
+    expect_serving(&coordinator).await;
+}

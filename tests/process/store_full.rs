@@ -1,0 +1,128 @@
+//! Bad days: the store has no memory left, or lets nobody in any more.
+
+use lockkeeper::grpc::pb;
+use tokio::time::Instant;
+use tonic::Code;
+
+use crate::{
+    client::reason,
+    coordinator::Coordinator,
+    steps::{
+        HAND_OVER_MAX, LEASE, PROMPT, expect_no_trace, expect_serving, lease_left, measured,
+        millis, one_coordinator, sessionless_wait, settings_on, timed, timed_wait, until_waiting,
+    },
+};
+
+#[tokio::test]
+async fn without_memory_nothing_is_granted_but_what_is_held_is_renewed_and_given_back() {
+    let (redis, coordinator, mut client) = one_coordinator().await;
+    let mut holder = client.open().await;
+    holder.acquire("build").await;
+    holder.acquire("build").await;
+    holder.acquire("other").await;
+    let mut wait = client
+        .acquire(sessionless_wait("build", "w", LEASE))
+        .await
+        .unwrap();
+    until_waiting(&client, "build", 1).await;
+
+    redis.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    let refused = client.try_acquire("new", "a", LEASE).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert_eq!(reason(&refused), "STORE_OUT_OF_MEMORY");
+    tokio::time::sleep(LEASE * 3 / 2).await;
+    for name in ["build", "other"] {
+        assert!(
+            lease_left(&redis, name).await.is_some(),
+            "{name} was not renewed"
+        );
+    }
+    assert_eq!(holder.release("build").await.hold_count, 1);
+    let give_back = pb::ReleaseRequest {
+        name: "build".to_owned(),
+        session_id: holder.id(),
+        request_id: "give-back".to_owned(),
+        ..Default::default()
+    };
+    assert!(
+        client
+            .api
+            .release(give_back)
+            .await
+            .unwrap()
+            .into_inner()
+            .released
+    );
+    // The waiter's turn: it cannot be granted, and is told why instead of being left to wait.
+    let refused = wait.end().await.unwrap_err();
+    assert_eq!(reason(&refused), "STORE_OUT_OF_MEMORY");
+    assert!(holder.release("other").await.released);
+
+    redis.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    assert_eq!(holder.acquire("build").await.hold_count, 1);
+    holder.close().await.unwrap();
+    expect_serving(&coordinator).await;
+}
+
+#[tokio::test]
+async fn at_the_limit_of_clients_those_that_are_in_go_on() {
+    let (redis, coordinator, mut client) = one_coordinator().await;
+    let second = Coordinator::start(&settings_on(&redis.url())).await;
+    let mut far = second.client().await;
+    // Only the first coordinator has a connection for its subscriptions.
+    expect_serving(&second).await;
+    let mut holder = client.open().await;
+    holder.acquire("build").await;
+    let waiter = timed_wait(&mut client, "build").await;
+    redis.command(&["CONFIG", "SET", "maxclients", "1"]).await;
+
+    let late = Coordinator::start(&settings_on(&redis.url())).await;
+    let asked = Instant::now();
+    let refused = late
+        .client()
+        .await
+        .try_acquire("new", "a", LEASE)
+        .await
+        .unwrap_err();
+    assert!(asked.elapsed() < millis(900), "{:?}", asked.elapsed());
+    assert_eq!(
+        (refused.code(), reason(&refused).as_str()),
+        (Code::Unavailable, "STORE_UNAVAILABLE")
+    );
+    tokio::time::sleep(LEASE * 3 / 2).await;
+    assert!(lease_left(&redis, "build").await.is_some());
+
+    // Without a subscription the waits at the second coordinator poll.
+    let mut polling = far
+        .acquire(sessionless_wait("build", "far", LEASE))
+        .await
+        .unwrap();
+    let polling = timed(async move {
+        polling.expect_granted().await;
+        polling
+    });
+    until_waiting(&far, "build", 1).await;
+    let released = Instant::now();
+    assert!(holder.release("build").await.released);
+    let (granted_at, (_, mut next)) = waiter.await.unwrap();
+    assert!(
+        granted_at - released < PROMPT,
+        "{:?}",
+        granted_at - released
+    );
+    let released = Instant::now();
+    assert!(next.release("build").await.released);
+    let (granted_at, _) = polling.await.unwrap();
+    measured("granted by a poll alone", granted_at - released);
+    assert!(granted_at - released < millis(1200) + HAND_OVER_MAX);
+    far.release("build", "far").await.unwrap();
+
+    redis
+        .command(&["CONFIG", "SET", "maxclients", "1000"])
+        .await;
+    expect_serving(&late).await;
+    next.close().await.unwrap();
+    holder.close().await.unwrap();
+    expect_no_trace(&redis).await;
+    expect_serving(&coordinator).await;
+}

@@ -1,0 +1,153 @@
+//! Two coordinators on one Redis: what one of them leaves behind when it dies, and how the other goes on with it.
+
+use futures::future::join_all;
+use lockkeeper::grpc::pb::LostReason;
+
+use crate::{
+    coordinator::Coordinator,
+    redis_server::RedisServer,
+    steps::{
+        HAND_OVER_MAX, LEASE, expect_no_trace, expect_serving, lease_end, lease_left, measured,
+        millis, open_with_lease, secs, settings_on, timed_wait, waiter_count,
+    },
+};
+
+async fn two_coordinators() -> (RedisServer, Coordinator, Coordinator) {
+    let redis = RedisServer::start().await;
+    let settings = settings_on(&redis.url());
+    let (a, b) = tokio::join!(Coordinator::start(&settings), Coordinator::start(&settings));
+    (redis, a, b)
+}
+
+#[tokio::test]
+async fn a_killed_coordinator_hands_its_locks_over_when_their_leases_end() {
+    let (redis, a, b) = two_coordinators().await;
+    let mut holder = a.client().await.open().await;
+    let held = holder.acquire("build").await;
+    let waiter = timed_wait(&mut b.client().await, "build").await;
+
+    a.kill();
+    let end = lease_end(&redis, "build").await;
+    let (granted_at, (granted, session)) = waiter.await.unwrap();
+    let earliest = end - millis(5);
+    assert!(
+        granted_at >= earliest,
+        "{:?} too early",
+        earliest - granted_at
+    );
+    let late = granted_at.saturating_duration_since(end);
+    measured(
+        "hand-over after the end of a killed coordinator's lease",
+        late,
+    );
+    assert!(late <= HAND_OVER_MAX, "{late:?} after the end of the lease");
+    assert!(granted.fencing_token > held.fencing_token);
+    assert!(holder.read_to_end().await.is_err());
+    session.close().await.unwrap();
+    expect_no_trace(&redis).await;
+    expect_serving(&b).await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_resumed_in_time_keeps_its_lock() {
+    let (redis, a, b) = two_coordinators().await;
+    let mut holder = a.client().await.open().await;
+    let held = holder.acquire("build").await;
+    let mut other = b.client().await;
+    let waiter = timed_wait(&mut other, "build").await;
+
+    a.kill();
+    let mut resumed = other
+        .resume(&holder.opened, vec![held.clone()])
+        .await
+        .unwrap();
+    let kept = &resumed.opened.grants;
+    assert_eq!(kept.len(), 1);
+    assert_eq!(kept[0].fencing_token, held.fencing_token);
+    assert!(kept[0].watched);
+
+    // Time itself is what is tested: without the resume the lease would end, and the waiter would get the lock.
+    tokio::time::sleep(LEASE * 2).await;
+    assert!(!waiter.is_finished());
+    assert_eq!(waiter_count(&other, "build").await, 1);
+    assert!(lease_left(&redis, "build").await.is_some());
+    assert!(resumed.release("build").await.released);
+    let (_, (granted, session)) = waiter.await.unwrap();
+    assert!(granted.fencing_token > held.fencing_token);
+    session.close().await.unwrap();
+    resumed.close().await.unwrap();
+    expect_no_trace(&redis).await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_resumed_too_late_is_told_so() {
+    let (redis, a, b) = two_coordinators().await;
+    let mut holder = a.client().await.open().await;
+    let held = holder.acquire("build").await;
+    let mut other = b.client().await;
+    let waiter = timed_wait(&mut other, "build").await;
+    a.kill();
+    let (_, (granted, session)) = waiter.await.unwrap();
+
+    let mut resumed = other
+        .resume(&holder.opened, vec![held.clone()])
+        .await
+        .unwrap();
+    assert!(resumed.opened.grants.is_empty());
+    let lost = resumed.expect_lost().await;
+    assert_eq!(lost.reason(), LostReason::TakenOver);
+    assert_eq!(lost.grant.unwrap().fencing_token, held.fencing_token);
+    assert!(granted.fencing_token > held.fencing_token);
+    assert_eq!(other.describe("build").await.holders.len(), 1);
+    session.close().await.unwrap();
+    expect_no_trace(&redis).await;
+}
+
+#[tokio::test]
+async fn a_restarted_coordinator_goes_on_with_its_sessions() {
+    let (redis, mut a, _b) = two_coordinators().await;
+    let mut holder = a.client().await.open().await;
+    let held = holder.acquire("build").await;
+    a.kill();
+    a.restart_on_same_address().await;
+    let mut client = a.client().await;
+    let mut resumed = client.resume(&holder.opened, vec![held]).await.unwrap();
+    assert_eq!(resumed.opened.grants.len(), 1);
+    tokio::time::sleep(LEASE * 3 / 2).await;
+    assert!(lease_left(&redis, "build").await.is_some());
+    assert!(resumed.release("build").await.released);
+}
+
+#[tokio::test]
+async fn a_thousand_locks_and_waits_survive_a_killed_coordinator() {
+    const LOCKS: usize = 1000;
+    let (redis, a, b) = two_coordinators().await;
+    let (mut at_a, mut at_b) = (a.client().await, b.client().await);
+    let mut holder = open_with_lease(&mut at_a, secs(4)).await;
+    let mut waiting = at_b.open().await;
+    let names: Vec<_> = (0..LOCKS).map(|number| format!("build-{number}")).collect();
+    let (mut grants, mut waits) = (Vec::new(), Vec::new());
+    for name in &names {
+        grants.push(holder.acquire(name).await);
+        waits.push(waiting.send_acquire(name, ""));
+    }
+    a.kill();
+    let mut resumed = at_b.resume(&holder.opened, grants.clone()).await.unwrap();
+    assert_eq!(resumed.opened.grants.len(), LOCKS);
+    tokio::time::sleep(secs(5)).await;
+    let left = join_all(names.iter().map(|name| lease_left(&redis, name))).await;
+    assert!(left.iter().all(Option::is_some), "a lock was not renewed");
+
+    for name in &names {
+        resumed.send_release(name, "");
+    }
+    for (op_id, before) in waits.into_iter().zip(&grants) {
+        let grant = waiting.expect_granted(op_id).await;
+        assert_eq!((&grant.name, grant.hold_count), (&before.name, 1));
+        assert!(grant.fencing_token > before.fencing_token);
+    }
+    resumed.close().await.unwrap();
+    waiting.close().await.unwrap();
+    expect_no_trace(&redis).await;
+    expect_serving(&b).await;
+}

@@ -1,0 +1,158 @@
+//! Clients that are killed, stopped or cut off while they wait or hold: nothing of them stays for longer than it must.
+
+use std::{process::Stdio, time::Duration};
+
+use lockkeeper::grpc::pb;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use tokio::{process::Child, time::Instant};
+
+use crate::{
+    client::Client,
+    coordinator::{Coordinator, client_at},
+    redis_server::{RedisServer, eventually},
+    steps::{
+        LEASE, expect_no_trace, expect_serving, lease_left, lockkeeper, measured, millis,
+        settings_on, timed, until_waiting, wait_for,
+    },
+    tcp_proxy::TcpProxy,
+};
+
+const KEEPALIVE: &str = "300ms";
+
+/// A question and the time to answer it, and what a busy machine adds. The question comes up to one interval after the last sign of life.
+const GONE_AFTER_MAX: Duration = millis(300 + 300 + 600);
+
+async fn watchful_coordinator() -> (RedisServer, Coordinator, Client) {
+    let redis = RedisServer::start().await;
+    let settings = settings_on(&redis.url())
+        .with("server.keepalive_interval", KEEPALIVE)
+        .with("server.keepalive_timeout", KEEPALIVE);
+    let coordinator = Coordinator::start(&settings).await;
+    let client = coordinator.client().await;
+    (redis, coordinator, client)
+}
+
+fn signal(process: &Child, signal: Signal) {
+    let id = process.id().unwrap().try_into().unwrap();
+    kill(Pid::from_raw(id), signal).unwrap();
+}
+
+/// A process that waits for a lock that somebody holds.
+async fn waiting_process(coordinator: &Coordinator, client: &Client, name: &str) -> Child {
+    let acquire = ["acquire", name, "--wait", "60s", "--lease", "2s"];
+    let mut command = lockkeeper(coordinator, &acquire);
+    let process = command.stderr(Stdio::null()).spawn().unwrap();
+    until_waiting(client, name, 1).await;
+    process
+}
+
+#[tokio::test]
+async fn a_waiting_process_that_is_killed_leaves_nothing() {
+    let (redis, coordinator, mut client) = watchful_coordinator().await;
+    let mut session = client.open().await;
+    session.acquire("build").await;
+    let mut process = waiting_process(&coordinator, &client, "build").await;
+
+    let killed = Instant::now();
+    process.kill().await.unwrap();
+    until_waiting(&client, "build", 0).await;
+    measured("a killed client's wait ends", killed.elapsed());
+    assert!(killed.elapsed() < GONE_AFTER_MAX, "{:?}", killed.elapsed());
+    session.close().await.unwrap();
+    expect_no_trace(&redis).await;
+    expect_serving(&coordinator).await;
+}
+
+#[tokio::test]
+async fn a_waiting_process_that_is_stopped_is_found_out_by_keepalives() {
+    let (redis, coordinator, mut client) = watchful_coordinator().await;
+    let mut session = client.open().await;
+    session.acquire("build").await;
+    let process = waiting_process(&coordinator, &client, "build").await;
+
+    let stopped = Instant::now();
+    signal(&process, Signal::SIGSTOP);
+    until_waiting(&client, "build", 0).await;
+    measured("a stopped client's wait ends", stopped.elapsed());
+    assert!(
+        stopped.elapsed() < GONE_AFTER_MAX,
+        "{:?}",
+        stopped.elapsed()
+    );
+    session.close().await.unwrap();
+    expect_no_trace(&redis).await;
+    // When it goes on it finds out that it got nothing.
+    signal(&process, Signal::SIGCONT);
+    let output = process.wait_with_output().await.unwrap();
+    assert!(!output.status.success(), "{output:?}");
+    expect_no_trace(&redis).await;
+}
+
+#[tokio::test]
+async fn a_stopped_waiter_that_is_granted_the_lock_keeps_it_for_its_lease_at_most() {
+    let (redis, coordinator, mut client) = watchful_coordinator().await;
+    let mut session = client.open().await;
+    session.acquire("build").await;
+    let process = waiting_process(&coordinator, &client, "build").await;
+    // The connection still looks alive, so the grant goes out to nobody.
+    signal(&process, Signal::SIGSTOP);
+    session.close().await.unwrap();
+    let begun = Instant::now();
+    eventually("its lease is over", || async {
+        lease_left(&redis, "build").await.is_none()
+    })
+    .await;
+    assert!(
+        begun.elapsed() < LEASE + millis(700),
+        "{:?}",
+        begun.elapsed()
+    );
+    expect_no_trace(&redis).await;
+    drop(process);
+}
+
+#[tokio::test]
+async fn a_client_that_is_cut_off_loses_its_waits_soon_and_its_locks_with_their_leases() {
+    const WAITS: u32 = 200;
+    let (redis, coordinator, mut client) = watchful_coordinator().await;
+    let proxy = TcpProxy::to(coordinator.address().port()).await;
+    let mut far = client_at(proxy.address()).await;
+    let mut holder = client.open().await;
+    holder.acquire("contended").await;
+    let mut session = far.open().await;
+    for owner in 0..WAITS {
+        session.send_acquire("contended", &owner.to_string());
+    }
+    let kept = session.acquire("kept").await;
+    let release = pb::OpenSession {
+        on_disconnect: pb::OnDisconnect::Release.into(),
+        ..Default::default()
+    };
+    let mut given_back = far.open_with(release).await.unwrap();
+    given_back.acquire("given-back").await;
+    until_waiting(&client, "contended", WAITS).await;
+    let (mut next, op_id) = wait_for(&mut client, "kept").await;
+    let next = timed(async move { next.expect_granted(op_id).await });
+
+    let cut = Instant::now();
+    proxy.silence();
+    until_waiting(&client, "contended", 0).await;
+    measured("the waits of a client that was cut off end", cut.elapsed());
+    assert!(cut.elapsed() < GONE_AFTER_MAX, "{:?}", cut.elapsed());
+    eventually("given back at once", || async {
+        lease_left(&redis, "given-back").await.is_none()
+    })
+    .await;
+    assert!(cut.elapsed() < LEASE, "{:?}", cut.elapsed());
+    let (granted_at, grant) = next.await.unwrap();
+    // Its last renewal may have come just before it was found out.
+    let after = granted_at - cut;
+    assert!(after < GONE_AFTER_MAX + LEASE + millis(200), "{after:?}");
+    assert!(after > LEASE / 3, "{after:?}: its lease was still running");
+    assert!(grant.fencing_token > kept.fencing_token);
+    holder.close().await.unwrap();
+    expect_serving(&coordinator).await;
+}

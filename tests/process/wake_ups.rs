@@ -1,0 +1,148 @@
+//! Bad days: messages that get lost, on connections that are killed or fall silent. They are hints, so no wait hangs.
+
+use std::time::Duration;
+
+use deadpool_redis::redis::Value;
+use tokio::time::Instant;
+
+use crate::{
+    client::Client,
+    coordinator::Coordinator,
+    redis_server::{RedisServer, eventually},
+    redisson_client::channel,
+    steps::{PROMPT, expect_no_trace, measured, millis, settings_on, timed_wait},
+    tcp_proxy::TcpProxy,
+};
+
+/// The longest pause between two polls of 1 s, which vary by a fifth, and what a hand-over may take.
+const POLL_MAX: Duration = millis(1200 + 200);
+
+/// A coordinator behind a proxy that can silence the connection of its subscriptions and no other.
+async fn behind_a_proxy(
+    poll_interval: &str,
+    ping_interval: &str,
+) -> (RedisServer, TcpProxy, Coordinator, Client) {
+    let redis = RedisServer::start().await;
+    let proxy = TcpProxy::to(redis.port()).await;
+    let settings = settings_on(&proxy.url())
+        .with("session.lease", "30s")
+        .with("store.poll_interval", poll_interval)
+        .with("store.pubsub_ping_interval", ping_interval);
+    let coordinator = Coordinator::start(&settings).await;
+    let client = coordinator.client().await;
+    eventually("the connections for commands are open", || async {
+        let list = redis.text(&["CLIENT", "LIST"]).await;
+        list.matches("name=lockkeeper").count() >= 2
+    })
+    .await;
+    // The settings are looked at on a connection that does not stay.
+    client
+        .clone()
+        .try_acquire("warm-up", "a", millis(100))
+        .await
+        .unwrap();
+    proxy.spare_open_connections();
+    (redis, proxy, coordinator, client)
+}
+
+/// The waiter has tried again after its subscription was confirmed, and relies on messages now.
+async fn until_relying_on_messages(redis: &RedisServer) {
+    let channel = channel("build");
+    eventually("the channel is subscribed to", || async {
+        let channels = redis.command(&["PUBSUB", "CHANNELS", &channel]).await;
+        channels != Value::Array(Vec::new())
+    })
+    .await;
+    // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's way.
+    tokio::time::sleep(millis(200)).await;
+}
+
+#[tokio::test]
+async fn a_killed_subscription_still_wakes() {
+    let (redis, _proxy, coordinator, mut client) = behind_a_proxy("60s", "60s").await;
+    let mut holder = client.open().await;
+    for _ in 0..5 {
+        holder.acquire("build").await;
+        let waiter = timed_wait(&mut client, "build").await;
+        until_relying_on_messages(&redis).await;
+        redis.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+        let released = Instant::now();
+        assert!(holder.release("build").await.released);
+        let (granted_at, (_, session)) = waiter.await.unwrap();
+        measured(
+            "woken although the subscription was killed",
+            granted_at - released,
+        );
+        assert!(
+            granted_at - released < PROMPT,
+            "{:?}",
+            granted_at - released
+        );
+        session.close().await.unwrap();
+    }
+    expect_no_trace(&redis).await;
+    coordinator.assert_alive();
+}
+
+#[tokio::test]
+async fn a_silent_subscription_is_made_up_for_by_polls() {
+    let (redis, proxy, _coordinator, mut client) = behind_a_proxy("1s", "60s").await;
+    let mut holder = client.open().await;
+    holder.acquire("build").await;
+    let waiter = timed_wait(&mut client, "build").await;
+    until_relying_on_messages(&redis).await;
+    proxy.silence();
+    let released = Instant::now();
+    assert!(holder.release("build").await.released);
+    let (granted_at, (_, mut next)) = waiter.await.unwrap();
+    measured("granted by a poll", granted_at - released);
+    assert!(granted_at - released < POLL_MAX);
+
+    // This one's subscription is never confirmed, which it is told of before the lock is released.
+    let waiter = timed_wait(&mut client, "build").await;
+    tokio::time::sleep(millis(500)).await;
+    let released = Instant::now();
+    assert!(next.release("build").await.released);
+    let (granted_at, _) = waiter.await.unwrap();
+    measured(
+        "granted by a poll, without a subscription",
+        granted_at - released,
+    );
+    assert!(granted_at - released < POLL_MAX);
+}
+
+#[tokio::test]
+async fn a_silent_subscription_is_found_out_and_replaced() {
+    let (redis, proxy, _coordinator, mut client) = behind_a_proxy("60s", "300ms").await;
+    let mut holder = client.open().await;
+    holder.acquire("build").await;
+    let waiter = timed_wait(&mut client, "build").await;
+    until_relying_on_messages(&redis).await;
+    proxy.silence();
+    let released = Instant::now();
+    assert!(holder.release("build").await.released);
+    let (granted_at, (_, mut next)) = waiter.await.unwrap();
+    measured(
+        "granted after a silent connection was replaced",
+        granted_at - released,
+    );
+    // A probe, and the time until the next, in which it should have been answered.
+    assert!(
+        granted_at - released < millis(600) + PROMPT,
+        "{:?}",
+        granted_at - released
+    );
+
+    // From here on messages arrive again.
+    let waiter = timed_wait(&mut client, "build").await;
+    until_relying_on_messages(&redis).await;
+    let released = Instant::now();
+    assert!(next.release("build").await.released);
+    let (granted_at, (_, session)) = waiter.await.unwrap();
+    assert!(
+        granted_at - released < PROMPT,
+        "{:?}",
+        granted_at - released
+    );
+    session.close().await.unwrap();
+}

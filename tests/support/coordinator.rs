@@ -1,0 +1,245 @@
+//! A coordinator as it is used: the real binary in a process of its own, which belongs to one test and ends with it.
+
+use std::{
+    fs::{self, File},
+    net::SocketAddr,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use lockkeeper::shutdown::spawn_detached;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use parking_lot::Mutex;
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tonic::transport::{Channel, Endpoint};
+
+use crate::client::Client;
+
+/// How long anything that should happen may take before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// A coordinator that is this old is killed, so that a test which waits for it in vain fails and does not hang.
+const AGE_MAX: Duration = Duration::from_secs(90);
+
+/// Between two looks at something that should happen.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// What a coordinator is to do, as its environment says it.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    environment: Vec<(String, String)>,
+}
+
+/// A running coordinator.
+pub(crate) struct Coordinator {
+    process: Arc<Mutex<Child>>,
+    settings: Settings,
+    address: SocketAddr,
+    directory: TempDir,
+    _limit: AbortOnDropHandle<()>,
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// The defaults on a store.
+    pub(crate) fn on(store: &str) -> Self {
+        let none = Self {
+            environment: Vec::new(),
+        };
+        none.with("store.url", store)
+    }
+
+    /// Sets a key, named as in the file.
+    pub(crate) fn with(mut self, key: &str, value: &str) -> Self {
+        let variable = format!("LOCKKEEPER__{}", key.to_uppercase().replace('.', "__"));
+        self.environment.push((variable, value.to_owned()));
+        self
+    }
+}
+
+// === impl Coordinator ===
+
+impl Coordinator {
+    /// Starts one on a free port and waits until it listens.
+    pub(crate) async fn start(settings: &Settings) -> Self {
+        let directory = TempDir::new().unwrap();
+        let mut process = spawn(settings, "127.0.0.1:0", &directory);
+        let Some(address) = listening(&mut process, &directory).await else {
+            panic!("the coordinator does not start: {}", log(&directory));
+        };
+        let process = Arc::new(Mutex::new(process));
+        let limited = Arc::clone(&process);
+        let limit = spawn_detached("age-limit", async move {
+            sleep(AGE_MAX).await;
+            let _ = limited.lock().kill();
+        });
+        Self {
+            process,
+            settings: settings.clone(),
+            address,
+            directory,
+            _limit: AbortOnDropHandle::new(limit),
+        }
+    }
+
+    /// Starts it again where it was, after its end.
+    pub(crate) async fn restart_on_same_address(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        let listen = self.address.to_string();
+        loop {
+            let mut process = spawn(&self.settings, &listen, &self.directory);
+            let is_up = listening(&mut process, &self.directory).await.is_some();
+            *self.process.lock() = process;
+            if is_up {
+                return;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "it does not start again: {}",
+                self.log()
+            );
+        }
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where it is.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// A client with a connection of its own.
+    pub(crate) async fn client(&self) -> Client {
+        client_at(self.address).await
+    }
+
+    /// Sends a signal to its process.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let id = self.process.lock().id();
+        kill(Pid::from_raw(id.try_into().unwrap()), signal).unwrap();
+    }
+
+    /// Ends it at once, as a crash would.
+    pub(crate) fn kill(&self) {
+        let mut process = self.process.lock();
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+
+    /// Freezes it: its connections stay open and nothing is answered.
+    pub(crate) fn stop(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// Lets it go on.
+    pub(crate) fn cont(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn exit(&self) -> ExitStatus {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.process.lock().try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "it does not end: {}", self.log());
+            sleep(LOOK_INTERVAL).await;
+        }
+    }
+
+    /// Fails if its process has ended.
+    pub(crate) fn assert_alive(&self) {
+        let status = self.process.lock().try_wait().unwrap();
+        assert!(status.is_none(), "it has ended, {status:?}: {}", self.log());
+    }
+
+    /// What it has written since it was last started.
+    pub(crate) fn log(&self) -> String {
+        log(&self.directory)
+    }
+}
+
+impl Drop for Coordinator {
+    fn drop(&mut self) {
+        let mut process = self.process.lock();
+        // SIGKILL also ends a process that is stopped. Failing means that it has ended already.
+        let _ = process.kill();
+        let _ = process.wait();
+        if std::thread::panicking() {
+            #[expect(
+                clippy::print_stderr,
+                reason = "what a failed test shows, and the only way to show it"
+            )]
+            {
+                eprintln!("--- log of the coordinator at {}", self.address);
+                eprintln!("{}", log(&self.directory));
+            }
+        }
+    }
+}
+
+/// A client of whatever listens there.
+pub(crate) async fn client_at(address: SocketAddr) -> Client {
+    Client::new(channel_to(address).await, CancellationToken::new())
+}
+
+async fn channel_to(address: SocketAddr) -> Channel {
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+    endpoint.tcp_nodelay(true).connect().await.unwrap()
+}
+
+fn spawn(settings: &Settings, listen: &str, directory: &TempDir) -> Child {
+    let log = File::create(log_path(directory)).unwrap();
+    Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
+        .args(["serve", "--listen", listen])
+        .env_clear()
+        .env("LOCKKEEPER__LOG__FORMAT", "json")
+        .env("LOCKKEEPER__LOG__LEVEL", "info,lockkeeper=debug")
+        .envs(settings.environment.iter().cloned())
+        .current_dir(directory.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .unwrap()
+}
+
+/// Where it listens, from its own words: no other process can be taken for it, as it could if it were asked. None if it ended instead.
+async fn listening(process: &mut Child, directory: &TempDir) -> Option<SocketAddr> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let ended = process.try_wait().unwrap().is_some();
+        for line in log(directory).lines() {
+            let Ok(event) = serde_json::from_str::<serde_json::Value>(line) else {
+                continue;
+            };
+            if event["message"] == "serving" {
+                return event["address"].as_str().unwrap().parse().ok();
+            }
+        }
+        if ended {
+            return None;
+        }
+        assert!(Instant::now() < deadline, "it does not say where it is");
+        sleep(LOOK_INTERVAL).await;
+    }
+}
+
+fn log(directory: &TempDir) -> String {
+    String::from_utf8_lossy(&fs::read(log_path(directory)).unwrap_or_default()).into_owned()
+}
+
+fn log_path(directory: &TempDir) -> std::path::PathBuf {
+    directory.path().join("stderr")
+}
