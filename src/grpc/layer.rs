@@ -38,7 +38,7 @@ struct Watched {
 // === impl BodyFate ===
 
 impl BodyFate {
-    /// Whether the body has ended by an error, a reset included.
+    /// Whether the body has ended without the client's having said so.
     pub(super) fn is_broken(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
@@ -86,7 +86,14 @@ impl HttpBody for Watched {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        if let Some(Err(_)) = &frame {
+        let is_broken = match &frame {
+            Some(Ok(_)) => false,
+            Some(Err(_)) => true,
+            // hyper also ends a body so that was cut off "without an error": by a reset that says so, or by its own keep-alive, which closes
+            // the connection of a client that has fallen silent in this way. Only a client that said that it has ended leaves this mark.
+            None => !self.body.is_end_stream(),
+        };
+        if is_broken {
             self.fate.0.store(true, Ordering::Release);
         }
         Poll::Ready(frame)

@@ -126,7 +126,7 @@ async fn a_frozen_store_stops_the_command_before_another_can_run() {
     until_waiting(&coordinator.client().await, "build", 1).await;
     let (process, token) = started(&place.lines("started")[0]);
 
-    let end = freeze_between_renewals(&redis, "build", LEASE).await;
+    let end = freeze_between_renewals(&redis, "build", LEASE).await.at;
     let dead_at = death_of(process).await;
     measured(
         "dead before the end of the lease",

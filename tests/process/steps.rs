@@ -1,6 +1,6 @@
 //! Steps that the tests with real processes share.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use deadpool_redis::redis::Value;
 use lockkeeper::{
@@ -23,6 +23,9 @@ const CALL_TIMEOUT: &str = "300ms";
 
 /// How long after the end of a lease a waiter may get the lock.
 pub(crate) const HAND_OVER_MAX: Duration = millis(200);
+
+/// How long a notice may take to arrive on a busy machine.
+const NOTICE_MAX: Duration = millis(150);
 
 /// Within this a wait is over that is woken by a message or by a gap, on a busy machine: well below the polls of tests that set them apart.
 pub(crate) const PROMPT: Duration = millis(700);
@@ -47,8 +50,21 @@ pub(crate) fn settings_on(store: &str) -> Settings {
 pub(crate) async fn one_coordinator() -> (RedisServer, Coordinator, Client) {
     let redis = RedisServer::start().await;
     let coordinator = Coordinator::start(&settings_on(&redis.url())).await;
+    until_connected(&coordinator).await;
     let client = coordinator.client().await;
     (redis, coordinator, client)
+}
+
+/// All connections for commands are open, so that what happens to the store happens to all of them.
+pub(crate) async fn until_connected(coordinator: &Coordinator) {
+    eventually("the coordinator is connected", || async {
+        coordinator
+            .log()
+            .matches("\"message\":\"connected\"")
+            .count()
+            == 2
+    })
+    .await;
 }
 
 /// The command line, talking to a coordinator. It ends with the value that its `spawn` returns.
@@ -89,20 +105,32 @@ pub(crate) async fn lease_end(redis: &RedisServer, name: &str) -> Instant {
     Instant::now() + left + millis(1)
 }
 
-/// Freezes the store while no renewal is near, and tells when the lease ends at the earliest.
+/// The end of a lease, before which its holder must have been told.
+pub(crate) struct LeaseEnd {
+    /// By the test's clock, at the earliest.
+    pub(crate) at: Instant,
+    /// By the clock of the whole machine.
+    pub(crate) on_the_wall: SystemTime,
+}
+
+/// Freezes the store while no renewal is near.
 pub(crate) async fn freeze_between_renewals(
     redis: &RedisServer,
     name: &str,
     lease: Duration,
-) -> Instant {
+) -> LeaseEnd {
     loop {
+        let expires = redis.text(&["PEXPIRETIME", name]).await.parse().unwrap();
         let asked = Instant::now();
         let left = lease_left(redis, name).await.expect("it is held");
         // Renewals come when two thirds are left.
         if left > lease * 9 / 10 {
             redis.stop();
             if left.saturating_sub(asked.elapsed()) > lease * 8 / 10 {
-                return asked + left;
+                return LeaseEnd {
+                    at: asked + left,
+                    on_the_wall: SystemTime::UNIX_EPOCH + millis(expires),
+                };
             }
             redis.cont();
         }
@@ -155,6 +183,21 @@ pub(crate) fn sessionless_wait(name: &str, owner: &str, lease: Duration) -> pb::
         lease: Some(proto(lease)),
         ..acquire_request(name, owner)
     }
+}
+
+/// A loss was found out in time. The coordinator's own words show it, because on a busy machine the notice takes longer to arrive here than the
+/// margin of a short lease.
+pub(crate) fn assert_told_in_time(coordinator: &Coordinator, end: &LeaseEnd) {
+    let told_at = Instant::now();
+    let early = end.at.saturating_duration_since(told_at);
+    measured("told before the end of the lease", early);
+    let late = told_at.saturating_duration_since(end.at);
+    assert!(
+        late < NOTICE_MAX,
+        "told {late:?} after the end of the lease"
+    );
+    let lost_at = coordinator.logged_at("grant lost").expect("it says so");
+    assert!(lost_at < end.on_the_wall, "{lost_at:?} is too late");
 }
 
 /// Passes over warnings, of which the last is returned, until a grant is lost.

@@ -2,6 +2,7 @@
 
 use std::{process::Stdio, time::Duration};
 
+use futures::future::join_all;
 use lockkeeper::grpc::pb;
 use nix::{
     sys::signal::{Signal, kill},
@@ -154,5 +155,39 @@ async fn a_client_that_is_cut_off_loses_its_waits_soon_and_its_locks_with_their_
     assert!(after > LEASE / 3, "{after:?}: its lease was still running");
     assert!(grant.fencing_token > kept.fencing_token);
     holder.close().await.unwrap();
+    expect_serving(&coordinator).await;
+}
+
+#[tokio::test]
+async fn a_client_that_is_cut_off_is_not_taken_for_one_that_said_goodbye() {
+    const CLIENTS: usize = 20;
+    let (redis, coordinator, client) = watchful_coordinator().await;
+    let proxy = TcpProxy::to(coordinator.address().port()).await;
+    let mut sessions = Vec::new();
+    for number in 0..CLIENTS {
+        let mut session = client_at(proxy.address()).await.open().await;
+        session.acquire(&format!("build-{number}")).await;
+        // Shows when the loss of the connection has been noticed.
+        session.send_acquire(&format!("build-{number}"), "another");
+        sessions.push(session);
+    }
+    proxy.silence();
+    let cut = Instant::now();
+    for number in 0..CLIENTS {
+        until_waiting(&client, &format!("build-{number}"), 0).await;
+    }
+    // What they held was renewed just now, and none of it may have been given back: they may still be at work.
+    let left = join_all((0..CLIENTS).map(|number| {
+        let redis = &redis;
+        async move { lease_left(redis, &format!("build-{number}")).await }
+    }))
+    .await;
+    assert!(
+        cut.elapsed() < LEASE / 2,
+        "{:?}: too busy to tell",
+        cut.elapsed()
+    );
+    assert!(left.iter().all(Option::is_some), "{left:?}");
+    expect_no_trace(&redis).await;
     expect_serving(&coordinator).await;
 }

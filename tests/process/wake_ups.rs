@@ -10,7 +10,7 @@ use crate::{
     coordinator::Coordinator,
     redis_server::{RedisServer, eventually},
     redisson_client::channel,
-    steps::{PROMPT, expect_no_trace, measured, millis, settings_on, timed_wait},
+    steps::{PROMPT, expect_no_trace, measured, millis, settings_on, timed_wait, until_connected},
     tcp_proxy::TcpProxy,
 };
 
@@ -30,17 +30,7 @@ async fn behind_a_proxy(
         .with("store.pubsub_ping_interval", ping_interval);
     let coordinator = Coordinator::start(&settings).await;
     let client = coordinator.client().await;
-    eventually("the connections for commands are open", || async {
-        let list = redis.text(&["CLIENT", "LIST"]).await;
-        list.matches("name=lockkeeper").count() >= 2
-    })
-    .await;
-    // The settings are looked at on a connection that does not stay.
-    client
-        .clone()
-        .try_acquire("warm-up", "a", millis(100))
-        .await
-        .unwrap();
+    until_connected(&coordinator).await;
     proxy.spare_open_connections();
     (redis, proxy, coordinator, client)
 }

@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
     process::{Child, Command, ExitStatus, Stdio},
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use lockkeeper::shutdown::spawn_detached;
@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tonic::transport::{Channel, Endpoint};
 
-use crate::client::Client;
+use crate::{client::Client, freeze::freeze};
 
 /// How long anything that should happen may take before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -125,8 +125,7 @@ impl Coordinator {
 
     /// Sends a signal to its process.
     pub(crate) fn signal(&self, signal: Signal) {
-        let id = self.process.lock().id();
-        kill(Pid::from_raw(id.try_into().unwrap()), signal).unwrap();
+        kill(self.pid(), signal).unwrap();
     }
 
     /// Ends it at once, as a crash would.
@@ -138,7 +137,7 @@ impl Coordinator {
 
     /// Freezes it: its connections stay open and nothing is answered.
     pub(crate) fn stop(&self) {
-        self.signal(Signal::SIGSTOP);
+        freeze(self.pid());
     }
 
     /// Lets it go on.
@@ -162,6 +161,20 @@ impl Coordinator {
     pub(crate) fn assert_alive(&self) {
         let status = self.process.lock().try_wait().unwrap();
         assert!(status.is_none(), "it has ended, {status:?}: {}", self.log());
+    }
+
+    /// When it last wrote a message, by its own clock, which is that of the whole machine.
+    pub(crate) fn logged_at(&self, message: &str) -> Option<SystemTime> {
+        let log = self.log();
+        let lines = log.lines().rev();
+        let mut events = lines.filter_map(|line| serde_json::from_str(line).ok());
+        let event: serde_json::Value =
+            events.find(|it: &serde_json::Value| it["message"] == message)?;
+        humantime::parse_rfc3339(event["timestamp"].as_str()?).ok()
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.process.lock().id().try_into().unwrap())
     }
 
     /// What it has written since it was last started.

@@ -23,6 +23,8 @@ use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::freeze::freeze;
+
 /// How long anything that should happen may take before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -120,7 +122,7 @@ impl RedisServer {
 
     /// Freezes it: its connections stay open and nothing is answered.
     pub(crate) fn stop(&self) {
-        kill(self.pid(), Signal::SIGSTOP).expect("stopped");
+        freeze(self.pid());
     }
 
     /// Lets it go on.
