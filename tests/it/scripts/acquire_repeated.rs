@@ -95,13 +95,13 @@ const ROWS: &[Row] = &[
          state => counter=T1/1000s record:r1{op=release owner=x answer=0}/600s",
     ),
     (
-        "a refusal is an answer if the caller does not wait",
+        "a refusal is an answer if the caller does not wait, and says nothing to one that waits",
         "acquire z 200s
          acquire x 100s request=r1 attempt=a1 recorded => busy 200s
          state => lock{z=1}/200s counter=T1/1000s record:r1{op=acquire owner=x attempt=a1 answer=busy 200s}/600s
          DEL lock
          acquire x 100s request=r1 attempt=a2 recorded => busy 200s
-         acquire x 100s request=r1 attempt=a2 => busy 200s
+         acquire x 100s request=r1 attempt=a2 => error RequestIdReused
          state => counter=T1/1000s record:r1{op=acquire owner=x attempt=a1 answer=busy 200s}/600s",
     ),
     (
