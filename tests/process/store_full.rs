@@ -9,7 +9,8 @@ use crate::{
     coordinator::Coordinator,
     steps::{
         HAND_OVER_MAX, LEASE, PROMPT, expect_no_trace, expect_serving, lease_left, measured,
-        millis, one_coordinator, sessionless_wait, settings_on, timed, timed_wait, until_waiting,
+        millis, one_coordinator, sessionless_wait, settings_on, timed, timed_wait,
+        until_relying_on_messages, until_waiting,
     },
 };
 
@@ -74,6 +75,7 @@ async fn at_the_limit_of_clients_those_that_are_in_go_on() {
     let mut holder = client.open().await;
     holder.acquire("build").await;
     let waiter = timed_wait(&mut client, "build").await;
+    until_relying_on_messages(&redis, "build").await;
     redis.command(&["CONFIG", "SET", "maxclients", "1"]).await;
 
     let late = Coordinator::start(&settings_on(&redis.url())).await;
