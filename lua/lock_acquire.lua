@@ -44,6 +44,10 @@ if record then
     if first[1] ~= 'acquire' or first[2] ~= owner then
       return {3}
     elseif string.sub(first[3], 1, 4) == 'busy' then
+      -- The answer to a try says nothing to a call that waits.
+      if not record_refusal then
+        return {3}
+      end
       return {0, tonumber(string.sub(first[3], 6))}
     elseif not count or tonumber(first[3]) ~= token then
       return {2}

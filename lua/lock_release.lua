@@ -3,6 +3,7 @@
 -- KEYS: 1 lock, 2 channel, 3 fencing counter, 4 record of the request (only with a request id)
 -- ARGV: 1 owner, 2 lease ms that a hold which remains gets, 3 retention of the record ms, 4 publish command, 5 message
 -- Returns: {1, holds left, lease ms}  given back
+--          {5, holds left then, holds now, remaining lease ms}  the same, as answer to a repeat; the lease is -2 if nobody holds it
 --          {0, 1}  not the owner: another one holds it
 --          {0, 2}  not the owner: nobody holds it, but the name has been granted before
 --          {0, 3}  not the owner: no grant of the name is known
@@ -14,19 +15,20 @@ local lock, channel, counter, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, lease, retention = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local publish, message = ARGV[4], ARGV[5]
 
+local fields = redis.call('hmget', lock, owner, 'mode')
+if fields[2] or (fields[1] and not tonumber(fields[1])) then
+  return {4}
+end
+
 if record then
   local first = redis.call('hmget', record, 'op', 'owner', 'answer')
   if first[1] then
     if first[1] ~= 'release' or first[2] ~= owner then
       return {3}
     end
-    return {1, tonumber(first[3]), lease}
+    -- The owner may have given back or taken more since, so the first answer does not say what it holds.
+    return {5, tonumber(first[3]), tonumber(fields[1] or 0), redis.call('pttl', lock)}
   end
-end
-
-local fields = redis.call('hmget', lock, owner, 'mode')
-if fields[2] or (fields[1] and not tonumber(fields[1])) then
-  return {4}
 end
 
 if not fields[1] then

@@ -64,7 +64,7 @@ pub async fn serve(
     );
     tokio::pin!(server);
     tokio::select! {
-        served = &mut server => served?,
+        ended = &mut server => ended?,
         () = stop => {
             info!(?grace, "draining");
             let begun = tokio::time::Instant::now();
@@ -84,7 +84,7 @@ async fn drain<E: std::error::Error + Send + Sync + 'static>(
 ) -> anyhow::Result<()> {
     let left = || grace.saturating_sub(begun.elapsed());
     tokio::select! {
-        served = &mut *server => return Ok(served?),
+        ended = &mut *server => return Ok(ended?),
         () = coordinator.drain(grace / 2) => {}
     }
     drained.cancel();

@@ -15,7 +15,7 @@ use super::{
     Core,
     error::Error,
     operation::Acquire,
-    session::{GrantKey, Session},
+    session::{GrantKey, Lost, Session},
     turns::Turn,
     types::{Grant, LockName, Owner, safe_until},
 };
@@ -39,7 +39,7 @@ pub(crate) enum Attempted {
 #[derive(Debug)]
 pub struct Delivery {
     grant: Grant,
-    session: Option<Arc<Session>>,
+    lost: Lost,
     undo: Option<Undo>,
 }
 
@@ -50,6 +50,8 @@ struct Undo {
     session: Option<Arc<Session>>,
     record: Option<String>,
     attempt: String,
+    /// Whether the hold is in the session's books.
+    registered: bool,
 }
 
 /// Names for attempts, unique among all coordinators.
@@ -186,15 +188,21 @@ fn deliver(
         session: session.clone(),
         record,
         attempt,
+        registered: false,
     };
     let undo = (!repeated).then_some(undo);
     let mut delivery = Delivery {
         grant,
-        session: session.clone(),
+        lost: Lost::default(),
         undo,
     };
     if let Some(session) = session {
-        delivery.grant = session.register(&core.deadlines, delivery.grant.clone(), sent_at)?;
+        let grant = delivery.grant.clone();
+        (delivery.grant, delivery.lost) = session.register(&core.deadlines, grant, sent_at)?;
+        delivery
+            .undo
+            .iter_mut()
+            .for_each(|undo| undo.registered = true);
     }
     if delivery.grant.safe_until <= Instant::now() {
         let why = "the answer came when the lease was over".to_owned();
@@ -225,15 +233,11 @@ impl Prepared {
 impl Delivery {
     /// The grant, to be told to the caller now; an error if its session has lost it while it was on its way.
     pub fn take(mut self) -> Result<Grant, Error> {
-        let grant = self.grant.clone();
-        if let Some(session) = &self.session {
-            let held = session.grant(&key(&grant.name, &grant.owner));
-            if held.is_none_or(|held| held.fencing_token != grant.fencing_token) {
-                return Err(Error::NotOwner(Ownership::Expired));
-            }
+        if self.lost.is_set() {
+            return Err(Error::NotOwner(Ownership::Expired));
         }
         self.undo = None;
-        Ok(grant)
+        Ok(self.grant.clone())
     }
 
     /// The grant, while it is not told yet.
@@ -263,6 +267,7 @@ impl Undo {
             session,
             record,
             attempt,
+            registered,
         } = self;
         let _turn = core.turns.take(&grant.name, &grant.owner).await;
         let (name, owner) = (grant.name.clone(), grant.owner.clone());
@@ -271,9 +276,8 @@ impl Undo {
         if let Some(session) = &session {
             session.set_releasing(&key, true);
         }
-        let known_holds = held
-            .as_ref()
-            .map_or(0, |held| held.hold_count.saturating_sub(1));
+        // What the owner is to have without this hold: the session's books count it only if it got that far.
+        let known_holds = held.map_or(0, |held| held.hold_count.saturating_sub(registered.into()));
         let identity = Attempt {
             request_id: record.as_deref(),
             attempt: &attempt,
@@ -282,7 +286,7 @@ impl Undo {
         let undone = core.undo(&name, &owner, identity, grant.lease).await;
         // A repeat of the request may have taken the grant over; then it is not this one's to give back.
         if let Some(session) = session {
-            if undone || record.is_none() {
+            if registered && (undone || record.is_none()) {
                 session.set_holds(&core.deadlines, &key, known_holds, None);
             } else {
                 session.set_releasing(&key, false);

@@ -12,7 +12,7 @@ use super::{
     Core, Delivery, Error,
     acquire::acquire,
     attempt::{Attempted, attempt, key},
-    session::{GrantKey, LostReason, Session},
+    session::{GrantKey, Session},
     types::{Grant, Lease, LockName, Owner, RequestId, SessionId, safe_until},
 };
 use crate::script::{CallError, Ownership, Released, Renewal, keys};
@@ -252,13 +252,18 @@ async fn release(core: &Arc<Core>, request: &Release) -> Result<Answer, Error> {
         };
     };
     match released {
-        Ok(Released::Done { hold_count, lease }) => {
+        Ok(Released::Done {
+            hold_count,
+            held,
+            lease,
+        }) => {
+            // The answer to a repeat is that of the first call; what the session holds is what the store says now.
             let until = Some(safe_until(sent_at, lease));
-            session.set_holds(&core.deadlines, &key, hold_count, until);
+            session.set_holds(&core.deadlines, &key, held, until);
             Ok(Answer::Released(hold_count))
         }
         Ok(Released::NotOwner(ownership)) => {
-            session.lose(&core.deadlines, &key, lost_reason(ownership));
+            session.lose(&core.deadlines, &key, ownership.into());
             Err(Error::NotOwner(ownership))
         }
         Err(error) => {
@@ -333,7 +338,7 @@ async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Answer, Error> {
         Some(Ok(renewed)) => *renewed,
         Some(Err(ownership)) => {
             if let Some(session) = &session {
-                session.lose(&core.deadlines, &key, lost_reason(*ownership));
+                session.lose(&core.deadlines, &key, (*ownership).into());
             }
             return Err(Error::NotOwner(*ownership));
         }
@@ -392,13 +397,6 @@ async fn check_token(core: &Core, name: &LockName, token: u64) -> Result<Answer,
         last: seen.token,
         held: !seen.holders.is_empty(),
     }))
-}
-
-fn lost_reason(ownership: Ownership) -> LostReason {
-    match ownership {
-        Ownership::HeldByAnother => LostReason::TakenOver,
-        Ownership::Expired | Ownership::NeverHeld => LostReason::Expired,
-    }
 }
 
 // === impl Core ===

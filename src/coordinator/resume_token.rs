@@ -93,7 +93,8 @@ mod tests {
         let verify = |token: &[u8], secret: &[u8], id| Claims::verify(token, secret, id, &limits());
         assert_eq!(verify(&token, secret, &id), Some(claims));
         assert_eq!(verify(&token, b"another secret..", &id), None);
-        assert_eq!(verify(&token, secret, &SessionId::random()), None);
+        let other = SessionId::random();
+        assert_eq!(verify(&token, secret, &other), None);
         for at in 0..token.len() {
             let mut forged = token.clone();
             forged[at] ^= 1;

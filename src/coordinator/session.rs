@@ -2,7 +2,10 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -96,17 +99,28 @@ struct State {
 
 #[derive(Debug)]
 enum Phase {
-    /// A stream serves it; the token ends that stream and the session's waits.
-    Live(CancellationToken),
+    /// A stream serves it.
+    Live {
+        /// Ends that stream.
+        stream: CancellationToken,
+        /// Ends the session's waits; another stream that takes over does not.
+        waits: CancellationToken,
+    },
     /// Its stream broke; it can be resumed until then.
     Detached(Instant),
     /// It was closed, or nobody resumed it.
     Ended,
 }
 
+/// Whether a grant has been lost.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lost(Arc<AtomicBool>);
+
 #[derive(Debug)]
 struct Held {
     grant: Grant,
+    /// Set when the grant is lost, for those who are still to be told of it.
+    lost: Lost,
     /// What renewals ask for.
     lease: Duration,
     due: Ticket,
@@ -157,25 +171,36 @@ impl Session {
         }
     }
 
-    /// Gives the session a stream, which takes the place of an earlier one. The token is cancelled when this stream is to end.
-    pub(crate) fn attach(&self) -> CancellationToken {
-        let token = CancellationToken::new();
-        let before = std::mem::replace(&mut self.state.lock().phase, Phase::Live(token.clone()));
-        if let Phase::Live(stream) = before {
-            stream.cancel();
-        }
-        token
+    /// Gives the session a stream, which takes the place of an earlier one. The token is cancelled when this stream is to end. None if the session
+    /// has ended.
+    pub(crate) fn attach(&self) -> Option<CancellationToken> {
+        let stream = CancellationToken::new();
+        let mut state = self.state.lock();
+        let waits = match &state.phase {
+            Phase::Live { stream, waits } => {
+                stream.cancel();
+                waits.clone()
+            }
+            Phase::Detached(_) => CancellationToken::new(),
+            Phase::Ended => return None,
+        };
+        state.phase = Phase::Live {
+            stream: stream.clone(),
+            waits,
+        };
+        Some(stream)
     }
 
     /// The stream with this token broke: waits end, renewing stops, grants stay. False if it was not the session's stream any more.
     pub(crate) fn detach(&self, stream: &CancellationToken, until: Instant) -> bool {
         let mut state = self.state.lock();
-        let own = !stream.is_cancelled() && matches!(state.phase, Phase::Live(_));
-        if own {
-            state.phase = Phase::Detached(until);
-            stream.cancel();
+        match &state.phase {
+            Phase::Live { waits, .. } if !stream.is_cancelled() => waits.cancel(),
+            _ => return false,
         }
-        own
+        state.phase = Phase::Detached(until);
+        stream.cancel();
+        true
     }
 
     /// Ends the session for good and takes its grants. None if it had ended before.
@@ -183,7 +208,10 @@ impl Session {
         let mut state = self.state.lock();
         match std::mem::replace(&mut state.phase, Phase::Ended) {
             Phase::Ended => return None,
-            Phase::Live(stream) => stream.cancel(),
+            Phase::Live { stream, waits } => {
+                stream.cancel();
+                waits.cancel();
+            }
             Phase::Detached(_) => {}
         }
         Some(state.take_grants(deadlines))
@@ -200,10 +228,10 @@ impl Session {
         abandoned
     }
 
-    /// The token of the live stream, or why there is none.
+    /// The token that ends the session's waits, or why there can be none.
     pub(crate) fn live(&self) -> Result<CancellationToken, Error> {
         match &self.state.lock().phase {
-            Phase::Live(stream) => Ok(stream.clone()),
+            Phase::Live { waits, .. } => Ok(waits.clone()),
             Phase::Detached(_) => Err(Error::SessionDetached),
             Phase::Ended => Err(Error::SessionNotFound),
         }
@@ -223,12 +251,15 @@ impl Session {
         self.state.lock().waits -= 1;
     }
 
-    /// Holds of a grant as the session knows them, and whether it has room for one more grant.
+    /// Holds of a grant as the session knows them; an error if there is no room for one more grant. Losses that the client has not read yet
+    /// take room too, so that they cannot pile up.
     pub(crate) fn holds(&self, key: &GrantKey, max: usize) -> Result<u32, Error> {
         let state = self.state.lock();
         match state.grants.get(key) {
             Some(held) => Ok(held.grant.hold_count),
-            None if state.grants.len() >= max => Err(Error::LimitReached(Limit::GrantsPerSession)),
+            None if state.grants.len() + state.lost.len() >= max => {
+                Err(Error::LimitReached(Limit::GrantsPerSession))
+            }
             None => Ok(0),
         }
     }
@@ -240,15 +271,17 @@ impl Session {
         deadlines: &Deadlines,
         mut grant: Grant,
         sent_at: Instant,
-    ) -> Result<Grant, Error> {
+    ) -> Result<(Grant, Lost), Error> {
         let mut state = self.state.lock();
         match state.phase {
-            Phase::Live(_) => {}
+            Phase::Live { .. } => {}
             Phase::Detached(_) => return Err(Error::SessionDetached),
             Phase::Ended => return Err(Error::SessionNotFound),
         }
         let key = (grant.name.clone(), Arc::clone(&grant.owner.label));
+        let mut lost = Lost::default();
         if let Some(before) = state.grants.remove(&key) {
+            lost = before.lost;
             deadlines.remove(before.due);
             state.failing -= usize::from(before.failing);
             grant.watched |= before.grant.watched;
@@ -267,6 +300,7 @@ impl Session {
         let due = deadlines.insert(at, Due::Grant(Arc::clone(self), key.clone()));
         let held = Held {
             grant: grant.clone(),
+            lost: lost.clone(),
             lease,
             due,
             failing: false,
@@ -274,7 +308,7 @@ impl Session {
             releasing: false,
         };
         state.grants.insert(key, held);
-        Ok(grant)
+        Ok((grant, lost))
     }
 
     /// The grant, if the session holds it.
@@ -327,7 +361,8 @@ impl Session {
     /// A grant turned out to be gone: from now on the session does not hold it, and it will be told.
     pub(crate) fn lose(&self, deadlines: &Deadlines, key: &GrantKey, reason: LostReason) {
         let mut state = self.state.lock();
-        if let Some(grant) = state.forget(deadlines, key) {
+        if let Some(Held { grant, lost, .. }) = state.forget(deadlines, key) {
+            lost.0.store(true, Ordering::Relaxed);
             tracing::info!(name = %grant.name, ?reason, token = grant.fencing_token, "grant lost");
             state.lost.push_back((grant, reason));
             self.news.notify_one();
@@ -372,7 +407,7 @@ impl Session {
         now: Instant,
     ) -> Option<Renewing> {
         let mut state = self.state.lock();
-        let live = matches!(state.phase, Phase::Live(_));
+        let live = matches!(state.phase, Phase::Live { .. });
         let held = state.grants.get_mut(key)?;
         if now >= held.grant.safe_until {
             let unreachable = held.failing || held.renewing;
@@ -405,7 +440,7 @@ impl Session {
     ) {
         let key = &renewing.key;
         let mut state = self.state.lock();
-        let live = matches!(state.phase, Phase::Live(_));
+        let live = matches!(state.phase, Phase::Live { .. });
         let Some(held) = state.grants.get_mut(key) else {
             return;
         };
@@ -424,11 +459,7 @@ impl Session {
             Some(Err(_)) if held.releasing => {}
             Some(Err(ownership)) => {
                 drop(state);
-                let reason = match ownership {
-                    Ownership::HeldByAnother => LostReason::TakenOver,
-                    Ownership::Expired | Ownership::NeverHeld => LostReason::Expired,
-                };
-                self.lose(deadlines, key, reason);
+                self.lose(deadlines, key, ownership.into());
             }
             None => {
                 let retry = Instant::now() + (held.lease / RETRY_DIVISOR).min(RETRY_MAX);
@@ -452,7 +483,7 @@ impl Session {
     /// Every watched grant of a live session, to be renewed at once before a drain.
     pub(crate) fn renew_all(self: &Arc<Self>, deadlines: &Deadlines) -> Vec<Renewing> {
         let mut state = self.state.lock();
-        if !matches!(state.phase, Phase::Live(_)) {
+        if !matches!(state.phase, Phase::Live { .. }) {
             return Vec::new();
         }
         let watched = state
@@ -553,20 +584,33 @@ impl Session {
     }
 }
 
+// === impl LostReason ===
+
+impl From<Ownership> for LostReason {
+    /// What it means for somebody who held the lock that the store says this.
+    fn from(ownership: Ownership) -> Self {
+        match ownership {
+            Ownership::HeldByAnother => Self::TakenOver,
+            Ownership::Expired | Ownership::NeverHeld => Self::Expired,
+        }
+    }
+}
+
 // === impl State ===
 
 impl State {
-    fn forget(&mut self, deadlines: &Deadlines, key: &GrantKey) -> Option<Grant> {
+    fn forget(&mut self, deadlines: &Deadlines, key: &GrantKey) -> Option<Held> {
         let held = self.grants.remove(key)?;
         deadlines.remove(held.due);
         self.failing -= usize::from(held.failing);
-        Some(held.grant)
+        Some(held)
     }
 
     fn take_grants(&mut self, deadlines: &Deadlines) -> Vec<Grant> {
         let keys: Vec<GrantKey> = self.grants.keys().cloned().collect();
         keys.iter()
             .filter_map(|key| self.forget(deadlines, key))
+            .map(|held| held.grant)
             .collect()
     }
 
@@ -579,7 +623,7 @@ impl State {
         sent_at: Instant,
         renewed: Renewed,
     ) -> bool {
-        let live = matches!(self.phase, Phase::Live(_));
+        let live = matches!(self.phase, Phase::Live { .. });
         let Some(held) = self.grants.get_mut(key) else {
             return false;
         };
@@ -599,6 +643,14 @@ impl State {
             self.recovered = true;
         }
         recovered
+    }
+}
+
+// === impl Lost ===
+
+impl Lost {
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 }
 

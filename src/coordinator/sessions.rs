@@ -1,6 +1,10 @@
 //! The sessions of one coordinator: open, resume, close, and what a broken stream leaves behind.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::{StreamExt as _, stream};
 use parking_lot::RwLock;
@@ -13,7 +17,7 @@ use super::{
     deadlines::Due,
     error::{Error, Invalid, Limit},
     resume_token::Claims,
-    session::{GrantKey, LostReason, Notice, OnDisconnect, Session},
+    session::{GrantKey, Notice, OnDisconnect, Session},
     types::{Grant, Lease, LockName, Owner, SessionId, over, safe_until},
 };
 use crate::script::{CallError, Ownership, Renewal};
@@ -51,8 +55,8 @@ pub struct ResumedGrant {
     pub name: LockName,
     /// The owner within the session.
     pub owner: Owner,
-    /// None: the watchdog renews it.
-    pub lease: Option<Duration>,
+    /// Whether the watchdog renews it.
+    pub watched: bool,
     /// What the client was told, for the notice if it is lost.
     pub fencing_token: u64,
     /// What the client was told, for the notice if it is lost.
@@ -154,7 +158,7 @@ impl Coordinator {
         let resume_token = claims.sign(&core.config.session_secret, &id);
         let session = core.sessions.add(id, claims)?;
         Ok(Opened {
-            stream: Stream::new(core, session),
+            stream: Stream::new(core, session).ok_or(Error::SessionNotFound)?,
             resume_token,
             grants: Vec::new(),
         })
@@ -182,22 +186,30 @@ impl Coordinator {
         if named.len() > limits.grants_per_session_max {
             return Err(Error::LimitReached(Limit::GrantsPerSession));
         }
+        // Another coordinator would release the grants of such a session whenever it notices that its own stream of it broke.
+        if claims.on_disconnect == OnDisconnect::Release {
+            core.sessions.get(id)?.live()?;
+        }
         let checked = core.check(&claims, named).await?;
-        let session = match core.sessions.get(id) {
-            Ok(session) => session,
-            Err(_) => core.sessions.add(id.clone(), claims)?,
+        let known = core.sessions.get(id).ok();
+        let resumed = known.and_then(|session| Stream::new(core, session));
+        let stream = if let Some(stream) = resumed {
+            stream
+        } else {
+            let session = core.sessions.add(id.clone(), claims)?;
+            Stream::new(core, session).ok_or(Error::SessionNotFound)?
         };
+        let session = Arc::clone(&stream.session);
         let known = session.grants();
-        let stream = Stream::new(core, Arc::clone(&session));
         session.forget_losses();
         let mut grants = Vec::new();
-        let mut kept: Vec<GrantKey> = Vec::new();
+        let mut kept: HashSet<GrantKey> = HashSet::new();
         for (grant, sent_at, outcome) in checked {
             let key = key(&grant.name, &grant.owner);
-            kept.push(key.clone());
+            kept.insert(key.clone());
             match outcome {
-                Ok(()) => grants.push(session.register(&core.deadlines, grant, sent_at)?),
-                Err(ownership) => session.lose_named(&core.deadlines, grant, lost(ownership)),
+                Ok(()) => grants.push(session.register(&core.deadlines, grant, sent_at)?.0),
+                Err(ownership) => session.lose_named(&core.deadlines, grant, ownership.into()),
             }
         }
         let unnamed = known
@@ -213,13 +225,6 @@ impl Coordinator {
             resume_token: resume_token.to_vec(),
             grants,
         })
-    }
-}
-
-fn lost(ownership: Ownership) -> LostReason {
-    match ownership {
-        Ownership::HeldByAnother => LostReason::TakenOver,
-        Ownership::Expired | Ownership::NeverHeld => LostReason::Expired,
     }
 }
 
@@ -239,10 +244,10 @@ impl Core {
                 .map(|grant| Renewal {
                     name: grant.name.shared(),
                     owner: grant.owner.shared_field(),
-                    lease: if grant.lease.is_some() {
-                        Duration::ZERO
-                    } else {
+                    lease: if grant.watched {
                         claims.lease
+                    } else {
+                        Duration::ZERO
                     },
                 })
                 .collect();
@@ -258,7 +263,7 @@ impl Core {
                     fencing_token: renewed.map_or(named.fencing_token, |renewed| renewed.token),
                     lease,
                     safe_until: safe_until(sent_at, lease),
-                    watched: named.lease.is_none(),
+                    watched: named.watched,
                 };
                 checked.push((grant, sent_at, outcome.map(drop)));
             }
@@ -305,13 +310,15 @@ impl Core {
 // === impl Stream ===
 
 impl Stream {
-    fn new(core: &Arc<Core>, session: Arc<Session>) -> Self {
-        let token = session.attach();
-        Self {
-            core: Arc::clone(core),
+    /// None if the session has ended.
+    fn new(core: &Arc<Core>, session: Arc<Session>) -> Option<Self> {
+        let token = session.attach()?;
+        let core = Arc::clone(core);
+        Some(Self {
+            core,
             session,
             token,
-        }
+        })
     }
 
     /// The session's id.

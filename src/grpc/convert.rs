@@ -127,18 +127,10 @@ impl Requests<'_> {
     ) -> Result<Vec<ResumedGrant>, Error> {
         let limits = self.coordinator.limits();
         let resumed = grants.into_iter().map(|grant| {
-            let lease = grant
-                .lease
-                .map(|lease| duration("grants.lease", lease))
-                .transpose()?;
             Ok(ResumedGrant {
                 name: LockName::parse(&grant.name, limits)?,
                 owner: Owner::in_session(id.clone(), &grant.owner, limits)?,
-                lease: if grant.watched {
-                    None
-                } else {
-                    Some(lease.unwrap_or_default())
-                },
+                watched: grant.watched,
                 fencing_token: grant.fencing_token,
                 hold_count: grant.hold_count,
             })

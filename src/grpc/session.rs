@@ -40,7 +40,7 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 /// A client that reads nothing for this long although its answers fill the queue is taken for gone.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 
-/// How long the end of the stream waits for the store to know of the releases; the rest goes on without it.
+/// How long the end of the stream waits for operations under way, and for the store to know of the releases; the rest goes on without it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Waiting operations of the stream, by `op_id`, to be cancelled.
@@ -70,6 +70,7 @@ struct Output {
     waits: Waits,
     /// Bounds the operations that are under way and not waiting.
     slots: Arc<Semaphore>,
+    operations_max: usize,
 }
 
 /// Serves a stream until it ends. What is returned are the frames to the client.
@@ -83,12 +84,14 @@ pub(super) fn serve(
     let (notices, notices_out) = mpsc::channel(NOTICES_QUEUED);
     let waits = Waits::default();
     let progress = Arc::new(AtomicU64::new(0));
-    let slots = Arc::new(Semaphore::new(config.operations_per_session_max));
+    let operations_max = config.operations_per_session_max;
+    let slots = Arc::new(Semaphore::new(operations_max));
     let output = Output {
         answers,
         notices,
         waits: Arc::clone(&waits),
         slots,
+        operations_max,
     };
     let reader = Reader {
         coordinator,
@@ -117,6 +120,7 @@ impl Reader {
             Ok(stream) => match self.serve(&stream, &progress).await {
                 End::Broken(status) => status,
                 End::Closed => {
+                    let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.output.answered()).await;
                     let _ = tokio::time::timeout(CLOSE_TIMEOUT, stream.close()).await;
                     None
                 }
@@ -294,6 +298,12 @@ impl Output {
                 return;
             }
         }
+    }
+
+    /// Resolves when every operation that does not wait has been answered.
+    async fn answered(&self) {
+        let all = u32::try_from(self.operations_max).unwrap_or(u32::MAX);
+        let _ = self.slots.acquire_many(all).await;
     }
 
     /// Resolves when the queue of answers has been full for long and nothing was read from it.

@@ -71,9 +71,11 @@ pub struct Attempt<'a> {
 pub enum Released {
     /// One hold was given back.
     Done {
-        /// Holds left; 0: the lock is free.
+        /// Holds left after it; 0: that freed the lock.
         hold_count: u32,
-        /// Time to live of what is left.
+        /// Holds now. Another number than `hold_count` only if this is the first answer to the request, told again.
+        held: u32,
+        /// Time to live of what is held now.
         lease: Duration,
     },
     /// The owner does not hold it.
@@ -210,6 +212,12 @@ impl Scripts {
         match *reply.as_slice() {
             [DONE, hold_count, lease] => Ok(Released::Done {
                 hold_count: count(hold_count),
+                held: count(hold_count),
+                lease: duration(lease),
+            }),
+            [REPEATED, hold_count, held, lease] => Ok(Released::Done {
+                hold_count: count(hold_count),
+                held: count(held),
                 lease: duration(lease),
             }),
             [NOT_DONE, HELD_BY_ANOTHER] => Ok(Released::NotOwner(Ownership::HeldByAnother)),
@@ -227,7 +235,11 @@ impl Scripts {
         owner: &str,
         attempt: Attempt<'_>,
     ) -> Result<bool, CallError> {
-        let mut keys = vec![keys::lock(name), keys::channel(name).into()];
+        let mut keys = vec![
+            keys::lock(name),
+            keys::channel(name).into(),
+            keys::counter(name),
+        ];
         keys.extend(attempt.request_id.map(|id| keys::record(name, id)));
         let args = vec![
             text(owner),

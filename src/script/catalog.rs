@@ -19,7 +19,7 @@ pub static LOCK_ACQUIRE: Script = script!("lock_acquire", "token");
 /// Gives one hold back.
 pub static LOCK_RELEASE: Script = script!("lock_release", "hold");
 /// Undoes an acquire whose answer nobody took.
-pub static LOCK_UNDO: Script = script!("lock_undo", "hold");
+pub static LOCK_UNDO: Script = script!("lock_undo", "token", "hold");
 /// Extends the leases of many holds.
 pub static LOCK_RENEW: Script = script!("lock_renew", "token");
 /// Tells who holds a lock.

@@ -9,7 +9,7 @@ use crate::support::{Options, World, client::acquire_request, eventually, reason
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_ends_waits_keeps_grants_with_a_full_lease_and_sends_sessions_away() {
-    let world = World::with(Options {
+    let world = World::with(&Options {
         coordinators: 2,
         ..Options::default()
     });
@@ -18,7 +18,9 @@ async fn a_drain_ends_waits_keeps_grants_with_a_full_lease_and_sends_sessions_aw
         on_disconnect: pb::OnDisconnect::Release.into(),
         ..Default::default()
     };
-    let mut session = client.open_with(open).await.unwrap();
+    let mut hasty = client.open_with(open).await.unwrap();
+    hasty.acquire("b").await;
+    let mut session = client.open().await;
     let grant = session.acquire("a").await;
     let mut waiting = client.acquire(acquire_request("a", "w")).await.unwrap();
     waiting.expect_waiting().await;
@@ -38,6 +40,12 @@ async fn a_drain_ends_waits_keeps_grants_with_a_full_lease_and_sends_sessions_aw
     assert_eq!(
         reason(&session.read_to_end().await.unwrap_err()),
         "DRAINING"
+    );
+    hasty.read_to_end().await.unwrap_err();
+    assert_eq!(
+        world.redis(&["EXISTS", "b"]),
+        Value::Int(1),
+        "not even those are released"
     );
     assert_eq!(
         reason(&client.try_acquire("b", "x", secs(1)).await.unwrap_err()),

@@ -1,6 +1,7 @@
 //! A repeat with the same request id gets the first answer and changes nothing.
 
 use lockkeeper::{grpc::pb, host::Value};
+use tokio::time::Instant;
 
 use crate::support::{
     FaultyHost, Options, World,
@@ -26,7 +27,7 @@ fn release(name: &str, owner: &str, id: &str) -> pb::ReleaseRequest {
 
 #[tokio::test(start_paused = true)]
 async fn a_repeated_acquire_adds_no_hold_and_gets_the_same_owner() {
-    let world = World::with(Options {
+    let world = World::with(&Options {
         coordinators: 2,
         ..Options::default()
     });
@@ -153,6 +154,48 @@ async fn a_late_repeat_does_not_take_the_lock_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_late_repeat_of_a_release_leaves_what_is_held_since_alone() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    let first = pb::ReleaseRequest {
+        session_id: session.id(),
+        ..release("a", "", "r1")
+    };
+    session.acquire("a").await;
+    client.api.release(first.clone()).await.unwrap();
+    session.acquire("a").await;
+    let again = client.api.release(first).await.unwrap().into_inner();
+    assert!(again.released, "the first answer");
+    tokio::time::sleep(secs(100)).await;
+    assert_eq!(
+        world.redis(&["EXISTS", "a"]),
+        Value::Int(1),
+        "it is still renewed"
+    );
+
+    // The same of a grant that nobody renews: the repeat does not make its end any later.
+    let held = pb::TryAcquireRequest {
+        session_id: session.id(),
+        lease: Some(proto(secs(10))),
+        ..try_request("b", "")
+    };
+    for _ in 0..2 {
+        client.api.try_acquire(held.clone()).await.unwrap();
+    }
+    let one = pb::ReleaseRequest {
+        session_id: session.id(),
+        ..release("b", "", "r2")
+    };
+    let refreshed_at = Instant::now();
+    client.api.release(one.clone()).await.unwrap();
+    tokio::time::sleep(secs(8)).await;
+    client.api.release(one).await.unwrap();
+    assert_eq!(session.expect_lost().await.grant.unwrap().name, "b");
+    assert!(refreshed_at.elapsed() <= secs(10));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_id_used_for_something_else_is_refused() {
     let world = World::new();
     let mut client = world.client(0).await;
@@ -166,12 +209,23 @@ async fn an_id_used_for_something_else_is_refused() {
         .try_acquire(with_id("a", "y", "r1"))
         .await
         .unwrap_err();
+    client.try_acquire("held", "o", secs(10)).await.unwrap();
+    client
+        .api
+        .try_acquire(with_id("held", "x", "r2"))
+        .await
+        .unwrap();
+    let wait = pb::AcquireRequest {
+        request_id: "r2".to_owned(),
+        ..acquire_request("held", "x")
+    };
+    let wait = client.acquire(wait).await.unwrap().end().await.unwrap_err();
     let other_operation = client
         .api
         .release(release("a", "x", "r1"))
         .await
         .unwrap_err();
-    for refused in [other_owner, other_operation] {
+    for refused in [other_owner, wait, other_operation] {
         assert_eq!(refused.code(), tonic::Code::InvalidArgument);
         assert_eq!(reason(&refused), "INVALID_REQUEST_ID");
     }
@@ -266,9 +320,9 @@ async fn a_release_whose_answer_is_lost_is_brought_to_its_end() {
         session.acquire("a").await;
         session.acquire("a").await;
         if ran {
-            faults.lose_answers("lock_release", 1)
+            faults.lose_answers("lock_release", 1);
         } else {
-            faults.lose_requests("lock_release", 1)
+            faults.lose_requests("lock_release", 1);
         }
         let request = pb::ReleaseRequest {
             session_id: session.id(),

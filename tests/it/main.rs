@@ -1,11 +1,19 @@
-//! Behaviour, in one process and under a paused clock. In reading order.
+//! Scripts and hosts, on every host that there is; then behaviour, in one process and under a paused clock. In reading order.
 
 #![allow(
     clippy::unwrap_used,
     reason = "helpers of tests, which the lint does not take for tests"
 )]
 
+#[path = "../support/freeze.rs"]
+mod freeze;
+#[path = "../support/redis_server.rs"]
+#[allow(dead_code, reason = "the tests of processes use the rest")]
+mod redis_server;
 mod support;
+
+mod host;
+mod scripts;
 
 mod bad_input;
 mod drain;

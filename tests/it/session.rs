@@ -9,7 +9,7 @@ use lockkeeper::{
 use tokio::time::Instant;
 
 use crate::support::{
-    Options, World,
+    FaultyHost, Options, World,
     client::{acquire_request, proto, std_duration, try_request},
     eventually, millis, reason, secs,
 };
@@ -82,7 +82,10 @@ async fn a_stream_that_the_client_resets_is_broken_and_not_closed() {
 
 #[tokio::test(start_paused = true)]
 async fn on_disconnect_release_gives_everything_back_at_once() {
-    let world = World::new();
+    let world = World::with(&Options {
+        coordinators: 2,
+        ..Options::default()
+    });
     let mut client = world.client(0).await;
     let open = pb::OpenSession {
         on_disconnect: OnDisconnect::Release.into(),
@@ -90,6 +93,9 @@ async fn on_disconnect_release_gives_everything_back_at_once() {
     };
     let mut session = client.open_with(open).await.unwrap();
     session.acquire("a").await;
+    let mut elsewhere = world.client(1).await;
+    let refused = elsewhere.resume(&session.opened, Vec::new()).await;
+    assert_eq!(reason(&refused.err().unwrap()), "SESSION_NOT_FOUND");
     client.cut();
     let cut_at = Instant::now();
     eventually("the lock is free", || async {
@@ -102,7 +108,7 @@ async fn on_disconnect_release_gives_everything_back_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_is_resumed_here_and_on_another_coordinator_and_is_watched_again() {
-    let world = World::with(Options {
+    let world = World::with(&Options {
         coordinators: 2,
         ..Options::default()
     });
@@ -314,7 +320,7 @@ async fn with_10_000_waiting_frames_a_release_is_answered_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_never_reads_is_taken_for_gone_and_loses_what_it_was_not_told() {
-    let world = World::with(Options {
+    let world = World::with(&Options {
         operations_per_session_max: 64,
         ..Options::default()
     });
@@ -344,7 +350,7 @@ async fn sessions_and_grants_are_bounded() {
     options.limits.sessions_max = 2;
     options.limits.grants_per_session_max = 2;
     options.limits.waits_per_session_max = 1;
-    let world = World::with(options);
+    let world = World::with(&options);
     let mut client = world.client(0).await;
     client.try_acquire("held", "o", secs(600)).await.unwrap();
     let mut first = client.open().await;
@@ -398,4 +404,45 @@ async fn what_comes_first_must_open_and_a_second_open_is_refused_without_harm() 
         reason(&client.open_with(bad).await.err().unwrap()),
         "INVALID_CLIENT_NAME"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_comes_after_the_stream_broke_is_undone_and_earlier_ones_stay() {
+    let (faults, connect) = FaultyHost::connector();
+    let world = World::on(&Options::default(), World::store(), connect);
+    let (mut client, mut caller) = (world.client(0).await, world.client(0).await);
+    let mut session = client.open().await;
+    let grant = session.acquire("a").await;
+    faults.set_answer_delay(millis(500));
+    let request = pb::TryAcquireRequest {
+        session_id: session.id(),
+        ..try_request("a", "")
+    };
+    let (answer, ()) = tokio::join!(caller.api.try_acquire(request), async {
+        tokio::time::sleep(millis(100)).await;
+        client.cut();
+    });
+    assert_eq!(reason(&answer.unwrap_err()), "SESSION_NOT_FOUND");
+    faults.set_answer_delay(millis(0));
+    let field = format!("{}:0", session.id());
+    eventually("only the late hold is undone", || async {
+        world.redis(&["HGET", "a", &field]) == Value::Bytes("1".into())
+    })
+    .await;
+    let mut resumed = caller.resume(&session.opened, vec![grant]).await.unwrap();
+    assert!(resumed.release("a").await.released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_asked_before_the_end_is_answered() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    let tried = session.send(Request::TryAcquire(try_request("a", "")));
+    let released = session.send_release("a", "");
+    session.end_requests();
+    assert!(matches!(session.end(tried).await, Response::Tried(_)));
+    assert!(matches!(session.end(released).await, Response::Released(_)));
+    session.read_to_end().await.unwrap();
+    world.expect_nothing_left(&["a"]).await;
 }

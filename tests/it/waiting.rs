@@ -76,7 +76,7 @@ async fn mission_24_a_second_contender_waits_until_the_first_releases() {
 
 #[tokio::test(start_paused = true)]
 async fn mission_25_three_contenders_one_after_the_other() {
-    let world = World::with(Options {
+    let world = World::with(&Options {
         coordinators: 2,
         ..Options::default()
     });
@@ -143,7 +143,7 @@ async fn mission_28_of_1000_callers_with_10_ms_exactly_one_is_granted() {
 
 #[tokio::test(start_paused = true)]
 async fn mission_29_of_100_callers_with_10_s_all_are_granted_none_together() {
-    let world = World::with(Options {
+    let world = World::with(&Options {
         coordinators: 2,
         ..Options::default()
     });
@@ -304,7 +304,7 @@ async fn waits_are_bounded_and_the_limit_has_a_name() {
     let mut options = Options::default();
     options.limits.waiters_per_lock_max = 2;
     options.limits.waiters_max = 3;
-    let world = World::with(options);
+    let world = World::with(&options);
     let mut client = world.client(0).await;
     for name in ["a", "b"] {
         client.try_acquire(name, "x", secs(600)).await.unwrap();

@@ -159,7 +159,10 @@ async fn mission_30_a_release_with_a_hundred_waiters_is_one_hand_over() {
     // Whatever the hand-over sets off has happened; the next poll has not.
     tokio::time::sleep(millis(300)).await;
     let sent = commands(&monitor, &redis).await;
-    assert_eq!(counts(&sent), BTreeMap::from([("EVALSHA", 2)]), "{sent:?}");
+    // The head may have polled just before the release.
+    let is_release = |words: &Vec<String>| words.iter().any(|word| word == "PUBLISH");
+    let sent = &sent[sent.iter().position(is_release).unwrap()..];
+    assert_eq!(counts(sent), BTreeMap::from([("EVALSHA", 2)]), "{sent:?}");
 }
 
 #[tokio::test]

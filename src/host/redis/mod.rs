@@ -94,6 +94,7 @@ impl fmt::Debug for RedisConfig {
             .field("connections", &self.connections)
             .field("ping_interval", &self.ping_interval)
             .field("tls", &self.tls)
+            .field("scripts", &self.scripts.len())
             .finish()
     }
 }

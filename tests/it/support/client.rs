@@ -355,8 +355,13 @@ impl Session {
 
     /// Half-closes and reads to the end of the stream.
     pub(crate) async fn half_close(mut self) -> Result<(), Status> {
-        self.requests = None;
+        self.end_requests();
         self.read_to_end().await
+    }
+
+    /// Half-closes.
+    pub(crate) fn end_requests(&mut self) {
+        self.requests = None;
     }
 
     /// Sends no more; the stream stays.

@@ -3,6 +3,7 @@
 
 pub(crate) mod client;
 mod faults;
+pub(crate) mod hosts;
 mod world;
 
 pub(crate) use client::reason;
@@ -13,12 +14,14 @@ use std::{future::Future, time::Duration};
 
 use tokio::time::Instant;
 
-/// Waits until the condition holds, looking again every few milliseconds of the paused clock; fails after a minute of it.
+/// Waits until the condition holds, looking again after longer and longer pauses of the paused clock; fails after a minute of it.
 pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, condition: impl Fn() -> F) {
     let give_up = Instant::now() + Duration::from_secs(60);
+    let mut pause = Duration::from_millis(2);
     while !condition().await {
         assert!(Instant::now() < give_up, "never happened: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        tokio::time::sleep(pause).await;
+        pause = (pause * 3 / 2).min(Duration::from_millis(100));
     }
 }
 

@@ -72,11 +72,11 @@ impl Default for Options {
 
 impl World {
     pub(crate) fn new() -> Self {
-        Self::with(Options::default())
+        Self::with(&Options::default())
     }
 
-    pub(crate) fn with(options: Options) -> Self {
-        Self::on(&options, Self::store(), EmbeddedStore::connect)
+    pub(crate) fn with(options: &Options) -> Self {
+        Self::on(options, Self::store(), EmbeddedStore::connect)
     }
 
     /// A store whose clock starts at the same moment in every test.

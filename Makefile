@@ -1,0 +1,54 @@
+# Everything that is done with this tree, for people and for CI. `make help` lists it.
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test test-fast test-clients sim lint fmt doc deny ci clean
+
+CARGO ?= cargo
+
+help: ## This list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
+
+run: ## A coordinator on 127.0.0.1:7625 with the embedded store (ARGS="--store redis://..." for another)
+	$(CARGO) run --release --locked -- serve $(ARGS)
+
+build: ## The binary, for debugging
+	$(CARGO) build --locked
+
+test: ## All tests; installs redis-server if it is missing, and names the client toolchains that are
+	scripts/test
+
+test-fast: ## What takes seconds: unit tests, behaviour in one process, and the checks of the tree
+	$(CARGO) test --locked --no-fail-fast --lib --test it --test tidy
+
+test-clients: ## Only the tests with clients in other languages
+	scripts/test --clients
+
+sim: ## The simulation: SEED=n replays one seed, SEEDS=n runs that many
+	$(CARGO) test --locked --test simulation -- --nocapture
+
+lint: ## Format and lints; every warning is an error
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+
+fmt: ## Formats the Rust
+	$(CARGO) fmt
+
+doc: ## The documentation of the crate, in target/doc
+	$(CARGO) doc --locked --no-deps --document-private-items
+
+deny: ## Licences and advisories of the dependencies, if cargo-deny is installed
+	@if command -v cargo-deny >/dev/null; then $(CARGO) deny --locked check; \
+	else echo "SKIPPED deny: cargo-deny is not installed (cargo install --locked cargo-deny)"; fi
+
+ci: lint test deny ## What CI runs
+
+clean: ## Removes everything that was built
+	$(CARGO) clean
+
+# The simulation reads them; unset they do not reach it.
+ifdef SEED
+export SEED
+endif
+ifdef SEEDS
+export SEEDS
+endif

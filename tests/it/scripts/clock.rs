@@ -1,0 +1,118 @@
+//! What scripts make of the store's clock, which here stands still, or is stepped as no test can step that of a real server.
+
+use std::time::Duration;
+
+use lockkeeper::{
+    host::{
+        Connected, Value,
+        embedded::{Clock, EmbeddedStore},
+    },
+    script::{Acquired, Attempt, CallError, Config, Scripts},
+};
+
+use crate::support::{millis, secs};
+
+const START_MICROS: i64 = 1_700_000_000_000_000;
+const START_TOKEN: u64 = 1_700_000_000_000_000;
+
+fn scripts(store: &EmbeddedStore) -> Scripts {
+    let (client, _): Connected = store.connect();
+    let config = Config {
+        idle_token_retention: secs(1000),
+        request_retention: secs(60),
+    };
+    Scripts::new(client, config)
+}
+
+async fn token(scripts: &Scripts, owner: &str, lease: Duration) -> u64 {
+    let attempt = Attempt {
+        request_id: None,
+        attempt: "a",
+        known_holds: None,
+    };
+    match scripts.acquire("lock", owner, lease, attempt, false).await {
+        Ok(Acquired::Granted { token, .. }) => token,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_is_the_time_of_the_grant_and_grows_even_if_the_clock_is_put_back() {
+    let store = EmbeddedStore::new(Clock::starting_at(START_MICROS));
+    let scripts = scripts(&store);
+    assert_eq!(token(&scripts, "x", secs(10)).await, START_TOKEN);
+    tokio::time::advance(millis(10_001)).await;
+    assert_eq!(
+        token(&scripts, "y", secs(10)).await,
+        START_TOKEN + 10_001_000
+    );
+    scripts.lower("lock", "y", 0).await.unwrap();
+    store.clock().step_back(secs(3600));
+    assert_eq!(
+        token(&scripts, "z", secs(10)).await,
+        START_TOKEN + 10_001_001
+    );
+    scripts.lower("lock", "z", 0).await.unwrap();
+    assert_eq!(
+        token(&scripts, "x", secs(10)).await,
+        START_TOKEN + 10_001_002,
+        "within one microsecond too"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_counter_outlives_its_grant_and_then_goes() {
+    let store = EmbeddedStore::new(Clock::starting_at(START_MICROS));
+    let scripts = scripts(&store);
+    token(&scripts, "x", secs(10)).await;
+    assert_eq!(store.key_count(), 2);
+    tokio::time::advance(secs(11)).await;
+    assert_eq!(store.key_count(), 1);
+    tokio::time::advance(secs(990)).await;
+    assert_eq!(store.key_count(), 0);
+}
+
+/// A key still exists in the millisecond in which its time to live is 0, and setting that again would delete it.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_taken_back_in_the_last_millisecond_leaves_nothing_for_ever() {
+    let store = EmbeddedStore::new(Clock::starting_at(START_MICROS));
+    let scripts = scripts(&store);
+    token(&scripts, "x", secs(10)).await;
+    token(&scripts, "x", secs(10)).await;
+    tokio::time::advance(secs(10)).await;
+    assert_eq!(store.command(&[b"PTTL", b"lock"]), Ok(Value::Int(0)));
+    assert!(scripts.lower("lock", "x", 1).await.unwrap());
+    let holds = store.command(&[b"HGET", b"lock", b"x"]);
+    assert_eq!(holds, Ok(Value::Bytes("1".into())));
+    tokio::time::advance(millis(2)).await;
+    assert_eq!(store.command(&[b"EXISTS", b"lock"]), Ok(Value::Int(0)));
+}
+
+/// The record of an answer ends in time, and with it the memory of the request.
+#[tokio::test(start_paused = true)]
+async fn a_request_is_remembered_for_its_retention_since_the_last_repeat() {
+    let store = EmbeddedStore::new(Clock::starting_at(START_MICROS));
+    let scripts = scripts(&store);
+    let acquire = || {
+        let attempt = Attempt {
+            request_id: Some("r1"),
+            attempt: "a1",
+            known_holds: None,
+        };
+        scripts.acquire("lock", "x", secs(300), attempt, false)
+    };
+    assert!(granted(&acquire().await, 1, false));
+    tokio::time::advance(secs(59)).await;
+    assert!(granted(&acquire().await, 1, true));
+    tokio::time::advance(secs(59)).await;
+    assert!(granted(&acquire().await, 1, true));
+    tokio::time::advance(secs(61)).await;
+    assert!(granted(&acquire().await, 2, false), "a new request");
+}
+
+fn granted(outcome: &Result<Acquired, CallError>, holds: u32, again: bool) -> bool {
+    matches!(
+        outcome,
+        Ok(Acquired::Granted { hold_count, repeated, .. }) if *hold_count == holds && *repeated == again
+    )
+}

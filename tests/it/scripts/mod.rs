@@ -1,0 +1,14 @@
+//! Every script of the catalogue, as tables that run on every host. (What the coordinator makes of them is in the other modules.)
+
+mod mask;
+mod story;
+
+mod acquire;
+mod acquire_repeated;
+mod clock;
+mod inspect;
+mod release;
+mod renew;
+mod same_on_all;
+mod slots;
+mod undo;

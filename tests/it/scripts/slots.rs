@@ -1,0 +1,138 @@
+//! The rule of the braces, cross-checked with a Redis that has slots.
+
+use std::{sync::Arc, time::Duration};
+
+use lockkeeper::{
+    host::Value,
+    script::{Acquired, Attempt, CallError, Config, Released, Renewal, Scripts, keys},
+};
+
+use crate::{
+    redis_server::{RedisServer, eventually},
+    support::{hosts::Store, secs},
+};
+
+const REQUEST_IDS: [&str; 3] = ["r1", "}{", "{r}"];
+
+/// Names that may be used.
+const GOOD: [&str; 12] = [
+    "build",
+    "a:b",
+    "with space",
+    "ünïcödé",
+    "{a}",
+    "x{a}y",
+    "{a}{b}",
+    "{a{b}}",
+    "{ }",
+    "a{b}c{}",
+    "0",
+    "a/{tenant-1}/b",
+];
+
+/// Names whose keys would fall into different slots, which is why they are refused.
+const TORN: [&str; 5] = ["a}b", "{a", "{}a", "a{}{b}", "}{"];
+
+async fn slot(server: &Store, key: &str) -> Value {
+    server.command(&["CLUSTER", "KEYSLOT", key]).await
+}
+
+/// The lock and all that belongs to it.
+fn all_keys(name: &str) -> Vec<String> {
+    let text = |key: bytes::Bytes| String::from_utf8(key.to_vec()).unwrap();
+    let mut all = vec![
+        text(keys::lock(name)),
+        keys::channel(name),
+        text(keys::counter(name)),
+    ];
+    all.extend(REQUEST_IDS.map(|id| text(keys::record(name, id))));
+    all
+}
+
+#[tokio::test]
+async fn mission_11_a_lock_its_channel_its_counter_and_its_records_share_a_hash_slot() {
+    let server = RedisServer::start_with(&["--cluster-enabled", "yes"]).await;
+    let server = Store::on(server).await;
+    for name in GOOD {
+        assert_eq!(keys::refuse(name), None, "{name}");
+        let expected = slot(&server, name).await;
+        for key in all_keys(name) {
+            assert_eq!(slot(&server, &key).await, expected, "{name}: {key}");
+        }
+    }
+    for name in TORN {
+        assert!(keys::refuse(name).is_some(), "{name}");
+        let expected = slot(&server, name).await;
+        let mut torn = false;
+        for key in all_keys(name) {
+            torn |= slot(&server, &key).await != expected;
+        }
+        assert!(torn, "{name} would have been good");
+    }
+}
+
+/// A cluster refuses a script whose keys do not share a slot, whatever their slots are.
+#[tokio::test]
+async fn every_script_runs_on_a_cluster() {
+    let server = RedisServer::start_with(&["--cluster-enabled", "yes"]).await;
+    let server = Store::on(server).await;
+    server
+        .command(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"])
+        .await;
+    eventually("the cluster of one takes calls", || async {
+        let set = server.try_command(&[b"SET", b"probe", b"1"]).await;
+        set.is_ok()
+    })
+    .await;
+    let (client, _wakes) = server.connect();
+    let config = Config {
+        idle_token_retention: secs(1000),
+        request_retention: secs(60),
+    };
+    let scripts = Scripts::new(Arc::clone(&client), config);
+    for name in GOOD {
+        for id in REQUEST_IDS {
+            once_around(&scripts, name, id).await;
+        }
+    }
+    let torn = scripts.inspect(TORN[0]).await;
+    assert!(
+        matches!(&torn, Err(CallError::Refused(why)) if why.starts_with("CROSSSLOT")),
+        "{torn:?}"
+    );
+}
+
+async fn once_around(scripts: &Scripts, name: &str, id: &str) {
+    let lease = Duration::from_secs(100);
+    let attempt = Attempt {
+        request_id: Some(id),
+        attempt: "a",
+        known_holds: None,
+    };
+    for _ in 0..2 {
+        let acquired = scripts.acquire(name, id, lease, attempt, true).await;
+        assert!(
+            matches!(acquired, Ok(Acquired::Granted { hold_count: 1, .. })),
+            "{name}: {acquired:?}"
+        );
+    }
+    let renewal = Renewal {
+        name: name.into(),
+        owner: id.into(),
+        lease,
+    };
+    let renewed = scripts.renew(&[renewal]).await.unwrap();
+    assert!(renewed.outcomes[0].is_ok(), "{name}");
+    assert_eq!(scripts.inspect(name).await.unwrap().holders.len(), 1);
+    assert_eq!(scripts.undo(name, id, attempt).await, Ok(true), "{name}");
+    scripts
+        .acquire(name, id, lease, attempt, true)
+        .await
+        .unwrap();
+    let other = format!("{id}-2");
+    let released = scripts.release(name, id, lease, Some(&other)).await;
+    assert!(
+        matches!(released, Ok(Released::Done { hold_count: 0, .. })),
+        "{name}: {released:?}"
+    );
+}

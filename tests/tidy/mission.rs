@@ -1,0 +1,93 @@
+//! Every promise that is to be kept now has a test that names its number.
+
+use std::collections::BTreeSet;
+
+use crate::source::{Rust, rust_below};
+
+/// The numbers of the promises: those of locks that exist. A new kind of lock brings its own.
+fn promised() -> BTreeSet<u32> {
+    (1..=4).chain(6..=16).chain(23..=30).collect()
+}
+
+#[test]
+fn every_promise_has_a_test_that_names_it() {
+    let files = rust_below("tests/").into_iter().chain(rust_below("src/"));
+    let tested: BTreeSet<u32> = files
+        .flat_map(|file| tested(&Rust::parse(&file.text).code))
+        .collect();
+    let missing: Vec<_> = promised().difference(&tested).copied().collect();
+    assert!(
+        missing.is_empty(),
+        "no test is called mission_<n>_… for n of {missing:?}"
+    );
+}
+
+/// The numbers in the names of the test functions of some code.
+fn tested(code: &str) -> Vec<u32> {
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices("fn ") {
+        let name = code[at + 3..].split('(').next().unwrap_or_default();
+        if is_test(&code[..at]) {
+            found.extend(numbers(name));
+        }
+    }
+    found
+}
+
+/// Whether the attributes right before a function make it a test.
+fn is_test(before: &str) -> bool {
+    let signature = before.rsplit(['}', ';', '{']).next().unwrap_or_default();
+    signature
+        .lines()
+        .map(str::trim)
+        .any(|line| line.starts_with("#[") && line.contains("test"))
+}
+
+/// Of `mission_3_and_8_only_the_holder`: 3 and 8.
+fn numbers(name: &str) -> Vec<u32> {
+    let Some((before, mut rest)) = name.split_once("mission_") else {
+        return Vec::new();
+    };
+    if !before.is_empty() && !before.ends_with('_') {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    while let Some((digits, after)) = rest.split_once('_') {
+        let Ok(number) = digits.parse() else { break };
+        found.push(number);
+        let Some(next) = after.strip_prefix("and_") else {
+            break;
+        };
+        rest = next;
+    }
+    found
+}
+
+#[test]
+fn names_of_tests_are_read() {
+    assert_eq!(numbers("mission_14_it_stays"), [14]);
+    assert_eq!(numbers("mission_3_and_8_only_the_holder"), [3, 8]);
+    assert_eq!(numbers("mission_1_and_2_and_30_x"), [1, 2, 30]);
+    assert_eq!(numbers("mission_29_of_100_callers"), [29]);
+    assert_eq!(numbers("mission_3_and_more"), [3]);
+    for other in [
+        "mission_",
+        "mission_x_1",
+        "mission_7",
+        "submission_7_x",
+        "remission",
+    ] {
+        assert_eq!(numbers(other), [0; 0], "{other}");
+    }
+}
+
+#[test]
+fn only_tests_count() {
+    let attribute = "#[tokio::test(start_paused = true)]\n#[expect(x)]\nasync ";
+    assert_eq!(tested(&format!("{attribute}fn mission_4_x() {{}}")), [4]);
+    assert_eq!(
+        tested("#[test]\nfn mission_5_x() {}\nfn mission_6_helper() {}"),
+        [5]
+    );
+    assert!(!promised().contains(&17) && promised().len() == 23);
+}
