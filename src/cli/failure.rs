@@ -137,7 +137,8 @@ fn exit_code(code: Code, reason: Option<&str>, effect: Effect) -> u8 {
         (
             Code::Unavailable | Code::ResourceExhausted | Code::DeadlineExceeded | Code::Cancelled,
             ..,
-        ) => exit::UNAVAILABLE,
+        )
+        | (Code::Unknown, None, Effect::Reads) => exit::UNAVAILABLE,
         _ => exit::INTERNAL,
     }
 }
@@ -188,10 +189,15 @@ mod tests {
 
     #[test]
     fn a_lost_answer_is_an_unknown_outcome_only_of_a_change() {
-        let lost = Status::unavailable("connection reset");
-        let exit = |effect| Failure::from_status(&lost, effect).exit;
-        assert_eq!(exit(Effect::Changes), exit::OUTCOME_UNKNOWN);
-        assert_eq!(exit(Effect::Reads), exit::UNAVAILABLE);
+        // tonic has no word of its own for a connection that breaks under a call.
+        for lost in [
+            Status::unavailable("connection reset"),
+            Status::unknown("transport error"),
+        ] {
+            let exit = |effect| Failure::from_status(&lost, effect).exit;
+            assert_eq!(exit(Effect::Changes), exit::OUTCOME_UNKNOWN);
+            assert_eq!(exit(Effect::Reads), exit::UNAVAILABLE);
+        }
     }
 
     #[test]

@@ -17,7 +17,12 @@ use lockkeeper::{
     shutdown::spawn_detached,
 };
 use parking_lot::Mutex;
-use tokio::{net::TcpListener, runtime::Runtime, sync::mpsc, time::Instant};
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    runtime::Runtime,
+    sync::mpsc,
+    time::Instant,
+};
 use tokio_stream::wrappers::{TcpListenerStream, UnboundedReceiverStream};
 use tonic::{Code, Request, Response, Status, Streaming, transport::Server};
 use tonic_types::{ErrorDetails, StatusExt as _};
@@ -54,6 +59,8 @@ pub(crate) struct Fake {
     pub(crate) address: SocketAddr,
     service: Service,
     runtime: Option<Runtime>,
+    /// Holds the port after a crash, without listening, so that no other test's server is taken for this one.
+    crashed: Option<TcpSocket>,
 }
 
 // === impl Fake ===
@@ -85,6 +92,7 @@ impl Fake {
             address,
             service,
             runtime: Some(runtime),
+            crashed: None,
         }
     }
 
@@ -124,6 +132,10 @@ impl Fake {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(Duration::from_secs(1));
         }
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_reuseaddr(true).unwrap();
+        socket.bind(self.address).unwrap();
+        self.crashed = Some(socket);
     }
 
     fn tell(&self, said: Result<Said, Status>) {

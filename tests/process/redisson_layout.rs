@@ -10,7 +10,8 @@ use crate::{
     redisson_client::RedissonClient,
     steps::{
         HAND_OVER_MAX, LEASE, PROMPT, expect_no_trace, lease_end, lease_left, measured, millis,
-        one_coordinator, secs, sessionless_wait, settings_on, timed_wait, until_waiting,
+        one_coordinator, secs, sessionless_wait, settings_on, timed_wait,
+        until_relying_on_messages, until_waiting,
     },
 };
 
@@ -89,6 +90,7 @@ async fn we_wait_for_a_redisson_client_and_its_unlock_wakes_us() {
     );
 
     let waiter = timed_wait(&mut client, "build").await;
+    until_relying_on_messages(&redis, "build").await;
     assert_eq!(redisson.acquire("build", secs(30)).await, None);
     assert_eq!(redisson.unlock("build").await, Some(false));
     let unlocked = Instant::now();

@@ -13,6 +13,7 @@ use crate::{
     client::{Client, Session, acquire_request, proto},
     coordinator::{Coordinator, Settings},
     redis_server::{RedisServer, eventually},
+    redisson_client::channel,
 };
 
 /// The lease of sessions in these tests: renewed often, and over soon.
@@ -167,6 +168,18 @@ pub(crate) async fn timed_wait(
 ) -> JoinHandle<(Instant, (pb::Grant, Session))> {
     let (mut session, op_id) = wait_for(client, name).await;
     timed(async move { (session.expect_granted(op_id).await, session) })
+}
+
+/// The waiter has tried again after its subscription was confirmed, and relies on messages now.
+pub(crate) async fn until_relying_on_messages(redis: &RedisServer, name: &str) {
+    let channel = channel(name);
+    eventually("the channel is subscribed to", || async {
+        let channels = redis.command(&["PUBSUB", "CHANNELS", &channel]).await;
+        channels != Value::Array(Vec::new())
+    })
+    .await;
+    // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's way.
+    tokio::time::sleep(millis(200)).await;
 }
 
 pub(crate) async fn open_with_lease(client: &mut Client, lease: Duration) -> Session {

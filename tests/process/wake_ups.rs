@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use deadpool_redis::redis::Value;
 use tokio::time::Instant;
 
 use crate::{
     client::Client,
     coordinator::Coordinator,
-    redis_server::{RedisServer, eventually},
-    redisson_client::channel,
-    steps::{PROMPT, expect_no_trace, measured, millis, settings_on, timed_wait, until_connected},
+    redis_server::RedisServer,
+    steps::{
+        PROMPT, expect_no_trace, measured, millis, settings_on, timed_wait, until_connected,
+        until_relying_on_messages,
+    },
     tcp_proxy::TcpProxy,
 };
 
@@ -35,18 +36,6 @@ async fn behind_a_proxy(
     (redis, proxy, coordinator, client)
 }
 
-/// The waiter has tried again after its subscription was confirmed, and relies on messages now.
-async fn until_relying_on_messages(redis: &RedisServer) {
-    let channel = channel("build");
-    eventually("the channel is subscribed to", || async {
-        let channels = redis.command(&["PUBSUB", "CHANNELS", &channel]).await;
-        channels != Value::Array(Vec::new())
-    })
-    .await;
-    // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's way.
-    tokio::time::sleep(millis(200)).await;
-}
-
 #[tokio::test]
 async fn a_killed_subscription_still_wakes() {
     let (redis, _proxy, coordinator, mut client) = behind_a_proxy("60s", "60s").await;
@@ -54,7 +43,7 @@ async fn a_killed_subscription_still_wakes() {
     for _ in 0..5 {
         holder.acquire("build").await;
         let waiter = timed_wait(&mut client, "build").await;
-        until_relying_on_messages(&redis).await;
+        until_relying_on_messages(&redis, "build").await;
         redis.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
         let released = Instant::now();
         assert!(holder.release("build").await.released);
@@ -80,7 +69,7 @@ async fn a_silent_subscription_is_made_up_for_by_polls() {
     let mut holder = client.open().await;
     holder.acquire("build").await;
     let waiter = timed_wait(&mut client, "build").await;
-    until_relying_on_messages(&redis).await;
+    until_relying_on_messages(&redis, "build").await;
     proxy.silence();
     let released = Instant::now();
     assert!(holder.release("build").await.released);
@@ -107,7 +96,7 @@ async fn a_silent_subscription_is_found_out_and_replaced() {
     let mut holder = client.open().await;
     holder.acquire("build").await;
     let waiter = timed_wait(&mut client, "build").await;
-    until_relying_on_messages(&redis).await;
+    until_relying_on_messages(&redis, "build").await;
     proxy.silence();
     let released = Instant::now();
     assert!(holder.release("build").await.released);
@@ -125,7 +114,7 @@ async fn a_silent_subscription_is_found_out_and_replaced() {
 
     // From here on messages arrive again.
     let waiter = timed_wait(&mut client, "build").await;
-    until_relying_on_messages(&redis).await;
+    until_relying_on_messages(&redis, "build").await;
     let released = Instant::now();
     assert!(next.release("build").await.released);
     let (granted_at, (_, session)) = waiter.await.unwrap();
