@@ -5,8 +5,6 @@
     reason = "helpers of tests, which the lint does not take for tests"
 )]
 
-#[path = "../support/freeze.rs"]
-mod freeze;
 #[path = "../support/redis_server.rs"]
 #[allow(dead_code, reason = "the tests of processes use the rest")]
 mod redis_server;

@@ -10,8 +10,6 @@
 mod client;
 #[path = "../support/coordinator.rs"]
 mod coordinator;
-#[path = "../support/freeze.rs"]
-mod freeze;
 #[path = "../support/redis_server.rs"]
 mod redis_server;
 #[path = "../support/tcp_proxy.rs"]

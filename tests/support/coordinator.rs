@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tonic::transport::{Channel, Endpoint};
 
-use crate::{client::Client, freeze::freeze};
+use crate::{client::Client, redis_server::freeze};
 
 /// How long anything that should happen may take before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(15);

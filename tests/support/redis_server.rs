@@ -1,10 +1,12 @@
 //! A real redis-server that belongs to one test: it has a free port, a directory of its own, and ends with the test.
 
 use std::{
+    fs,
     io::ErrorKind,
     net::TcpListener,
     process::{Child, Command, Stdio},
     sync::Arc,
+    thread,
     time::Duration,
 };
 
@@ -22,8 +24,6 @@ use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
-
-use crate::freeze::freeze;
 
 /// How long anything that should happen may take before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -63,6 +63,25 @@ pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut is: imp
 pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     listener.local_addr().expect("it has an address").port()
+}
+
+/// Sends SIGSTOP and waits until every thread has taken note of it: on a busy machine that takes a while, and the others go on meanwhile.
+pub(crate) fn freeze(process: Pid) {
+    kill(process, Signal::SIGSTOP).expect("stopped");
+    while !is_frozen(process) {
+        thread::yield_now();
+    }
+}
+
+fn is_frozen(process: Pid) -> bool {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).expect("its threads");
+    threads.flatten().all(|thread| {
+        // A thread that has ended meanwhile does not run either.
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // The state follows the name, which is in parentheses and may contain others.
+        stat.rsplit_once(") ")
+            .is_none_or(|(_, rest)| rest.starts_with('T'))
+    })
 }
 
 // === impl RedisServer ===
