@@ -1,16 +1,22 @@
 -- Undoes an acquire whose answer nobody took or nobody knows. Safe to repeat, and safe if the acquire never ran.
 --
--- KEYS: 1 lock, 2 channel, 3 record of the request (only with a request id)
--- ARGV: 1 owner, 2 attempt, 3 holds that the owner has without it (used when there is no record), 4 publish command, 5 message
+-- KEYS: 1 lock, 2 channel, 3 fencing counter, 4 record of the request (only with a request id)
+-- ARGV: 1 owner, 2 attempt, 3 holds that the owner has without it (used when there is no record), 4 publish command, 5 message,
+--       6 token of the grant it is about; '' if that is not known
 -- Returns: {1, holds left}  a hold was taken back
---          {0, holds left}  there was nothing to undo, or a repeat of the request has taken the grant over
+--          {0, holds left}  there was nothing to undo, or a repeat of the request has taken the grant over, or the grant is a newer one
 -- Publishes: the message on the channel when the lock becomes free
 
-local lock, channel, record = KEYS[1], KEYS[2], KEYS[3]
+local lock, channel, counter, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, attempt, expected = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local publish, message = ARGV[4], ARGV[5]
+local publish, message, token = ARGV[4], ARGV[5], tonumber(ARGV[6])
 
 local count = tonumber(redis.call('hget', lock, owner) or 0) or 0
+
+-- The session may have gone on at another coordinator and taken the lock anew while this was on its way.
+if token and (read_token(counter) or 0) > token then
+  return {0, count}
+end
 
 if record then
   if redis.call('hget', record, 'attempt') ~= attempt then

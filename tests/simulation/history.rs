@@ -86,12 +86,16 @@ pub(crate) enum What {
         repeats: Option<Op>,
     },
     Told(Op, Told),
+    /// The answer has come, but the client does not look at it.
+    Unread(Op),
     /// The client no longer wants the answer.
     Dropped(Op),
     /// A notice of the session.
     Lost(Holder, Name, u64),
     /// A grant that the session still had when it was resumed.
     Kept(Holder, Name, Seen),
+    /// The client will not name this one when it resumes.
+    Forgot(Holder, Name),
     /// A stream serves the session.
     Attached(SessionNo, usize),
     /// The stream is gone; whether the grants stay until their leases end.
@@ -236,11 +240,13 @@ impl fmt::Display for Event {
                 repeats.map_or(Ok(()), |first| write!(f, ", again as #{first}"))
             }
             What::Told(op, told) => write!(f, "#{op} is told {told:?}"),
+            What::Unread(op) => write!(f, "#{op} has an answer that lies unread"),
             What::Dropped(op) => write!(f, "#{op} is not waited for any more"),
             What::Lost(holder, name, token) => {
                 write!(f, "{holder} is told: lock {name} lost, token {token}")
             }
             What::Kept(holder, name, seen) => write!(f, "{holder} keeps lock {name}: {seen:?}"),
+            What::Forgot(holder, name) => write!(f, "{holder} gives lock {name} up"),
             What::Attached(session, node) => write!(f, "s{session} is attached to node {node}"),
             What::Broken(session, keeps) => {
                 write!(f, "s{session} lost its stream, keeps grants: {keeps}")

@@ -111,7 +111,8 @@ impl Link {
     }
 
     pub(crate) fn freeze(&self, span: Duration) {
-        self.0.weather.lock().frozen_until = Instant::now() + span;
+        let mut weather = self.0.weather.lock();
+        weather.frozen_until = weather.frozen_until.max(Instant::now() + span);
     }
 
     pub(crate) fn fail(&self, span: Duration) {

@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     mutant: Mutant,
     /// Every coordinator there has ever been, by its number; the first ones are those of the plan, and each that goes down is replaced.
     nodes: Mutex<Vec<Arc<Node>>>,
+    /// The store itself answers nobody until then.
+    frozen_until: Mutex<Instant>,
     /// Cancelled when the time of healing begins.
     pub(crate) healed: CancellationToken,
 }
@@ -81,6 +83,7 @@ impl World {
             limits: limits(),
             mutant,
             nodes: Mutex::default(),
+            frozen_until: Mutex::new(Instant::now()),
             healed: CancellationToken::new(),
         }));
         for _ in 0..world.plan.nodes {
@@ -119,6 +122,11 @@ impl World {
         if self.healed.is_cancelled() {
             link.heal();
         }
+        let frozen = self
+            .frozen_until
+            .lock()
+            .saturating_duration_since(Instant::now());
+        link.freeze(frozen);
         nodes.push(Arc::new(Node {
             number,
             coordinator: Coordinator::start(config, connected),
@@ -127,8 +135,12 @@ impl World {
             rough_until: Mutex::new(Instant::now()),
             accepts: Mutex::new(true),
         }));
+        let node = Arc::clone(&nodes[number]);
         drop(nodes);
         self.history.record(What::Reach(number, self.usual_reach()));
+        if !frozen.is_zero() {
+            self.rough(&node, frozen);
+        }
     }
 
     fn usual_reach(&self) -> Reach {
@@ -169,6 +181,7 @@ impl World {
         let victim = |node: usize| live.get(node % live.len().max(1));
         match *incident {
             Incident::Frozen(span) => {
+                *self.frozen_until.lock() = Instant::now() + span.min(left);
                 for node in &live {
                     node.link.freeze(span.min(left));
                     self.rough(node, span.min(left));

@@ -72,6 +72,8 @@ struct Follower<'a> {
     asked: BTreeMap<Op, Asked>,
     live: BTreeSet<SessionNo>,
     owed: Vec<Owed>,
+    /// When a lock's keys were last deleted by hand.
+    forced_at: BTreeMap<Name, Millis>,
     found: Holds,
 }
 
@@ -83,6 +85,7 @@ pub(super) fn follow(events: &[Event], bounds: &Bounds) -> Holds {
         asked: BTreeMap::new(),
         live: BTreeSet::new(),
         owed: Vec::new(),
+        forced_at: BTreeMap::new(),
         found: Holds::default(),
     };
     for event in events {
@@ -148,12 +151,17 @@ impl Follower<'_> {
                 if let Some(asked) = self.asked.get(op).copied() {
                     self.account(asked.holder, asked.name).flying.remove(op);
                     self.give_releases_back(&asked);
-                    self.doubt(at, asked.holder, asked.name);
+                    self.doubt(at, &asked);
                 }
             }
             What::Lost(holder, name, token) => self.lost(at, *holder, *name, *token),
             What::Kept(holder, name, seen) => {
-                self.grant(at, *holder, *name, *seen, seen.count.into());
+                let asked_at = at.saturating_sub(self.bounds.call_timeout);
+                self.grant(at, asked_at, (*holder, *name), *seen);
+            }
+            What::Forgot(holder, name) => {
+                self.end_belief(at, *holder, *name);
+                self.account(*holder, *name).unsure = true;
             }
             What::Attached(session, _) => {
                 self.live.insert(*session);
@@ -162,7 +170,8 @@ impl Follower<'_> {
             What::Closing(session) => self.broken(at, *session, false),
             What::Foreign(holder, name, until) => self.foreign(at, *holder, *name, *until),
             What::Forced(name) => self.forced(at, *name),
-            What::Stored { .. }
+            What::Unread(_)
+            | What::Stored { .. }
             | What::Reach(..)
             | What::Healed
             | What::Broke(_)
@@ -212,7 +221,7 @@ impl Follower<'_> {
                     self.broke(at, rule);
                 }
                 self.account(holder, name).unsure &= !certain;
-                self.grant(at, holder, name, *seen, seen.count.into());
+                self.grant(at, asked.at, (holder, name), *seen);
             }
             Told::Renewed(seen) => {
                 if self.account(holder, name).lost.contains(&seen.token)
@@ -257,8 +266,8 @@ impl Follower<'_> {
                 account.unsure = !certain;
                 self.paid(holder, name);
             }
-            Told::Unknown | Told::Nothing => self.doubt(at, holder, name),
-            Told::Refused(_) if asked.kind == Kind::Release => self.doubt(at, holder, name),
+            Told::Unknown | Told::Nothing => self.doubt(at, &asked),
+            Told::Refused(_) if asked.kind == Kind::Release => self.doubt(at, &asked),
             Told::Refused(_) | Told::Busy | Told::TimedOut | Told::Cancelled => {}
         }
     }
@@ -281,13 +290,19 @@ impl Follower<'_> {
         }
     }
 
-    fn grant(&mut self, at: Millis, holder: Holder, name: Name, seen: Seen, count: i64) {
+    fn grant(&mut self, at: Millis, asked_at: Millis, (holder, name): (Holder, Name), seen: Seen) {
+        // What was deleted while the answer was on its way is for the coordinator to notice.
+        let void = self.forced_at.get(&name).is_some_and(|at| asked_at <= *at);
         let live = holder
             .session
             .is_some_and(|session| self.live.contains(&session));
         self.paid(holder, name);
         let account = self.account(holder, name);
-        account.count = count - account.releases;
+        account.count = i64::from(seen.count) - account.releases;
+        if account.releases > 0 && at < account.doubt_until {
+            // There may be fewer holds than that, so the release under way may be the last one.
+            account.count = 0;
+        }
         if account
             .belief
             .is_some_and(|belief| belief.token != seen.token)
@@ -301,7 +316,7 @@ impl Follower<'_> {
             self.end_belief(at, holder, name);
         }
         let account = self.account(holder, name);
-        if account.count <= 0 {
+        if account.count <= 0 || void {
             return;
         }
         let from = account.belief.map_or(at, |belief| belief.from);
@@ -342,7 +357,7 @@ impl Follower<'_> {
             if !keeps {
                 account.count = 0;
                 self.end_belief(at, holder, name);
-            } else if let Some(belief) = &mut account.belief {
+            } else if let Some(belief) = account.belief.as_mut().filter(|b| b.kept_alive) {
                 // As long as the stream was there nothing was heard of a loss.
                 belief.kept_alive = false;
                 belief.safe_until = belief.safe_until.max(at);
@@ -365,6 +380,7 @@ impl Follower<'_> {
 
     /// Deleting the keys by hand ends what anybody may rely on; the coordinators have to notice.
     fn forced(&mut self, at: Millis, name: Name) {
+        self.forced_at.insert(name, at);
         for (holder, of) in self.keys(|_| true) {
             if of != name {
                 continue;
@@ -407,7 +423,12 @@ impl Follower<'_> {
             .retain(|owed| (owed.holder, owed.name) != (holder, name));
     }
 
-    fn doubt(&mut self, at: Millis, holder: Holder, name: Name) {
+    fn doubt(&mut self, at: Millis, asked: &Asked) {
+        let Asked { holder, name, .. } = *asked;
+        if asked.kind == Kind::Release {
+            // Who wanted to give it back does not rely on it, however many holds there were.
+            self.end_belief(at, holder, name);
+        }
         let until = at + self.bounds.lease_max + self.bounds.settled();
         let account = self.account(holder, name);
         account.doubt_until = account.doubt_until.max(until);

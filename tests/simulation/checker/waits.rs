@@ -161,7 +161,7 @@ fn spans(events: &[Event]) -> impl Iterator<Item = Span> {
                 };
                 spans.insert(*op, span);
             }
-            What::Told(op, _) | What::Dropped(op) => {
+            What::Told(op, _) | What::Unread(op) | What::Dropped(op) => {
                 if let Some(span) = spans.get_mut(op) {
                     span.until.get_or_insert(event.at);
                 }

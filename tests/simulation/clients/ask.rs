@@ -30,16 +30,8 @@ pub(crate) enum Patience {
     IgnoreAnswer(Duration),
 }
 
-/// What is asked, as far as the client has to remember it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    pub(crate) op: Op,
-    pub(crate) holder: Holder,
-    pub(crate) name: Name,
-}
-
 /// The end of an operation; no answer if the client left or the coordinator is gone.
-pub(crate) type Done = (Asked, Option<Told>);
+pub(crate) type Done = (Op, Option<Told>);
 
 /// An operation under way. Dropping the future is losing interest.
 pub(crate) struct Asking {
@@ -81,7 +73,6 @@ pub(crate) fn ask(
         slot: None,
     };
     node.coordinator.submit(operation, reply);
-    let asked = Asked { op, holder, name };
     let interest = Interest {
         history: history.clone(),
         op: Some(op),
@@ -91,15 +82,15 @@ pub(crate) fn ask(
         let end = tokio::select! {
             biased;
             () = down.cancelled() => None,
-            end = listen(answers, &cancel, patience, &history) => end,
+            end = listen(answers, op, &cancel, patience, &history) => end,
         };
         let Some(answer) = end else {
-            return (asked, None);
+            return (op, None);
         };
         let told = read(answer, kind, &history);
         interest.satisfied();
         history.record(What::Told(op, told.clone()));
-        (asked, Some(told))
+        (op, Some(told))
     };
     Asking {
         op,
@@ -109,6 +100,7 @@ pub(crate) fn ask(
 
 async fn listen(
     mut answers: mpsc::Receiver<(u64, Answer)>,
+    op: Op,
     cancel: &CancellationToken,
     patience: Patience,
     history: &History,
@@ -136,6 +128,7 @@ async fn listen(
         }
     };
     if let Patience::IgnoreAnswer(after) = patience {
+        history.record(What::Unread(op));
         sleep(after).await;
         return None;
     }

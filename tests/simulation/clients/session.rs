@@ -1,6 +1,10 @@
 //! A client with a session: holds, waits, breaks its stream, comes back here or elsewhere, vanishes, or ends in good order.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use lockkeeper::coordinator::{
@@ -15,13 +19,21 @@ use super::{
     pause,
 };
 use crate::{
-    history::{Holder, Kind, Name, SessionNo, Told, What},
+    history::{Holder, Kind, Name, Op, SessionNo, Told, What},
     plan::{Dice, happens, millis, pick},
     world::{Node, World},
 };
 
 /// Operations that a client has under way at once.
 const OPS_MAX: usize = 4;
+
+/// An operation under way.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    key: (Name, u32),
+    kind: Kind,
+    lease: Option<Duration>,
+}
 
 /// What the client believes to hold.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +54,13 @@ struct Life {
     lease: Duration,
     keeps: bool,
     held: BTreeMap<(Name, u32), Held>,
-    leases: BTreeMap<u32, Option<Duration>>,
+    /// Owners that new grants go to are this and the next. A session that moves to another coordinator takes new ones: what its old owners had
+    /// in doubt may still be carried out or undone by the coordinator it has left, which cannot know of grants made elsewhere.
+    labels_from: u32,
+    /// Operations without an answer at this coordinator.
+    open: BTreeMap<Op, Open>,
+    /// What they left in doubt.
+    doubtful: BTreeSet<(Name, u32)>,
     ops: FuturesUnordered<BoxFuture<'static, Done>>,
 }
 
@@ -82,7 +100,9 @@ pub(crate) async fn session_client(world: World, number: u64) {
             lease,
             keeps,
             held: BTreeMap::new(),
-            leases: BTreeMap::new(),
+            labels_from: 0,
+            open: BTreeMap::new(),
+            doubtful: BTreeSet::new(),
             ops: FuturesUnordered::new(),
             world: world.clone(),
             dice: world
@@ -97,11 +117,7 @@ pub(crate) async fn session_client(world: World, number: u64) {
 
 impl Life {
     async fn run(mut self, node: Arc<Node>, opened: Opened) {
-        for label in 0..2 {
-            let owner = self.owner(label);
-            let holder = self.holder(label);
-            self.world.history.is_field_of(owner.field(), holder);
-        }
+        self.introduce();
         let mut next = Some((node, opened));
         while let Some((node, opened)) = next.take() {
             let attached = What::Attached(self.number, node.number);
@@ -125,7 +141,7 @@ impl Life {
                     if !self.keeps {
                         self.held.clear();
                     }
-                    next = self.resume().await;
+                    next = self.resume(node.number).await;
                 }
             }
         }
@@ -188,11 +204,12 @@ impl Life {
         }
     }
 
-    fn on_done(&mut self, (asked, told): &Done) {
-        let key = (asked.name, asked.holder.label);
+    fn on_done(&mut self, (op, told): &Done) {
+        let Some(Open { key, kind, lease }) = self.open.remove(op) else {
+            return;
+        };
         match told {
             Some(Told::Granted(seen)) => {
-                let lease = self.leases.get(&asked.op).copied().flatten();
                 self.held.insert(
                     key,
                     Held {
@@ -210,9 +227,44 @@ impl Life {
                     held.count = *left;
                 }
             }
+            None | Some(Told::Unknown) => {
+                self.doubtful.insert(key);
+                if kind == Kind::Release {
+                    self.given_back(key);
+                }
+            }
             _ => {}
         }
-        self.leases.remove(&asked.op);
+    }
+
+    /// Stops listening to what is under way.
+    fn leave_ops(&mut self) {
+        self.ops.clear();
+        for (_, open) in std::mem::take(&mut self.open) {
+            self.doubtful.insert(open.key);
+            if open.kind == Kind::Release {
+                self.given_back(open.key);
+            }
+        }
+    }
+
+    /// A hold was to be given back, and whether that was done is now the coordinator's business.
+    fn given_back(&mut self, key: (Name, u32)) {
+        if let Some(held) = self.held.get_mut(&key) {
+            held.count = held.count.saturating_sub(1);
+            if held.count == 0 {
+                self.held.remove(&key);
+            }
+        }
+    }
+
+    /// Tells the history what the owners' fields are.
+    fn introduce(&self) {
+        for label in self.labels_from..self.labels_from + 2 {
+            let owner = self.owner(label);
+            let holder = self.holder(label);
+            self.world.history.is_field_of(owner.field(), holder);
+        }
     }
 
     async fn act(&mut self, node: &Arc<Node>, stream: &Stream) -> Option<End> {
@@ -235,7 +287,7 @@ impl Life {
             return None;
         }
         let name = dice.random_range(0..self.world.ledger.names().len());
-        let label = dice.random_range(0..2);
+        let label = self.labels_from + dice.random_range(0..2);
         if happens(dice, manners.stranger) {
             self.release(node, name, label);
         } else if !self.held.is_empty() && dice.random_bool(0.6) {
@@ -269,17 +321,22 @@ impl Life {
 
     async fn close(&mut self, node: &Arc<Node>, stream: &Stream) {
         self.world.history.record(What::Closing(self.number));
-        tokio::select! {
-            biased;
-            () = node.down.cancelled() => {}
-            () = stream.close() => {}
+        let close = stream.close();
+        tokio::pin!(close);
+        loop {
+            tokio::select! {
+                biased;
+                () = node.down.cancelled() => return,
+                Some(_) = self.ops.next(), if !self.ops.is_empty() => {}
+                () = &mut close => return,
+            }
         }
     }
 
     /// After a pause in which answers may still come, as they do to RPCs of their own. None if the session is given up.
-    async fn resume(&mut self) -> Option<(Arc<Node>, Opened)> {
+    async fn resume(&mut self, left: usize) -> Option<(Arc<Node>, Opened)> {
         if self.dice.random_bool(0.5) {
-            self.ops.clear();
+            self.leave_ops();
         }
         let away = self
             .lease
@@ -292,12 +349,20 @@ impl Life {
                 Some(done) = self.ops.next(), if !self.ops.is_empty() => self.on_done(&done),
             }
         }
-        self.ops.clear();
+        self.leave_ops();
         for _ in 0..20 {
             let Some(node) = self.world.node(&mut self.dice) else {
                 sleep(millis(50)).await;
                 continue;
             };
+            if node.number != left {
+                for key in &self.doubtful {
+                    if self.held.remove(key).is_some() {
+                        let forgot = What::Forgot(self.holder(key.1), key.0);
+                        self.world.history.record(forgot);
+                    }
+                }
+            }
             let named = self.held.iter().map(|((name, label), held)| ResumedGrant {
                 name: self.lock(*name),
                 owner: self.owner(*label),
@@ -313,7 +378,14 @@ impl Life {
                 resumed = resume => resumed,
             };
             match resumed {
-                Ok(opened) => return Some((node, opened)),
+                Ok(opened) => {
+                    if node.number != left {
+                        self.doubtful.clear();
+                        self.labels_from += 2;
+                        self.introduce();
+                    }
+                    return Some((node, opened));
+                }
                 Err(_) => sleep(millis(50)).await,
             }
         }
@@ -376,7 +448,8 @@ impl Life {
     ) {
         let what = (self.holder(label), name, kind);
         let asking = ask(&self.world, node, what, operation, None, patience);
-        self.leases.insert(asking.op, lease);
+        let key = (name, label);
+        self.open.insert(asking.op, Open { key, kind, lease });
         self.ops.push(asking.end);
     }
 

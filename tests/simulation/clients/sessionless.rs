@@ -175,8 +175,8 @@ impl Sessionless {
                 first,
                 patience,
             );
-            let (asked, answer) = asking.end.await;
-            first.get_or_insert(asked.op);
+            let (op, answer) = asking.end.await;
+            first.get_or_insert(op);
             told = answer;
             let in_doubt = matches!(told, None | Some(Told::Unknown));
             let curious = happens(&mut self.dice, 100) && matches!(told, Some(Told::Granted(_)));
