@@ -18,7 +18,7 @@ mod world;
 
 use std::{
     io::Write as _,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 use mutants::Mutant;
@@ -26,6 +26,9 @@ use parking_lot::Mutex;
 use run::{Run, run};
 
 const SEEDS: u64 = 2000;
+
+/// Within so many seeds a breakage has to be found.
+const MUTANT_SEEDS: u64 = 300;
 
 /// Events that are shown before and after the first violation.
 const TAIL: usize = 60;
@@ -79,6 +82,49 @@ fn no_seed_breaks_a_rule() {
         show(run);
         panic!("replay with: SIM_SEED={seed} cargo test --test simulation");
     }
+}
+
+/// The same seed gives the same history; events of one millisecond may come in another order, because what is independent may.
+#[test]
+fn a_seed_always_gives_the_same_history() {
+    for seed in 0..20 {
+        let [first, second] = [0, 1].map(|_| {
+            let mut events = run(seed, Mutant::None).events;
+            events.sort_by_cached_key(|event| (event.at, event.to_string()));
+            events
+        });
+        let differs = first.iter().zip(&second).find(|(a, b)| a != b);
+        assert!(differs.is_none(), "seed {seed}: {differs:?}");
+        assert_eq!(first.len(), second.len(), "seed {seed}");
+    }
+}
+
+/// A simulation that finds nothing proves nothing, so here is something to find.
+#[test]
+fn every_breakage_on_purpose_is_noticed() {
+    let all = Mutant::all();
+    let next = AtomicUsize::new(0);
+    let unnoticed = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..threads() {
+            scope.spawn(|| {
+                while let Some(mutant) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let noticed = (0..MUTANT_SEEDS).find_map(|seed| {
+                        let run = run(seed, *mutant);
+                        Some((seed, run.violations.first()?.rule.clone()))
+                    });
+                    match noticed {
+                        Some((seed, rule)) => {
+                            say(&format!("{}: seed {seed}: {rule}", mutant.name()));
+                        }
+                        None => unnoticed.lock().push(mutant.name()),
+                    }
+                }
+            });
+        }
+    });
+    let unnoticed = unnoticed.into_inner();
+    assert!(unnoticed.is_empty(), "not noticed: {unnoticed:#?}");
 }
 
 fn threads() -> usize {

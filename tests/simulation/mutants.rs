@@ -23,7 +23,7 @@ struct Hole {
     put: &'static str,
 }
 
-const HOLES: [Hole; 14] = [
+const HOLES: [Hole; 16] = [
     Hole {
         name: "a release does not look at the owner",
         script: &catalog::LOCK_RELEASE,
@@ -101,6 +101,18 @@ const HOLES: [Hole; 14] = [
         script: &catalog::LOCK_ACQUIRE,
         taken: "redis.call('pexpire', lock, lease)",
         put: "redis.call('persist', lock)",
+    },
+    Hole {
+        name: "an acquire does not look for an earlier answer",
+        script: &catalog::LOCK_ACQUIRE,
+        taken: "local first = redis.call('hmget', record, 'op', 'owner', 'answer')",
+        put: "local first = {}",
+    },
+    Hole {
+        name: "a release does not look for an earlier answer",
+        script: &catalog::LOCK_RELEASE,
+        taken: "local first = redis.call('hmget', record, 'op', 'owner', 'answer')",
+        put: "local first = {}",
     },
     Hole {
         name: "an acquire does not remember its request",

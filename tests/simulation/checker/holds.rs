@@ -255,6 +255,8 @@ impl Follower<'_> {
                 let account = self.account(holder, name);
                 account.unsure &= !certain;
                 account.count = i64::from(*left) - account.releases;
+                // What is left of a grant that was lost meanwhile is nobody's.
+                account.unsure |= account.belief.is_none() && *left > 0;
                 if account.count <= 0 {
                     self.end_belief(at, holder, name);
                 }
@@ -267,6 +269,14 @@ impl Follower<'_> {
                 self.paid(holder, name);
             }
             Told::Unknown | Told::Nothing => self.doubt(at, &asked),
+            Told::Refused("request over")
+                if self.account(holder, name).belief.is_some() && asked.kind != Kind::Release =>
+            {
+                self.broke(
+                    at,
+                    format!("repeat: {holder} holds lock {name}, but its request is over"),
+                );
+            }
             Told::Refused(_) if asked.kind == Kind::Release => self.doubt(at, &asked),
             Told::Refused(_) | Told::Busy | Told::TimedOut | Told::Cancelled => {}
         }

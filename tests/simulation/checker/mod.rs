@@ -4,11 +4,13 @@
 //! - **truth**: who may rely on a lock has it in the store ([`truth`]);
 //! - **tokens** are unique and grow ([`tokens`]);
 //! - **counts** of holds are exact where nothing is in doubt ([`holds`]);
+//! - **orphans**: a hold that nobody was told of is soon given back ([`orphans`]);
 //! - **losses** are told once, in time, and for good ([`holds`]);
 //! - **answers**: each operation ends with one, in time ([`waits`]);
 //! - **wake-ups**: a lock that is free and wanted is granted soon ([`waits`]).
 
 mod holds;
+mod orphans;
 mod tests;
 mod tokens;
 mod truth;
@@ -58,6 +60,7 @@ pub(crate) fn check(events: &[Event], bounds: &Bounds) -> Vec<Violation> {
     violations.extend(holds::exclusion(&holds.intervals));
     violations.extend(truth.contradictions(&holds.intervals));
     violations.extend(tokens::check(events));
+    violations.extend(orphans::check(events, &truth, &holds.intervals, bounds));
     violations.extend(waits::answers(events, bounds));
     violations.extend(waits::wake_ups(events, &truth, bounds));
     violations.sort_by_key(|violation| violation.at);

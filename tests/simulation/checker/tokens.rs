@@ -16,6 +16,7 @@ struct Grant {
 
 pub(super) fn check(events: &[Event]) -> Vec<Violation> {
     let mut violations = in_the_store(events);
+    violations.extend(repeats(events));
     for (name, grants) in grants(events) {
         violations.extend(unique(name, &grants));
         violations.extend(in_order(name, grants));
@@ -46,6 +47,39 @@ fn in_the_store(events: &[Event]) -> Vec<Violation> {
         }
         *largest = (*largest).max(*token);
         *before = holders.iter().map(|(holder, _)| *holder).collect();
+    }
+    violations
+}
+
+/// A repeat gets the first answer.
+fn repeats(events: &[Event]) -> Vec<Violation> {
+    let mut firsts: BTreeMap<Op, Op> = BTreeMap::new();
+    let mut answers: BTreeMap<Op, u64> = BTreeMap::new();
+    let mut violations = Vec::new();
+    for event in events {
+        match &event.what {
+            What::Invoked {
+                op,
+                repeats: Some(first),
+                ..
+            } => {
+                firsts.insert(*op, *first);
+            }
+            What::Told(op, told) => {
+                let answer = match told {
+                    Told::Granted(seen) => seen.token,
+                    Told::Released(left) => u64::from(*left),
+                    _ => continue,
+                };
+                let first = firsts.get(op).unwrap_or(op);
+                let before = *answers.entry(*first).or_insert(answer);
+                if before != answer {
+                    let rule = format!("repeat: #{op} got {answer}, but #{first} got {before}");
+                    violations.push(violation(event.at, rule));
+                }
+            }
+            _ => {}
+        }
     }
     violations
 }

@@ -59,10 +59,13 @@ impl Truth {
         truth
     }
 
+    pub(super) fn states(&self, name: Name) -> impl Iterator<Item = &State> {
+        self.states.get(&name).into_iter().flatten()
+    }
+
     /// Times at which nobody held a lock, and what began them.
     pub(super) fn free(&self, name: Name) -> impl Iterator<Item = &State> {
-        let states = self.states.get(&name).into_iter().flatten();
-        states.filter(|state| state.holders.is_empty())
+        self.states(name).filter(|state| state.holders.is_empty())
     }
 
     /// Whoever relies on a lock must have it.
@@ -76,8 +79,9 @@ impl Truth {
                 until,
                 ..
             } = *interval;
-            let states = self.states.get(&name).into_iter().flatten();
-            let mut overlapping = states.filter(|state| state.from < until && state.until > from);
+            let mut overlapping = self
+                .states(name)
+                .filter(|state| state.from < until && state.until > from);
             let wrong = overlapping.find(|state| {
                 // What changes within one millisecond cannot be told apart.
                 let time = state.until.min(until) - state.from.max(from);
