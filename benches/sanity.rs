@@ -14,8 +14,6 @@
 mod bare;
 #[path = "sanity/callers.rs"]
 mod callers;
-#[path = "../tests/support/freeze.rs"]
-mod freeze;
 #[path = "../tests/support/redis_server.rs"]
 #[allow(dead_code, reason = "the tests use the rest")]
 mod redis_server;

@@ -52,9 +52,10 @@ if record then
     elseif not count or tonumber(first[3]) ~= token then
       return {2}
     end
-    -- The undo of an earlier attempt finds another attempt's mark and leaves the grant alone. PEXPIRE first: it works when memory is full.
+    -- From now on several attempts may have been told of the grant, so no undo of one of them may take it away: it finds no attempt's mark
+    -- and leaves the grant alone. PEXPIRE first: it works when memory is full.
     redis.call('pexpire', record, retention)
-    redis.call('hset', record, 'attempt', attempt)
+    redis.call('hset', record, 'attempt', '')
     return {5, tonumber(count), token, remaining}
   end
 end

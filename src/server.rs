@@ -101,6 +101,9 @@ async fn drain<E: std::error::Error + Send + Sync + 'static>(
 /// Tasks that have been asked to stop get this long even if the grace time was used up.
 const STOP_GRACE_MIN: Duration = Duration::from_millis(100);
 
+/// Enough to drive the polls of coordinators apart that were started together.
+const POLL_JITTER: f64 = 0.2;
+
 fn connect(settings: &Settings) -> anyhow::Result<Connected> {
     let store = &settings.store;
     if store.url.scheme() == Some("embedded") {
@@ -148,6 +151,7 @@ fn coordinator_config(settings: &Settings) -> coordinator::Config {
         },
         lease: session.lease,
         poll_interval: store.poll_interval,
+        poll_jitter: POLL_JITTER,
         call_timeout: store.call_timeout,
         scripts: script::Config {
             idle_token_retention: store.idle_token_retention,

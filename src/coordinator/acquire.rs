@@ -169,14 +169,10 @@ async fn follow(place: &Place, check_at: Option<Instant>) {
 // === impl Core ===
 
 impl Core {
-    /// When the head of a queue tries again without a hint: when the holder's lease is over, and at the latest after the poll interval, with
-    /// jitter so that coordinators do not poll in step.
+    /// When the head of a queue tries again without a hint: when the holder's lease is over, and at the latest after the poll interval.
     fn check_at(&self, holder_until: Option<Instant>) -> Instant {
-        let interval = self
-            .config
-            .poll_interval
-            .mul_f64(rand::rng().random_range(0.8..1.2));
-        let poll = Instant::now() + interval;
+        let jitter = self.config.poll_jitter * rand::rng().random_range(-1.0..1.0);
+        let poll = Instant::now() + self.config.poll_interval.mul_f64(1.0 + jitter);
         holder_until.map_or(poll, |until| poll.min(until + LEASE_OVER_MARGIN))
     }
 }

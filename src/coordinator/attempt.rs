@@ -68,6 +68,8 @@ struct Prepared {
     turn: Turn,
     lease: Duration,
     known_holds: Option<u32>,
+    /// The grant that it would add a hold to.
+    token: Option<u64>,
     /// The id of the record that tells later whether this attempt ran.
     record: Option<String>,
     attempt: String,
@@ -137,13 +139,14 @@ async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error>
         .map(|id| core.sessions.get(id))
         .transpose()?;
     let turn = core.turn(name, owner).await?;
-    let known_holds = match &session {
+    let (known_holds, token) = match &session {
         Some(session) => {
             session.live()?;
             let max = core.config.limits.grants_per_session_max;
-            Some(session.holds(&key(name, owner), max)?)
+            let (holds, token) = session.holds(&key(name, owner), max)?;
+            (Some(holds), token)
         }
-        None => owner.is_new().then_some(0),
+        None => (owner.is_new().then_some(0), None),
     };
     let lease = match (&session, request.lease) {
         (_, Some(lease)) => lease.get(),
@@ -163,6 +166,7 @@ async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error>
         turn,
         lease,
         known_holds,
+        token,
         record,
         attempt,
     })
@@ -179,6 +183,7 @@ fn deliver(
 ) -> Result<Delivery, Error> {
     let Prepared {
         session,
+        token,
         record,
         attempt,
         ..
@@ -198,11 +203,11 @@ fn deliver(
     };
     if let Some(session) = session {
         let grant = delivery.grant.clone();
-        (delivery.grant, delivery.lost) = session.register(&core.deadlines, grant, sent_at)?;
-        delivery
-            .undo
-            .iter_mut()
-            .for_each(|undo| undo.registered = true);
+        (delivery.grant, delivery.lost) =
+            session.register(&core.deadlines, grant, token, sent_at)?;
+        if let Some(undo) = &mut delivery.undo {
+            undo.registered = true;
+        }
     }
     if delivery.grant.safe_until <= Instant::now() {
         let why = "the answer came when the lease was over".to_owned();
@@ -224,6 +229,7 @@ impl Prepared {
             request_id: self.record.as_deref(),
             attempt: &self.attempt,
             known_holds: self.known_holds,
+            token: self.token,
         }
     }
 }
@@ -273,6 +279,13 @@ impl Undo {
         let (name, owner) = (grant.name.clone(), grant.owner.clone());
         let key = key(&name, &owner);
         let held = session.as_ref().and_then(|session| session.grant(&key));
+        if held
+            .as_ref()
+            .is_some_and(|held| held.fencing_token != grant.fencing_token)
+        {
+            // It was given back in another way meanwhile, and the owner has taken the lock anew.
+            return;
+        }
         if let Some(session) = &session {
             session.set_releasing(&key, true);
         }
@@ -282,6 +295,7 @@ impl Undo {
             request_id: record.as_deref(),
             attempt: &attempt,
             known_holds: Some(known_holds),
+            token: Some(grant.fencing_token),
         };
         let undone = core.undo(&name, &owner, identity, grant.lease).await;
         // A repeat of the request may have taken the grant over; then it is not this one's to give back.

@@ -56,6 +56,8 @@ pub struct Config {
     pub lease: Duration,
     /// How long the head of a queue relies on messages before it looks for itself.
     pub poll_interval: Duration,
+    /// Polls come up to this part of the interval earlier or later, so that coordinators do not poll in step.
+    pub poll_jitter: f64,
     /// The longest that one call of the store can take.
     pub call_timeout: Duration,
     /// What the scripts keep, and for how long.

@@ -243,7 +243,13 @@ async fn release(core: &Arc<Core>, request: &Release) -> Result<Answer, Error> {
     let record = request_id.as_ref().map(RequestId::as_str);
     let released = core
         .scripts
-        .release(name.as_str(), owner.field(), lease, record)
+        .release(
+            name.as_str(),
+            owner.field(),
+            held.as_ref().map(|held| held.fencing_token),
+            lease,
+            record,
+        )
         .await;
     let Some(session) = session else {
         return match released? {
@@ -293,6 +299,7 @@ async fn finish_release(
 ) {
     let left = held.hold_count.saturating_sub(1);
     let (name, owner) = (request.name.as_str(), request.owner.field());
+    let token = held.fencing_token;
     let at_most = held.lease;
     // The grant is the session's no longer, or only with the holds that are left, whatever the store says.
     session.set_holds(&core.deadlines, key, left, None);
@@ -300,11 +307,11 @@ async fn finish_release(
         // The same call again leaves the record that the client's own repeat will find.
         let again = || {
             core.scripts
-                .release(name, owner, at_most, Some(id.as_str()))
+                .release(name, owner, Some(token), at_most, Some(id.as_str()))
         };
         core.until_answered(at_most, again).await;
     } else {
-        core.until_answered(at_most, || core.scripts.lower(name, owner, left))
+        core.until_answered(at_most, || core.scripts.lower(name, owner, token, left))
             .await;
     }
 }

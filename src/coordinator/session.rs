@@ -18,7 +18,7 @@ use super::{
     error::{Error, Limit},
     types::{Grant, LockName, SessionId, safe_until},
 };
-use crate::script::{Ownership, Renewal, Renewed};
+use crate::script::{CallError, Ownership, Renewal, Renewed};
 
 /// Renewals are asked for after this part of the lease, as Redisson's watchdog does.
 const RENEW_DIVISOR: u32 = 3;
@@ -251,25 +251,27 @@ impl Session {
         self.state.lock().waits -= 1;
     }
 
-    /// Holds of a grant as the session knows them; an error if there is no room for one more grant. Losses that the client has not read yet
-    /// take room too, so that they cannot pile up.
-    pub(crate) fn holds(&self, key: &GrantKey, max: usize) -> Result<u32, Error> {
+    /// Holds of a grant as the session knows them, and its token; an error if there is no room for one more grant. Losses that the client
+    /// has not read yet take room too, so that they cannot pile up.
+    pub(crate) fn holds(&self, key: &GrantKey, max: usize) -> Result<(u32, Option<u64>), Error> {
         let state = self.state.lock();
         match state.grants.get(key) {
-            Some(held) => Ok(held.grant.hold_count),
+            Some(held) => Ok((held.grant.hold_count, Some(held.grant.fencing_token))),
             None if state.grants.len() + state.lost.len() >= max => {
                 Err(Error::LimitReached(Limit::GrantsPerSession))
             }
-            None => Ok(0),
+            None => Ok((0, None)),
         }
     }
 
     /// Takes a grant in before anybody is told of it. `watched` grants are renewed with the session's lease from now on, others run out.
-    /// An error means that the session is gone and the grant must be undone.
+    /// A grant that adds a hold to another is no grant if that one was lost meanwhile; `adds_to` is its token.
+    /// An error means that the grant must be undone.
     pub(crate) fn register(
         self: &Arc<Self>,
         deadlines: &Deadlines,
         mut grant: Grant,
+        adds_to: Option<u64>,
         sent_at: Instant,
     ) -> Result<(Grant, Lost), Error> {
         let mut state = self.state.lock();
@@ -279,6 +281,10 @@ impl Session {
             Phase::Ended => return Err(Error::SessionNotFound),
         }
         let key = (grant.name.clone(), Arc::clone(&grant.owner.label));
+        if adds_to == Some(grant.fencing_token) && !state.grants.contains_key(&key) {
+            let why = "the grant was lost while a hold was added to it".to_owned();
+            return Err(CallError::OutcomeUnknown(why).into());
+        }
         let mut lost = Lost::default();
         if let Some(before) = state.grants.remove(&key) {
             lost = before.lost;

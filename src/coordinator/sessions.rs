@@ -208,7 +208,7 @@ impl Coordinator {
             let key = key(&grant.name, &grant.owner);
             kept.insert(key.clone());
             match outcome {
-                Ok(()) => grants.push(session.register(&core.deadlines, grant, sent_at)?.0),
+                Ok(()) => grants.push(session.register(&core.deadlines, grant, None, sent_at)?.0),
                 Err(ownership) => session.lose_named(&core.deadlines, grant, ownership.into()),
             }
         }
@@ -275,8 +275,8 @@ impl Core {
     async fn release_all_holds(&self, grant: &Grant) {
         let _turn = self.turns.take(&grant.name, &grant.owner).await;
         let lower = || {
-            self.scripts
-                .lower(grant.name.as_str(), grant.owner.field(), 0)
+            let (name, owner) = (grant.name.as_str(), grant.owner.field());
+            self.scripts.lower(name, owner, grant.fencing_token, 0)
         };
         self.until_answered(grant.lease, lower).await;
     }

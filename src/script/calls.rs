@@ -64,6 +64,8 @@ pub struct Attempt<'a> {
     pub attempt: &'a str,
     /// The holds the owner has without this attempt, if the caller knows.
     pub known_holds: Option<u32>,
+    /// The grant it adds a hold to or has got, if the caller knows: an undo leaves a newer one alone.
+    pub token: Option<u64>,
 }
 
 /// What a release came to.
@@ -187,11 +189,13 @@ impl Scripts {
         }
     }
 
-    /// Gives one hold back; what is left of a grant gets `lease` from now. With a request id a repeat gets the first answer.
+    /// Gives one hold of the grant with this token back, or of any that the owner has; what is left of it gets `lease` from now. With a
+    /// request id a repeat gets the first answer.
     pub async fn release(
         &self,
         name: &str,
         owner: &str,
+        token: Option<u64>,
         lease: Duration,
         request_id: Option<&str>,
     ) -> Result<Released, CallError> {
@@ -207,6 +211,7 @@ impl Scripts {
             millis(self.config.request_retention),
             Bytes::from_static(PUBLISH.as_bytes()),
             Bytes::from_static(WAKE_ONE.as_bytes()),
+            token.map_or(Bytes::new(), number),
         ];
         let reply = self.eval(&catalog::LOCK_RELEASE, keys, args).await?;
         match *reply.as_slice() {
@@ -247,6 +252,7 @@ impl Scripts {
             number(attempt.known_holds.unwrap_or(0)),
             Bytes::from_static(PUBLISH.as_bytes()),
             Bytes::from_static(WAKE_ONE.as_bytes()),
+            attempt.token.map_or(Bytes::new(), number),
         ];
         let reply = self.eval(&catalog::LOCK_UNDO, keys, args).await?;
         match *reply.as_slice() {
@@ -255,12 +261,19 @@ impl Scripts {
         }
     }
 
-    /// Lowers the holds of an owner to a number, freeing the lock at 0. Safe to repeat.
-    pub async fn lower(&self, name: &str, owner: &str, holds: u32) -> Result<bool, CallError> {
+    /// Lowers the holds of the grant with this token to a number, freeing the lock at 0. Safe to repeat.
+    pub async fn lower(
+        &self,
+        name: &str,
+        owner: &str,
+        token: u64,
+        holds: u32,
+    ) -> Result<bool, CallError> {
         let exactly = Attempt {
             request_id: None,
             attempt: "",
             known_holds: Some(holds),
+            token: Some(token),
         };
         self.undo(name, owner, exactly).await
     }
@@ -381,7 +394,7 @@ fn text(value: &str) -> Bytes {
     Bytes::copy_from_slice(value.as_bytes())
 }
 
-fn number(value: u32) -> Bytes {
+fn number(value: impl ToString) -> Bytes {
     value.to_string().into()
 }
 

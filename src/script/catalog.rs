@@ -17,7 +17,7 @@ macro_rules! script {
 /// Takes a lock or tells what is left of the holder's lease.
 pub static LOCK_ACQUIRE: Script = script!("lock_acquire", "token");
 /// Gives one hold back.
-pub static LOCK_RELEASE: Script = script!("lock_release", "hold");
+pub static LOCK_RELEASE: Script = script!("lock_release", "token", "hold");
 /// Undoes an acquire whose answer nobody took.
 pub static LOCK_UNDO: Script = script!("lock_undo", "token", "hold");
 /// Extends the leases of many holds.

@@ -1,1 +1,154 @@
+//! Seeds become runs: coordinators, clients and a store under a clock that stands still until everybody waits, with everything that can go wrong
+//! going wrong; and a checker goes through what happened. `SIM_SEED=123` runs one seed and prints its history, `SIM_SEEDS=5000` sets how many are run.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which the lint does not take for tests"
+)]
+
+mod checker;
+mod clients;
+mod history;
+mod ledger;
+mod link;
+mod mutants;
+mod plan;
+mod run;
+mod world;
+
+use std::{
+    io::Write as _,
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+};
+
+use mutants::Mutant;
+use parking_lot::Mutex;
+use run::{Run, run};
+
+const SEEDS: u64 = 2000;
+
+/// Within so many seeds a breakage has to be found.
+const MUTANT_SEEDS: u64 = 300;
+
+/// Events that are shown before and after the first violation.
+const TAIL: usize = 60;
+
+#[test]
+fn no_seed_breaks_a_rule() {
+    if let Some(seed) = number("SIM_SEED") {
+        let run = run(seed, Mutant::None);
+        say(&format!("{:#?}", plan::Plan::of(seed)));
+        run.events.iter().for_each(|event| say(&event.to_string()));
+        assert!(run.violations.is_empty(), "{:#?}", run.violations);
+        return;
+    }
+    let seeds = number("SIM_SEEDS").unwrap_or(SEEDS);
+    let next = AtomicU64::new(0);
+    let (operations, grants) = (AtomicU64::new(0), AtomicU64::new(0));
+    let failed = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..threads() {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds {
+                        return;
+                    }
+                    let run = run(seed, Mutant::None);
+                    operations.fetch_add(run.operations, Ordering::Relaxed);
+                    grants.fetch_add(run.grants, Ordering::Relaxed);
+                    if !run.violations.is_empty() {
+                        failed.lock().push((seed, run));
+                    }
+                }
+            });
+        }
+    });
+    let mut failed = failed.into_inner();
+    failed.sort_by_key(|(seed, _)| *seed);
+    say(&format!(
+        "simulation: {seeds} seeds, {} violations, {} operations, {} grants",
+        failed
+            .iter()
+            .map(|(_, run)| run.violations.len())
+            .sum::<usize>(),
+        operations.into_inner(),
+        grants.into_inner(),
+    ));
+    for (seed, run) in &failed {
+        say(&format!("seed {seed}: {}", run.violations[0].rule));
+    }
+    if let Some((seed, run)) = failed.first() {
+        show(run);
+        panic!("replay with: SIM_SEED={seed} cargo test --test simulation");
+    }
+}
+
+/// The same seed gives the same history; events of one millisecond may come in another order, because what is independent may.
+#[test]
+fn a_seed_always_gives_the_same_history() {
+    for seed in 0..20 {
+        let [first, second] = [0, 1].map(|_| {
+            let mut events = run(seed, Mutant::None).events;
+            events.sort_by_cached_key(|event| (event.at, event.to_string()));
+            events
+        });
+        let differs = first.iter().zip(&second).find(|(a, b)| a != b);
+        assert!(differs.is_none(), "seed {seed}: {differs:?}");
+        assert_eq!(first.len(), second.len(), "seed {seed}");
+    }
+}
+
+/// A simulation that finds nothing proves nothing, so here is something to find.
+#[test]
+fn every_breakage_on_purpose_is_noticed() {
+    let all = Mutant::all();
+    let next = AtomicUsize::new(0);
+    let unnoticed = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..threads() {
+            scope.spawn(|| {
+                while let Some(mutant) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let noticed = (0..MUTANT_SEEDS).find_map(|seed| {
+                        let run = run(seed, *mutant);
+                        Some((seed, run.violations.first()?.rule.clone()))
+                    });
+                    match noticed {
+                        Some((seed, rule)) => {
+                            say(&format!("{}: seed {seed}: {rule}", mutant.name()));
+                        }
+                        None => unnoticed.lock().push(mutant.name()),
+                    }
+                }
+            });
+        }
+    });
+    let unnoticed = unnoticed.into_inner();
+    assert!(unnoticed.is_empty(), "not noticed: {unnoticed:#?}");
+}
+
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(2, Into::into)
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let value = std::env::var(variable).ok()?;
+    Some(value.parse().expect("a number"))
+}
+
+fn show(run: &Run) {
+    let at = run.violations[0].at;
+    let until = run.events.partition_point(|event| event.at <= at);
+    let shown = until.saturating_sub(TAIL)..(until + TAIL / 4).min(run.events.len());
+    run.events[shown]
+        .iter()
+        .for_each(|event| say(&event.to_string()));
+    for violation in &run.violations {
+        say(&format!("{:>8} {}", violation.at, violation.rule));
+    }
+}
+
+/// Says something that is seen although the test passes: the harness catches only what the macros print.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

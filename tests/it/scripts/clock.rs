@@ -29,6 +29,7 @@ async fn token(scripts: &Scripts, owner: &str, lease: Duration) -> u64 {
         request_id: None,
         attempt: "a",
         known_holds: None,
+        token: None,
     };
     match scripts.acquire("lock", owner, lease, attempt, false).await {
         Ok(Acquired::Granted { token, .. }) => token,
@@ -46,13 +47,13 @@ async fn a_token_is_the_time_of_the_grant_and_grows_even_if_the_clock_is_put_bac
         token(&scripts, "y", secs(10)).await,
         START_TOKEN + 10_001_000
     );
-    scripts.lower("lock", "y", 0).await.unwrap();
+    scripts.lower("lock", "y", u64::MAX, 0).await.unwrap();
     store.clock().step_back(secs(3600));
     assert_eq!(
         token(&scripts, "z", secs(10)).await,
         START_TOKEN + 10_001_001
     );
-    scripts.lower("lock", "z", 0).await.unwrap();
+    scripts.lower("lock", "z", u64::MAX, 0).await.unwrap();
     assert_eq!(
         token(&scripts, "x", secs(10)).await,
         START_TOKEN + 10_001_002,
@@ -81,7 +82,7 @@ async fn a_hold_that_is_taken_back_in_the_last_millisecond_leaves_nothing_for_ev
     token(&scripts, "x", secs(10)).await;
     tokio::time::advance(secs(10)).await;
     assert_eq!(store.command(&[b"PTTL", b"lock"]), Ok(Value::Int(0)));
-    assert!(scripts.lower("lock", "x", 1).await.unwrap());
+    assert!(scripts.lower("lock", "x", u64::MAX, 1).await.unwrap());
     let holds = store.command(&[b"HGET", b"lock", b"x"]);
     assert_eq!(holds, Ok(Value::Bytes("1".into())));
     tokio::time::advance(millis(2)).await;
@@ -98,6 +99,7 @@ async fn a_request_is_remembered_for_its_retention_since_the_last_repeat() {
             request_id: Some("r1"),
             attempt: "a1",
             known_holds: None,
+            token: None,
         };
         scripts.acquire("lock", "x", secs(300), attempt, false)
     };

@@ -50,6 +50,12 @@ async fn a_publish_that_is_refused_changes_nothing() {
 
 const ROWS: &[Row] = &[
     (
+        "of a grant that has ended, when the owner has a newer one",
+        "acquire x 100s
+         release x 100s token=1 => Expired
+         state => lock{x=1}/100s counter=T1/1000s",
+    ),
+    (
         "the last hold frees the lock and wakes a waiter",
         "acquire x 100s
          release x 100s => done 0, now 0 100s

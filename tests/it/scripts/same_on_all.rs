@@ -87,13 +87,14 @@ async fn call_something(scripts: &Scripts, call: usize, random: &mut StdRng) {
         request_id,
         attempt: pick(&ATTEMPTS, random),
         known_holds,
+        token: None,
     };
     match random.random_range(0..10) {
         0..4 => {
             let recorded = random.random_ratio(1, 2);
             let _ = scripts.acquire(name, owner, lease, attempt, recorded).await;
         }
-        4..7 => drop(scripts.release(name, owner, lease, request_id).await),
+        4..7 => drop(scripts.release(name, owner, None, lease, request_id).await),
         7 => drop(scripts.undo(name, owner, attempt).await),
         8 => {
             let holds = NAMES.map(|name| Renewal {

@@ -106,6 +106,7 @@ impl<'a> Teller<'a> {
             request_id,
             attempt: option(&words, "attempt").unwrap_or("a"),
             known_holds: option(&words, "known").map(|holds| holds.parse().unwrap()),
+            token: option(&words, "token").map(|token| token.parse().unwrap()),
         };
         let outcome = match *words.as_slice() {
             ["acquire", owner, lease, ..] => {
@@ -114,7 +115,7 @@ impl<'a> Teller<'a> {
                 acquired.await.map(|outcome| self.acquired(&outcome))
             }
             ["release", owner, lease, ..] => {
-                let outcome = scripts.release(on, owner, time(lease), request_id);
+                let outcome = scripts.release(on, owner, attempt.token, time(lease), request_id);
                 outcome.await.map(|outcome| released(&outcome))
             }
             ["undo", owner, ..] => {
@@ -122,7 +123,9 @@ impl<'a> Teller<'a> {
                 undone.map(|undone| undone.to_string())
             }
             ["lower", owner, holds] => {
-                let lowered = scripts.lower(on, owner, holds.parse().unwrap()).await;
+                let lowered = scripts
+                    .lower(on, owner, u64::MAX, holds.parse().unwrap())
+                    .await;
                 lowered.map(|lowered| lowered.to_string())
             }
             ["renew", ref holds @ ..] => {

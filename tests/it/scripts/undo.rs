@@ -32,11 +32,17 @@ const ROWS: &[Row] = &[
          state => lock{x=1}/100s counter=T1/1000s record:r1{op=acquire owner=x attempt=a1 answer=T1}/600s",
     ),
     (
-        "by record: a repeat has taken the grant over",
+        "by record: a repeat was told of the grant too, so that nobody knows who relies on it",
         "acquire x 100s request=r1 attempt=a1
          acquire x 100s request=r1 attempt=a2 => repeated 1 T1 100s
          undo x request=r1 attempt=a1 => false
-         undo x request=r1 attempt=a2 => true
+         undo x request=r1 attempt=a2 => false",
+    ),
+    (
+        "of a grant that has ended, when the owner has a newer one",
+        "acquire x 100s
+         undo x token=1 => false
+         lower x 0 => true
          heard => 0",
     ),
     (

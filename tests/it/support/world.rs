@@ -163,6 +163,7 @@ impl Node {
             limits: options.limits.clone(),
             lease: Duration::from_secs(30),
             poll_interval: Duration::from_secs(1),
+            poll_jitter: 0.2,
             call_timeout: options.call_timeout,
             scripts: script::Config {
                 idle_token_retention: Duration::from_secs(7 * 24 * 3600),

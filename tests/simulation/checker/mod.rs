@@ -1,0 +1,94 @@
+//! The rules that every history must keep, whatever broke meanwhile:
+//!
+//! - **exclusion**: the times in which different owners may rely on a lock do not overlap ([`holds`]);
+//! - **truth**: who may rely on a lock has it in the store ([`truth`]);
+//! - **tokens** are unique and grow ([`tokens`]);
+//! - **counts** of holds are exact where nothing is in doubt ([`holds`]);
+//! - **orphans**: a hold that nobody was told of is soon given back ([`orphans`]);
+//! - **losses** are told once, in time, and for good ([`holds`]);
+//! - **answers**: each operation ends with one, in time ([`waits`]);
+//! - **wake-ups**: a lock that is free and wanted is granted soon ([`waits`]).
+
+mod holds;
+mod orphans;
+mod tests;
+mod tokens;
+mod truth;
+mod waits;
+
+use super::{
+    history::{Event, Millis, What},
+    plan::Plan,
+};
+
+/// What the rules need to know of the settings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// A call and its answer, in good times.
+    pub(crate) round_trip: Millis,
+    /// The longest that a call can take.
+    pub(crate) call_timeout: Millis,
+    pub(crate) poll_interval: Millis,
+    pub(crate) lease_max: Millis,
+}
+
+/// A rule that was broken, and when that shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Violation {
+    pub(crate) at: Millis,
+    pub(crate) rule: String,
+}
+
+/// For everything that takes no time but happens one after the other.
+const MARGIN: Millis = 30;
+
+/// The longest pause before an undo is tried again.
+const RETRY_MAX: Millis = 1000;
+
+/// All rules.
+pub(crate) fn check(events: &[Event], bounds: &Bounds) -> Vec<Violation> {
+    let truth = truth::Truth::of(events);
+    let holds = holds::follow(events, bounds);
+    let mut violations: Vec<Violation> = events
+        .iter()
+        .filter_map(|event| match &event.what {
+            What::Broke(rule) => Some(violation(event.at, rule.clone())),
+            _ => None,
+        })
+        .collect();
+    violations.extend(holds.violations.iter().cloned());
+    violations.extend(holds::exclusion(&holds.intervals));
+    violations.extend(truth.contradictions(&holds.intervals));
+    violations.extend(tokens::check(events));
+    violations.extend(orphans::check(events, &truth, &holds.intervals, bounds));
+    violations.extend(waits::answers(events, bounds));
+    violations.extend(waits::wake_ups(events, &truth, bounds));
+    violations.sort_by_key(|violation| violation.at);
+    violations
+}
+
+fn violation(at: Millis, rule: impl Into<String>) -> Violation {
+    Violation {
+        at,
+        rule: rule.into(),
+    }
+}
+
+// === impl Bounds ===
+
+impl Bounds {
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let millis = |of: std::time::Duration| u64::try_from(of.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            round_trip: 2 * millis(plan.latency),
+            call_timeout: millis(plan.call_timeout),
+            poll_interval: millis(plan.poll_interval),
+            lease_max: millis(plan.lease_max()),
+        }
+    }
+
+    /// After a time of failures, when everything that was left in doubt has been cleared up.
+    fn settled(&self) -> Millis {
+        2 * self.call_timeout + 2 * RETRY_MAX + self.round_trip + MARGIN
+    }
+}

@@ -1,0 +1,154 @@
+//! Fencing tokens: one grant, one token; and whatever was granted later has a larger one.
+
+use std::collections::BTreeMap;
+
+use super::{Violation, violation};
+use crate::history::{Event, Holder, Millis, Name, Op, Told, What};
+
+/// A grant as it was told.
+#[derive(Clone, Copy, Debug)]
+struct Grant {
+    token: u64,
+    holder: Holder,
+    asked_at: Millis,
+    told_at: Millis,
+}
+
+pub(super) fn check(events: &[Event]) -> Vec<Violation> {
+    let mut violations = in_the_store(events);
+    violations.extend(repeats(events));
+    for (name, grants) in grants(events) {
+        violations.extend(unique(name, &grants));
+        violations.extend(in_order(name, grants));
+    }
+    violations
+}
+
+/// The token that a new holder gets is larger than any before.
+fn in_the_store(events: &[Event]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut seen: BTreeMap<Name, (Vec<Holder>, u64)> = BTreeMap::new();
+    for event in events {
+        let What::Stored {
+            name,
+            holders,
+            token,
+            by,
+            ..
+        } = &event.what
+        else {
+            continue;
+        };
+        let (before, largest) = seen.entry(*name).or_default();
+        let new = holders.iter().any(|(holder, _)| !before.contains(holder));
+        if new && *by == "lock_acquire" && token <= largest {
+            let rule = format!("token: lock {name} was granted anew with {token} after {largest}");
+            violations.push(violation(event.at, rule));
+        }
+        *largest = (*largest).max(*token);
+        *before = holders.iter().map(|(holder, _)| *holder).collect();
+    }
+    violations
+}
+
+/// A repeat gets the first answer.
+fn repeats(events: &[Event]) -> Vec<Violation> {
+    let mut firsts: BTreeMap<Op, Op> = BTreeMap::new();
+    let mut answers: BTreeMap<Op, u64> = BTreeMap::new();
+    let mut violations = Vec::new();
+    for event in events {
+        match &event.what {
+            What::Invoked {
+                op,
+                repeats: Some(first),
+                ..
+            } => {
+                firsts.insert(*op, *first);
+            }
+            What::Told(op, told) => {
+                let answer = match told {
+                    Told::Granted(seen) => seen.token,
+                    Told::Released(left) => u64::from(*left),
+                    _ => continue,
+                };
+                let first = firsts.get(op).unwrap_or(op);
+                let before = *answers.entry(*first).or_insert(answer);
+                if before != answer {
+                    let rule = format!("repeat: #{op} got {answer}, but #{first} got {before}");
+                    violations.push(violation(event.at, rule));
+                }
+            }
+            _ => {}
+        }
+    }
+    violations
+}
+
+fn grants(events: &[Event]) -> BTreeMap<Name, Vec<Grant>> {
+    let mut asked: BTreeMap<Op, (Holder, Name, Millis)> = BTreeMap::new();
+    let mut grants: BTreeMap<Name, Vec<Grant>> = BTreeMap::new();
+    for event in events {
+        match &event.what {
+            What::Invoked {
+                op, holder, name, ..
+            } => {
+                asked.insert(*op, (*holder, *name, event.at));
+            }
+            What::Told(op, Told::Granted(seen)) => {
+                if let Some((holder, name, asked_at)) = asked.get(op).copied() {
+                    grants.entry(name).or_default().push(Grant {
+                        token: seen.token,
+                        holder,
+                        asked_at,
+                        told_at: event.at,
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+    grants
+}
+
+fn unique(name: Name, grants: &[Grant]) -> Vec<Violation> {
+    let mut owners: BTreeMap<u64, Holder> = BTreeMap::new();
+    let mut violations = Vec::new();
+    for grant in grants {
+        let owner = *owners.entry(grant.token).or_insert(grant.holder);
+        if owner != grant.holder {
+            let rule = format!(
+                "token: {owner} and {} have {} for lock {name}",
+                grant.holder, grant.token
+            );
+            violations.push(violation(grant.told_at, rule));
+        }
+    }
+    violations
+}
+
+/// A grant that was told before another was asked for has the smaller token, or it is the same grant.
+fn in_order(name: Name, mut grants: Vec<Grant>) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut told = grants.clone();
+    told.sort_by_key(|grant| grant.told_at);
+    grants.sort_by_key(|grant| grant.asked_at);
+    let mut earlier = told.into_iter().peekable();
+    let mut largest: Option<Grant> = None;
+    for grant in grants {
+        while let Some(before) = earlier.next_if(|before| before.told_at < grant.asked_at) {
+            if largest.is_none_or(|largest| largest.token < before.token) {
+                largest = Some(before);
+            }
+        }
+        let Some(before) = largest else { continue };
+        let same = before.token == grant.token && before.holder == grant.holder;
+        if grant.token <= before.token && !same {
+            let rule = format!(
+                "token: {} was granted lock {name} with {} after {}",
+                grant.holder, grant.token, before.token
+            );
+            violations.push(violation(grant.told_at, rule));
+        }
+    }
+    violations
+}

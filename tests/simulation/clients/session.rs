@@ -1,0 +1,496 @@
+//! A client with a session: holds, waits, breaks its stream, comes back here or elsewhere, vanishes, or ends in good order.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use lockkeeper::coordinator::{
+    Acquire, Lease, LockName, Notice, OnDisconnect, Opened, Operation, Owner, Release, Renew,
+    RequestId, ResumedGrant, SessionId, Stream,
+};
+use rand::RngExt as _;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::{
+    ask::{Done, Patience, ask, seen},
+    pause,
+};
+use crate::{
+    history::{Holder, Kind, Name, Op, SessionNo, Told, What},
+    plan::{Dice, happens, millis, pick},
+    world::{Node, World},
+};
+
+/// Operations that a client has under way at once.
+const OPS_MAX: usize = 4;
+
+/// An operation under way.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    key: (Name, u32),
+    kind: Kind,
+    lease: Option<Duration>,
+}
+
+/// What the client believes to hold.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    token: u64,
+    count: u32,
+    /// None: watched.
+    lease: Option<Duration>,
+}
+
+/// A client's session, through all its streams.
+struct Life {
+    world: World,
+    dice: Dice,
+    number: SessionNo,
+    id: SessionId,
+    resume_token: Vec<u8>,
+    lease: Duration,
+    keeps: bool,
+    held: BTreeMap<(Name, u32), Held>,
+    /// Owners that new grants go to are this and the next. A session that moves to another coordinator takes new ones: what its old owners had
+    /// in doubt may still be carried out or undone by the coordinator it has left, which cannot know of grants made elsewhere.
+    labels_from: u32,
+    /// Operations without an answer at this coordinator.
+    open: BTreeMap<Op, Open>,
+    /// What they left in doubt.
+    doubtful: BTreeSet<(Name, u32)>,
+    ops: FuturesUnordered<BoxFuture<'static, Done>>,
+}
+
+/// How a stream ended.
+enum End {
+    /// Broken, or to be left for another coordinator.
+    Broken,
+    /// The session is over.
+    Over,
+}
+
+/// Opens one session after the other until the healing begins.
+pub(crate) async fn session_client(world: World, number: u64) {
+    let mut dice = world.plan.dice(number);
+    while !world.healed.is_cancelled() {
+        let wait = pause(&world, &mut dice);
+        sleep(wait).await;
+        let Some(node) = world.node(&mut dice) else {
+            continue;
+        };
+        let lease = pick(&mut dice, &world.plan.leases);
+        let keeps = dice.random_bool(0.8);
+        let on_disconnect = if keeps {
+            OnDisconnect::Keep
+        } else {
+            OnDisconnect::Release
+        };
+        let asked = Lease::new(lease, &world.limits).unwrap();
+        let opened = node
+            .coordinator
+            .open(Some(asked), format!("client-{number}"), on_disconnect);
+        let Ok(opened) = opened else { continue };
+        let life = Life {
+            number: world.history.next_session(),
+            id: opened.stream.id().clone(),
+            resume_token: opened.resume_token.clone(),
+            lease,
+            keeps,
+            held: BTreeMap::new(),
+            labels_from: 0,
+            open: BTreeMap::new(),
+            doubtful: BTreeSet::new(),
+            ops: FuturesUnordered::new(),
+            world: world.clone(),
+            dice: world
+                .plan
+                .dice(number << 32 | u64::from(dice.random::<u32>())),
+        };
+        life.run(node, opened).await;
+    }
+}
+
+// === impl Life ===
+
+impl Life {
+    async fn run(mut self, node: Arc<Node>, opened: Opened) {
+        self.introduce();
+        let mut next = Some((node, opened));
+        while let Some((node, opened)) = next.take() {
+            let attached = What::Attached(self.number, node.number);
+            self.world.history.record(attached);
+            for grant in &opened.grants {
+                let label = grant.owner.label.parse().unwrap();
+                let name = self.name_of(grant.name.as_str());
+                let kept = What::Kept(self.holder(label), name, seen(grant, &self.world.history));
+                self.world.history.record(kept);
+                if let Some(held) = self.held.get_mut(&(name, label)) {
+                    held.token = grant.fencing_token;
+                    held.count = grant.hold_count;
+                }
+            }
+            match self.attached(&node, &opened.stream).await {
+                End::Over => return,
+                End::Broken => {
+                    let broken = What::Broken(self.number, self.keeps);
+                    self.world.history.record(broken);
+                    drop(opened);
+                    if !self.keeps {
+                        self.held.clear();
+                    }
+                    next = self.resume(node.number).await;
+                }
+            }
+        }
+    }
+
+    /// Serves the stream until it ends.
+    async fn attached(&mut self, node: &Arc<Node>, stream: &Stream) -> End {
+        let mut next_action = Instant::now() + pause(&self.world, &mut self.dice);
+        let healed = self.world.healed.clone();
+        loop {
+            if healed.is_cancelled() {
+                next_action = next_action.min(Instant::now() + millis(10));
+            }
+            tokio::select! {
+                biased;
+                () = node.down.cancelled() => return End::Broken,
+                () = stream.superseded().cancelled() => return End::Broken,
+                notice = stream.notice() => {
+                    if self.on_notice(&notice) {
+                        return End::Broken;
+                    }
+                }
+                Some(done) = self.ops.next(), if !self.ops.is_empty() => self.on_done(&done),
+                () = sleep_until(next_action) => {
+                    let end = if healed.is_cancelled() {
+                        self.finish(node, stream).await
+                    } else {
+                        self.act(node, stream).await
+                    };
+                    if let Some(end) = end {
+                        return end;
+                    }
+                    next_action = Instant::now() + pause(&self.world, &mut self.dice);
+                }
+            }
+        }
+    }
+
+    /// True if the client leaves this coordinator.
+    fn on_notice(&mut self, notice: &Notice) -> bool {
+        match notice {
+            Notice::Lost(grant, _) => {
+                let label = grant.owner.label.parse().unwrap();
+                let name = self.name_of(grant.name.as_str());
+                let token = grant.fencing_token;
+                let holder = self.holder(label);
+                self.world.history.record(What::Lost(holder, name, token));
+                if self
+                    .held
+                    .get(&(name, label))
+                    .is_some_and(|held| held.token == token)
+                {
+                    self.held.remove(&(name, label));
+                }
+                false
+            }
+            Notice::AtRisk(_) | Notice::Recovered => false,
+            // Some go at once, some when they have to.
+            Notice::GoingAway => self.dice.random_bool(0.5),
+        }
+    }
+
+    fn on_done(&mut self, (op, told): &Done) {
+        let Some(Open { key, kind, lease }) = self.open.remove(op) else {
+            return;
+        };
+        match told {
+            Some(Told::Granted(seen)) => {
+                self.held.insert(
+                    key,
+                    Held {
+                        token: seen.token,
+                        count: seen.count,
+                        lease: if seen.watched { None } else { lease },
+                    },
+                );
+            }
+            Some(Told::Released(0) | Told::NotOwner) => {
+                self.held.remove(&key);
+            }
+            Some(Told::Released(left)) => {
+                if let Some(held) = self.held.get_mut(&key) {
+                    held.count = *left;
+                }
+            }
+            None | Some(Told::Unknown) => {
+                self.doubtful.insert(key);
+                if kind == Kind::Release {
+                    self.given_back(key);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Stops listening to what is under way.
+    fn leave_ops(&mut self) {
+        self.ops.clear();
+        for (_, open) in std::mem::take(&mut self.open) {
+            self.doubtful.insert(open.key);
+            if open.kind == Kind::Release {
+                self.given_back(open.key);
+            }
+        }
+    }
+
+    /// A hold was to be given back, and whether that was done is now the coordinator's business.
+    fn given_back(&mut self, key: (Name, u32)) {
+        if let Some(held) = self.held.get_mut(&key) {
+            held.count = held.count.saturating_sub(1);
+            if held.count == 0 {
+                self.held.remove(&key);
+            }
+        }
+    }
+
+    /// Tells the history what the owners' fields are.
+    fn introduce(&self) {
+        for label in self.labels_from..self.labels_from + 2 {
+            let owner = self.owner(label);
+            let holder = self.holder(label);
+            self.world.history.is_field_of(owner.field(), holder);
+        }
+    }
+
+    async fn act(&mut self, node: &Arc<Node>, stream: &Stream) -> Option<End> {
+        let manners = self.world.plan.manners.clone();
+        let dice = &mut self.dice;
+        if happens(dice, manners.breaks) {
+            return Some(End::Broken);
+        }
+        if happens(dice, manners.crashes) {
+            self.world
+                .history
+                .record(What::Broken(self.number, self.keeps));
+            return Some(End::Over);
+        }
+        if happens(dice, manners.closes) {
+            self.close(node, stream).await;
+            return Some(End::Over);
+        }
+        if self.ops.len() >= OPS_MAX {
+            return None;
+        }
+        let name = dice.random_range(0..self.world.ledger.names().len());
+        let label = self.labels_from + dice.random_range(0..2);
+        if happens(dice, manners.stranger) {
+            self.release(node, name, label);
+        } else if !self.held.is_empty() && dice.random_bool(0.6) {
+            let at = dice.random_range(0..self.held.len());
+            let (name, label) = *self.held.keys().nth(at).unwrap();
+            if happens(dice, manners.reenters) {
+                self.acquire(node, name, label);
+            } else if happens(dice, 150) {
+                self.renew(node, name, label);
+            } else {
+                self.release(node, name, label);
+            }
+        } else if manners.reenters > 0 || !self.held.contains_key(&(name, label)) {
+            self.acquire(node, name, label);
+        }
+        None
+    }
+
+    /// Gives back what is held, lets what is under way come to its end, and closes.
+    async fn finish(&mut self, node: &Arc<Node>, stream: &Stream) -> Option<End> {
+        if self.ops.is_empty() && self.held.is_empty() {
+            self.close(node, stream).await;
+            return Some(End::Over);
+        }
+        let held: Vec<_> = self.held.keys().copied().collect();
+        for (name, label) in held.into_iter().take(OPS_MAX) {
+            self.release(node, name, label);
+        }
+        None
+    }
+
+    async fn close(&mut self, node: &Arc<Node>, stream: &Stream) {
+        self.world.history.record(What::Closing(self.number));
+        let close = stream.close();
+        tokio::pin!(close);
+        loop {
+            tokio::select! {
+                biased;
+                () = node.down.cancelled() => return,
+                Some(_) = self.ops.next(), if !self.ops.is_empty() => {}
+                () = &mut close => return,
+            }
+        }
+    }
+
+    /// After a pause in which answers may still come, as they do to RPCs of their own. None if the session is given up.
+    async fn resume(&mut self, left: usize) -> Option<(Arc<Node>, Opened)> {
+        if self.dice.random_bool(0.5) {
+            self.leave_ops();
+        }
+        let away = self
+            .lease
+            .mul_f64(pick(&mut self.dice, &[0.0, 0.1, 0.5, 1.5]));
+        let back = Instant::now() + away;
+        loop {
+            tokio::select! {
+                biased;
+                () = sleep_until(back) => break,
+                Some(done) = self.ops.next(), if !self.ops.is_empty() => self.on_done(&done),
+            }
+        }
+        self.leave_ops();
+        for _ in 0..20 {
+            let Some(node) = self.world.node(&mut self.dice) else {
+                sleep(millis(50)).await;
+                continue;
+            };
+            if node.number != left {
+                for key in &self.doubtful {
+                    if self.held.remove(key).is_some() {
+                        let forgot = What::Forgot(self.holder(key.1), key.0);
+                        self.world.history.record(forgot);
+                    }
+                }
+            }
+            let named = self.held.iter().map(|((name, label), held)| ResumedGrant {
+                name: self.lock(*name),
+                owner: self.owner(*label),
+                watched: held.lease.is_none(),
+                fencing_token: held.token,
+                hold_count: held.count,
+            });
+            let named = named.collect();
+            let resume = node.coordinator.resume(&self.id, &self.resume_token, named);
+            let resumed = tokio::select! {
+                biased;
+                () = node.down.cancelled() => continue,
+                resumed = resume => resumed,
+            };
+            match resumed {
+                Ok(opened) => {
+                    if node.number != left {
+                        self.doubtful.clear();
+                        self.labels_from += 2;
+                        self.introduce();
+                    }
+                    return Some((node, opened));
+                }
+                Err(_) => sleep(millis(50)).await,
+            }
+        }
+        None
+    }
+
+    fn acquire(&mut self, node: &Arc<Node>, name: Name, label: u32) {
+        let manners = self.world.plan.manners.clone();
+        let lease = happens(&mut self.dice, manners.fixed)
+            .then(|| pick(&mut self.dice, &self.world.plan.leases));
+        let wait = match self.dice.random_range(0..10) {
+            0..3 => None,
+            3 => Some(Duration::ZERO),
+            _ => Some(millis(self.dice.random_range(1..6000))),
+        };
+        let request = Acquire {
+            name: self.lock(name),
+            owner: self.owner(label),
+            lease: lease.map(|lease| Lease::new(lease, &self.world.limits).unwrap()),
+            wait,
+            request_id: self.request_id(),
+        };
+        let in_ms = wait.and_then(|wait| u64::try_from(wait.as_millis()).ok());
+        let (kind, operation) = if self.dice.random_bool(0.25) {
+            (Kind::Try, Operation::TryAcquire(request))
+        } else {
+            (Kind::Acquire(in_ms), Operation::Acquire(request))
+        };
+        let patience = self.patience();
+        self.ask(node, (name, label, kind), operation, patience, lease);
+    }
+
+    fn release(&mut self, node: &Arc<Node>, name: Name, label: u32) {
+        let operation = Operation::Release(Release {
+            name: self.lock(name),
+            owner: self.owner(label),
+            request_id: self.request_id(),
+        });
+        let what = (name, label, Kind::Release);
+        self.ask(node, what, operation, Patience::ToTheEnd, None);
+    }
+
+    fn renew(&mut self, node: &Arc<Node>, name: Name, label: u32) {
+        let operation = Operation::Renew(Renew {
+            name: self.lock(name),
+            owner: self.owner(label),
+            lease: None,
+        });
+        let what = (name, label, Kind::Renew);
+        self.ask(node, what, operation, Patience::ToTheEnd, None);
+    }
+
+    fn ask(
+        &mut self,
+        node: &Arc<Node>,
+        (name, label, kind): (Name, u32, Kind),
+        operation: Operation,
+        patience: Patience,
+        lease: Option<Duration>,
+    ) {
+        let what = (self.holder(label), name, kind);
+        let asking = ask(&self.world, node, what, operation, None, patience);
+        let key = (name, label);
+        self.open.insert(asking.op, Open { key, kind, lease });
+        self.ops.push(asking.end);
+    }
+
+    fn patience(&mut self) -> Patience {
+        let manners = &self.world.plan.manners;
+        if !happens(&mut self.dice, manners.fickle) {
+            return Patience::ToTheEnd;
+        }
+        let after = millis(self.dice.random_range(0..1500));
+        match self.dice.random_range(0..3) {
+            0 => Patience::LeaveAfter(after),
+            1 => Patience::CancelAfter(after),
+            _ => Patience::IgnoreAnswer(after / 4),
+        }
+    }
+
+    fn request_id(&mut self) -> Option<RequestId> {
+        if !happens(&mut self.dice, self.world.plan.manners.request_ids) {
+            return None;
+        }
+        let id = format!("r-{}", self.world.history.next_label());
+        RequestId::parse(&id, &self.world.limits).unwrap()
+    }
+
+    fn holder(&self, label: u32) -> Holder {
+        Holder {
+            session: Some(self.number),
+            label,
+        }
+    }
+
+    fn owner(&self, label: u32) -> Owner {
+        Owner::in_session(self.id.clone(), &label.to_string(), &self.world.limits).unwrap()
+    }
+
+    fn lock(&self, name: Name) -> LockName {
+        LockName::parse(self.world.ledger.names()[name], &self.world.limits).unwrap()
+    }
+
+    fn name_of(&self, text: &str) -> Name {
+        let names = self.world.ledger.names();
+        names.iter().position(|name| *name == text).unwrap()
+    }
+}

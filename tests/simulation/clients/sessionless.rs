@@ -1,0 +1,213 @@
+//! A client without a session: an owner of its own making, a lease, and request ids to repeat what got no answer. Without a request id it does as the
+//! documentation says and never uses an owner again whose last operation is in doubt.
+
+use std::{sync::Arc, time::Duration};
+
+use lockkeeper::coordinator::{
+    Acquire, Lease, LockName, Operation, Owner, Release, Renew, RequestId,
+};
+use rand::RngExt as _;
+use tokio::time::sleep;
+
+use super::{
+    ask::{Patience, ask},
+    pause,
+};
+use crate::{
+    history::{Holder, Kind, Name, Op, Told},
+    plan::{Dice, happens, millis, pick},
+    world::{Node, World},
+};
+
+/// How often a request is repeated.
+const REPEATS: usize = 3;
+
+struct Sessionless {
+    world: World,
+    dice: Dice,
+    holder: Holder,
+    owner: Owner,
+}
+
+/// Takes locks and gives them back until the healing begins.
+pub(crate) async fn sessionless_client(world: World, number: u64) {
+    let dice = world.plan.dice(number);
+    let (holder, owner) = new_owner(&world);
+    let mut this = Sessionless {
+        world,
+        dice,
+        holder,
+        owner,
+    };
+    while !this.world.healed.is_cancelled() {
+        let wait = pause(&this.world, &mut this.dice);
+        sleep(wait).await;
+        if !this.hold_once().await {
+            (this.holder, this.owner) = new_owner(&this.world);
+        }
+    }
+}
+
+fn new_owner(world: &World) -> (Holder, Owner) {
+    let label = world.history.next_label();
+    let holder = Holder {
+        session: None,
+        label,
+    };
+    let owner = Owner::sessionless(&format!("owner-{label}"), &world.limits).unwrap();
+    world.history.is_field_of(owner.field(), holder);
+    (holder, owner)
+}
+
+// === impl Sessionless ===
+
+impl Sessionless {
+    /// False if the owner's state is in doubt afterwards.
+    async fn hold_once(&mut self) -> bool {
+        let name = self.dice.random_range(0..self.world.ledger.names().len());
+        let lease = pick(&mut self.dice, &self.world.plan.leases);
+        match self.acquire(name, lease).await {
+            Some(Told::Granted(_)) => {}
+            Some(Told::Busy | Told::TimedOut | Told::Refused("draining" | "unavailable")) => {
+                return true;
+            }
+            _ => return false,
+        }
+        let mut holds = 1;
+        let manners = self.world.plan.manners.clone();
+        if happens(&mut self.dice, manners.reenters) {
+            match self.acquire(name, lease).await {
+                Some(Told::Granted(seen)) => holds = seen.count,
+                _ => return false,
+            }
+        }
+        let held_for = lease.mul_f64(self.dice.random_range(0.0..0.6));
+        sleep(held_for).await;
+        if happens(&mut self.dice, 200) {
+            self.renew(name).await;
+        }
+        if happens(&mut self.dice, manners.crashes) {
+            return false;
+        }
+        for _ in 0..holds {
+            match self.release(name).await {
+                Some(Told::Released(_)) => {}
+                Some(Told::NotOwner) => return true,
+                _ => return false,
+            }
+        }
+        if happens(&mut self.dice, manners.stranger) {
+            return matches!(self.release(name).await, Some(Told::NotOwner));
+        }
+        true
+    }
+
+    async fn acquire(&mut self, name: Name, lease: Duration) -> Option<Told> {
+        let wait = self
+            .dice
+            .random_bool(0.6)
+            .then(|| millis(self.dice.random_range(0..3000)));
+        let kind = wait.map_or(Kind::Try, |wait| {
+            Kind::Acquire(u64::try_from(wait.as_millis()).ok())
+        });
+        let request = Acquire {
+            name: self.lock(name),
+            owner: self.owner.clone(),
+            lease: Some(Lease::new(lease, &self.world.limits).unwrap()),
+            wait,
+            request_id: self.request_id(),
+        };
+        let id = request.request_id.clone();
+        let operation = match kind {
+            Kind::Try => Operation::TryAcquire(request),
+            _ => Operation::Acquire(request),
+        };
+        self.ask_again_and_again(name, kind, operation, id.is_some())
+            .await
+    }
+
+    async fn release(&mut self, name: Name) -> Option<Told> {
+        let request_id = self.request_id();
+        let repeatable = request_id.is_some();
+        let operation = Operation::Release(Release {
+            name: self.lock(name),
+            owner: self.owner.clone(),
+            request_id,
+        });
+        self.ask_again_and_again(name, Kind::Release, operation, repeatable)
+            .await
+    }
+
+    async fn renew(&mut self, name: Name) {
+        let lease = pick(&mut self.dice, &self.world.plan.leases);
+        let operation = Operation::Renew(Renew {
+            name: self.lock(name),
+            owner: self.owner.clone(),
+            lease: Some(Lease::new(lease, &self.world.limits).unwrap()),
+        });
+        self.ask_again_and_again(name, Kind::Renew, operation, false)
+            .await;
+    }
+
+    /// Asks some coordinator, and any other if there is no answer and the request can be repeated; sometimes also if there is one.
+    async fn ask_again_and_again(
+        &mut self,
+        name: Name,
+        kind: Kind,
+        operation: Operation,
+        repeatable: bool,
+    ) -> Option<Told> {
+        let mut first: Option<Op> = None;
+        let mut told = None;
+        for _ in 0..REPEATS {
+            let node = self.node().await?;
+            let patience = if repeatable && happens(&mut self.dice, self.world.plan.manners.fickle)
+            {
+                Patience::LeaveAfter(millis(self.dice.random_range(0..500)))
+            } else {
+                Patience::ToTheEnd
+            };
+            let asking = ask(
+                &self.world,
+                &node,
+                (self.holder, name, kind),
+                operation.clone(),
+                first,
+                patience,
+            );
+            let (op, answer) = asking.end.await;
+            first.get_or_insert(op);
+            told = answer;
+            let in_doubt = matches!(told, None | Some(Told::Unknown));
+            let curious = happens(&mut self.dice, 100) && matches!(told, Some(Told::Granted(_)));
+            if !repeatable || !(in_doubt || curious) {
+                break;
+            }
+            let wait = pause(&self.world, &mut self.dice);
+            sleep(wait).await;
+        }
+        told
+    }
+
+    async fn node(&mut self) -> Option<Arc<Node>> {
+        for _ in 0..100 {
+            if let Some(node) = self.world.node(&mut self.dice) {
+                return Some(node);
+            }
+            sleep(millis(50)).await;
+        }
+        None
+    }
+
+    fn lock(&self, name: Name) -> LockName {
+        LockName::parse(self.world.ledger.names()[name], &self.world.limits).unwrap()
+    }
+
+    fn request_id(&mut self) -> Option<RequestId> {
+        if !happens(&mut self.dice, self.world.plan.manners.request_ids) {
+            return None;
+        }
+        let id = format!("r-{}", self.world.history.next_label());
+        RequestId::parse(&id, &self.world.limits).unwrap()
+    }
+}

@@ -1,0 +1,279 @@
+//! What happened in one run, in order: what clients asked and were told, what became of their sessions, and how the store looked. The checker
+//! sees nothing else.
+
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// Milliseconds since the run began.
+pub(crate) type Millis = u64;
+/// A lock, by its place in the plan.
+pub(crate) type Name = usize;
+/// One operation, numbered in the order of invocation.
+pub(crate) type Op = u32;
+/// One session, numbered in the order of opening; it keeps its number when it is resumed.
+pub(crate) type SessionNo = u32;
+
+/// Who may hold a lock: an owner of a session, or one without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Holder {
+    pub(crate) session: Option<SessionNo>,
+    pub(crate) label: u32,
+}
+
+/// What was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// With the longest wait; none: without limit.
+    Acquire(Option<Millis>),
+    Try,
+    Release,
+    Renew,
+}
+
+/// A grant as the client was told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) token: u64,
+    pub(crate) count: u32,
+    pub(crate) safe_until: Millis,
+    pub(crate) watched: bool,
+}
+
+/// A final answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Granted(Seen),
+    Renewed(Seen),
+    /// Holds left.
+    Released(u32),
+    Busy,
+    TimedOut,
+    Cancelled,
+    NotOwner,
+    /// Nothing was done.
+    Refused(&'static str),
+    /// It may or may not have been done.
+    Unknown,
+    /// The channel ended without a final answer.
+    Nothing,
+}
+
+/// How far a coordinator can rely on its store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Calls succeed in the usual time and messages arrive.
+    Calm,
+    /// Calls succeed, messages may be late or lost.
+    Deaf,
+    /// Calls may fail.
+    Rough,
+    /// The coordinator is stopping, or gone.
+    Down,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Invoked {
+        op: Op,
+        holder: Holder,
+        name: Name,
+        node: usize,
+        kind: Kind,
+        /// Carries the request id of that earlier operation.
+        repeats: Option<Op>,
+    },
+    Told(Op, Told),
+    /// The answer has come, but the client does not look at it.
+    Unread(Op),
+    /// The client no longer wants the answer.
+    Dropped(Op),
+    /// A notice of the session.
+    Lost(Holder, Name, u64),
+    /// A grant that the session still had when it was resumed.
+    Kept(Holder, Name, Seen),
+    /// The client will not name this one when it resumes.
+    Forgot(Holder, Name),
+    /// A stream serves the session.
+    Attached(SessionNo, usize),
+    /// The stream is gone; whether the grants stay until their leases end.
+    Broken(SessionNo, bool),
+    /// The client ends its session.
+    Closing(SessionNo),
+    /// A client that talks to the store itself took or gave back a lock; until when it may rely on it.
+    Foreign(Holder, Name, Option<Millis>),
+    /// The lock as it now stands in the store, its token, when the key expires, and the script that changed it.
+    Stored {
+        name: Name,
+        holders: Vec<(Holder, i64)>,
+        token: u64,
+        until: Option<Millis>,
+        by: &'static str,
+    },
+    /// The lock's keys were deleted by hand.
+    Forced(Name),
+    Reach(usize, Reach),
+    /// From now on nothing fails and clients only finish.
+    Healed,
+    /// A rule that the run itself found broken.
+    Broke(String),
+    /// For the reader.
+    Note(String),
+}
+
+/// Something that happened, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) at: Millis,
+    pub(crate) what: What,
+}
+
+/// Records a run. Clones record the same one.
+#[derive(Clone, Debug)]
+pub(crate) struct History(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    start: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    events: Vec<Event>,
+    holders: HashMap<String, Holder>,
+    ops: Op,
+    sessions: SessionNo,
+    labels: u32,
+}
+
+// === impl History ===
+
+impl History {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Shared {
+            start: Instant::now(),
+            state: Mutex::default(),
+        }))
+    }
+
+    pub(crate) fn now(&self) -> Millis {
+        self.millis(Instant::now())
+    }
+
+    /// Rounded down.
+    pub(crate) fn millis(&self, at: Instant) -> Millis {
+        u64::try_from(at.duration_since(self.0.start).as_millis()).unwrap_or(Millis::MAX)
+    }
+
+    pub(crate) fn record(&self, what: What) {
+        let at = self.now();
+        self.0.state.lock().events.push(Event { at, what });
+    }
+
+    pub(crate) fn note(&self, text: impl Into<String>) {
+        self.record(What::Note(text.into()));
+    }
+
+    pub(crate) fn next_op(&self) -> Op {
+        let mut state = self.0.state.lock();
+        state.ops += 1;
+        state.ops
+    }
+
+    pub(crate) fn next_session(&self) -> SessionNo {
+        let mut state = self.0.state.lock();
+        state.sessions += 1;
+        state.sessions
+    }
+
+    /// A label that nobody has had.
+    pub(crate) fn next_label(&self) -> u32 {
+        let mut state = self.0.state.lock();
+        state.labels += 1;
+        state.labels
+    }
+
+    /// Says under which field the store shows a holder.
+    pub(crate) fn is_field_of(&self, field: &str, holder: Holder) {
+        let mut state = self.0.state.lock();
+        state.holders.insert(field.to_owned(), holder);
+    }
+
+    pub(crate) fn holder(&self, field: &[u8]) -> Option<Holder> {
+        let field = str::from_utf8(field).ok()?;
+        self.0.state.lock().holders.get(field).copied()
+    }
+
+    pub(crate) fn take(&self) -> Vec<Event> {
+        std::mem::take(&mut self.0.state.lock().events)
+    }
+}
+
+// === impl Display ===
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.session {
+            Some(session) => write!(f, "s{session}.{}", self.label),
+            None => write!(f, "o{}", self.label),
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, what } = self;
+        write!(f, "{at:>8} ")?;
+        match what {
+            What::Invoked {
+                op,
+                holder,
+                name,
+                node,
+                kind,
+                repeats,
+            } => {
+                write!(f, "#{op} {holder} asks node {node}: {kind:?} lock {name}")?;
+                repeats.map_or(Ok(()), |first| write!(f, ", again as #{first}"))
+            }
+            What::Told(op, told) => write!(f, "#{op} is told {told:?}"),
+            What::Unread(op) => write!(f, "#{op} has an answer that lies unread"),
+            What::Dropped(op) => write!(f, "#{op} is not waited for any more"),
+            What::Lost(holder, name, token) => {
+                write!(f, "{holder} is told: lock {name} lost, token {token}")
+            }
+            What::Kept(holder, name, seen) => write!(f, "{holder} keeps lock {name}: {seen:?}"),
+            What::Forgot(holder, name) => write!(f, "{holder} gives lock {name} up"),
+            What::Attached(session, node) => write!(f, "s{session} is attached to node {node}"),
+            What::Broken(session, keeps) => {
+                write!(f, "s{session} lost its stream, keeps grants: {keeps}")
+            }
+            What::Closing(session) => write!(f, "s{session} closes"),
+            What::Foreign(holder, name, Some(until)) => {
+                write!(f, "{holder} holds lock {name} by itself until {until}")
+            }
+            What::Foreign(holder, name, None) => write!(f, "{holder} gives lock {name} back"),
+            What::Stored {
+                name,
+                holders,
+                token,
+                until,
+                by,
+            } => {
+                write!(f, "        store: lock {name}")?;
+                for (holder, count) in holders {
+                    write!(f, " {holder}={count}")?;
+                }
+                write!(f, " until {until:?}, token {token}, by {by}")
+            }
+            What::Forced(name) => write!(f, "lock {name} is deleted by hand"),
+            What::Reach(node, reach) => write!(f, "        node {node} is {reach:?}"),
+            What::Healed => write!(f, "healed"),
+            What::Broke(rule) => write!(f, "BROKEN: {rule}"),
+            What::Note(text) => write!(f, "        {text}"),
+        }
+    }
+}

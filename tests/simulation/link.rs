@@ -1,0 +1,324 @@
+//! A coordinator's way to the store, and everything that can go wrong on it. Calls are carried out one after the other by a task of the link's
+//! own, so that one whose caller has given up is still carried out, late but in order, as a frozen server does it.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    future::pending,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use lockkeeper::{
+    host::{Call, Connected, HostError, ScriptHost, Value, Wake, WakeSender},
+    shutdown::spawn_detached,
+};
+use parking_lot::Mutex;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, sleep, sleep_until, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    ledger::Ledger,
+    mutants::Mutant,
+    plan::{Plan, millis, mix},
+};
+
+/// One coordinator's link. Clones are the same one.
+#[derive(Clone, Debug)]
+pub(crate) struct Link(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    node: usize,
+    plan: Arc<Plan>,
+    mutant: Mutant,
+    ledger: Ledger,
+    host: Arc<dyn ScriptHost>,
+    wakes: WakeSender,
+    calls: mpsc::UnboundedSender<Item>,
+    weather: Mutex<Weather>,
+    /// The coordinator behind it is dead: nothing comes back any more.
+    cut: CancellationToken,
+    wanted: Mutex<BTreeSet<String>>,
+    /// How often each thing happened. Chance is drawn from what a call is and its number among its like: calls for different locks that are
+    /// made in the same instant may come in any order, and that must not change what happens to them.
+    counts: Mutex<HashMap<u64, u64>>,
+}
+
+/// What is wrong now.
+#[derive(Debug)]
+struct Weather {
+    healed: bool,
+    frozen_until: Instant,
+    unavailable_until: Instant,
+    slow_until: Instant,
+    slow_by: Duration,
+}
+
+/// A call on its way.
+#[derive(Debug)]
+struct Item {
+    due: Instant,
+    call: Call,
+    answer: oneshot::Sender<Result<Value, HostError>>,
+}
+
+/// The coordinator's end of a link.
+#[derive(Debug)]
+struct FaultyHost(Link);
+
+// === impl Link ===
+
+impl Link {
+    /// A link, and what a coordinator connects to.
+    pub(crate) fn new(
+        node: usize,
+        plan: &Arc<Plan>,
+        mutant: Mutant,
+        ledger: &Ledger,
+    ) -> (Self, Connected) {
+        let (host, inner_wakes) = ledger.store().connect();
+        let (wakes, outer_wakes) = WakeSender::channel();
+        let (calls, queue) = mpsc::unbounded_channel();
+        let now = Instant::now();
+        let link = Self(Arc::new(Shared {
+            node,
+            plan: Arc::clone(plan),
+            mutant,
+            ledger: ledger.clone(),
+            host,
+            wakes,
+            calls,
+            weather: Mutex::new(Weather {
+                healed: false,
+                frozen_until: now,
+                unavailable_until: now,
+                slow_until: now,
+                slow_by: Duration::ZERO,
+            }),
+            cut: CancellationToken::new(),
+            wanted: Mutex::default(),
+            counts: Mutex::default(),
+        }));
+        spawn_detached("link", link.clone().carry_out(queue));
+        spawn_detached("messages", link.clone().deliver(inner_wakes));
+        let host = Arc::new(FaultyHost(link.clone()));
+        (link, (host, outer_wakes))
+    }
+
+    pub(crate) fn freeze(&self, span: Duration) {
+        let mut weather = self.0.weather.lock();
+        weather.frozen_until = weather.frozen_until.max(Instant::now() + span);
+    }
+
+    pub(crate) fn fail(&self, span: Duration) {
+        self.0.weather.lock().unavailable_until = Instant::now() + span;
+    }
+
+    pub(crate) fn slow_down(&self, span: Duration, by: Duration) {
+        let mut weather = self.0.weather.lock();
+        weather.slow_until = Instant::now() + span;
+        weather.slow_by = by;
+    }
+
+    pub(crate) fn gap(&self) {
+        self.0.wakes.send(Wake::Gap);
+    }
+
+    pub(crate) fn heal(&self) {
+        let now = Instant::now();
+        *self.0.weather.lock() = Weather {
+            healed: true,
+            frozen_until: now,
+            unavailable_until: now,
+            slow_until: now,
+            slow_by: Duration::ZERO,
+        };
+    }
+
+    /// The coordinator dies: its connections are closed; what it has sent may still be carried out.
+    pub(crate) fn cut(&self) {
+        self.0.cut.cancel();
+        for channel in std::mem::take(&mut *self.0.wanted.lock()) {
+            self.0.host.unsubscribe(&channel);
+        }
+    }
+
+    async fn carry_out(self, mut queue: mpsc::UnboundedReceiver<Item>) {
+        while let Some(item) = queue.recv().await {
+            loop {
+                let due = item.due.max(self.0.weather.lock().frozen_until);
+                if due <= Instant::now() {
+                    break;
+                }
+                sleep_until(due).await;
+            }
+            let Call {
+                mut script,
+                keys,
+                args,
+            } = item.call;
+            if let Some(broken) = self.0.mutant.script(script.name) {
+                script = broken;
+            }
+            let names = keys.clone();
+            let answer = self.0.host.eval(Call { script, keys, args }).await;
+            self.0.ledger.look(&names, script.name);
+            // Nobody waits if the caller has given up.
+            let _ = item.answer.send(answer);
+        }
+    }
+
+    async fn deliver(self, mut wakes: mpsc::Receiver<Wake>) {
+        while let Some(wake) = wakes.recv().await {
+            let Wake::Message { channel, .. } = &wake else {
+                self.0.wakes.send(wake);
+                continue;
+            };
+            let messages = &self.0.plan.messages;
+            if self.chance("message", channel, messages.lost) {
+                continue;
+            }
+            let mut delay = self.0.plan.latency;
+            if self.chance("delay", channel, messages.delayed) {
+                delay += messages.delay;
+            }
+            if delay.is_zero() {
+                self.tell(wake);
+            } else {
+                let link = self.clone();
+                spawn_detached("message", async move {
+                    sleep(delay).await;
+                    link.tell(wake);
+                });
+            }
+        }
+    }
+
+    fn tell(&self, wake: Wake) {
+        if !self.0.cut.is_cancelled() {
+            self.0.wakes.send(wake);
+        }
+    }
+
+    async fn call(&self, call: Call) -> Result<Value, HostError> {
+        let Shared { plan, weather, .. } = &*self.0;
+        let unknown = || Err(HostError::OutcomeUnknown("by the simulation".to_owned()));
+        let now = Instant::now();
+        let latency = {
+            let weather = weather.lock();
+            if now < weather.unavailable_until {
+                return Err(HostError::Unavailable("by the simulation".to_owned()));
+            }
+            let slow = now < weather.slow_until;
+            plan.latency
+                + if slow {
+                    weather.slow_by
+                } else {
+                    Duration::ZERO
+                }
+        };
+        let key = call.keys.first().map_or_else(String::new, |key| {
+            format!("{} {}", call.script.name, String::from_utf8_lossy(key))
+        });
+        if self.chance("request", &key, plan.calls.request_lost) {
+            self.notice_a_broken_connection(&key).await;
+            return unknown();
+        }
+        let (answer, answered) = oneshot::channel();
+        let due = now + latency;
+        let _ = self.0.calls.send(Item { due, call, answer });
+        let back = async {
+            let answer = answered.await;
+            sleep(latency).await;
+            answer
+        };
+        let Ok(Ok(answer)) = timeout(plan.call_timeout, back).await else {
+            return unknown();
+        };
+        if self.chance("answer", &key, plan.calls.answer_lost) {
+            self.notice_a_broken_connection(&key).await;
+            return unknown();
+        }
+        answer
+    }
+
+    /// A lost connection is noticed at once or only by the time that a call may take.
+    async fn notice_a_broken_connection(&self, key: &str) {
+        if self.chance("noticed", key, 500) {
+            sleep(self.0.plan.call_timeout).await;
+        }
+    }
+
+    fn chance(&self, what: &str, key: &str, per_mille: u64) -> bool {
+        let mut hasher = DefaultHasher::new();
+        (what, key, self.0.node).hash(&mut hasher);
+        let kind = hasher.finish();
+        let mut counts = self.0.counts.lock();
+        let count = counts.entry(kind).or_default();
+        *count += 1;
+        let drawn = mix(self.0.plan.seed ^ mix(kind ^ mix(*count))) % 1000;
+        drawn < per_mille && !self.0.weather.lock().healed
+    }
+
+    async fn subscribe(&self, channel: &str) -> Result<(), HostError> {
+        let Shared { plan, wanted, .. } = &*self.0;
+        wanted.lock().insert(channel.to_owned());
+        if self.0.mutant.forgets_to_subscribe() {
+            return Ok(());
+        }
+        if self.chance("subscribe", channel, plan.messages.subscribe_fails) {
+            let (link, channel) = (self.clone(), channel.to_owned());
+            spawn_detached("subscribe-again", async move {
+                sleep(millis(700)).await;
+                link.subscribe_now(&channel).await;
+                link.gap();
+            });
+            return Err(HostError::OutcomeUnknown("by the simulation".to_owned()));
+        }
+        if self.chance("late", channel, plan.messages.subscribe_late) {
+            sleep(millis(300)).await;
+        }
+        sleep(plan.latency).await;
+        self.subscribe_now(channel).await;
+        sleep(plan.latency).await;
+        Ok(())
+    }
+
+    async fn subscribe_now(&self, channel: &str) {
+        if self.0.wanted.lock().contains(channel) && !self.0.cut.is_cancelled() {
+            let _ = self.0.host.subscribe(channel).await;
+        }
+    }
+}
+
+// === impl FaultyHost ===
+
+#[async_trait]
+impl ScriptHost for FaultyHost {
+    async fn eval(&self, call: Call) -> Result<Value, HostError> {
+        tokio::select! {
+            biased;
+            () = self.0.0.cut.cancelled() => pending().await,
+            answer = self.0.call(call) => answer,
+        }
+    }
+
+    async fn subscribe(&self, channel: &str) -> Result<(), HostError> {
+        tokio::select! {
+            biased;
+            () = self.0.0.cut.cancelled() => pending().await,
+            done = self.0.subscribe(channel) => done,
+        }
+    }
+
+    fn unsubscribe(&self, channel: &str) {
+        if self.0.0.wanted.lock().remove(channel) {
+            self.0.0.host.unsubscribe(channel);
+        }
+    }
+}
