@@ -112,7 +112,7 @@ enum Phase {
     Ended,
 }
 
-/// Whether a grant has been lost.
+/// Whether a grant has been lost, or has ended with its session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lost(Arc<AtomicBool>);
 
@@ -368,7 +368,7 @@ impl Session {
     pub(crate) fn lose(&self, deadlines: &Deadlines, key: &GrantKey, reason: LostReason) {
         let mut state = self.state.lock();
         if let Some(Held { grant, lost, .. }) = state.forget(deadlines, key) {
-            lost.0.store(true, Ordering::Relaxed);
+            lost.set();
             tracing::info!(name = %grant.name, ?reason, token = grant.fencing_token, "grant lost");
             state.lost.push_back((grant, reason));
             self.news.notify_one();
@@ -616,7 +616,10 @@ impl State {
         let keys: Vec<GrantKey> = self.grants.keys().cloned().collect();
         keys.iter()
             .filter_map(|key| self.forget(deadlines, key))
-            .map(|held| held.grant)
+            .map(|held| {
+                held.lost.set();
+                held.grant
+            })
             .collect()
     }
 
@@ -655,6 +658,10 @@ impl State {
 // === impl Lost ===
 
 impl Lost {
+    fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
