@@ -1,7 +1,7 @@
 //! One session: its stream, its grants, and what it has not been told yet. Everything here happens under one short lock and never asks the store.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, VecDeque},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -86,7 +86,8 @@ pub struct Session {
 #[derive(Debug)]
 struct State {
     phase: Phase,
-    grants: HashMap<GrantKey, Held>,
+    /// In an order of their own, so that a simulation can be repeated.
+    grants: BTreeMap<GrantKey, Held>,
     lost: VecDeque<(Grant, LostReason)>,
     /// Grants whose last renewal failed.
     failing: usize,
@@ -151,7 +152,7 @@ impl Session {
     ) -> Self {
         let state = State {
             phase: Phase::Detached(epoch),
-            grants: HashMap::new(),
+            grants: BTreeMap::new(),
             lost: VecDeque::new(),
             failing: 0,
             at_risk: false,

@@ -6,7 +6,7 @@
 //! queue, and a head that leaves without a grant leaves a hint behind for the next.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
@@ -46,11 +46,11 @@ pub(crate) struct Waiters {
 
 #[derive(Debug, Default)]
 struct State {
-    queues: HashMap<Arc<str>, Queue>,
+    queues: BTreeMap<Arc<str>, Queue>,
     waiting: usize,
     next_ticket: u64,
     /// Channels whose waiters are to be told a new position.
-    moved: HashSet<Arc<str>>,
+    moved: BTreeSet<Arc<str>>,
 }
 
 /// Those who wait for one lock, by ticket, which is their order.
