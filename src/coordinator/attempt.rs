@@ -40,7 +40,7 @@ pub(crate) enum Attempted {
 pub struct Delivery {
     grant: Grant,
     lost: Lost,
-    undo: Option<Undo>,
+    undo: Option<Box<Undo>>,
 }
 
 /// What is needed to give a hold back that nobody took.
@@ -52,6 +52,8 @@ struct Undo {
     attempt: String,
     /// Whether the hold is in the session's books.
     registered: bool,
+    /// The turn of the attempt, if it is to be undone before anything else of this owner happens.
+    turn: Option<Turn>,
 }
 
 /// Names for attempts, unique among all coordinators.
@@ -183,6 +185,7 @@ fn deliver(
 ) -> Result<Delivery, Error> {
     let Prepared {
         session,
+        turn,
         token,
         record,
         attempt,
@@ -194,8 +197,9 @@ fn deliver(
         record,
         attempt,
         registered: false,
+        turn: None,
     };
-    let undo = (!repeated).then_some(undo);
+    let undo = (!repeated).then(|| Box::new(undo));
     let mut delivery = Delivery {
         grant,
         lost: Lost::default(),
@@ -203,11 +207,12 @@ fn deliver(
     };
     if let Some(session) = session {
         let grant = delivery.grant.clone();
-        (delivery.grant, delivery.lost) =
-            session.register(&core.deadlines, grant, token, sent_at)?;
+        let registered = session.register(&core.deadlines, grant, token, sent_at);
         if let Some(undo) = &mut delivery.undo {
-            undo.registered = true;
+            undo.registered = registered.is_ok();
+            undo.turn = registered.is_err().then_some(turn);
         }
+        (delivery.grant, delivery.lost) = registered?;
     }
     if delivery.grant.safe_until <= Instant::now() {
         let why = "the answer came when the lease was over".to_owned();
@@ -255,10 +260,10 @@ impl Delivery {
 impl Drop for Delivery {
     fn drop(&mut self) {
         if let Some(undo) = self.undo.take() {
-            let grant = self.grant.clone();
+            let (grant, lost) = (self.grant.clone(), self.lost.clone());
             tracing::debug!(name = %grant.name, "nobody took the grant");
             let tasks = undo.core.tasks.clone();
-            tasks.spawn("give-back", undo.give_back(grant));
+            tasks.spawn("give-back", undo.give_back(grant, lost));
         }
     }
 }
@@ -267,23 +272,34 @@ impl Drop for Delivery {
 
 impl Undo {
     /// Gives back the hold of a grant that nobody took, as a release by its owner would.
-    async fn give_back(self, grant: Grant) {
+    async fn give_back(self, grant: Grant, lost: Lost) {
         let Self {
             core,
             session,
             record,
             attempt,
             registered,
+            turn,
         } = self;
-        let _turn = core.turns.take(&grant.name, &grant.owner).await;
+        let _turn = match turn {
+            Some(turn) => turn,
+            None => core.turns.take(&grant.name, &grant.owner).await,
+        };
         let (name, owner) = (grant.name.clone(), grant.owner.clone());
         let key = key(&name, &owner);
-        let held = session.as_ref().and_then(|session| session.grant(&key));
+        // A hold that is not in the books is one more than they have; one that is has to be that of the same grant still.
+        let held = match (&session, registered) {
+            (None, _) => None,
+            (Some(session), false) => session.grant(&key),
+            (Some(session), true) => match session.grant_of(&key, &lost) {
+                Ok(held) => held,
+                Err(()) => return,
+            },
+        };
         if held
             .as_ref()
             .is_some_and(|held| held.fencing_token != grant.fencing_token)
         {
-            // It was given back in another way meanwhile, and the owner has taken the lock anew.
             return;
         }
         if let Some(session) = &session {

@@ -113,7 +113,8 @@ enum Phase {
     Ended,
 }
 
-/// Whether a grant has been lost, or has ended with its session.
+/// What an answer on its way knows its grant by: whether it has been lost, or has ended with its session; a resume that confirmed the grant gives it
+/// another one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lost(Arc<AtomicBool>);
 
@@ -325,6 +326,22 @@ impl Session {
             .grants
             .get(key)
             .map(|held| held.grant.clone())
+    }
+
+    /// A resuming client was told of the grant, all of its holds included: no answer that nobody took is given back any more.
+    pub(crate) fn confirm(&self, key: &GrantKey) {
+        if let Some(held) = self.state.lock().grants.get_mut(key) {
+            held.lost = Lost::default();
+        }
+    }
+
+    /// The grant that an answer on its way is about. None if it is over; an error if it is another one by now, or was confirmed by a resume.
+    pub(crate) fn grant_of(&self, key: &GrantKey, lost: &Lost) -> Result<Option<Grant>, ()> {
+        match self.state.lock().grants.get(key) {
+            None => Ok(None),
+            Some(held) if Arc::ptr_eq(&held.lost.0, &lost.0) => Ok(Some(held.grant.clone())),
+            Some(_) => Err(()),
+        }
     }
 
     /// All grants the session holds.

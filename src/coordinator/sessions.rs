@@ -1,7 +1,7 @@
 //! The sessions of one coordinator: open, resume, close, and what a broken stream leaves behind.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -18,6 +18,7 @@ use super::{
     error::{Error, Invalid, Limit},
     resume_token::Claims,
     session::{GrantKey, Notice, OnDisconnect, Session},
+    turns::Turn,
     types::{Grant, Lease, LockName, Owner, SessionId, over, safe_until},
 };
 use crate::script::{CallError, Ownership, Renewal};
@@ -190,6 +191,8 @@ impl Coordinator {
         if claims.on_disconnect == OnDisconnect::Release {
             core.sessions.get(id)?.live()?;
         }
+        // What is under way for these grants comes to its end before they are looked at, and what comes later knows that they were confirmed.
+        let turns = core.turns_of(&named).await?;
         let checked = core.check(&claims, named).await?;
         let known = core.sessions.get(id).ok();
         let resumed = known.and_then(|session| Stream::new(core, session));
@@ -208,10 +211,15 @@ impl Coordinator {
             let key = key(&grant.name, &grant.owner);
             kept.insert(key.clone());
             match outcome {
-                Ok(()) => grants.push(session.register(&core.deadlines, grant, None, sent_at)?.0),
+                Ok(()) => {
+                    let grant = session.register(&core.deadlines, grant, None, sent_at)?.0;
+                    session.confirm(&key);
+                    grants.push(grant);
+                }
                 Err(ownership) => session.lose_named(&core.deadlines, grant, ownership.into()),
             }
         }
+        drop(turns);
         let unnamed = known
             .into_iter()
             .filter(|grant| !kept.contains(&key(&grant.name, &grant.owner)));
@@ -231,6 +239,19 @@ impl Coordinator {
 // === impl Core ===
 
 impl Core {
+    /// The turns of all grants that a resuming client names, in an order that no two resumes can block each other with.
+    async fn turns_of(&self, named: &[ResumedGrant]) -> Result<Vec<Turn>, CallError> {
+        let keys: BTreeMap<GrantKey, &Owner> = named
+            .iter()
+            .map(|grant| (key(&grant.name, &grant.owner), &grant.owner))
+            .collect();
+        let mut turns = Vec::with_capacity(keys.len());
+        for ((name, _), owner) in keys {
+            turns.push(self.turn(&name, owner).await?);
+        }
+        Ok(turns)
+    }
+
     /// Renews what a resuming client names. Grants with a lease of their own are looked at without getting more of it.
     async fn check(
         &self,

@@ -394,8 +394,8 @@ fn text(value: &str) -> Bytes {
     Bytes::copy_from_slice(value.as_bytes())
 }
 
-fn number(value: impl ToString) -> Bytes {
-    value.to_string().into()
+fn number(value: impl Into<u64>) -> Bytes {
+    value.into().to_string().into()
 }
 
 /// Milliseconds, rounded down, as Redis counts leases.

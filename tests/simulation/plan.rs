@@ -261,7 +261,7 @@ pub(crate) const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// One step of the SplitMix64 generator: a number that looks random and depends on nothing but the argument.
+/// One step of the `SplitMix64` generator: a number that looks random and depends on nothing but the argument.
 pub(crate) fn mix(mut x: u64) -> u64 {
     x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
