@@ -69,6 +69,7 @@ impl Deadlines {
                 queue.first_key_value().map(|(ticket, _)| ticket.0)
             };
             tokio::select! {
+                biased;
                 () = self.earlier.notified() => {}
                 () = tokio::time::sleep_until(next.unwrap_or(now)), if next.is_some() => {}
             }

@@ -459,6 +459,7 @@ impl Reply {
         match &self.cancel {
             None => self.to.closed().await,
             Some(cancel) => tokio::select! {
+                biased;
                 () = cancel.cancelled() => {}
                 () = self.to.closed() => {}
             },

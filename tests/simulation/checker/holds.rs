@@ -71,6 +71,8 @@ struct Follower<'a> {
     accounts: BTreeMap<(Holder, Name), Account>,
     asked: BTreeMap<Op, Asked>,
     live: BTreeSet<SessionNo>,
+    /// Answers may still come after the end that the client asked for, but they are worth nothing.
+    closed: BTreeSet<SessionNo>,
     owed: Vec<Owed>,
     /// When a lock's keys were last deleted by hand.
     forced_at: BTreeMap<Name, Millis>,
@@ -84,6 +86,7 @@ pub(super) fn follow(events: &[Event], bounds: &Bounds) -> Holds {
         accounts: BTreeMap::new(),
         asked: BTreeMap::new(),
         live: BTreeSet::new(),
+        closed: BTreeSet::new(),
         owed: Vec::new(),
         forced_at: BTreeMap::new(),
         found: Holds::default(),
@@ -167,7 +170,10 @@ impl Follower<'_> {
                 self.live.insert(*session);
             }
             What::Broken(session, keeps) => self.broken(at, *session, *keeps),
-            What::Closing(session) => self.broken(at, *session, false),
+            What::Closing(session) => {
+                self.closed.insert(*session);
+                self.broken(at, *session, false);
+            }
             What::Foreign(holder, name, until) => self.foreign(at, *holder, *name, *until),
             What::Forced(name) => self.forced(at, *name),
             What::Unread(_)
@@ -302,7 +308,11 @@ impl Follower<'_> {
 
     fn grant(&mut self, at: Millis, asked_at: Millis, (holder, name): (Holder, Name), seen: Seen) {
         // What was deleted while the answer was on its way is for the coordinator to notice.
-        let void = self.forced_at.get(&name).is_some_and(|at| asked_at <= *at);
+        let deleted = self.forced_at.get(&name).is_some_and(|at| asked_at <= *at);
+        let void = deleted
+            || holder
+                .session
+                .is_some_and(|session| self.closed.contains(&session));
         let live = holder
             .session
             .is_some_and(|session| self.live.contains(&session));

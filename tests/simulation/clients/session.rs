@@ -32,7 +32,6 @@ const OPS_MAX: usize = 4;
 struct Open {
     key: (Name, u32),
     kind: Kind,
-    lease: Option<Duration>,
 }
 
 /// What the client believes to hold.
@@ -40,8 +39,7 @@ struct Open {
 struct Held {
     token: u64,
     count: u32,
-    /// None: watched.
-    lease: Option<Duration>,
+    watched: bool,
 }
 
 /// A client's session, through all its streams.
@@ -139,7 +137,8 @@ impl Life {
                     self.world.history.record(broken);
                     drop(opened);
                     if !self.keeps {
-                        self.held.clear();
+                        // It has ended with its stream.
+                        return;
                     }
                     next = self.resume(node.number).await;
                 }
@@ -205,7 +204,7 @@ impl Life {
     }
 
     fn on_done(&mut self, (op, told): &Done) {
-        let Some(Open { key, kind, lease }) = self.open.remove(op) else {
+        let Some(Open { key, kind }) = self.open.remove(op) else {
             return;
         };
         match told {
@@ -215,7 +214,7 @@ impl Life {
                     Held {
                         token: seen.token,
                         count: seen.count,
-                        lease: if seen.watched { None } else { lease },
+                        watched: seen.watched,
                     },
                 );
             }
@@ -366,7 +365,7 @@ impl Life {
             let named = self.held.iter().map(|((name, label), held)| ResumedGrant {
                 name: self.lock(*name),
                 owner: self.owner(*label),
-                watched: held.lease.is_none(),
+                watched: held.watched,
                 fencing_token: held.token,
                 hold_count: held.count,
             });
@@ -415,7 +414,7 @@ impl Life {
             (Kind::Acquire(in_ms), Operation::Acquire(request))
         };
         let patience = self.patience();
-        self.ask(node, (name, label, kind), operation, patience, lease);
+        self.ask(node, (name, label, kind), operation, patience);
     }
 
     fn release(&mut self, node: &Arc<Node>, name: Name, label: u32) {
@@ -425,7 +424,7 @@ impl Life {
             request_id: self.request_id(),
         });
         let what = (name, label, Kind::Release);
-        self.ask(node, what, operation, Patience::ToTheEnd, None);
+        self.ask(node, what, operation, Patience::ToTheEnd);
     }
 
     fn renew(&mut self, node: &Arc<Node>, name: Name, label: u32) {
@@ -435,7 +434,7 @@ impl Life {
             lease: None,
         });
         let what = (name, label, Kind::Renew);
-        self.ask(node, what, operation, Patience::ToTheEnd, None);
+        self.ask(node, what, operation, Patience::ToTheEnd);
     }
 
     fn ask(
@@ -444,12 +443,11 @@ impl Life {
         (name, label, kind): (Name, u32, Kind),
         operation: Operation,
         patience: Patience,
-        lease: Option<Duration>,
     ) {
         let what = (self.holder(label), name, kind);
         let asking = ask(&self.world, node, what, operation, None, patience);
         let key = (name, label);
-        self.open.insert(asking.op, Open { key, kind, lease });
+        self.open.insert(asking.op, Open { key, kind });
         self.ops.push(asking.end);
     }
 
