@@ -62,7 +62,11 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<File>) {
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let (path, kind) = (entry.path(), entry.file_type().unwrap());
         let name = entry.file_name().to_string_lossy().into_owned();
-        if kind.is_dir() && !SKIPPED.contains(&name.as_str()) {
+        // `.git` is a file in a work tree that belongs to another checkout.
+        if SKIPPED.contains(&name.as_str()) {
+            continue;
+        }
+        if kind.is_dir() {
             collect(root, &path, files);
         } else if kind.is_file()
             && let Ok(text) = fs::read_to_string(&path)
