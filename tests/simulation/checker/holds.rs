@@ -276,7 +276,9 @@ impl Follower<'_> {
             }
             Told::Unknown | Told::Nothing => self.doubt(at, &asked),
             Told::Refused("request over")
-                if self.account(holder, name).belief.is_some() && asked.kind != Kind::Release =>
+                if asked.repeat
+                    && asked.kind != Kind::Release
+                    && self.account(holder, name).belief.is_some() =>
             {
                 self.broke(
                     at,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Violation, violation};
-use crate::history::{Event, Holder, Millis, Name, Op, Told, What};
+use crate::history::{Event, Holder, Kind, Millis, Name, Op, Told, What};
 
 /// A grant as it was told.
 #[derive(Clone, Copy, Debug)]
@@ -51,33 +51,40 @@ fn in_the_store(events: &[Event]) -> Vec<Violation> {
     violations
 }
 
-/// A repeat gets the first answer.
+/// A repeat gets the first answer, as long as the store has it.
 fn repeats(events: &[Event]) -> Vec<Violation> {
-    let mut firsts: BTreeMap<Op, Op> = BTreeMap::new();
-    let mut answers: BTreeMap<Op, u64> = BTreeMap::new();
+    let mut asked: BTreeMap<Op, (Op, Name, Kind)> = BTreeMap::new();
+    let mut answers: BTreeMap<Op, (Name, Option<u64>)> = BTreeMap::new();
     let mut violations = Vec::new();
     for event in events {
         match &event.what {
             What::Invoked {
                 op,
-                repeats: Some(first),
+                name,
+                kind,
+                repeats,
                 ..
             } => {
-                firsts.insert(*op, *first);
+                asked.insert(*op, (repeats.unwrap_or(*op), *name, *kind));
             }
             What::Told(op, told) => {
+                let Some((first, name, kind)) = asked.get(op).copied() else {
+                    continue;
+                };
                 let answer = match told {
-                    Told::Granted(seen) => seen.token,
-                    Told::Released(left) => u64::from(*left),
+                    Told::Granted(seen) => Some(seen.token),
+                    Told::Released(left) => Some(u64::from(*left)),
+                    // Not being the owner is no answer that is kept; but it is the wrong one after another.
+                    Told::NotOwner if kind == Kind::Release && answers.contains_key(&first) => None,
                     _ => continue,
                 };
-                let first = firsts.get(op).unwrap_or(op);
-                let before = *answers.entry(*first).or_insert(answer);
+                let (_, before) = *answers.entry(first).or_insert((name, answer));
                 if before != answer {
-                    let rule = format!("repeat: #{op} got {answer}, but #{first} got {before}");
+                    let rule = format!("repeat: #{op} got {answer:?}, but #{first} got {before:?}");
                     violations.push(violation(event.at, rule));
                 }
             }
+            What::Forced(name) => answers.retain(|_, (of, _)| of != name),
             _ => {}
         }
     }

@@ -226,9 +226,10 @@ impl Life {
                     held.count = *left;
                 }
             }
-            None | Some(Told::Unknown) => {
+            // A hold that could not be told is being undone.
+            None | Some(Told::Unknown | Told::Refused(_)) => {
                 self.doubtful.insert(key);
-                if kind == Kind::Release {
+                if kind == Kind::Release && !matches!(told, Some(Told::Refused(_))) {
                     self.given_back(key);
                 }
             }
@@ -311,8 +312,13 @@ impl Life {
             self.close(node, stream).await;
             return Some(End::Over);
         }
-        let held: Vec<_> = self.held.keys().copied().collect();
-        for (name, label) in held.into_iter().take(OPS_MAX) {
+        let releasing = |key: &(Name, u32)| {
+            let releases = self.open.values().filter(|open| open.kind == Kind::Release);
+            releases.into_iter().any(|open| open.key == *key)
+        };
+        let held: Vec<_> = self.held.keys().filter(|key| !releasing(key)).collect();
+        let held: Vec<_> = held.into_iter().copied().collect();
+        for (name, label) in held {
             self.release(node, name, label);
         }
         None

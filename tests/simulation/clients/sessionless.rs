@@ -159,6 +159,7 @@ impl Sessionless {
     ) -> Option<Told> {
         let mut first: Option<Op> = None;
         let mut told = None;
+        let mut was_in_doubt = false;
         for _ in 0..REPEATS {
             let node = self.node().await?;
             let patience = if repeatable && happens(&mut self.dice, self.world.plan.manners.fickle)
@@ -179,14 +180,21 @@ impl Sessionless {
             first.get_or_insert(op);
             told = answer;
             let in_doubt = matches!(told, None | Some(Told::Unknown));
-            let curious = happens(&mut self.dice, 100) && matches!(told, Some(Told::Granted(_)));
+            was_in_doubt |= in_doubt;
+            let curious = happens(&mut self.dice, 100)
+                && matches!(told, Some(Told::Granted(_) | Told::Released(_)));
             if !repeatable || !(in_doubt || curious) {
                 break;
             }
             let wait = pause(&self.world, &mut self.dice);
             sleep(wait).await;
         }
-        told
+        match told {
+            Some(Told::Granted(_) | Told::Released(_)) => told,
+            // The first request may still be carried out, whatever the repeat was told.
+            _ if was_in_doubt => None,
+            told => told,
+        }
     }
 
     async fn node(&mut self) -> Option<Arc<Node>> {
