@@ -1,6 +1,6 @@
 //! The rules that every history must keep, whatever broke meanwhile:
 //!
-//! - **exclusion**: the times in which different owners may rely on a lock do not overlap ([`holds`]);
+//! - **exclusion**: the times in which different owners may rely on a lock do not overlap ([`intervals`]);
 //! - **truth**: who may rely on a lock has it in the store ([`truth`]);
 //! - **tokens** are unique and grow ([`tokens`]);
 //! - **counts** of holds are exact where nothing is in doubt ([`holds`]);
@@ -9,7 +9,9 @@
 //! - **answers**: each operation ends with one, in time ([`waits`]);
 //! - **wake-ups**: a lock that is free and wanted is granted soon ([`waits`]).
 
+mod account;
 mod holds;
+mod intervals;
 mod orphans;
 mod tests;
 mod tokens;
@@ -57,7 +59,7 @@ pub(crate) fn check(events: &[Event], bounds: &Bounds) -> Vec<Violation> {
         })
         .collect();
     violations.extend(holds.violations.iter().cloned());
-    violations.extend(holds::exclusion(&holds.intervals));
+    violations.extend(intervals::exclusion(&holds.intervals));
     violations.extend(truth.contradictions(&holds.intervals));
     violations.extend(tokens::check(events));
     violations.extend(orphans::check(events, &truth, &holds.intervals, bounds));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     Bounds, MARGIN, Violation,
-    holds::Interval,
+    intervals::Interval,
     truth::{State, Truth},
     violation,
 };

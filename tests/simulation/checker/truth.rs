@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Violation, holds::Interval, violation};
+use super::{Violation, intervals::Interval, violation};
 use crate::history::{Event, Holder, Millis, Name, What};
 
 /// The states of all locks, in order of time.

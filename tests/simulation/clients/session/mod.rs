@@ -1,5 +1,7 @@
 //! A client with a session: holds, waits, breaks its stream, comes back here or elsewhere, vanishes, or ends in good order.
 
+mod acts;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -8,19 +10,18 @@ use std::{
 
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use lockkeeper::coordinator::{
-    Acquire, Lease, LockName, Notice, OnDisconnect, Opened, Operation, Owner, Release, Renew,
-    RequestId, ResumedGrant, SessionId, Stream,
+    Lease, LockName, Notice, OnDisconnect, Opened, Owner, ResumedGrant, SessionId, Stream,
 };
 use rand::RngExt as _;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
-    ask::{Done, Patience, ask, seen},
+    ask::{Done, seen},
     pause,
 };
 use crate::{
     history::{Holder, Kind, Name, Op, SessionNo, Told, What},
-    plan::{Dice, happens, millis, pick},
+    plan::{Dice, millis, pick},
     world::{Node, World},
 };
 
@@ -267,77 +268,6 @@ impl Life {
         }
     }
 
-    async fn act(&mut self, node: &Arc<Node>, stream: &Stream) -> Option<End> {
-        let manners = self.world.plan.manners.clone();
-        let dice = &mut self.dice;
-        if happens(dice, manners.breaks) {
-            return Some(End::Broken);
-        }
-        if happens(dice, manners.crashes) {
-            self.world
-                .history
-                .record(What::Broken(self.number, self.keeps));
-            return Some(End::Over);
-        }
-        if happens(dice, manners.closes) {
-            self.close(node, stream).await;
-            return Some(End::Over);
-        }
-        if self.ops.len() >= OPS_MAX {
-            return None;
-        }
-        let name = dice.random_range(0..self.world.ledger.names().len());
-        let label = self.labels_from + dice.random_range(0..2);
-        if happens(dice, manners.stranger) {
-            self.release(node, name, label);
-        } else if !self.held.is_empty() && dice.random_bool(0.6) {
-            let at = dice.random_range(0..self.held.len());
-            let (name, label) = *self.held.keys().nth(at).unwrap();
-            if happens(dice, manners.reenters) {
-                self.acquire(node, name, label);
-            } else if happens(dice, 150) {
-                self.renew(node, name, label);
-            } else {
-                self.release(node, name, label);
-            }
-        } else if manners.reenters > 0 || !self.held.contains_key(&(name, label)) {
-            self.acquire(node, name, label);
-        }
-        None
-    }
-
-    /// Gives back what is held, lets what is under way come to its end, and closes.
-    async fn finish(&mut self, node: &Arc<Node>, stream: &Stream) -> Option<End> {
-        if self.ops.is_empty() && self.held.is_empty() {
-            self.close(node, stream).await;
-            return Some(End::Over);
-        }
-        let releasing = |key: &(Name, u32)| {
-            let releases = self.open.values().filter(|open| open.kind == Kind::Release);
-            releases.into_iter().any(|open| open.key == *key)
-        };
-        let held: Vec<_> = self.held.keys().filter(|key| !releasing(key)).collect();
-        let held: Vec<_> = held.into_iter().copied().collect();
-        for (name, label) in held {
-            self.release(node, name, label);
-        }
-        None
-    }
-
-    async fn close(&mut self, node: &Arc<Node>, stream: &Stream) {
-        self.world.history.record(What::Closing(self.number));
-        let close = stream.close();
-        tokio::pin!(close);
-        loop {
-            tokio::select! {
-                biased;
-                () = node.down.cancelled() => return,
-                Some(_) = self.ops.next(), if !self.ops.is_empty() => {}
-                () = &mut close => return,
-            }
-        }
-    }
-
     /// After a pause in which answers may still come, as they do to RPCs of their own. None if the session is given up.
     async fn resume(&mut self, left: usize) -> Option<(Arc<Node>, Opened)> {
         if self.dice.random_bool(0.5) {
@@ -395,87 +325,6 @@ impl Life {
             }
         }
         None
-    }
-
-    fn acquire(&mut self, node: &Arc<Node>, name: Name, label: u32) {
-        let manners = self.world.plan.manners.clone();
-        let lease = happens(&mut self.dice, manners.fixed)
-            .then(|| pick(&mut self.dice, &self.world.plan.leases));
-        let wait = match self.dice.random_range(0..10) {
-            0..3 => None,
-            3 => Some(Duration::ZERO),
-            _ => Some(millis(self.dice.random_range(1..6000))),
-        };
-        let request = Acquire {
-            name: self.lock(name),
-            owner: self.owner(label),
-            lease: lease.map(|lease| Lease::new(lease, &self.world.limits).unwrap()),
-            wait,
-            request_id: self.request_id(),
-        };
-        let in_ms = wait.and_then(|wait| u64::try_from(wait.as_millis()).ok());
-        let (kind, operation) = if self.dice.random_bool(0.25) {
-            (Kind::Try, Operation::TryAcquire(request))
-        } else {
-            (Kind::Acquire(in_ms), Operation::Acquire(request))
-        };
-        let patience = self.patience();
-        self.ask(node, (name, label, kind), operation, patience);
-    }
-
-    fn release(&mut self, node: &Arc<Node>, name: Name, label: u32) {
-        let operation = Operation::Release(Release {
-            name: self.lock(name),
-            owner: self.owner(label),
-            request_id: self.request_id(),
-        });
-        let what = (name, label, Kind::Release);
-        self.ask(node, what, operation, Patience::ToTheEnd);
-    }
-
-    fn renew(&mut self, node: &Arc<Node>, name: Name, label: u32) {
-        let operation = Operation::Renew(Renew {
-            name: self.lock(name),
-            owner: self.owner(label),
-            lease: None,
-        });
-        let what = (name, label, Kind::Renew);
-        self.ask(node, what, operation, Patience::ToTheEnd);
-    }
-
-    fn ask(
-        &mut self,
-        node: &Arc<Node>,
-        (name, label, kind): (Name, u32, Kind),
-        operation: Operation,
-        patience: Patience,
-    ) {
-        let what = (self.holder(label), name, kind);
-        let asking = ask(&self.world, node, what, operation, None, patience);
-        let key = (name, label);
-        self.open.insert(asking.op, Open { key, kind });
-        self.ops.push(asking.end);
-    }
-
-    fn patience(&mut self) -> Patience {
-        let manners = &self.world.plan.manners;
-        if !happens(&mut self.dice, manners.fickle) {
-            return Patience::ToTheEnd;
-        }
-        let after = millis(self.dice.random_range(0..1500));
-        match self.dice.random_range(0..3) {
-            0 => Patience::LeaveAfter(after),
-            1 => Patience::CancelAfter(after),
-            _ => Patience::IgnoreAnswer(after / 4),
-        }
-    }
-
-    fn request_id(&mut self) -> Option<RequestId> {
-        if !happens(&mut self.dice, self.world.plan.manners.request_ids) {
-            return None;
-        }
-        let id = format!("r-{}", self.world.history.next_label());
-        RequestId::parse(&id, &self.world.limits).unwrap()
     }
 
     fn holder(&self, label: u32) -> Holder {
