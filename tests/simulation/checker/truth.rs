@@ -22,7 +22,7 @@ pub(super) struct State {
 }
 
 /// What ends a lock that nobody gave back.
-pub(super) const EXPIRY: &str = "expiry";
+const EXPIRY: &str = "expiry";
 
 // === impl Truth ===
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     Bounds, MARGIN, Violation,
-    truth::{EXPIRY, State, Truth},
+    truth::{State, Truth},
     violation,
 };
 use crate::history::{Event, Kind, Millis, Name, Op, Reach, Told, What};
@@ -118,8 +118,8 @@ fn limit(
             next.is_none_or(|(next, _)| next + bounds.settled() > begin)
         }
     });
-    // Nothing is published when a key is deleted by hand or its time is over.
-    let silent = free.by == EXPIRY || free.by == "by hand";
+    // Nothing is published when a key is deleted by hand; the end of a lease is known beforehand.
+    let silent = free.by == "by hand";
     let mut limit = begin + 10 * bounds.round_trip + MARGIN;
     if failed {
         limit += bounds.settled() + poll;
