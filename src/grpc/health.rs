@@ -93,6 +93,8 @@ impl Health for HealthService {
             let (this, service) = (this.clone(), service.clone());
             async move {
                 loop {
+                    // Looked at first: a drain that begins after it shows in the next round, so NOT_SERVING is told before the end.
+                    let draining = this.coordinator.is_draining();
                     let status = this
                         .status(&service)
                         .await
@@ -103,7 +105,7 @@ impl Health for HealthService {
                         };
                         return Some((Ok(answer), Some(status)));
                     }
-                    if this.coordinator.is_draining() {
+                    if draining {
                         return None;
                     }
                     tokio::time::sleep(PROBE_INTERVAL).await;
