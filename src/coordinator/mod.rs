@@ -12,6 +12,7 @@
 mod acquire;
 mod attempt;
 mod deadlines;
+mod describe;
 mod error;
 mod operation;
 mod resume_token;
@@ -22,6 +23,7 @@ mod types;
 mod waiters;
 mod watchdog;
 
+pub use crate::script::Mode;
 pub use attempt::Delivery;
 pub use error::{Error, Invalid, Limit};
 pub use operation::{
@@ -200,6 +202,8 @@ impl Core {
         });
         self.tasks
             .spawn("positions", Arc::clone(&self.waiters).tell_positions());
+        self.tasks
+            .spawn("places", waiters::fair::keep_places(Arc::clone(self)));
         self.tasks
             .spawn("watchdog", watchdog::run(Arc::clone(self)));
     }

@@ -18,7 +18,7 @@ use super::{
     error::{Error, Limit},
     types::{Grant, LockName, SessionId, safe_until},
 };
-use crate::script::{CallError, Ownership, Renewal, Renewed};
+use crate::script::{CallError, Mode, Ownership, Renewal, Renewed};
 
 /// Renewals are asked for after this part of the lease, as Redisson's watchdog does.
 const RENEW_DIVISOR: u32 = 3;
@@ -30,8 +30,29 @@ const RENEW_GRID_DIVISOR: u32 = 100;
 const RETRY_DIVISOR: u32 = 20;
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
-/// Which grant of a session: the lock, and the owner within the session.
-pub(crate) type GrantKey = (LockName, Arc<str>);
+/// A reader of ours whose lease is fixed is looked at so often, because a Redisson reader's watchdog cuts the whole lock's time to live to its own
+/// lease, and then goes on to renew that every 10 s.
+const READ_LOOK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Failed renewals of any lease are this far apart.
+const RETRY_MIN: Duration = Duration::from_millis(5);
+
+/// Which grant of a session.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct GrantKey {
+    pub(crate) name: LockName,
+    pub(crate) slot: Slot,
+    /// The owner within the session.
+    pub(crate) label: Arc<str>,
+}
+
+/// What an owner can hold by one name at the same time: an exclusive or a fair lock; or of a read/write lock both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Slot {
+    Sole,
+    Read,
+    Write,
+}
 
 /// What happens to the grants when the stream breaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,7 +144,7 @@ struct Held {
     grant: Grant,
     /// Set when the grant is lost, for those who are still to be told of it.
     lost: Lost,
-    /// What renewals ask for.
+    /// What renewals ask for; zero if they are only to look at it.
     lease: Duration,
     due: Ticket,
     failing: bool,
@@ -137,7 +158,7 @@ struct Held {
 #[derive(Clone, Debug)]
 pub(crate) struct Renewing {
     pub(crate) key: GrantKey,
-    pub(crate) token: u64,
+    pub(crate) serial: u64,
     pub(crate) renewal: Renewal,
 }
 
@@ -253,12 +274,12 @@ impl Session {
         self.state.lock().waits -= 1;
     }
 
-    /// Holds of a grant as the session knows them, and its token; an error if there is no room for one more grant. Losses that the client
+    /// Holds of a grant as the session knows them, and its serial; an error if there is no room for one more grant. Losses that the client
     /// has not read yet take room too, so that they cannot pile up.
     pub(crate) fn holds(&self, key: &GrantKey, max: usize) -> Result<(u32, Option<u64>), Error> {
         let state = self.state.lock();
         match state.grants.get(key) {
-            Some(held) => Ok((held.grant.hold_count, Some(held.grant.fencing_token))),
+            Some(held) => Ok((held.grant.hold_count, Some(held.grant.serial))),
             None if state.grants.len() + state.lost.len() >= max => {
                 Err(Error::LimitReached(Limit::GrantsPerSession))
             }
@@ -267,7 +288,7 @@ impl Session {
     }
 
     /// Takes a grant in before anybody is told of it. `watched` grants are renewed with the session's lease from now on, others run out.
-    /// A grant that adds a hold to another is no grant if that one was lost meanwhile; `adds_to` is its token.
+    /// A grant that adds a hold to another is no grant if that one was lost meanwhile; `adds_to` is its serial.
     /// An error means that the grant must be undone.
     pub(crate) fn register(
         self: &Arc<Self>,
@@ -282,8 +303,8 @@ impl Session {
             Phase::Detached(_) => return Err(Error::SessionDetached),
             Phase::Ended => return Err(Error::SessionNotFound),
         }
-        let key = (grant.name.clone(), Arc::clone(&grant.owner.label));
-        if adds_to == Some(grant.fencing_token) && !state.grants.contains_key(&key) {
+        let key = GrantKey::of(&grant);
+        if adds_to == Some(grant.serial) && !state.grants.contains_key(&key) {
             let why = "the grant was lost while a hold was added to it".to_owned();
             return Err(CallError::OutcomeUnknown(why).into());
         }
@@ -298,13 +319,9 @@ impl Session {
         let lease = if grant.watched {
             self.lease
         } else {
-            grant.lease
+            Duration::ZERO
         };
-        let at = if grant.watched {
-            self.renew_at(sent_at, lease)
-        } else {
-            grant.safe_until
-        };
+        let at = self.due_at(&grant, sent_at);
         let due = deadlines.insert(at, Due::Grant(Arc::clone(self), key.clone()));
         let held = Held {
             grant: grant.clone(),
@@ -377,7 +394,8 @@ impl Session {
             held.grant.hold_count = hold_count;
             held.extend(until);
             if !held.grant.watched {
-                self.reschedule(deadlines, key, held, held.grant.safe_until);
+                let at = self.due_at(&held.grant, Instant::now());
+                self.reschedule(deadlines, key, held, at);
             }
         }
     }
@@ -395,7 +413,7 @@ impl Session {
 
     /// A grant that a resuming client named is gone: it is told, whether or not the session knew of it.
     pub(crate) fn lose_named(&self, deadlines: &Deadlines, grant: Grant, reason: LostReason) {
-        let key = (grant.name.clone(), Arc::clone(&grant.owner.label));
+        let key = GrantKey::of(&grant);
         let mut state = self.state.lock();
         state.forget(deadlines, &key);
         state.lost.push_back((grant, reason));
@@ -447,7 +465,8 @@ impl Session {
         // Until the answer is there, the next thing to happen is that the grant is lost.
         let until = held.grant.safe_until;
         self.reschedule(deadlines, key, held, until);
-        if !live || !held.grant.watched || held.renewing {
+        let looked_after = held.grant.watched || held.grant.mode == Mode::Read;
+        if !live || !looked_after || held.renewing {
             return None;
         }
         held.renewing = true;
@@ -469,13 +488,17 @@ impl Session {
             return;
         };
         // Given back and taken again meanwhile: the answer is about another grant.
-        if held.grant.fencing_token != renewing.token {
+        if held.grant.serial != renewing.serial {
             return;
         }
         held.renewing = false;
         match outcome {
             Some(Ok(renewed)) => {
+                let (own_lease, looked) = (held.grant.lease, held.lease.is_zero());
                 let recovered = state.renewed(self, deadlines, key, sent_at, renewed);
+                if let Some(held) = state.grants.get_mut(key).filter(|_| looked) {
+                    held.grant.lease = own_lease;
+                }
                 if recovered {
                     self.news.notify_one();
                 }
@@ -486,7 +509,8 @@ impl Session {
                 self.lose(deadlines, key, ownership.into());
             }
             None => {
-                let retry = Instant::now() + (held.lease / RETRY_DIVISOR).min(RETRY_MAX);
+                let retry =
+                    Instant::now() + (held.grant.lease / RETRY_DIVISOR).clamp(RETRY_MIN, RETRY_MAX);
                 let at = if live {
                     retry.min(held.grant.safe_until)
                 } else {
@@ -597,6 +621,15 @@ impl Session {
         held.due = deadlines.insert(at, Due::Grant(Arc::clone(self), key.clone()));
     }
 
+    /// When the watchdog looks at a grant of a live session next, after it was granted or renewed by a call that was sent then.
+    fn due_at(&self, grant: &Grant, sent_at: Instant) -> Instant {
+        match grant.mode {
+            _ if grant.watched => self.renew_at(sent_at, self.lease),
+            Mode::Read => grant.safe_until.min(sent_at + READ_LOOK_INTERVAL),
+            Mode::Exclusive | Mode::Fair | Mode::Write => grant.safe_until,
+        }
+    }
+
     /// A third of the lease after it was asked for, or a little earlier at a moment that others share.
     fn renew_at(&self, sent_at: Instant, lease: Duration) -> Instant {
         let grid = u64::try_from((lease / RENEW_GRID_DIVISOR).as_millis())
@@ -605,6 +638,27 @@ impl Session {
         let at = (sent_at + lease / RENEW_DIVISOR).duration_since(self.epoch);
         let millis = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
         self.epoch + Duration::from_millis(millis - millis % grid)
+    }
+}
+
+// === impl GrantKey ===
+
+impl GrantKey {
+    pub(crate) fn new(name: &LockName, mode: Mode, label: &Arc<str>) -> Self {
+        let slot = match mode {
+            Mode::Exclusive | Mode::Fair => Slot::Sole,
+            Mode::Read => Slot::Read,
+            Mode::Write => Slot::Write,
+        };
+        Self {
+            name: name.clone(),
+            slot,
+            label: Arc::clone(label),
+        }
+    }
+
+    pub(crate) fn of(grant: &Grant) -> Self {
+        Self::new(&grant.name, grant.mode, &grant.owner.label)
     }
 }
 
@@ -656,9 +710,8 @@ impl State {
         };
         held.grant.lease = renewed.lease;
         held.extend(Some(safe_until(sent_at, renewed.lease)));
-        let renew = held.grant.watched && live;
-        let at = if renew {
-            session.renew_at(sent_at, held.lease)
+        let at = if live {
+            session.due_at(&held.grant, sent_at)
         } else {
             held.grant.safe_until
         };
@@ -697,13 +750,14 @@ impl Held {
 
     fn renewing(&self, key: &GrantKey) -> Renewing {
         let renewal = Renewal {
-            name: key.0.shared(),
+            name: key.name.shared(),
+            mode: self.grant.mode,
             owner: self.grant.owner.shared_field(),
             lease: self.lease,
         };
         Renewing {
             key: key.clone(),
-            token: self.grant.fencing_token,
+            serial: self.grant.serial,
             renewal,
         }
     }

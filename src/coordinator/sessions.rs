@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Config, Coordinator, Core,
-    attempt::key,
     deadlines::Due,
     error::{Error, Invalid, Limit},
     resume_token::Claims,
@@ -21,7 +20,7 @@ use super::{
     turns::Turn,
     types::{Grant, Lease, LockName, Owner, SessionId, over, safe_until},
 };
-use crate::script::{CallError, Ownership, Renewal};
+use crate::script::{CallError, Mode, Ownership, Renewal};
 
 /// Releases of one ending session that are under way at once.
 const RELEASES_AT_ONCE: usize = 64;
@@ -54,6 +53,8 @@ pub struct Opened {
 pub struct ResumedGrant {
     /// The lock.
     pub name: LockName,
+    /// How it is held.
+    pub mode: Mode,
     /// The owner within the session.
     pub owner: Owner,
     /// Whether the watchdog renews it.
@@ -208,7 +209,7 @@ impl Coordinator {
         let mut grants = Vec::new();
         let mut kept: HashSet<GrantKey> = HashSet::new();
         for (grant, sent_at, outcome) in checked {
-            let key = key(&grant.name, &grant.owner);
+            let key = GrantKey::of(&grant);
             kept.insert(key.clone());
             match outcome {
                 Ok(()) => {
@@ -222,9 +223,9 @@ impl Coordinator {
         drop(turns);
         let unnamed = known
             .into_iter()
-            .filter(|grant| !kept.contains(&key(&grant.name, &grant.owner)));
+            .filter(|grant| !kept.contains(&GrantKey::of(grant)));
         for grant in unnamed {
-            session.set_holds(&core.deadlines, &key(&grant.name, &grant.owner), 0, None);
+            session.set_holds(&core.deadlines, &GrantKey::of(&grant), 0, None);
             core.release_later(grant);
         }
         tracing::debug!(session = %session.id.digest(), grants = grants.len(), "session resumed");
@@ -241,13 +242,13 @@ impl Coordinator {
 impl Core {
     /// The turns of all grants that a resuming client names, in an order that no two resumes can block each other with.
     async fn turns_of(&self, named: &[ResumedGrant]) -> Result<Vec<Turn>, CallError> {
-        let keys: BTreeMap<GrantKey, &Owner> = named
+        let keys: BTreeMap<(&LockName, &Arc<str>), &Owner> = named
             .iter()
-            .map(|grant| (key(&grant.name, &grant.owner), &grant.owner))
+            .map(|grant| ((&grant.name, &grant.owner.label), &grant.owner))
             .collect();
         let mut turns = Vec::with_capacity(keys.len());
         for ((name, _), owner) in keys {
-            turns.push(self.turn(&name, owner).await?);
+            turns.push(self.turn(name, owner).await?);
         }
         Ok(turns)
     }
@@ -264,6 +265,7 @@ impl Core {
                 .iter()
                 .map(|grant| Renewal {
                     name: grant.name.shared(),
+                    mode: grant.mode,
                     owner: grant.owner.shared_field(),
                     lease: if grant.watched {
                         claims.lease
@@ -279,9 +281,11 @@ impl Core {
                 let lease = renewed.map_or(Duration::ZERO, |renewed| renewed.lease);
                 let grant = Grant {
                     name: named.name.clone(),
+                    mode: named.mode,
                     owner: named.owner.clone(),
                     hold_count: renewed.map_or(named.hold_count, |renewed| renewed.hold_count),
                     fencing_token: renewed.map_or(named.fencing_token, |renewed| renewed.token),
+                    serial: renewed.map_or(0, |renewed| renewed.serial),
                     lease,
                     safe_until: safe_until(sent_at, lease),
                     watched: named.watched,
@@ -295,10 +299,7 @@ impl Core {
     /// Gives back all holds of a grant that its session no longer has.
     async fn release_all_holds(&self, grant: &Grant) {
         let _turn = self.turns.take(&grant.name, &grant.owner).await;
-        let lower = || {
-            let (name, owner) = (grant.name.as_str(), grant.owner.field());
-            self.scripts.lower(name, owner, grant.fencing_token, 0)
-        };
+        let lower = || self.scripts.lower(grant.hold(), grant.serial, 0);
         self.until_answered(grant.lease, lower).await;
     }
 

@@ -9,8 +9,8 @@ use tonic::Status;
 use super::{pb, status::status};
 use crate::coordinator::{
     Acquire, Coordinator, Description, Error, Grant, HolderSeen, Invalid, Lease, LockName,
-    LostReason, NotGranted, Notice, OnDisconnect, Operation, Owner, Release, Renew, RequestId,
-    ResumedGrant, SessionId, TokenChecked, Tried, WaiterSeen, Waiting,
+    LostReason, Mode, NotGranted, Notice, OnDisconnect, Operation, Owner, Release, Renew,
+    RequestId, ResumedGrant, SessionId, TokenChecked, Tried, WaiterSeen, Waiting,
 };
 
 /// Requests become operations under one coordinator's limits; on a session's stream in that session.
@@ -54,13 +54,7 @@ impl Requests<'_> {
     pub(super) fn try_acquire(&self, request: &pb::TryAcquireRequest) -> Result<Acquire, Error> {
         let limits = self.coordinator.limits();
         let name = LockName::parse(&request.name, limits)?;
-        match pb::LockMode::try_from(request.mode) {
-            Ok(pb::LockMode::Unspecified | pb::LockMode::Exclusive) => {}
-            Err(_) => {
-                let why = format!("{} is not a mode that this coordinator knows", request.mode);
-                return Err(Invalid::new("mode", why).into());
-            }
-        }
+        let mode = mode(request.mode)?;
         let request_id = RequestId::parse(&request.request_id, limits)?;
         let session = self.session(&request.session_id)?;
         let owner = match session {
@@ -70,6 +64,7 @@ impl Requests<'_> {
         let lease = self.lease(request.lease)?;
         Ok(Acquire {
             name,
+            mode,
             owner,
             lease,
             wait: None,
@@ -82,6 +77,7 @@ impl Requests<'_> {
         let session = self.session(&request.session_id)?;
         Ok(Release {
             name: LockName::parse(&request.name, limits)?,
+            mode: mode(request.mode)?,
             owner: self.owner(session, &request.owner)?,
             request_id: RequestId::parse(&request.request_id, limits)?,
         })
@@ -91,6 +87,7 @@ impl Requests<'_> {
         let session = self.session(&request.session_id)?;
         Ok(Renew {
             name: LockName::parse(&request.name, self.coordinator.limits())?,
+            mode: mode(request.mode)?,
             owner: self.owner(session, &request.owner)?,
             lease: self.lease(request.lease)?,
         })
@@ -129,6 +126,7 @@ impl Requests<'_> {
         let resumed = grants.into_iter().map(|grant| {
             Ok(ResumedGrant {
                 name: LockName::parse(&grant.name, limits)?,
+                mode: mode(grant.mode)?,
                 owner: Owner::in_session(id.clone(), &grant.owner, limits)?,
                 watched: grant.watched,
                 fencing_token: grant.fencing_token,
@@ -154,6 +152,29 @@ impl Requests<'_> {
             Some(session) => Owner::in_session(session, label, limits)?,
             None => Owner::sessionless(label, limits)?,
         })
+    }
+}
+
+/// How a lock is held; an unset mode means exclusive.
+pub(super) fn mode(number: i32) -> Result<Mode, Invalid> {
+    Ok(match pb::LockMode::try_from(number) {
+        Ok(pb::LockMode::Unspecified | pb::LockMode::Exclusive) => Mode::Exclusive,
+        Ok(pb::LockMode::Fair) => Mode::Fair,
+        Ok(pb::LockMode::Read) => Mode::Read,
+        Ok(pb::LockMode::Write) => Mode::Write,
+        Err(_) => {
+            let why = format!("{number} is not a mode that this coordinator knows");
+            return Err(Invalid::new("mode", why));
+        }
+    })
+}
+
+fn proto_mode(mode: Mode) -> pb::LockMode {
+    match mode {
+        Mode::Exclusive => pb::LockMode::Exclusive,
+        Mode::Fair => pb::LockMode::Fair,
+        Mode::Read => pb::LockMode::Read,
+        Mode::Write => pb::LockMode::Write,
     }
 }
 
@@ -198,7 +219,7 @@ pub(super) fn grant(grant: &Grant) -> pb::Grant {
     let session = grant.owner.session.as_ref();
     pb::Grant {
         name: grant.name.as_str().to_owned(),
-        mode: pb::LockMode::Exclusive.into(),
+        mode: proto_mode(grant.mode).into(),
         session_id: session.map_or("", SessionId::as_str).to_owned(),
         owner: grant.owner.label.as_ref().to_owned(),
         hold_count: grant.hold_count,
@@ -260,12 +281,7 @@ pub(super) fn token_checked(checked: TokenChecked) -> pb::CheckTokenResponse {
 }
 
 pub(super) fn described(seen: Description) -> pb::DescribeResponse {
-    let held = !seen.holders.is_empty();
-    let mode = if held {
-        pb::LockMode::Exclusive
-    } else {
-        pb::LockMode::Unspecified
-    };
+    let mode = seen.mode.map_or(pb::LockMode::Unspecified, proto_mode);
     let waiters = seen.waiters.into_iter().zip(1..);
     pb::DescribeResponse {
         name: seen.name.as_str().to_owned(),
@@ -277,6 +293,7 @@ pub(super) fn described(seen: Description) -> pb::DescribeResponse {
             .map(|(seen, position)| waiter(seen, position))
             .collect(),
         waiter_count: u32::try_from(seen.waiter_count).unwrap_or(u32::MAX),
+        holder_count: u32::try_from(seen.holder_count).unwrap_or(u32::MAX),
     }
 }
 
@@ -290,6 +307,8 @@ fn holder(seen: HolderSeen) -> pb::Holder {
         owner: seen.owner.label.as_ref().to_owned(),
         hold_count: seen.hold_count,
         client_name: seen.client_name,
+        mode: proto_mode(seen.mode).into(),
+        remaining_lease: seen.remaining.map(whole_millis),
     }
 }
 
@@ -303,7 +322,8 @@ fn waiter(seen: WaiterSeen, position: u32) -> pb::Waiter {
         owner: seen.owner.label.as_ref().to_owned(),
         client_name: seen.client_name,
         position,
-        waiting_for: Some(whole_millis(seen.since.elapsed())),
+        waiting_for: seen.since.map(|since| whole_millis(since.elapsed())),
+        mode: proto_mode(seen.mode).into(),
     }
 }
 

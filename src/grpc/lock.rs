@@ -180,6 +180,29 @@ impl pb::lock_service_server::LockService for LockService {
         .await
     }
 
+    type AcquireAllStream = tokio_stream::Empty<Result<pb::AcquireAllResponse, Status>>;
+
+    async fn acquire_all(
+        &self,
+        _: Request<pb::AcquireAllRequest>,
+    ) -> Result<Response<Self::AcquireAllStream>, Status> {
+        Err(Status::unimplemented("acquire_all"))
+    }
+
+    async fn try_acquire_all(
+        &self,
+        _: Request<pb::TryAcquireAllRequest>,
+    ) -> Result<Response<pb::TryAcquireAllResponse>, Status> {
+        Err(Status::unimplemented("try_acquire_all"))
+    }
+
+    async fn release_all(
+        &self,
+        _: Request<pb::ReleaseAllRequest>,
+    ) -> Result<Response<pb::ReleaseAllResponse>, Status> {
+        Err(Status::unimplemented("release_all"))
+    }
+
     async fn describe(
         &self,
         request: Request<pb::DescribeRequest>,

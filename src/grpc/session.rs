@@ -278,6 +278,9 @@ impl Reader {
             Some(Request::Open(_) | Request::Resume(_)) => {
                 Err(Invalid::new("request", "the session of this stream is open already").into())
             }
+            Some(Request::AcquireAll(_) | Request::TryAcquireAll(_) | Request::ReleaseAll(_)) => {
+                Err(Invalid::new("request", "is not known yet").into())
+            }
             Some(Request::Close(_) | Request::Cancel(_)) | None => {
                 Err(Invalid::new("request", "must be set to an operation that is known").into())
             }

@@ -134,6 +134,7 @@ fn store_status(error: &CallError, text: String) -> Status {
             &[],
             LIMIT_RETRY,
         ),
+        CallError::SelfDeadlock => plain(Code::FailedPrecondition, text, "SELF_DEADLOCK", &[]),
         CallError::WrongKind => plain(Code::FailedPrecondition, text, "WRONG_KIND", &[]),
         CallError::RequestIdReused => {
             let mut details = info("INVALID_REQUEST_ID", &[("field", "request_id")]);
@@ -227,6 +228,11 @@ mod tests {
                 CallError::OutOfMemory.into(),
                 Code::ResourceExhausted,
                 "STORE_OUT_OF_MEMORY",
+            ),
+            (
+                CallError::SelfDeadlock.into(),
+                Code::FailedPrecondition,
+                "SELF_DEADLOCK",
             ),
             (
                 CallError::WrongKind.into(),
