@@ -123,6 +123,7 @@ impl Follower<'_> {
             What::Forced(name) => self.forced(at, *name),
             What::Unread(_)
             | What::Stored { .. }
+            | What::Waits(..)
             | What::Reach(..)
             | What::Healed
             | What::Broke(_)
