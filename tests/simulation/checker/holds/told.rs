@@ -32,7 +32,13 @@ impl Follower<'_> {
                     );
                     self.broke(at, rule);
                 }
-                self.account(holder, name).unsure &= !certain;
+                let account = self.account(holder, name);
+                account.unsure &= !certain;
+                account.own = if asked.repeat {
+                    i64::from(seen.count)
+                } else {
+                    account.own + 1
+                };
                 self.grant(at, asked.at, (holder, name), *seen);
             }
             Told::Renewed(seen) => {
@@ -70,6 +76,7 @@ impl Follower<'_> {
                 // What is left of a grant that was lost meanwhile is nobody's.
                 account.unsure |= account.belief.is_none() && *left > 0;
                 if account.count <= 0 {
+                    account.own = 0;
                     self.end_belief(at, holder, name);
                 }
             }
@@ -77,6 +84,7 @@ impl Follower<'_> {
                 self.end_belief(at, holder, name);
                 let account = self.account(holder, name);
                 account.count = 0;
+                account.own = 0;
                 account.unsure = !certain;
                 self.paid(holder, name);
             }
@@ -137,7 +145,9 @@ impl Follower<'_> {
             .belief
             .is_some_and(|belief| belief.token != seen.token)
         {
-            if at >= account.doubt_until && !account.unsure && account.flying.is_empty() {
+            // A writer that reads has a new token as a reader too when it is granted the lock anew.
+            let anew = holder.mode == Mode::Read;
+            if !anew && at >= account.doubt_until && !account.unsure && account.flying.is_empty() {
                 self.broke(
                     at,
                     format!("token: {holder} holds lock {name} and was told another token"),
@@ -146,7 +156,7 @@ impl Follower<'_> {
             self.end_belief(at, holder, name);
         }
         let account = self.account(holder, name);
-        if account.count <= 0 || void {
+        if account.count <= 0 || void || account.is_left_with_nothing(at) {
             return;
         }
         let from = account.belief.map_or(at, |belief| belief.from);
@@ -176,6 +186,7 @@ impl Follower<'_> {
             self.end_belief(at, holder, name);
             let account = self.account(holder, name);
             account.count = 0;
+            account.own = 0;
             account.unsure = true;
         }
     }
