@@ -135,7 +135,7 @@ impl Plan {
             session_clients: dice.random_range(1..=5),
             sessionless_clients: dice.random_range(0..=2),
             foreign_clients: dice.random_range(0..=1),
-            chaos: millis(dice.random_range(5_000..16_000)),
+            chaos: millis(dice.random_range(4_000..11_000)),
             pause: millis(pick(dice, &[20, 100, 400])),
             leases: leases.into_iter().map(millis).collect(),
             poll_interval: millis(pick(dice, &[1000, 1000, 3000])),
