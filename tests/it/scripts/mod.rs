@@ -1,5 +1,6 @@
 //! Every script of the catalogue, as tables that run on every host. (What the coordinator makes of them is in the other modules.)
 
+mod counter_story;
 mod mask;
 mod story;
 
@@ -7,6 +8,8 @@ mod acquire;
 mod acquire_repeated;
 mod clock;
 mod inspect;
+mod latch;
+mod permits;
 mod release;
 mod renew;
 mod same_on_all;

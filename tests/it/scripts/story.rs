@@ -273,25 +273,25 @@ fn released(outcome: &Released) -> String {
     }
 }
 
-fn config() -> Config {
+pub(super) fn config() -> Config {
     Config {
         idle_token_retention: Duration::from_secs(1000),
         request_retention: Duration::from_secs(600),
     }
 }
 
-fn option<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
+pub(super) fn option<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
     let values = words.iter().filter_map(|word| word.split_once('='));
     let mut values = values.filter(|(option, _)| *option == name);
     values.next().map(|(_, value)| value)
 }
 
 /// `100s`
-fn time(text: &str) -> Duration {
+pub(super) fn time(text: &str) -> Duration {
     Duration::from_secs(text.strip_suffix('s').unwrap().parse().unwrap())
 }
 
-fn rounded(time: Duration) -> String {
+pub(super) fn rounded(time: Duration) -> String {
     seconds(time.as_millis().try_into().unwrap())
 }
 
@@ -322,7 +322,7 @@ fn resolve(word: &str) -> Bytes {
     bytes.into()
 }
 
-fn named(error: &CallError) -> String {
+pub(super) fn named(error: &CallError) -> String {
     let debug = format!("{error:?}");
     let name = debug.split('(').next().unwrap_or_default();
     format!("error {name}")

@@ -1,0 +1,412 @@
+//! The scripts of semaphores whose permits have owners and leases.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+
+use super::{
+    DONE, EXPIRED, HELD_BY_ANOTHER, NEVER_HELD, NOT_DONE, Ownership, PUBLISH,
+    RENEWAL_HELD_BY_ANOTHER, REPEATED, Scripts, count, duration, malformed, millis, number,
+    refusal, text, time_to_live,
+};
+use crate::{
+    host::{Call, Script, Value},
+    script::{CallError, catalog, keys},
+};
+
+const NO_SEMAPHORE: i64 = 6;
+const TOO_MANY: i64 = 7;
+
+/// Permits that one renewal script looks at, so that it does not block the store for long.
+const PERMITS_PER_RENEWAL: usize = 1000;
+
+/// A permit's id, as Redisson makes them: random.
+pub type PermitId = [u8; 16];
+
+/// How an acquire of permits can be told apart from all others, so that it can be repeated and undone.
+#[derive(Clone, Copy, Debug)]
+pub struct PermitAttempt<'a> {
+    /// The request id, if the first answer is to be kept.
+    pub request_id: Option<&'a str>,
+    /// Unique for this attempt; several attempts may carry one request id.
+    pub attempt: &'a str,
+    /// The permits it is to take; no other attempt has the same ids.
+    pub ids: &'a [PermitId],
+}
+
+/// What an acquire of permits came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PermitsAcquired {
+    /// The owner holds them.
+    Granted {
+        /// Their ids: those of the attempt, or of the first one whose answer this is.
+        ids: Vec<PermitId>,
+        /// Permits that are free now.
+        available: u32,
+        /// Time to live at the moment the script ran.
+        lease: Duration,
+        /// Whether this is the first answer to the request, told again.
+        repeated: bool,
+    },
+    /// Too few are free.
+    Busy {
+        /// Permits that are free now.
+        available: u32,
+        /// When the next lease of a taken permit ends; none if none ever does.
+        next_end: Option<Duration>,
+    },
+    /// The semaphore has not as many.
+    TooMany {
+        /// So many it has.
+        total: u32,
+    },
+    /// Nobody has said how many permits there are.
+    NoSemaphore,
+}
+
+/// What a release of permits came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PermitsReleased {
+    /// They were given back.
+    Done {
+        /// How many.
+        permits: u32,
+        /// Permits that are free now.
+        available: u32,
+        /// Whether this is the first answer to the request, told again.
+        repeated: bool,
+    },
+    /// The owner does not hold one of them; nothing was given back.
+    NotOwner(Ownership),
+}
+
+/// One grant of permits to renew.
+#[derive(Clone, Debug)]
+pub struct PermitRenewal {
+    /// The semaphore.
+    pub name: Arc<str>,
+    /// The owner's field.
+    pub owner: Arc<str>,
+    /// The lease to count from now.
+    pub lease: Duration,
+    /// The permits.
+    pub ids: Arc<[PermitId]>,
+}
+
+/// What renewals of permits came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PermitRenewals {
+    /// The store's clock in microseconds when the script ran.
+    pub store_micros: i64,
+    /// One outcome for each grant, in order: the time to live it has now, at least what was asked for, or why it is gone.
+    pub outcomes: Vec<Result<Duration, Ownership>>,
+}
+
+/// A semaphore after its size was set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PermitsSet {
+    /// Whether it was made.
+    pub created: bool,
+    /// Permits in all.
+    pub total: u32,
+    /// Permits that are free; negative if more are taken than there are.
+    pub available: i64,
+}
+
+/// A semaphore as the store shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SemaphoreInspected {
+    /// Permits in all; 0 if there is none.
+    pub total: u32,
+    /// Permits that are free; negative if more are taken than there are.
+    pub available: i64,
+    /// Who holds permits.
+    pub holders: Vec<PermitHolder>,
+}
+
+/// Somebody who holds permits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PermitHolder {
+    /// The owner's field; empty for all that Redisson clients hold.
+    pub owner: Bytes,
+    /// How many.
+    pub permits: u32,
+    /// What is left of the longest lease; none if it never ends.
+    pub remaining: Option<Duration>,
+}
+
+// === impl Scripts ===
+
+impl Scripts {
+    /// Takes permits for the owner. With a request id a repeat gets the first answer; `record_refusal` says whether being busy counts as an answer.
+    pub async fn acquire_permits(
+        &self,
+        name: &str,
+        owner: &str,
+        lease: Duration,
+        attempt: PermitAttempt<'_>,
+        record_refusal: bool,
+    ) -> Result<PermitsAcquired, CallError> {
+        let script = &catalog::PERMIT_ACQUIRE;
+        let args = vec![
+            text(owner),
+            millis(lease),
+            millis(self.config.idle_token_retention),
+            text(attempt.attempt),
+            millis(self.config.request_retention),
+            Bytes::from_static(if record_refusal { b"1" } else { b"0" }),
+            Bytes::from_static(PUBLISH.as_bytes()),
+            joined(attempt.ids),
+        ];
+        let keys = permit_keys(name, attempt.request_id);
+        let reply = self.host.eval(Call { script, keys, args }).await?;
+        let Value::Array(values) = &reply else {
+            return Err(malformed(script, &reply));
+        };
+        // Only a repeat is told ids, those of the first attempt.
+        if let [
+            Value::Int(REPEATED),
+            Value::Int(available),
+            _,
+            Value::Int(lease),
+            Value::Bytes(ids),
+        ] = values.as_slice()
+        {
+            return Ok(PermitsAcquired::Granted {
+                ids: parsed(ids).ok_or_else(|| malformed(script, &reply))?,
+                available: count(*available),
+                lease: duration(*lease),
+                repeated: true,
+            });
+        }
+        let numbers = numbers(script, &reply)?;
+        match *numbers.as_slice() {
+            [DONE, available, _total, lease] => Ok(PermitsAcquired::Granted {
+                ids: attempt.ids.to_vec(),
+                available: count(available),
+                lease: duration(lease),
+                repeated: false,
+            }),
+            [NOT_DONE, available, _total, next_end] => Ok(PermitsAcquired::Busy {
+                available: count(available),
+                next_end: time_to_live(next_end),
+            }),
+            [NO_SEMAPHORE] => Ok(PermitsAcquired::NoSemaphore),
+            [TOO_MANY, total] => Ok(PermitsAcquired::TooMany {
+                total: count(total),
+            }),
+            _ => Err(refusal(script, &numbers)),
+        }
+    }
+
+    /// Gives permits back, all that are named or none; without ids all that the owner has. With a request id a repeat gets the first answer.
+    pub async fn release_permits(
+        &self,
+        name: &str,
+        owner: &str,
+        ids: &[PermitId],
+        request_id: Option<&str>,
+    ) -> Result<PermitsReleased, CallError> {
+        let args = vec![
+            text(owner),
+            joined(ids),
+            millis(self.config.request_retention),
+            Bytes::from_static(PUBLISH.as_bytes()),
+        ];
+        let script = &catalog::PERMIT_RELEASE;
+        let reply = self
+            .eval(script, permit_keys(name, request_id), args)
+            .await?;
+        match *reply.as_slice() {
+            [done @ (DONE | REPEATED), permits, available] => Ok(PermitsReleased::Done {
+                permits: count(permits),
+                available: count(available),
+                repeated: done == REPEATED,
+            }),
+            [NOT_DONE, HELD_BY_ANOTHER] => Ok(PermitsReleased::NotOwner(Ownership::HeldByAnother)),
+            [NOT_DONE, EXPIRED] => Ok(PermitsReleased::NotOwner(Ownership::Expired)),
+            [NOT_DONE, NEVER_HELD] => Ok(PermitsReleased::NotOwner(Ownership::NeverHeld)),
+            _ => Err(refusal(script, &reply)),
+        }
+    }
+
+    /// Undoes an attempt, whether or not it ran. True if permits were taken back.
+    pub async fn undo_permits(
+        &self,
+        name: &str,
+        attempt: PermitAttempt<'_>,
+    ) -> Result<bool, CallError> {
+        let args = vec![
+            text(attempt.attempt),
+            joined(attempt.ids),
+            Bytes::from_static(PUBLISH.as_bytes()),
+        ];
+        let script = &catalog::PERMIT_UNDO;
+        let keys = permit_keys(name, attempt.request_id);
+        let reply = self.eval(script, keys, args).await?;
+        match *reply.as_slice() {
+            [done, _permits] => Ok(done == DONE),
+            _ => Err(refusal(script, &reply)),
+        }
+    }
+
+    /// Extends the leases of many grants; never shortens one.
+    pub async fn renew_permits(
+        &self,
+        renewals: &[PermitRenewal],
+    ) -> Result<PermitRenewals, CallError> {
+        let mut renewed = PermitRenewals {
+            store_micros: 0,
+            outcomes: Vec::with_capacity(renewals.len()),
+        };
+        let mut rest = renewals;
+        loop {
+            let mut permits = 0;
+            let fits = rest.iter().take_while(|renewal| {
+                let first = permits == 0;
+                permits += renewal.ids.len();
+                first || permits <= PERMITS_PER_RENEWAL
+            });
+            let (batch, later) = rest.split_at(fits.count());
+            self.renew_batch(batch, &mut renewed).await?;
+            if later.is_empty() {
+                return Ok(renewed);
+            }
+            rest = later;
+        }
+    }
+
+    async fn renew_batch(
+        &self,
+        batch: &[PermitRenewal],
+        renewed: &mut PermitRenewals,
+    ) -> Result<(), CallError> {
+        let script = &catalog::PERMIT_RENEW;
+        let (mut keys, mut args) = (Vec::new(), Vec::new());
+        for renewal in batch {
+            keys.push(keys::permit_leases(&renewal.name));
+            keys.push(keys::permit_owners(&renewal.name));
+            args.push(text(&renewal.owner));
+            args.push(millis(renewal.lease));
+            args.push(joined(&renewal.ids));
+        }
+        let reply = self.eval(script, keys, args).await?;
+        let [store_micros, ref outcomes @ ..] = *reply.as_slice() else {
+            return Err(refusal(script, &reply));
+        };
+        if outcomes.len() != batch.len() {
+            return Err(refusal(script, &reply));
+        }
+        renewed.store_micros = store_micros;
+        let outcomes = outcomes.iter().map(|outcome| match *outcome {
+            RENEWAL_HELD_BY_ANOTHER => Err(Ownership::HeldByAnother),
+            gone if gone < 0 => Err(Ownership::Expired),
+            lease => Ok(duration(lease)),
+        });
+        renewed.outcomes.extend(outcomes);
+        Ok(())
+    }
+
+    /// Makes a semaphore or changes its size; `only_if_absent` leaves one that there is as it is.
+    pub async fn set_permits(
+        &self,
+        name: &str,
+        total: u32,
+        only_if_absent: bool,
+    ) -> Result<PermitsSet, CallError> {
+        let args = vec![
+            number(total),
+            Bytes::from_static(if only_if_absent { b"1" } else { b"0" }),
+            millis(self.config.idle_token_retention),
+            Bytes::from_static(PUBLISH.as_bytes()),
+        ];
+        let script = &catalog::PERMIT_SET;
+        let reply = self.eval(script, permit_keys(name, None), args).await?;
+        match *reply.as_slice() {
+            [DONE, total, available, created] => Ok(PermitsSet {
+                created: created == 1,
+                total: count(total),
+                available,
+            }),
+            [NOT_DONE, total, available] => Ok(PermitsSet {
+                created: false,
+                total: count(total),
+                available,
+            }),
+            _ => Err(refusal(script, &reply)),
+        }
+    }
+
+    /// How many permits a semaphore has and who holds them. Changes nothing.
+    pub async fn inspect_semaphore(&self, name: &str) -> Result<SemaphoreInspected, CallError> {
+        let script = &catalog::PERMIT_INSPECT;
+        let mut keys = permit_keys(name, None);
+        keys.truncate(4);
+        let args = Vec::new();
+        let reply = self.host.eval(Call { script, keys, args }).await?;
+        let Value::Array(values) = &reply else {
+            return Err(malformed(script, &reply));
+        };
+        let [
+            Value::Int(DONE),
+            Value::Int(total),
+            Value::Int(available),
+            owners @ ..,
+        ] = values.as_slice()
+        else {
+            return Err(refusal(script, &numbers(script, &reply)?));
+        };
+        let holders = owners.chunks(3).map(|holder| match holder {
+            [
+                Value::Bytes(owner),
+                Value::Int(permits),
+                Value::Int(remaining),
+            ] => Ok(PermitHolder {
+                owner: owner.clone(),
+                permits: count(*permits),
+                remaining: time_to_live(*remaining),
+            }),
+            _ => Err(malformed(script, &holder)),
+        });
+        Ok(SemaphoreInspected {
+            total: count(*total),
+            available: *available,
+            holders: holders.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+fn permit_keys(name: &str, request_id: Option<&str>) -> Vec<Bytes> {
+    let mut keys = vec![
+        keys::lock(name),
+        keys::permit_leases(name),
+        keys::permit_owners(name),
+        keys::kind(name),
+        keys::permit_channel(name).into(),
+    ];
+    keys.extend(request_id.map(|id| keys::record(name, id)));
+    keys
+}
+
+fn joined(ids: &[PermitId]) -> Bytes {
+    ids.concat().into()
+}
+
+fn parsed(digits: &[u8]) -> Option<Vec<PermitId>> {
+    let bytes = hex::decode(digits).ok()?;
+    let (ids, rest) = bytes.as_chunks();
+    rest.is_empty().then(|| ids.to_vec())
+}
+
+fn numbers(script: &Script, reply: &Value) -> Result<Vec<i64>, CallError> {
+    let Value::Array(values) = reply else {
+        return Err(malformed(script, reply));
+    };
+    let numbers = values.iter().map(|value| match value {
+        Value::Int(number) => Some(*number),
+        Value::Nil | Value::Bytes(_) | Value::Array(_) => None,
+    });
+    numbers
+        .collect::<Option<_>>()
+        .ok_or_else(|| malformed(script, reply))
+}
