@@ -20,16 +20,7 @@ local function renew(lock, counter, owner, lease)
   end
   lease = math.max(lease, redis.call('pttl', lock))
   redis.call('pexpire', lock, lease)
-  -- The counter outlives the grant, however long that is renewed.
-  local counter_left = redis.call('pttl', counter)
-  if counter_left >= 0 and counter_left * 2 < counter_ttl then
-    redis.call('pexpire', counter, counter_ttl)
-  end
-  local token = redis.pcall('get', counter)
-  if type(token) == 'table' then
-    token = 0
-  end
-  return lease, tonumber(count) or 1, tonumber(token or 0) or 0
+  return lease, tonumber(count) or 1, kept_token(counter, counter_ttl)
 end
 
 for i = 1, #KEYS / 2 do

@@ -9,8 +9,8 @@
 --          {2}         a repeat of a request that was granted, but the grant has ended
 --          {3}         the request id was used for something else
 --          {4}         the key is not a semaphore's
---          {6}         there is no semaphore
---          {7, total}  there are not as many
+--          {7}         there is no semaphore
+--          {8, total}  there are not as many
 -- Publishes: what is available, if permits whose leases are over were swept and some are left
 
 local semaphore, leases, owners, kind, channel, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
@@ -65,9 +65,9 @@ if record then
 end
 
 if not state.available then
-  return {6}
+  return {7}
 elseif #ids > state.total then
-  return {7, state.total}
+  return {8, state.total}
 end
 
 if #ids > state.available then

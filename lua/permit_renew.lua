@@ -30,7 +30,7 @@ local function renew(leases, owners, owner, lease, ids)
     lease = math.min(lease, ttl)
   end
   -- PEXPIRE first: it works when memory is full.
-  redis.call('pexpire', owners, math.max(lease, redis.call('pttl', owners)))
+  redis.call('pexpire', owners, math.max(lease, redis.call('pttl', owners), 1))
   local ends = string.format('%.0f', now + lease)
   for _, id in ipairs(ids) do
     redis.call('zadd', leases, 'xx', 'gt', ends, id)

@@ -156,6 +156,8 @@ fn coordinator_config(settings: &Settings) -> coordinator::Config {
         scripts: script::Config {
             idle_token_retention: store.idle_token_retention,
             request_retention: store.request_retention,
+            fair_waiter_timeout: store.fair_waiter_timeout,
+            writer_hold_back: store.writer_hold_back,
         },
         session_secret,
     }

@@ -27,3 +27,20 @@ local function raise_token(counter, previous, ttl)
   end
   return token
 end
+
+-- The counter's value, 0 if it holds no number. The counter of a name in use is kept: it outlives the grant, however long that is renewed.
+local function kept_token(counter, ttl)
+  local left = redis.call('pttl', counter)
+  if left >= 0 and left * 2 < ttl then
+    redis.call('pexpire', counter, ttl)
+  end
+  local token = redis.pcall('get', counter)
+  if type(token) == 'table' then
+    return 0
+  end
+  return tonumber(token or 0) or 0
+end
+
+local function now_millis()
+  return math.floor(now_micros() / 1000)
+end

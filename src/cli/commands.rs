@@ -105,6 +105,7 @@ pub(super) async fn release(args: ReleaseArgs) -> Ended {
         session_id: String::new(),
         owner: args.owner,
         request_id: args.request_id.unwrap_or_default(),
+        mode: 0,
     };
     let mut client = connect(&args.common.server).await?;
     let answer = client
@@ -127,6 +128,7 @@ pub(super) async fn renew(args: RenewArgs) -> Ended {
         session_id: String::new(),
         owner: args.owner,
         lease: args.lease.map(to_proto).transpose()?,
+        mode: 0,
     };
     let mut client = connect(&args.common.server).await?;
     let answer = client

@@ -174,6 +174,7 @@ mod tests {
             (Code::InvalidArgument, "INVALID_NAME", exit::USAGE),
             (Code::FailedPrecondition, "NOT_OWNER", exit::NOT_GRANTED),
             (Code::FailedPrecondition, "WRONG_KIND", exit::USAGE),
+            (Code::FailedPrecondition, "SELF_DEADLOCK", exit::USAGE),
             (Code::ResourceExhausted, "WAITERS_MAX", exit::UNAVAILABLE),
             (Code::Unavailable, "STORE_UNAVAILABLE", exit::UNAVAILABLE),
             (Code::Unavailable, "OUTCOME_UNKNOWN", exit::OUTCOME_UNKNOWN),

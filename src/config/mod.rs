@@ -76,6 +76,12 @@ pub struct Store {
     /// How long the answer to a `request_id` is remembered.
     #[serde(with = "humantime_serde")]
     pub request_retention: Duration,
+    /// How long a waiter of a fair lock keeps its place when its coordinator says nothing any more.
+    #[serde(with = "humantime_serde")]
+    pub fair_waiter_timeout: Duration,
+    /// How long a writer that waits holds new readers back; then they are let in for as long.
+    #[serde(with = "humantime_serde")]
+    pub writer_hold_back: Duration,
 }
 
 /// Sessions.
@@ -193,6 +199,8 @@ impl Default for Store {
             poll_interval: Duration::from_secs(1),
             idle_token_retention: Duration::from_secs(7 * 24 * 3600),
             request_retention: Duration::from_secs(60),
+            fair_waiter_timeout: Duration::from_secs(5),
+            writer_hold_back: Duration::from_secs(5),
         }
     }
 }

@@ -59,6 +59,7 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     let may_be_zero = [
         ("server.drain_grace", server.drain_grace),
         ("store.idle_token_retention", store.idle_token_retention),
+        ("store.writer_hold_back", store.writer_hold_back),
     ];
     for (key, duration) in durations.into_iter().chain(may_be_zero) {
         if duration > DURATION_MAX {
@@ -96,6 +97,9 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     }
 }
 
+/// Shorter ones would take a coordinator that is busy for a dead one.
+const FAIR_WAITER_TIMEOUT_MIN: Duration = Duration::from_secs(1);
+
 fn check_store(store: &Store, limits: &Limits, report: &mut dyn FnMut(&str, String)) {
     const SUPPORTED: &str =
         "supported are embedded:, redis://HOST:PORT/DB and rediss://HOST:PORT/DB";
@@ -117,6 +121,12 @@ fn check_store(store: &Store, limits: &Limits, report: &mut dyn FnMut(&str, Stri
             report("store.url", format!("unknown scheme {scheme}; {SUPPORTED}"));
         }
         _ => report("store.url", format!("not an address; {SUPPORTED}")),
+    }
+    if store.fair_waiter_timeout < FAIR_WAITER_TIMEOUT_MIN {
+        report(
+            "store.fair_waiter_timeout",
+            "must be at least 1s: a waiter is vouched for three times in it".to_owned(),
+        );
     }
     if !store.idle_token_retention.is_zero() && store.idle_token_retention < limits.lease_max {
         report(

@@ -15,30 +15,33 @@ use super::{
     error::Error,
     operation::{Acquire, Answer, NotGranted, Reply, Waiting},
     session::Session,
-    waiters::{Place, Standing},
+    waiters::{Goal, Place, Standing},
 };
-use crate::script::{CallError, keys};
+use crate::script::{CallError, Mode, Refusal};
 
 /// The re-check after a holder's lease comes this much later than its end, so that the store agrees that it is over.
 const LEASE_OVER_MARGIN: Duration = Duration::from_millis(2);
 
 /// What a wait does next.
-enum Next {
+pub(super) enum Next {
     Try,
     Tell,
     End(Result<NotGranted, Error>),
 }
 
 /// What ends a wait from outside.
-struct Stops<'a> {
-    deadline: Option<Instant>,
+pub(super) struct Stops<'a> {
+    pub(super) deadline: Option<Instant>,
     /// The session's stream; a token that is never cancelled without a session.
-    session: CancellationToken,
-    reply: &'a Reply,
+    pub(super) session: CancellationToken,
+    pub(super) reply: &'a Reply,
 }
 
+/// What a wait leaves in the store: a place in a queue, or the mark of a writer. It is taken away when this is dropped.
+struct Traces(Option<(Arc<Core>, Acquire)>);
+
 /// A wait that its session counts.
-struct CountedWait(Option<Arc<Session>>);
+pub(super) struct CountedWait(Option<Arc<Session>>);
 
 /// Runs an acquire to its end; the answers before the last go to `reply`.
 pub(super) async fn acquire(
@@ -52,13 +55,32 @@ pub(super) async fn acquire(
     if core.draining.is_cancelled() {
         return Err(Error::Draining);
     }
-    let holder_until = match attempt(core, request, true).await? {
-        Attempted::Granted(delivery) => return Ok(Answer::Granted(delivery)),
-        Attempted::Busy { holder_until } => holder_until,
-    };
     if request.wait == Some(Duration::ZERO) {
-        return Ok(Answer::NotGranted(NotGranted::timed_out(holder_until)));
+        return Ok(match attempt(core, request, Refusal::Forgotten).await? {
+            Attempted::Granted(delivery) => Answer::Granted(delivery),
+            Attempted::Busy { holder_until, .. } => {
+                Answer::NotGranted(NotGranted::timed_out(holder_until))
+            }
+        });
     }
+    let mut traces = Traces::begin(core, request);
+    let (holder_until, place) = match attempt(core, request, Refusal::Waits).await {
+        Ok(Attempted::Busy {
+            holder_until,
+            place,
+        }) => (holder_until, place),
+        Ok(Attempted::Granted(delivery)) => {
+            traces.none();
+            return Ok(Answer::Granted(delivery));
+        }
+        Err(error) => {
+            let may_have_run = matches!(error, Error::Store(CallError::OutcomeUnknown(_)));
+            if !may_have_run {
+                traces.none();
+            }
+            return Err(error);
+        }
+    };
 
     let session = request
         .owner
@@ -70,10 +92,15 @@ pub(super) async fn acquire(
         .as_ref()
         .map_or_else(|| Ok(CancellationToken::new()), |s| s.live())?;
     let _counted = CountedWait::begin(session, core.config.limits.waits_per_session_max)?;
-    let channel = keys::channel(request.name.as_str());
     let place = core
         .waiters
-        .join(channel, request.owner.clone(), holder_until)
+        .join(
+            &request.name,
+            Goal::Lock(request.mode),
+            request.owner.clone(),
+            holder_until,
+            place,
+        )
         .map_err(Error::LimitReached)?;
     reply.slot = None;
     let stops = Stops {
@@ -81,7 +108,11 @@ pub(super) async fn acquire(
         session: stream,
         reply,
     };
-    wait(core, request, place, &stops).await
+    let answer = wait(core, request, place, &stops).await;
+    if let Ok(Answer::Granted(_)) = answer {
+        traces.none();
+    }
+    answer
 }
 
 async fn wait(
@@ -97,11 +128,11 @@ async fn wait(
     let mut check_at = None;
     loop {
         let standing = place.standing();
-        if place.is_head() {
+        if place.is_next() {
             check_at.get_or_insert_with(|| core.check_at(standing.holder_until));
         }
         let news = told.is_none_or(|told| standing.is_news(told));
-        if news && stops.reply.waiting(Waiting::from(standing)) {
+        if news && stops.reply.tell(Answer::Waiting(standing.into())) {
             told = Some(standing);
         }
         match next(core, &place, check_at, stops).await {
@@ -115,15 +146,18 @@ async fn wait(
             }
             Next::Try => {}
         }
-        match attempt(core, request, true).await {
+        match attempt(core, request, Refusal::Waits).await {
             Ok(Attempted::Granted(delivery)) => {
                 place.leave_granted(delivery.grant().safe_until);
                 return Ok(Answer::Granted(delivery));
             }
-            Ok(Attempted::Busy { holder_until }) => {
+            Ok(Attempted::Busy {
+                holder_until,
+                place: in_store,
+            }) => {
                 trouble = None;
-                place.busy_until(holder_until);
-                check_at = Some(core.check_at(holder_until));
+                place.busy_until(holder_until, in_store);
+                check_at = place.is_next().then(|| core.check_at(holder_until));
             }
             Err(Error::Store(
                 error @ (CallError::Unavailable(_) | CallError::OutcomeUnknown(_)),
@@ -137,7 +171,12 @@ async fn wait(
 }
 
 /// Waits for whatever comes first.
-async fn next(core: &Core, place: &Place, check_at: Option<Instant>, stops: &Stops<'_>) -> Next {
+pub(super) async fn next(
+    core: &Core,
+    place: &Place,
+    check_at: Option<Instant>,
+    stops: &Stops<'_>,
+) -> Next {
     let deadline = stops.deadline.unwrap_or_else(Instant::now);
     tokio::select! {
         biased;
@@ -170,17 +209,46 @@ async fn follow(place: &Place, check_at: Option<Instant>) {
 
 impl Core {
     /// When the head of a queue tries again without a hint: when the holder's lease is over, and at the latest after the poll interval.
-    fn check_at(&self, holder_until: Option<Instant>) -> Instant {
+    pub(super) fn check_at(&self, holder_until: Option<Instant>) -> Instant {
         let jitter = self.config.poll_jitter * rand::rng().random_range(-1.0..1.0);
         let poll = Instant::now() + self.config.poll_interval.mul_f64(1.0 + jitter);
         holder_until.map_or(poll, |until| poll.min(until + LEASE_OVER_MARGIN))
     }
 }
 
+// === impl Traces ===
+
+impl Traces {
+    fn begin(core: &Arc<Core>, request: &Acquire) -> Self {
+        let leaves = matches!(request.mode, Mode::Fair | Mode::Write);
+        Self(leaves.then(|| (Arc::clone(core), request.clone())))
+    }
+
+    /// A grant has taken them away, or there is nothing to take away.
+    fn none(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Traces {
+    fn drop(&mut self) {
+        let Some((core, request)) = self.0.take() else {
+            return;
+        };
+        core.tasks.clone().spawn("leave", async move {
+            let config = core.scripts.config();
+            // After that the store forgets them by itself.
+            let at_most = config.fair_waiter_timeout.max(2 * config.writer_hold_back);
+            let leave = || core.scripts.leave(request.hold());
+            core.until_answered(at_most, leave).await;
+        });
+    }
+}
+
 // === impl CountedWait ===
 
 impl CountedWait {
-    fn begin(session: Option<Arc<Session>>, max: usize) -> Result<Self, Error> {
+    pub(super) fn begin(session: Option<Arc<Session>>, max: usize) -> Result<Self, Error> {
         if let Some(session) = &session {
             session.begin_wait(max)?;
         }

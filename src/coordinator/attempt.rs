@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use rand::RngExt as _;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -17,9 +18,11 @@ use super::{
     operation::Acquire,
     session::{GrantKey, Lost, Session},
     turns::Turn,
-    types::{Grant, LockName, Owner, safe_until},
+    types::{Grant, safe_until},
 };
-use crate::script::{Acquired, Attempt, CallError, Ownership};
+use crate::script::{Acquired, Attempt, CallError, Hold, Ownership, Refusal};
+
+const MAX_SERIAL: u64 = 1 << 53;
 
 /// The first pause before an undo or a release is sent again, and the longest.
 const RETRY_MIN: Duration = Duration::from_millis(50);
@@ -30,8 +33,10 @@ const RETRY_MAX: Duration = Duration::from_secs(1);
 pub(crate) enum Attempted {
     Granted(Delivery),
     Busy {
-        /// When the holder's lease ends; none if its key has no time to live.
+        /// When the holder's lease ends; none if that is not known.
         holder_until: Option<Instant>,
+        /// The place in the queue of a fair lock, if it is known.
+        place: Option<u32>,
     },
 }
 
@@ -61,6 +66,8 @@ struct Undo {
 pub(crate) struct Attempts {
     prefix: Uuid,
     next: AtomicU64,
+    /// Where the serials of read grants begin.
+    serials: u64,
 }
 
 /// What an attempt knows before it asks the store.
@@ -70,8 +77,10 @@ struct Prepared {
     turn: Turn,
     lease: Duration,
     known_holds: Option<u32>,
-    /// The grant that it would add a hold to.
-    token: Option<u64>,
+    /// The serial of the grant that it would add a hold to.
+    serial: Option<u64>,
+    /// That of a new read grant.
+    fresh_serial: u64,
     /// The id of the record that tells later whether this attempt ran.
     record: Option<String>,
     attempt: String,
@@ -81,49 +90,50 @@ struct Prepared {
 pub(crate) async fn attempt(
     core: &Arc<Core>,
     request: &Acquire,
-    will_wait: bool,
+    refusal: Refusal,
 ) -> Result<Attempted, Error> {
-    let Acquire { name, owner, .. } = request;
+    let Acquire {
+        name, mode, owner, ..
+    } = request;
     let prepared = prepare(core, request).await?;
-    let record_refusal = request.request_id.is_some() && !will_wait;
     let sent_at = Instant::now();
     let reply = core
         .scripts
-        .acquire(
-            name.as_str(),
-            owner.field(),
-            prepared.lease,
-            prepared.identity(),
-            record_refusal,
-        )
+        .acquire(request.hold(), prepared.lease, prepared.identity(), refusal)
         .await;
     match reply {
         Ok(Acquired::Granted {
             hold_count,
             token,
             lease,
+            serial,
             repeated,
         }) => {
             let grant = Grant {
                 name: name.clone(),
+                mode: *mode,
                 owner: owner.clone(),
                 hold_count,
                 fencing_token: token,
+                serial,
                 lease,
                 safe_until: safe_until(sent_at, lease),
                 watched: prepared.session.is_some() && request.lease.is_none(),
             };
             deliver(core, prepared, grant, sent_at, repeated).map(Attempted::Granted)
         }
-        Ok(Acquired::Busy { remaining }) => {
+        Ok(Acquired::Busy { remaining, place }) => {
             let holder_until = remaining.map(|remaining| Instant::now() + remaining);
-            Ok(Attempted::Busy { holder_until })
+            Ok(Attempted::Busy {
+                holder_until,
+                place,
+            })
         }
         Err(error) => {
             if let CallError::OutcomeUnknown(_) = error {
-                let (core, name, owner) = (Arc::clone(core), name.clone(), owner.clone());
+                let (core, request) = (Arc::clone(core), request.clone());
                 core.tasks.clone().spawn("undo", async move {
-                    core.undo(&name, &owner, prepared.identity(), prepared.lease)
+                    core.undo(request.hold(), prepared.identity(), prepared.lease)
                         .await;
                     drop(prepared.turn);
                 });
@@ -141,12 +151,13 @@ async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error>
         .map(|id| core.sessions.get(id))
         .transpose()?;
     let turn = core.turn(name, owner).await?;
-    let (known_holds, token) = match &session {
+    let (known_holds, serial) = match &session {
         Some(session) => {
             session.live()?;
             let max = core.config.limits.grants_per_session_max;
-            let (holds, token) = session.holds(&key(name, owner), max)?;
-            (Some(holds), token)
+            let key = GrantKey::new(name, request.mode, &owner.label);
+            let (holds, serial) = session.holds(&key, max)?;
+            (Some(holds), serial)
         }
         None => (owner.is_new().then_some(0), None),
     };
@@ -168,7 +179,8 @@ async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error>
         turn,
         lease,
         known_holds,
-        token,
+        serial,
+        fresh_serial: core.attempts.fresh_serial(),
         record,
         attempt,
     })
@@ -186,7 +198,7 @@ fn deliver(
     let Prepared {
         session,
         turn,
-        token,
+        serial,
         record,
         attempt,
         ..
@@ -207,7 +219,7 @@ fn deliver(
     };
     if let Some(session) = session {
         let grant = delivery.grant.clone();
-        let registered = session.register(&core.deadlines, grant, token, sent_at);
+        let registered = session.register(&core.deadlines, grant, serial, sent_at);
         if let Some(undo) = &mut delivery.undo {
             undo.registered = registered.is_ok();
             undo.turn = registered.is_err().then_some(turn);
@@ -221,11 +233,6 @@ fn deliver(
     Ok(delivery)
 }
 
-/// The key of an owner's grant in its session.
-pub(crate) fn key(name: &LockName, owner: &Owner) -> GrantKey {
-    (name.clone(), Arc::clone(&owner.label))
-}
-
 // === impl Prepared ===
 
 impl Prepared {
@@ -234,7 +241,8 @@ impl Prepared {
             request_id: self.record.as_deref(),
             attempt: &self.attempt,
             known_holds: self.known_holds,
-            token: self.token,
+            serial: self.serial,
+            fresh_serial: self.fresh_serial,
         }
     }
 }
@@ -285,20 +293,19 @@ impl Undo {
             Some(turn) => turn,
             None => core.turns.take(&grant.name, &grant.owner).await,
         };
-        let (name, owner) = (grant.name.clone(), grant.owner.clone());
-        let key = key(&name, &owner);
+        let key = GrantKey::of(&grant);
         // A hold that is not in the books is one more than they have; one that is has to be that of the same grant still.
         let held = match (&session, registered) {
             (None, _) => None,
             (Some(session), false) => session.grant(&key),
             (Some(session), true) => match session.grant_of(&key, &lost) {
-                Ok(held) => held,
+                Ok(held) => held.and_then(|held| held.lock().cloned()),
                 Err(()) => return,
             },
         };
         if held
             .as_ref()
-            .is_some_and(|held| held.fencing_token != grant.fencing_token)
+            .is_some_and(|held| held.serial != grant.serial)
         {
             return;
         }
@@ -311,9 +318,10 @@ impl Undo {
             request_id: record.as_deref(),
             attempt: &attempt,
             known_holds: Some(known_holds),
-            token: Some(grant.fencing_token),
+            serial: Some(grant.serial),
+            fresh_serial: 0,
         };
-        let undone = core.undo(&name, &owner, identity, grant.lease).await;
+        let undone = core.undo(grant.hold(), identity, grant.lease).await;
         // A repeat of the request may have taken the grant over; then it is not this one's to give back.
         if let Some(session) = session {
             if registered && (undone || record.is_none()) {
@@ -329,14 +337,8 @@ impl Undo {
 
 impl Core {
     /// Undoes an attempt, again and again until the store has answered or the lease is over. True if a hold was taken back.
-    pub(crate) async fn undo(
-        &self,
-        name: &LockName,
-        owner: &Owner,
-        attempt: Attempt<'_>,
-        lease: Duration,
-    ) -> bool {
-        let undo = || self.scripts.undo(name.as_str(), owner.field(), attempt);
+    pub(crate) async fn undo(&self, hold: Hold<'_>, attempt: Attempt<'_>, lease: Duration) -> bool {
+        let undo = || self.scripts.undo(hold, attempt);
         self.until_answered(lease, undo).await.unwrap_or(false)
     }
 
@@ -377,10 +379,17 @@ impl Attempts {
         Self {
             prefix: Uuid::new_v4(),
             next: AtomicU64::new(0),
+            serials: rand::rng().random(),
         }
     }
 
-    fn next(&self) -> String {
+    /// Below 2^53, because scripts count in floating point. From a random start, so that the same owner at another coordinator hardly ever gets the same.
+    fn fresh_serial(&self) -> u64 {
+        let serial = self.serials.wrapping_add(self.next.load(Ordering::Relaxed));
+        (serial % MAX_SERIAL).max(1)
+    }
+
+    pub(crate) fn next(&self) -> String {
         format!(
             "{:x}-{:x}",
             self.prefix.as_u128(),

@@ -48,6 +48,21 @@ pub enum Error {
     /// Something would grow beyond its bound.
     #[error("{} is reached", .0.name())]
     LimitReached(Limit),
+    /// Nobody has said how many permits there are.
+    #[error("there is no such semaphore")]
+    SemaphoreNotFound,
+    /// More permits are asked for than there are.
+    #[error("the semaphore has only {total} permits")]
+    PermitsExceeded {
+        /// So many there are.
+        total: u32,
+    },
+    /// A latch would be counted below zero.
+    #[error("the latch's count is only {count}")]
+    CountExceeded {
+        /// The count there is.
+        count: u32,
+    },
     /// The coordinator stops.
     #[error("this coordinator is draining")]
     Draining,

@@ -12,8 +12,12 @@
 mod acquire;
 mod attempt;
 mod deadlines;
+mod describe;
 mod error;
+mod holding;
+mod latch;
 mod operation;
+mod permits;
 mod resume_token;
 mod session;
 mod sessions;
@@ -22,14 +26,22 @@ mod types;
 mod waiters;
 mod watchdog;
 
+pub use crate::script::{CountSet, Mode, PermitId, PermitsSet};
 pub use attempt::Delivery;
 pub use error::{Error, Invalid, Limit};
+pub use holding::{Holding, PermitGrant};
+pub use latch::{AwaitLatch, CountDown, LatchAnswer, LatchDescription, LatchOperation, SetCount};
 pub use operation::{
     Acquire, Answer, Description, HolderSeen, NotGranted, Operation, Release, Renew, Reply,
     TokenChecked, Tried, WaiterSeen, Waiting,
 };
+pub use permits::{
+    AcquirePermits, PermitAnswer, PermitCount, PermitDelivery, PermitHolderSeen, PermitOperation,
+    PermitWaiterSeen, PermitsNotGranted, ReleasePermits, RenewPermits, SemaphoreDescription,
+    SetPermits, WaitingForPermits,
+};
 pub use session::{LostReason, Notice, OnDisconnect, Session};
-pub use sessions::{Opened, ResumedGrant, Stream};
+pub use sessions::{Opened, Resumed, ResumedGrant, ResumedPermits, Stream};
 pub use types::{Grant, Lease, Limits, LockName, Owner, RequestId, SessionId};
 
 use std::{sync::Arc, time::Duration};
@@ -200,6 +212,8 @@ impl Core {
         });
         self.tasks
             .spawn("positions", Arc::clone(&self.waiters).tell_positions());
+        self.tasks
+            .spawn("places", waiters::fair::keep_places(Arc::clone(self)));
         self.tasks
             .spawn("watchdog", watchdog::run(Arc::clone(self)));
     }

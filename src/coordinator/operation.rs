@@ -11,14 +11,14 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Core, Delivery, Error,
     acquire::acquire,
-    attempt::{Attempted, attempt, key},
+    attempt::{Attempted, attempt},
+    describe::describe,
+    latch::{self, LatchAnswer, LatchOperation},
+    permits::{self, PermitAnswer, PermitOperation},
     session::{GrantKey, Session},
-    types::{Grant, Lease, LockName, Owner, RequestId, SessionId, safe_until},
+    types::{Grant, Lease, LockName, Owner, RequestId, safe_until},
 };
-use crate::script::{CallError, Ownership, Released, Renewal, keys};
-
-/// Waiters that a description lists; it counts the others.
-const WAITERS_LISTED_MAX: usize = 1000;
+use crate::script::{CallError, Hold, Mode, Ownership, Refusal, Released, Renewal};
 
 /// Something to do, already checked.
 #[derive(Clone, Debug)]
@@ -35,6 +35,10 @@ pub enum Operation {
     Describe(LockName),
     /// Tell whether a token is the newest grant's.
     CheckToken(LockName, u64),
+    /// Something with a semaphore.
+    Permits(PermitOperation),
+    /// Something with a latch.
+    Latch(LatchOperation),
 }
 
 /// A wish to hold a lock.
@@ -42,6 +46,8 @@ pub enum Operation {
 pub struct Acquire {
     /// The lock.
     pub name: LockName,
+    /// How to hold it.
+    pub mode: Mode,
     /// Who wants it.
     pub owner: Owner,
     /// None: watched in a session, else the default lease.
@@ -57,6 +63,8 @@ pub struct Acquire {
 pub struct Release {
     /// The lock.
     pub name: LockName,
+    /// How it is held.
+    pub mode: Mode,
     /// Who holds it.
     pub owner: Owner,
     /// Makes a repeat safe.
@@ -68,6 +76,8 @@ pub struct Release {
 pub struct Renew {
     /// The lock.
     pub name: LockName,
+    /// How it is held.
+    pub mode: Mode,
     /// Who holds it.
     pub owner: Owner,
     /// None: the grant's own in a session, else the default lease.
@@ -106,6 +116,10 @@ pub enum Answer {
     Described(Description),
     /// About a token.
     TokenChecked(TokenChecked),
+    /// About a semaphore.
+    Permits(PermitAnswer),
+    /// About a latch.
+    Latch(LatchAnswer),
     /// There is no outcome.
     Failed(Error),
 }
@@ -125,7 +139,7 @@ pub enum Tried {
 /// The state of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// 1 is the next to try at this coordinator.
+    /// 1 is the next to try: at this coordinator, of a fair lock among all.
     pub position: u32,
     /// When the holder's lease ends; none if its key has no time to live.
     pub holder_until: Option<Instant>,
@@ -145,15 +159,19 @@ pub struct NotGranted {
 pub struct Description {
     /// The lock.
     pub name: LockName,
-    /// Who holds it.
+    /// How it is held; none if nobody holds it.
+    pub mode: Option<Mode>,
+    /// The first who hold it.
     pub holders: Vec<HolderSeen>,
+    /// How many hold it.
+    pub holder_count: usize,
     /// What is left of the lease; none if nobody holds it or the key has no time to live.
     pub remaining: Option<Duration>,
     /// The newest token; 0: none known.
     pub fencing_token: u64,
-    /// The first who wait at this coordinator.
+    /// The first who wait: of a fair lock all that wait, of others those at this coordinator.
     pub waiters: Vec<WaiterSeen>,
-    /// How many wait at this coordinator.
+    /// How many wait, counted in the same way.
     pub waiter_count: usize,
 }
 
@@ -162,8 +180,12 @@ pub struct Description {
 pub struct HolderSeen {
     /// Who.
     pub owner: Owner,
+    /// How it holds the lock.
+    pub mode: Mode,
     /// Holds.
     pub hold_count: u32,
+    /// What is left of its lease; none if it has no time to live.
+    pub remaining: Option<Duration>,
     /// The session's name, if it is connected here.
     pub client_name: String,
 }
@@ -173,10 +195,12 @@ pub struct HolderSeen {
 pub struct WaiterSeen {
     /// Who.
     pub owner: Owner,
-    /// The session's name.
+    /// How it wants to hold the lock.
+    pub mode: Mode,
+    /// The session's name, if it is connected here.
     pub client_name: String,
-    /// Since when.
-    pub since: Instant,
+    /// Since when, if it waits here.
+    pub since: Option<Instant>,
 }
 
 /// About a token.
@@ -199,6 +223,8 @@ pub(super) async fn run(core: Arc<Core>, operation: Operation, mut reply: Reply)
         Operation::Renew(request) => renew(&core, request).await,
         Operation::Describe(name) => describe(&core, name).await,
         Operation::CheckToken(name, token) => check_token(&core, name, *token).await,
+        Operation::Permits(operation) => permits::run(&core, operation, &mut reply).await,
+        Operation::Latch(operation) => latch::run(&core, operation, &mut reply).await,
     };
     // If nobody listens, the answer is dropped here, and a grant in it is given back.
     let _ = reply
@@ -211,15 +237,23 @@ async fn try_acquire(core: &Arc<Core>, request: &Acquire) -> Result<Answer, Erro
     if core.draining.is_cancelled() {
         return Err(Error::Draining);
     }
-    Ok(Answer::Tried(match attempt(core, request, false).await? {
-        Attempted::Granted(delivery) => Tried::Acquired(delivery),
-        Attempted::Busy { holder_until } => Tried::Busy { holder_until },
-    }))
+    let refusal = if request.request_id.is_some() {
+        Refusal::Recorded
+    } else {
+        Refusal::Forgotten
+    };
+    Ok(Answer::Tried(
+        match attempt(core, request, refusal).await? {
+            Attempted::Granted(delivery) => Tried::Acquired(delivery),
+            Attempted::Busy { holder_until, .. } => Tried::Busy { holder_until },
+        },
+    ))
 }
 
 async fn release(core: &Arc<Core>, request: &Release) -> Result<Answer, Error> {
     let Release {
         name,
+        mode,
         owner,
         request_id,
     } = request;
@@ -229,8 +263,11 @@ async fn release(core: &Arc<Core>, request: &Release) -> Result<Answer, Error> {
         .map(|id| core.sessions.get(id))
         .transpose()?;
     let turn = core.turn(name, owner).await?;
-    let key = key(name, owner);
+    let key = GrantKey::new(name, *mode, &owner.label);
     let held = session.as_ref().and_then(|session| session.grant(&key));
+    // Whether a lock with one owner has a queue is known better here than by the caller.
+    let mode = held.as_ref().map_or(*mode, |held| held.mode);
+    let hold = Hold::new(name.as_str(), mode, owner.field());
     if let Some(session) = &session {
         session.set_releasing(&key, true);
     }
@@ -243,13 +280,7 @@ async fn release(core: &Arc<Core>, request: &Release) -> Result<Answer, Error> {
     let record = request_id.as_ref().map(RequestId::as_str);
     let released = core
         .scripts
-        .release(
-            name.as_str(),
-            owner.field(),
-            held.as_ref().map(|held| held.fencing_token),
-            lease,
-            record,
-        )
+        .release(hold, held.as_ref().map(|held| held.serial), lease, record)
         .await;
     let Some(session) = session else {
         return match released? {
@@ -298,8 +329,7 @@ async fn finish_release(
     held: &Grant,
 ) {
     let left = held.hold_count.saturating_sub(1);
-    let (name, owner) = (request.name.as_str(), request.owner.field());
-    let token = held.fencing_token;
+    let (hold, serial) = (held.hold(), held.serial);
     let at_most = held.lease;
     // The grant is the session's no longer, or only with the holds that are left, whatever the store says.
     session.set_holds(&core.deadlines, key, left, None);
@@ -307,23 +337,28 @@ async fn finish_release(
         // The same call again leaves the record that the client's own repeat will find.
         let again = || {
             core.scripts
-                .release(name, owner, Some(token), at_most, Some(id.as_str()))
+                .release(hold, Some(serial), at_most, Some(id.as_str()))
         };
         core.until_answered(at_most, again).await;
     } else {
-        core.until_answered(at_most, || core.scripts.lower(name, owner, token, left))
+        core.until_answered(at_most, || core.scripts.lower(hold, serial, left))
             .await;
     }
 }
 
 async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Answer, Error> {
-    let Renew { name, owner, lease } = request;
+    let Renew {
+        name,
+        mode,
+        owner,
+        lease,
+    } = request;
     let session = owner
         .session
         .as_ref()
         .map(|id| core.sessions.get(id))
         .transpose()?;
-    let key = key(name, owner);
+    let key = GrantKey::new(name, *mode, &owner.label);
     let held = session
         .as_ref()
         .map(|session| (session, session.grant(&key)));
@@ -336,6 +371,7 @@ async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Answer, Error> {
     };
     let renewal = Renewal {
         name: name.shared(),
+        mode: *mode,
         owner: owner.shared_field(),
         lease: lease.map_or(own_lease, Lease::get),
     };
@@ -354,55 +390,29 @@ async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Answer, Error> {
     let Some(session) = session else {
         return Ok(Answer::Renewed(Grant {
             name: name.clone(),
+            mode: *mode,
             owner: owner.clone(),
             hold_count: renewed.hold_count,
             fencing_token: renewed.token,
+            serial: renewed.serial,
             lease: renewed.lease,
             safe_until: safe_until(sent_at, renewed.lease),
             watched: false,
         }));
     };
     session
-        .renewed_by_client(&core.deadlines, &key, sent_at, renewed)
+        .renewed_by_client(&core.deadlines, &key, sent_at, renewed.lease)
+        .and_then(|holding| holding.lock().cloned())
         .map(Answer::Renewed)
         .ok_or(Error::NotOwner(Ownership::Expired))
 }
 
-async fn describe(core: &Core, name: &LockName) -> Result<Answer, Error> {
-    let seen = core.scripts.inspect(name.as_str()).await?;
-    let (waiters, waiter_count) = core
-        .waiters
-        .list(&keys::channel(name.as_str()), WAITERS_LISTED_MAX);
-    let holders = seen.holders.iter().map(|(field, hold_count)| {
-        // Another program may have put any bytes there; what is shown must be text.
-        let owner = Owner::from_field(&String::from_utf8_lossy(field));
-        HolderSeen {
-            client_name: core.client_name(&owner),
-            owner,
-            hold_count: *hold_count,
-        }
-    });
-    let waiters = waiters.iter().map(|waiter| WaiterSeen {
-        client_name: core.client_name(&waiter.owner),
-        owner: waiter.owner.clone(),
-        since: waiter.since,
-    });
-    Ok(Answer::Described(Description {
-        name: name.clone(),
-        holders: holders.collect(),
-        remaining: seen.remaining,
-        fencing_token: seen.token,
-        waiters: waiters.collect(),
-        waiter_count,
-    }))
-}
-
 async fn check_token(core: &Core, name: &LockName, token: u64) -> Result<Answer, Error> {
-    let seen = core.scripts.inspect(name.as_str()).await?;
+    let seen = core.scripts.inspect(name.as_str(), 0).await?;
     Ok(Answer::TokenChecked(TokenChecked {
         current: token != 0 && token == seen.token,
         last: seen.token,
-        held: !seen.holders.is_empty(),
+        held: seen.holder_count > 0,
     }))
 }
 
@@ -411,18 +421,21 @@ async fn check_token(core: &Core, name: &LockName, token: u64) -> Result<Answer,
 impl Core {
     /// What the store knows of a lock that the caller does not hold.
     async fn ownership(&self, name: &LockName) -> Result<Ownership, CallError> {
-        let seen = self.scripts.inspect(name.as_str()).await?;
-        Ok(match (seen.holders.is_empty(), seen.token) {
-            (false, _) => Ownership::HeldByAnother,
-            (true, 0) => Ownership::NeverHeld,
-            (true, _) => Ownership::Expired,
+        let seen = self.scripts.inspect(name.as_str(), 0).await?;
+        Ok(match (seen.holder_count, seen.token) {
+            (0, 0) => Ownership::NeverHeld,
+            (0, _) => Ownership::Expired,
+            _ => Ownership::HeldByAnother,
         })
     }
+}
 
-    fn client_name(&self, owner: &Owner) -> String {
-        let known = |id: &SessionId| self.sessions.get(id).ok();
-        let session = owner.session.as_ref().and_then(known);
-        session.map_or_else(String::new, |session| session.client_name.clone())
+// === impl Acquire ===
+
+impl Acquire {
+    /// What it is to the scripts.
+    pub(crate) fn hold(&self) -> Hold<'_> {
+        Hold::new(self.name.as_str(), self.mode, self.owner.field())
     }
 }
 
@@ -438,7 +451,33 @@ impl Operation {
             Self::Renew(_) => "renew",
             Self::Describe(_) => "describe",
             Self::CheckToken(..) => "check_token",
+            Self::Permits(operation) => operation.name(),
+            Self::Latch(operation) => operation.name(),
         }
+    }
+
+    /// Whether it can be cancelled because it may wait.
+    pub fn waits(&self) -> bool {
+        matches!(
+            self,
+            Self::Acquire(_)
+                | Self::Permits(PermitOperation::Acquire(_))
+                | Self::Latch(LatchOperation::Await(_))
+        )
+    }
+}
+
+// === impl Answer ===
+
+impl Answer {
+    /// Whether more answers follow.
+    pub fn goes_on(&self) -> bool {
+        matches!(
+            self,
+            Self::Waiting(_)
+                | Self::Permits(PermitAnswer::Waiting(_))
+                | Self::Latch(LatchAnswer::Waiting(_))
+        )
     }
 }
 
@@ -446,12 +485,8 @@ impl Operation {
 
 impl Reply {
     /// Tells of a wait if that can be done without waiting and leaves room for the last answer.
-    pub(super) fn waiting(&self, waiting: Waiting) -> bool {
-        self.to.capacity() > 1
-            && self
-                .to
-                .try_send((self.op_id, Answer::Waiting(waiting)))
-                .is_ok()
+    pub(super) fn tell(&self, waiting: Answer) -> bool {
+        self.to.capacity() > 1 && self.to.try_send((self.op_id, waiting)).is_ok()
     }
 
     /// Resolves when nobody wants the answer any more.

@@ -16,9 +16,10 @@ use tokio_util::sync::CancellationToken;
 use super::{
     deadlines::{Deadlines, Due, Ticket},
     error::{Error, Limit},
+    holding::{Holding, PermitGrant, Terms},
     types::{Grant, LockName, SessionId, safe_until},
 };
-use crate::script::{CallError, Ownership, Renewal, Renewed};
+use crate::script::{CallError, Mode, Ownership, PermitId, PermitRenewal, Renewal};
 
 /// Renewals are asked for after this part of the lease, as Redisson's watchdog does.
 const RENEW_DIVISOR: u32 = 3;
@@ -30,8 +31,31 @@ const RENEW_GRID_DIVISOR: u32 = 100;
 const RETRY_DIVISOR: u32 = 20;
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
-/// Which grant of a session: the lock, and the owner within the session.
-pub(crate) type GrantKey = (LockName, Arc<str>);
+/// A reader of ours whose lease is fixed is looked at so often, because a Redisson reader's watchdog cuts the whole lock's time to live to its own
+/// lease, and then goes on to renew that every 10 s.
+const READ_LOOK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Failed renewals of any lease are this far apart.
+const RETRY_MIN: Duration = Duration::from_millis(5);
+
+/// Which grant of a session.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct GrantKey {
+    pub(crate) name: LockName,
+    pub(crate) slot: Slot,
+    /// The owner within the session.
+    pub(crate) label: Arc<str>,
+}
+
+/// What an owner can hold by one name at the same time: an exclusive or a fair lock; or of a read/write lock both sides; or any number of grants of
+/// permits, told apart by the least of their ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Slot {
+    Sole,
+    Read,
+    Write,
+    Permits(PermitId),
+}
 
 /// What happens to the grants when the stream breaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +82,7 @@ pub enum LostReason {
 #[derive(Clone, Debug)]
 pub enum Notice {
     /// A grant is no longer held.
-    Lost(Box<Grant>, LostReason),
+    Lost(Box<Holding>, LostReason),
     /// Renewals are failing; what is left of the safe window of the grant closest to its end.
     AtRisk(Duration),
     /// Renewals succeed again.
@@ -79,16 +103,16 @@ pub struct Session {
     /// What a broken stream does to its grants.
     pub on_disconnect: OnDisconnect,
     epoch: Instant,
-    state: Mutex<State>,
+    pub(super) state: Mutex<State>,
     news: Notify,
 }
 
 #[derive(Debug)]
-struct State {
+pub(super) struct State {
     phase: Phase,
     /// In an order of their own, so that a simulation can be repeated.
-    grants: BTreeMap<GrantKey, Held>,
-    lost: VecDeque<(Grant, LostReason)>,
+    pub(super) grants: BTreeMap<GrantKey, Held>,
+    lost: VecDeque<(Holding, LostReason)>,
     /// Grants whose last renewal failed.
     failing: usize,
     /// Not told yet, in this order. Each is told once however often it happened meanwhile.
@@ -119,26 +143,33 @@ enum Phase {
 pub(crate) struct Lost(Arc<AtomicBool>);
 
 #[derive(Debug)]
-struct Held {
-    grant: Grant,
+pub(super) struct Held {
+    pub(super) grant: Holding,
     /// Set when the grant is lost, for those who are still to be told of it.
     lost: Lost,
-    /// What renewals ask for.
+    /// What renewals ask for; zero if they are only to look at it.
     lease: Duration,
-    due: Ticket,
+    pub(super) due: Ticket,
     failing: bool,
     /// A renewal is under way.
-    renewing: bool,
+    pub(super) renewing: bool,
     /// A release is under way, so that a renewal that finds nothing is no loss.
-    releasing: bool,
+    pub(super) releasing: bool,
 }
 
 /// A renewal that is due.
 #[derive(Clone, Debug)]
 pub(crate) struct Renewing {
     pub(crate) key: GrantKey,
-    pub(crate) token: u64,
-    pub(crate) renewal: Renewal,
+    pub(crate) serial: u64,
+    pub(crate) renewal: LeaseRenewal,
+}
+
+/// Locks and permits are renewed by scripts of their own.
+#[derive(Clone, Debug)]
+pub(crate) enum LeaseRenewal {
+    Lock(Renewal),
+    Permits(PermitRenewal),
 }
 
 // === impl Session ===
@@ -206,7 +237,7 @@ impl Session {
     }
 
     /// Ends the session for good and takes its grants. None if it had ended before.
-    pub(crate) fn end(&self, deadlines: &Deadlines) -> Option<Vec<Grant>> {
+    pub(crate) fn end(&self, deadlines: &Deadlines) -> Option<Vec<Holding>> {
         let mut state = self.state.lock();
         match std::mem::replace(&mut state.phase, Phase::Ended) {
             Phase::Ended => return None,
@@ -253,21 +284,18 @@ impl Session {
         self.state.lock().waits -= 1;
     }
 
-    /// Holds of a grant as the session knows them, and its token; an error if there is no room for one more grant. Losses that the client
+    /// Holds of a grant as the session knows them, and its serial; an error if there is no room for one more grant. Losses that the client
     /// has not read yet take room too, so that they cannot pile up.
     pub(crate) fn holds(&self, key: &GrantKey, max: usize) -> Result<(u32, Option<u64>), Error> {
         let state = self.state.lock();
-        match state.grants.get(key) {
-            Some(held) => Ok((held.grant.hold_count, Some(held.grant.fencing_token))),
-            None if state.grants.len() + state.lost.len() >= max => {
-                Err(Error::LimitReached(Limit::GrantsPerSession))
-            }
-            None => Ok((0, None)),
+        match state.grants.get(key).and_then(|held| held.grant.lock()) {
+            Some(grant) => Ok((grant.hold_count, Some(grant.serial))),
+            None => state.room(max).map(|()| (0, None)),
         }
     }
 
     /// Takes a grant in before anybody is told of it. `watched` grants are renewed with the session's lease from now on, others run out.
-    /// A grant that adds a hold to another is no grant if that one was lost meanwhile; `adds_to` is its token.
+    /// A grant that adds a hold to another is no grant if that one was lost meanwhile; `adds_to` is its serial.
     /// An error means that the grant must be undone.
     pub(crate) fn register(
         self: &Arc<Self>,
@@ -277,37 +305,45 @@ impl Session {
         sent_at: Instant,
     ) -> Result<(Grant, Lost), Error> {
         let mut state = self.state.lock();
-        match state.phase {
-            Phase::Live { .. } => {}
-            Phase::Detached(_) => return Err(Error::SessionDetached),
-            Phase::Ended => return Err(Error::SessionNotFound),
-        }
-        let key = (grant.name.clone(), Arc::clone(&grant.owner.label));
-        if adds_to == Some(grant.fencing_token) && !state.grants.contains_key(&key) {
+        state.live()?;
+        let key = GrantKey::of(&grant);
+        if adds_to == Some(grant.serial) && !state.grants.contains_key(&key) {
             let why = "the grant was lost while a hold was added to it".to_owned();
             return Err(CallError::OutcomeUnknown(why).into());
         }
+        let holding = Holding::Lock(grant.clone());
+        let (terms, lost) = self.enter(&mut state, deadlines, key, holding, sent_at);
+        (grant.watched, grant.safe_until) = (terms.watched, terms.safe_until);
+        Ok((grant, lost))
+    }
+
+    /// Books a holding in the place of what is there by its key.
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        state: &mut State,
+        deadlines: &Deadlines,
+        key: GrantKey,
+        mut grant: Holding,
+        sent_at: Instant,
+    ) -> (Terms, Lost) {
         let mut lost = Lost::default();
-        if let Some(before) = state.grants.remove(&key) {
+        let mut terms = grant.terms();
+        if let Some(before) = state.forget(deadlines, &key) {
+            let known = before.grant.terms();
             lost = before.lost;
-            deadlines.remove(before.due);
-            state.failing -= usize::from(before.failing);
-            grant.watched |= before.grant.watched;
-            grant.safe_until = grant.safe_until.max(before.grant.safe_until);
+            terms.watched |= known.watched;
+            terms.safe_until = terms.safe_until.max(known.safe_until);
+            grant.set_terms(terms);
         }
-        let lease = if grant.watched {
+        let lease = if terms.watched {
             self.lease
         } else {
-            grant.lease
+            Duration::ZERO
         };
-        let at = if grant.watched {
-            self.renew_at(sent_at, lease)
-        } else {
-            grant.safe_until
-        };
+        let at = self.due_at(&grant, sent_at);
         let due = deadlines.insert(at, Due::Grant(Arc::clone(self), key.clone()));
         let held = Held {
-            grant: grant.clone(),
+            grant,
             lost: lost.clone(),
             lease,
             due,
@@ -316,7 +352,7 @@ impl Session {
             releasing: false,
         };
         state.grants.insert(key, held);
-        Ok((grant, lost))
+        (terms, lost)
     }
 
     /// The grant, if the session holds it.
@@ -325,7 +361,7 @@ impl Session {
             .lock()
             .grants
             .get(key)
-            .map(|held| held.grant.clone())
+            .and_then(|held| held.grant.lock().cloned())
     }
 
     /// A resuming client was told of the grant, all of its holds included: no answer that nobody took is given back any more.
@@ -336,7 +372,7 @@ impl Session {
     }
 
     /// The grant that an answer on its way is about. None if it is over; an error if it is another one by now, or was confirmed by a resume.
-    pub(crate) fn grant_of(&self, key: &GrantKey, lost: &Lost) -> Result<Option<Grant>, ()> {
+    pub(crate) fn grant_of(&self, key: &GrantKey, lost: &Lost) -> Result<Option<Holding>, ()> {
         match self.state.lock().grants.get(key) {
             None => Ok(None),
             Some(held) if Arc::ptr_eq(&held.lost.0, &lost.0) => Ok(Some(held.grant.clone())),
@@ -344,8 +380,8 @@ impl Session {
         }
     }
 
-    /// All grants the session holds.
-    pub(crate) fn grants(&self) -> Vec<Grant> {
+    /// All that the session holds.
+    pub(crate) fn grants(&self) -> Vec<Holding> {
         self.state
             .lock()
             .grants
@@ -374,10 +410,13 @@ impl Session {
             state.forget(deadlines, key);
         } else if let Some(held) = state.grants.get_mut(key) {
             held.releasing = false;
-            held.grant.hold_count = hold_count;
+            if let Holding::Lock(grant) = &mut held.grant {
+                grant.hold_count = hold_count;
+            }
             held.extend(until);
-            if !held.grant.watched {
-                self.reschedule(deadlines, key, held, held.grant.safe_until);
+            if !held.grant.terms().watched {
+                let at = self.due_at(&held.grant, Instant::now());
+                self.reschedule(deadlines, key, held, at);
             }
         }
     }
@@ -387,15 +426,16 @@ impl Session {
         let mut state = self.state.lock();
         if let Some(Held { grant, lost, .. }) = state.forget(deadlines, key) {
             lost.set();
-            tracing::info!(name = %grant.name, ?reason, token = grant.fencing_token, "grant lost");
+            let token = grant.lock().map(|grant| grant.fencing_token);
+            tracing::info!(name = %grant.name(), ?reason, token, "grant lost");
             state.lost.push_back((grant, reason));
             self.news.notify_one();
         }
     }
 
     /// A grant that a resuming client named is gone: it is told, whether or not the session knew of it.
-    pub(crate) fn lose_named(&self, deadlines: &Deadlines, grant: Grant, reason: LostReason) {
-        let key = (grant.name.clone(), Arc::clone(&grant.owner.label));
+    pub(crate) fn lose_named(&self, deadlines: &Deadlines, grant: Holding, reason: LostReason) {
+        let key = GrantKey::of_holding(&grant);
         let mut state = self.state.lock();
         state.forget(deadlines, &key);
         state.lost.push_back((grant, reason));
@@ -413,10 +453,10 @@ impl Session {
         deadlines: &Deadlines,
         key: &GrantKey,
         sent_at: Instant,
-        renewed: Renewed,
-    ) -> Option<Grant> {
+        lease: Duration,
+    ) -> Option<Holding> {
         let mut state = self.state.lock();
-        let recovered = state.renewed(self, deadlines, key, sent_at, renewed);
+        let recovered = state.renewed(self, deadlines, key, sent_at, lease);
         if recovered {
             self.news.notify_one();
         }
@@ -433,7 +473,8 @@ impl Session {
         let mut state = self.state.lock();
         let live = matches!(state.phase, Phase::Live { .. });
         let held = state.grants.get_mut(key)?;
-        if now >= held.grant.safe_until {
+        let terms = held.grant.terms();
+        if now >= terms.safe_until {
             let unreachable = held.failing || held.renewing;
             let reason = if unreachable {
                 LostReason::StoreUnreachable
@@ -445,9 +486,10 @@ impl Session {
             return None;
         }
         // Until the answer is there, the next thing to happen is that the grant is lost.
-        let until = held.grant.safe_until;
-        self.reschedule(deadlines, key, held, until);
-        if !live || !held.grant.watched || held.renewing {
+        self.reschedule(deadlines, key, held, terms.safe_until);
+        let reads = |grant: &Grant| grant.mode == Mode::Read;
+        let looked_after = terms.watched || held.grant.lock().is_some_and(reads);
+        if !live || !looked_after || held.renewing {
             return None;
         }
         held.renewing = true;
@@ -460,7 +502,7 @@ impl Session {
         deadlines: &Deadlines,
         renewing: &Renewing,
         sent_at: Instant,
-        outcome: Option<Result<Renewed, Ownership>>,
+        outcome: Option<Result<Duration, Ownership>>,
     ) {
         let key = &renewing.key;
         let mut state = self.state.lock();
@@ -469,13 +511,21 @@ impl Session {
             return;
         };
         // Given back and taken again meanwhile: the answer is about another grant.
-        if held.grant.fencing_token != renewing.token {
+        if held.grant.serial() != renewing.serial {
             return;
         }
         held.renewing = false;
         match outcome {
-            Some(Ok(renewed)) => {
-                let recovered = state.renewed(self, deadlines, key, sent_at, renewed);
+            Some(Ok(lease)) => {
+                let (own_lease, looked) = (held.grant.terms().lease, held.lease.is_zero());
+                let recovered = state.renewed(self, deadlines, key, sent_at, lease);
+                if let Some(held) = state.grants.get_mut(key).filter(|_| looked) {
+                    let lease = own_lease;
+                    held.grant.set_terms(Terms {
+                        lease,
+                        ..held.grant.terms()
+                    });
+                }
                 if recovered {
                     self.news.notify_one();
                 }
@@ -486,11 +536,13 @@ impl Session {
                 self.lose(deadlines, key, ownership.into());
             }
             None => {
-                let retry = Instant::now() + (held.lease / RETRY_DIVISOR).min(RETRY_MAX);
+                let terms = held.grant.terms();
+                let retry =
+                    Instant::now() + (terms.lease / RETRY_DIVISOR).clamp(RETRY_MIN, RETRY_MAX);
                 let at = if live {
-                    retry.min(held.grant.safe_until)
+                    retry.min(terms.safe_until)
                 } else {
-                    held.grant.safe_until
+                    terms.safe_until
                 };
                 self.reschedule(deadlines, key, held, at);
                 if !std::mem::replace(&mut held.failing, true) {
@@ -513,10 +565,10 @@ impl Session {
         let watched = state
             .grants
             .iter_mut()
-            .filter(|(_, held)| held.grant.watched);
+            .filter(|(_, held)| held.grant.terms().watched);
         watched
             .map(|(key, held)| {
-                let until = held.grant.safe_until;
+                let until = held.grant.terms().safe_until;
                 self.reschedule(deadlines, key, held, until);
                 held.renewing = true;
                 held.renewing(key)
@@ -528,15 +580,12 @@ impl Session {
     pub(crate) fn shorten(self: &Arc<Self>, deadlines: &Deadlines, step: Duration, now: Instant) {
         let mut state = self.state.lock();
         for (key, held) in &mut state.grants {
-            held.grant.safe_until = held
-                .grant
-                .safe_until
-                .checked_sub(step)
-                .unwrap_or(now)
-                .max(now);
+            let mut terms = held.grant.terms();
+            terms.safe_until = terms.safe_until.checked_sub(step).unwrap_or(now).max(now);
+            held.grant.set_terms(terms);
             self.reschedule(deadlines, key, held, now);
             // Until it is renewed with the new clock.
-            held.failing |= held.grant.watched;
+            held.failing |= terms.watched;
         }
         state.failing = state.grants.values().filter(|held| held.failing).count();
         if state.failing > 0 {
@@ -571,7 +620,7 @@ impl Session {
             let first = state
                 .grants
                 .values()
-                .map(|held| held.grant.safe_until)
+                .map(|held| held.grant.terms().safe_until)
                 .min();
             // If nothing is left, it was lost meanwhile and that has been told.
             if let Some(until) = first {
@@ -597,6 +646,16 @@ impl Session {
         held.due = deadlines.insert(at, Due::Grant(Arc::clone(self), key.clone()));
     }
 
+    /// When the watchdog looks at a grant of a live session next, after it was granted or renewed by a call that was sent then.
+    fn due_at(&self, holding: &Holding, sent_at: Instant) -> Instant {
+        let terms = holding.terms();
+        match holding.lock().map(|grant| grant.mode) {
+            _ if terms.watched => self.renew_at(sent_at, self.lease),
+            Some(Mode::Read) => terms.safe_until.min(sent_at + READ_LOOK_INTERVAL),
+            Some(Mode::Exclusive | Mode::Fair | Mode::Write) | None => terms.safe_until,
+        }
+    }
+
     /// A third of the lease after it was asked for, or a little earlier at a moment that others share.
     fn renew_at(&self, sent_at: Instant, lease: Duration) -> Instant {
         let grid = u64::try_from((lease / RENEW_GRID_DIVISOR).as_millis())
@@ -605,6 +664,43 @@ impl Session {
         let at = (sent_at + lease / RENEW_DIVISOR).duration_since(self.epoch);
         let millis = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
         self.epoch + Duration::from_millis(millis - millis % grid)
+    }
+}
+
+// === impl GrantKey ===
+
+impl GrantKey {
+    pub(crate) fn new(name: &LockName, mode: Mode, label: &Arc<str>) -> Self {
+        let slot = match mode {
+            Mode::Exclusive | Mode::Fair => Slot::Sole,
+            Mode::Read => Slot::Read,
+            Mode::Write => Slot::Write,
+        };
+        Self {
+            name: name.clone(),
+            slot,
+            label: Arc::clone(label),
+        }
+    }
+
+    pub(crate) fn of(grant: &Grant) -> Self {
+        Self::new(&grant.name, grant.mode, &grant.owner.label)
+    }
+
+    pub(crate) fn of_permits(grant: &PermitGrant) -> Self {
+        let least = grant.ids.iter().min().copied().unwrap_or_default();
+        Self {
+            name: grant.name.clone(),
+            slot: Slot::Permits(least),
+            label: Arc::clone(&grant.owner.label),
+        }
+    }
+
+    pub(crate) fn of_holding(holding: &Holding) -> Self {
+        match holding {
+            Holding::Lock(grant) => Self::of(grant),
+            Holding::Permits(grant) => Self::of_permits(grant),
+        }
     }
 }
 
@@ -623,14 +719,30 @@ impl From<Ownership> for LostReason {
 // === impl State ===
 
 impl State {
-    fn forget(&mut self, deadlines: &Deadlines, key: &GrantKey) -> Option<Held> {
+    pub(super) fn live(&self) -> Result<(), Error> {
+        match self.phase {
+            Phase::Live { .. } => Ok(()),
+            Phase::Detached(_) => Err(Error::SessionDetached),
+            Phase::Ended => Err(Error::SessionNotFound),
+        }
+    }
+
+    /// Whether one more grant may be taken in.
+    pub(super) fn room(&self, max: usize) -> Result<(), Error> {
+        if self.grants.len() + self.lost.len() >= max {
+            return Err(Error::LimitReached(Limit::GrantsPerSession));
+        }
+        Ok(())
+    }
+
+    pub(super) fn forget(&mut self, deadlines: &Deadlines, key: &GrantKey) -> Option<Held> {
         let held = self.grants.remove(key)?;
         deadlines.remove(held.due);
         self.failing -= usize::from(held.failing);
         Some(held)
     }
 
-    fn take_grants(&mut self, deadlines: &Deadlines) -> Vec<Grant> {
+    fn take_grants(&mut self, deadlines: &Deadlines) -> Vec<Holding> {
         let keys: Vec<GrantKey> = self.grants.keys().cloned().collect();
         keys.iter()
             .filter_map(|key| self.forget(deadlines, key))
@@ -648,19 +760,21 @@ impl State {
         deadlines: &Deadlines,
         key: &GrantKey,
         sent_at: Instant,
-        renewed: Renewed,
+        lease: Duration,
     ) -> bool {
         let live = matches!(self.phase, Phase::Live { .. });
         let Some(held) = self.grants.get_mut(key) else {
             return false;
         };
-        held.grant.lease = renewed.lease;
-        held.extend(Some(safe_until(sent_at, renewed.lease)));
-        let renew = held.grant.watched && live;
-        let at = if renew {
-            session.renew_at(sent_at, held.lease)
+        held.grant.set_terms(Terms {
+            lease,
+            ..held.grant.terms()
+        });
+        held.extend(Some(safe_until(sent_at, lease)));
+        let at = if live {
+            session.due_at(&held.grant, sent_at)
         } else {
-            held.grant.safe_until
+            held.grant.terms().safe_until
         };
         session.reschedule(deadlines, key, held, at);
         let was_failing = std::mem::take(&mut held.failing);
@@ -690,20 +804,32 @@ impl Lost {
 impl Held {
     /// The safe window never moves back.
     fn extend(&mut self, until: Option<Instant>) {
-        self.grant.safe_until = until.map_or(self.grant.safe_until, |until| {
-            until.max(self.grant.safe_until)
-        });
+        let mut terms = self.grant.terms();
+        terms.safe_until = until.map_or(terms.safe_until, |until| until.max(terms.safe_until));
+        self.grant.set_terms(terms);
     }
 
     fn renewing(&self, key: &GrantKey) -> Renewing {
-        let renewal = Renewal {
-            name: key.0.shared(),
-            owner: self.grant.owner.shared_field(),
-            lease: self.lease,
+        let name = key.name.shared();
+        let owner = self.grant.owner().shared_field();
+        let lease = self.lease;
+        let renewal = match &self.grant {
+            Holding::Lock(grant) => LeaseRenewal::Lock(Renewal {
+                name,
+                mode: grant.mode,
+                owner,
+                lease,
+            }),
+            Holding::Permits(grant) => LeaseRenewal::Permits(PermitRenewal {
+                name,
+                owner,
+                lease,
+                ids: Arc::clone(&grant.ids),
+            }),
         };
         Renewing {
             key: key.clone(),
-            token: self.grant.fencing_token,
+            serial: self.grant.serial(),
             renewal,
         }
     }

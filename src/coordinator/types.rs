@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::error::Invalid;
-use crate::script::keys;
+use crate::script::{Hold, Mode, keys};
 
 /// Bounds of everything that grows.
 #[derive(Clone, Debug)]
@@ -68,12 +68,16 @@ pub struct Lease(Duration);
 pub struct Grant {
     /// The lock.
     pub name: LockName,
+    /// How it is held.
+    pub mode: Mode,
     /// Who holds it.
     pub owner: Owner,
     /// Holds not yet given back.
     pub hold_count: u32,
-    /// Grows with every new grant of the name.
+    /// Grows with every new grant of the name; a reader has that of the last writer.
     pub fencing_token: u64,
+    /// Tells this grant from every other of the owner on this lock.
+    pub serial: u64,
     /// Time to live, as of the answer.
     pub lease: Duration,
     /// Until when nobody else can hold the lock.
@@ -264,6 +268,15 @@ impl Owner {
     }
 }
 
+// === impl Grant ===
+
+impl Grant {
+    /// What it is to the scripts.
+    pub(crate) fn hold(&self) -> Hold<'_> {
+        Hold::new(self.name.as_str(), self.mode, self.owner.field())
+    }
+}
+
 // === impl RequestId ===
 
 impl RequestId {
@@ -286,10 +299,15 @@ impl RequestId {
 impl Lease {
     /// Checks a lease.
     pub fn new(lease: Duration, limits: &Limits) -> Result<Self, Invalid> {
+        Self::named("lease", lease, limits)
+    }
+
+    /// Checks a time to live that a request calls by another name.
+    pub fn named(field: &'static str, lease: Duration, limits: &Limits) -> Result<Self, Invalid> {
         if lease < limits.lease_min || lease > limits.lease_max {
             let (min, max) = (limits.lease_min, limits.lease_max);
             return Err(Invalid::new(
-                "lease",
+                field,
                 format!("must be from {min:?} to {max:?}"),
             ));
         }

@@ -6,11 +6,11 @@ use tokio::time::Instant;
 
 use tonic::Status;
 
-use super::{pb, status::status};
+use super::{convert_permits::permits_lost, pb, status::status};
 use crate::coordinator::{
-    Acquire, Coordinator, Description, Error, Grant, HolderSeen, Invalid, Lease, LockName,
-    LostReason, NotGranted, Notice, OnDisconnect, Operation, Owner, Release, Renew, RequestId,
-    ResumedGrant, SessionId, TokenChecked, Tried, WaiterSeen, Waiting,
+    Acquire, Coordinator, Description, Error, Grant, HolderSeen, Holding, Invalid, Lease, LockName,
+    LostReason, Mode, NotGranted, Notice, OnDisconnect, Operation, Owner, Release, Renew,
+    RequestId, ResumedGrant, SessionId, TokenChecked, Tried, WaiterSeen, Waiting,
 };
 
 /// Requests become operations under one coordinator's limits; on a session's stream in that session.
@@ -54,13 +54,7 @@ impl Requests<'_> {
     pub(super) fn try_acquire(&self, request: &pb::TryAcquireRequest) -> Result<Acquire, Error> {
         let limits = self.coordinator.limits();
         let name = LockName::parse(&request.name, limits)?;
-        match pb::LockMode::try_from(request.mode) {
-            Ok(pb::LockMode::Unspecified | pb::LockMode::Exclusive) => {}
-            Err(_) => {
-                let why = format!("{} is not a mode that this coordinator knows", request.mode);
-                return Err(Invalid::new("mode", why).into());
-            }
-        }
+        let mode = mode(request.mode)?;
         let request_id = RequestId::parse(&request.request_id, limits)?;
         let session = self.session(&request.session_id)?;
         let owner = match session {
@@ -70,6 +64,7 @@ impl Requests<'_> {
         let lease = self.lease(request.lease)?;
         Ok(Acquire {
             name,
+            mode,
             owner,
             lease,
             wait: None,
@@ -82,6 +77,7 @@ impl Requests<'_> {
         let session = self.session(&request.session_id)?;
         Ok(Release {
             name: LockName::parse(&request.name, limits)?,
+            mode: mode(request.mode)?,
             owner: self.owner(session, &request.owner)?,
             request_id: RequestId::parse(&request.request_id, limits)?,
         })
@@ -91,6 +87,7 @@ impl Requests<'_> {
         let session = self.session(&request.session_id)?;
         Ok(Renew {
             name: LockName::parse(&request.name, self.coordinator.limits())?,
+            mode: mode(request.mode)?,
             owner: self.owner(session, &request.owner)?,
             lease: self.lease(request.lease)?,
         })
@@ -129,6 +126,7 @@ impl Requests<'_> {
         let resumed = grants.into_iter().map(|grant| {
             Ok(ResumedGrant {
                 name: LockName::parse(&grant.name, limits)?,
+                mode: mode(grant.mode)?,
                 owner: Owner::in_session(id.clone(), &grant.owner, limits)?,
                 watched: grant.watched,
                 fencing_token: grant.fencing_token,
@@ -139,7 +137,7 @@ impl Requests<'_> {
     }
 
     /// An id that has not the form of one cannot be any session's.
-    fn session(&self, id: &str) -> Result<Option<SessionId>, Error> {
+    pub(super) fn session(&self, id: &str) -> Result<Option<SessionId>, Error> {
         match self.session {
             Some(own) if id.is_empty() || id == own.as_str() => Ok(Some(own.clone())),
             Some(_) => Err(Invalid::new("session_id", "is not the session of this stream").into()),
@@ -148,12 +146,35 @@ impl Requests<'_> {
         }
     }
 
-    fn owner(&self, session: Option<SessionId>, label: &str) -> Result<Owner, Error> {
+    pub(super) fn owner(&self, session: Option<SessionId>, label: &str) -> Result<Owner, Error> {
         let limits = self.coordinator.limits();
         Ok(match session {
             Some(session) => Owner::in_session(session, label, limits)?,
             None => Owner::sessionless(label, limits)?,
         })
+    }
+}
+
+/// How a lock is held; an unset mode means exclusive.
+pub(super) fn mode(number: i32) -> Result<Mode, Invalid> {
+    Ok(match pb::LockMode::try_from(number) {
+        Ok(pb::LockMode::Unspecified | pb::LockMode::Exclusive) => Mode::Exclusive,
+        Ok(pb::LockMode::Fair) => Mode::Fair,
+        Ok(pb::LockMode::Read) => Mode::Read,
+        Ok(pb::LockMode::Write) => Mode::Write,
+        Err(_) => {
+            let why = format!("{number} is not a mode that this coordinator knows");
+            return Err(Invalid::new("mode", why));
+        }
+    })
+}
+
+fn proto_mode(mode: Mode) -> pb::LockMode {
+    match mode {
+        Mode::Exclusive => pb::LockMode::Exclusive,
+        Mode::Fair => pb::LockMode::Fair,
+        Mode::Read => pb::LockMode::Read,
+        Mode::Write => pb::LockMode::Write,
     }
 }
 
@@ -185,11 +206,11 @@ pub(super) fn proto_duration(duration: Duration) -> prost_types::Duration {
 }
 
 /// A moment as what is left until then; whole milliseconds, because the store counts no finer.
-fn remaining(until: Option<Instant>) -> Option<prost_types::Duration> {
+pub(super) fn remaining(until: Option<Instant>) -> Option<prost_types::Duration> {
     until.map(|until| whole_millis(until.saturating_duration_since(Instant::now())))
 }
 
-fn whole_millis(duration: Duration) -> prost_types::Duration {
+pub(super) fn whole_millis(duration: Duration) -> prost_types::Duration {
     let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     proto_duration(Duration::from_millis(millis))
 }
@@ -198,7 +219,7 @@ pub(super) fn grant(grant: &Grant) -> pb::Grant {
     let session = grant.owner.session.as_ref();
     pb::Grant {
         name: grant.name.as_str().to_owned(),
-        mode: pb::LockMode::Exclusive.into(),
+        mode: proto_mode(grant.mode).into(),
         session_id: session.map_or("", SessionId::as_str).to_owned(),
         owner: grant.owner.label.as_ref().to_owned(),
         hold_count: grant.hold_count,
@@ -216,14 +237,18 @@ pub(super) fn waiting(waiting: Waiting) -> pb::Waiting {
     }
 }
 
-pub(super) fn not_granted(ended: NotGranted) -> pb::NotGranted {
-    let reason = if ended.cancelled {
+/// Why a wait ended.
+pub(super) fn proto_wait_end(cancelled: bool) -> pb::NotGrantedReason {
+    if cancelled {
         pb::NotGrantedReason::Cancelled
     } else {
         pb::NotGrantedReason::WaitTimeout
-    };
+    }
+}
+
+pub(super) fn not_granted(ended: NotGranted) -> pb::NotGranted {
     pb::NotGranted {
-        reason: reason.into(),
+        reason: proto_wait_end(ended.cancelled).into(),
         holder_remaining_lease: remaining(ended.holder_until),
     }
 }
@@ -260,12 +285,7 @@ pub(super) fn token_checked(checked: TokenChecked) -> pb::CheckTokenResponse {
 }
 
 pub(super) fn described(seen: Description) -> pb::DescribeResponse {
-    let held = !seen.holders.is_empty();
-    let mode = if held {
-        pb::LockMode::Exclusive
-    } else {
-        pb::LockMode::Unspecified
-    };
+    let mode = seen.mode.map_or(pb::LockMode::Unspecified, proto_mode);
     let waiters = seen.waiters.into_iter().zip(1..);
     pb::DescribeResponse {
         name: seen.name.as_str().to_owned(),
@@ -277,6 +297,7 @@ pub(super) fn described(seen: Description) -> pb::DescribeResponse {
             .map(|(seen, position)| waiter(seen, position))
             .collect(),
         waiter_count: u32::try_from(seen.waiter_count).unwrap_or(u32::MAX),
+        holder_count: u32::try_from(seen.holder_count).unwrap_or(u32::MAX),
     }
 }
 
@@ -290,6 +311,8 @@ fn holder(seen: HolderSeen) -> pb::Holder {
         owner: seen.owner.label.as_ref().to_owned(),
         hold_count: seen.hold_count,
         client_name: seen.client_name,
+        mode: proto_mode(seen.mode).into(),
+        remaining_lease: seen.remaining.map(whole_millis),
     }
 }
 
@@ -303,28 +326,35 @@ fn waiter(seen: WaiterSeen, position: u32) -> pb::Waiter {
         owner: seen.owner.label.as_ref().to_owned(),
         client_name: seen.client_name,
         position,
-        waiting_for: Some(whole_millis(seen.since.elapsed())),
+        waiting_for: seen.since.map(|since| whole_millis(since.elapsed())),
+        mode: proto_mode(seen.mode).into(),
+    }
+}
+
+pub(super) fn proto_lost_reason(reason: LostReason) -> pb::LostReason {
+    match reason {
+        LostReason::Expired => pb::LostReason::Expired,
+        LostReason::TakenOver => pb::LostReason::TakenOver,
+        LostReason::StoreUnreachable => pb::LostReason::StoreUnreachable,
     }
 }
 
 pub(super) fn notice(notice: Notice) -> pb::session_response::Response {
     use pb::session_response::Response;
     match notice {
-        Notice::Lost(lost, reason) => {
-            let reason = match reason {
-                LostReason::Expired => pb::LostReason::Expired,
-                LostReason::TakenOver => pb::LostReason::TakenOver,
-                LostReason::StoreUnreachable => pb::LostReason::StoreUnreachable,
-            };
-            let grant = pb::Grant {
-                valid_for: None,
-                ..grant(&lost)
-            };
-            Response::Lost(pb::GrantLost {
-                grant: Some(grant),
-                reason: reason.into(),
-            })
-        }
+        Notice::Lost(lost, reason) => match *lost {
+            Holding::Permits(grant) => Response::PermitsLost(permits_lost(&grant, reason)),
+            Holding::Lock(lost) => {
+                let grant = pb::Grant {
+                    valid_for: None,
+                    ..grant(&lost)
+                };
+                Response::Lost(pb::GrantLost {
+                    grant: Some(grant),
+                    reason: proto_lost_reason(reason).into(),
+                })
+            }
+        },
         Notice::AtRisk(left) => Response::AtRisk(pb::SessionAtRisk {
             valid_for: Some(whole_millis(left)),
         }),

@@ -2,11 +2,15 @@
 
 pub mod pb;
 
+mod call;
 mod convert;
+mod convert_permits;
 mod health;
+mod latch;
 pub mod layer;
 mod lock;
 mod outbound;
+mod semaphore;
 mod session;
 mod status;
 
@@ -46,9 +50,21 @@ pub fn router(
         Arc::clone(&config),
     ))
     .max_decoding_message_size(config.message_bytes_max);
+    let calls = call::Calls {
+        coordinator: coordinator.clone(),
+    };
+    let semaphore = semaphore::SemaphoreService {
+        calls: calls.clone(),
+    };
+    let semaphore = pb::semaphore_service_server::SemaphoreServiceServer::new(semaphore)
+        .max_decoding_message_size(config.message_bytes_max);
+    let latch = pb::latch_service_server::LatchServiceServer::new(latch::LatchService { calls })
+        .max_decoding_message_size(config.message_bytes_max);
     let mut routes = Routes::default();
     routes = routes
         .add_service(lock)
+        .add_service(semaphore)
+        .add_service(latch)
         .add_service(health::HealthService::server(coordinator.clone()))
         .add_service(descriptors().build_v1()?)
         .add_service(descriptors().build_v1alpha()?);

@@ -14,7 +14,7 @@ use tokio_stream::Stream;
 use tonic::Status;
 
 use super::{
-    convert,
+    convert, convert_permits, latch,
     pb::{self, session_response::Response},
     session::Waits,
     status::{message, status},
@@ -68,11 +68,11 @@ impl Outbound {
 
     /// A grant counts as told from here on; one that was lost while it waited here is told as such.
     fn answer(&self, op_id: u64, answer: Answer) -> pb::SessionResponse {
+        if !answer.goes_on() {
+            self.waits.lock().remove(&op_id);
+        }
         let response = match answer {
-            Answer::Waiting(waiting) => {
-                let response = Some(Response::Waiting(convert::waiting(waiting)));
-                return pb::SessionResponse { op_id, response };
-            }
+            Answer::Waiting(waiting) => Response::Waiting(convert::waiting(waiting)),
             Answer::Granted(delivery) => match delivery.take() {
                 Ok(grant) => Response::Granted(convert::grant(&grant)),
                 Err(error) => Response::Failed(message(&status(&error))),
@@ -91,9 +91,10 @@ impl Outbound {
             Answer::TokenChecked(checked) => {
                 Response::TokenChecked(convert::token_checked(checked))
             }
+            Answer::Permits(answer) => convert_permits::response(answer),
+            Answer::Latch(answer) => latch::response(answer),
             Answer::Failed(error) => Response::Failed(message(&status(&error))),
         };
-        self.waits.lock().remove(&op_id);
         pb::SessionResponse {
             op_id,
             response: Some(response),

@@ -62,6 +62,25 @@ pub(super) fn status(error: &Error) -> Status {
             details.set_retry_info(Some(LIMIT_RETRY));
             Status::with_error_details(Code::ResourceExhausted, text, details)
         }
+        Error::SemaphoreNotFound => plain(Code::NotFound, text, "SEMAPHORE_NOT_FOUND", &[]),
+        Error::PermitsExceeded { total } => {
+            let total = total.to_string();
+            plain(
+                Code::FailedPrecondition,
+                text,
+                "PERMITS_EXCEEDED",
+                &[("total", &total)],
+            )
+        }
+        Error::CountExceeded { count } => {
+            let count = count.to_string();
+            plain(
+                Code::FailedPrecondition,
+                text,
+                "COUNT_EXCEEDED",
+                &[("count", &count)],
+            )
+        }
         Error::Draining => retry(Code::Unavailable, text, "DRAINING", &[], DRAIN_RETRY),
         Error::Store(error) => store_status(error, text),
     }
@@ -134,6 +153,7 @@ fn store_status(error: &CallError, text: String) -> Status {
             &[],
             LIMIT_RETRY,
         ),
+        CallError::SelfDeadlock => plain(Code::FailedPrecondition, text, "SELF_DEADLOCK", &[]),
         CallError::WrongKind => plain(Code::FailedPrecondition, text, "WRONG_KIND", &[]),
         CallError::RequestIdReused => {
             let mut details = info("INVALID_REQUEST_ID", &[("field", "request_id")]);
@@ -212,6 +232,21 @@ mod tests {
                 Code::ResourceExhausted,
                 "WAITERS_MAX",
             ),
+            (
+                Error::SemaphoreNotFound,
+                Code::NotFound,
+                "SEMAPHORE_NOT_FOUND",
+            ),
+            (
+                Error::PermitsExceeded { total: 1 },
+                Code::FailedPrecondition,
+                "PERMITS_EXCEEDED",
+            ),
+            (
+                Error::CountExceeded { count: 1 },
+                Code::FailedPrecondition,
+                "COUNT_EXCEEDED",
+            ),
             (Error::Draining, Code::Unavailable, "DRAINING"),
             (
                 CallError::Unavailable(String::new()).into(),
@@ -227,6 +262,11 @@ mod tests {
                 CallError::OutOfMemory.into(),
                 Code::ResourceExhausted,
                 "STORE_OUT_OF_MEMORY",
+            ),
+            (
+                CallError::SelfDeadlock.into(),
+                Code::FailedPrecondition,
+                "SELF_DEADLOCK",
             ),
             (
                 CallError::WrongKind.into(),

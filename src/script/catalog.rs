@@ -14,16 +14,42 @@ macro_rules! script {
     };
 }
 
-/// Takes a lock or tells what is left of the holder's lease.
-pub static LOCK_ACQUIRE: Script = script!("lock_acquire", "token");
-/// Gives one hold back.
-pub static LOCK_RELEASE: Script = script!("lock_release", "token", "hold");
-/// Undoes an acquire whose answer nobody took.
-pub static LOCK_UNDO: Script = script!("lock_undo", "token", "hold");
-/// Extends the leases of many holds.
+/// Takes an exclusive lock or tells what is left of the holder's lease.
+pub static LOCK_ACQUIRE: Script = script!("lock_acquire", "token", "acquire", "sole");
+/// Gives one hold of an exclusive or fair lock back.
+pub static LOCK_RELEASE: Script = script!("lock_release", "token", "queue", "hold", "release");
+/// Undoes an acquire of an exclusive or fair lock whose answer nobody took.
+pub static LOCK_UNDO: Script = script!("lock_undo", "token", "queue", "hold", "release");
+/// Extends the leases of many holds that are not read holds.
 pub static LOCK_RENEW: Script = script!("lock_renew", "token");
 /// Tells who holds a lock.
 pub static LOCK_INSPECT: Script = script!("lock_inspect", "token");
+/// Takes a fair lock or queues up.
+pub static FAIR_ACQUIRE: Script = script!("fair_acquire", "token", "acquire", "sole", "queue");
+/// Keeps the places of waiters of a fair lock.
+pub static FAIR_VOUCH: Script = script!("fair_vouch", "token", "queue");
+/// Gives up a place in the queue of a fair lock.
+pub static FAIR_LEAVE: Script = script!("fair_leave", "token", "queue");
+/// Takes a read hold.
+pub static READ_ACQUIRE: Script =
+    script!("read_acquire", "token", "acquire", "read", "read_acquire");
+/// Gives one read hold back.
+pub static READ_RELEASE: Script =
+    script!("read_release", "token", "read", "read_release", "release");
+/// Undoes a read acquire whose answer nobody took.
+pub static READ_UNDO: Script = script!("read_undo", "token", "read", "read_release", "release");
+/// Extends the leases of many read holds.
+pub static READ_RENEW: Script = script!("read_renew", "token", "read");
+/// Takes a write lock.
+pub static WRITE_ACQUIRE: Script =
+    script!("write_acquire", "token", "acquire", "read", "hold", "write");
+/// Gives one write hold back.
+pub static WRITE_RELEASE: Script =
+    script!("write_release", "token", "read", "hold", "write", "release");
+/// Undoes a write acquire whose answer nobody took.
+pub static WRITE_UNDO: Script = script!("write_undo", "token", "read", "hold", "write", "release");
+/// Lets readers in that were held back for a writer.
+pub static WRITE_LEAVE: Script = script!("write_leave");
 
 /// Takes permits of a semaphore.
 pub static PERMIT_ACQUIRE: Script = script!("permit_acquire", "token", "kind", "permit");
@@ -48,12 +74,23 @@ pub static LATCH_INSPECT: Script = script!("latch_inspect", "kind");
 pub static LATCH_DELETE: Script = script!("latch_delete", "kind");
 
 /// Every script, for hosts that load or test them all.
-pub static ALL: [&Script; 15] = [
+pub static ALL: [&Script; 26] = [
     &LOCK_ACQUIRE,
     &LOCK_RELEASE,
     &LOCK_UNDO,
     &LOCK_RENEW,
     &LOCK_INSPECT,
+    &FAIR_ACQUIRE,
+    &FAIR_VOUCH,
+    &FAIR_LEAVE,
+    &READ_ACQUIRE,
+    &READ_RELEASE,
+    &READ_UNDO,
+    &READ_RENEW,
+    &WRITE_ACQUIRE,
+    &WRITE_RELEASE,
+    &WRITE_UNDO,
+    &WRITE_LEAVE,
     &PERMIT_ACQUIRE,
     &PERMIT_RELEASE,
     &PERMIT_UNDO,

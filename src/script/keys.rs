@@ -16,6 +16,9 @@ const RESERVED_PREFIXES: [&str; 10] = [
     "redisson_unlock_latch:",
 ];
 
+/// What the field of a write hold ends in.
+const WRITE_SUFFIX: &str = ":write";
+
 /// The hash that holds the lock: the name itself.
 pub fn lock(name: &str) -> Bytes {
     Bytes::copy_from_slice(name.as_bytes())
@@ -24,6 +27,62 @@ pub fn lock(name: &str) -> Bytes {
 /// The channel on which a release is announced.
 pub fn channel(name: &str) -> String {
     prefixed("redisson_lock__channel", name)
+}
+
+/// The channel on which a release of a read/write lock is announced.
+pub fn rw_channel(name: &str) -> String {
+    prefixed("redisson_rwlock", name)
+}
+
+/// The channel that wakes one waiter of a fair lock.
+pub fn fair_channel(name: &str, owner: &str) -> String {
+    format!("{}:{owner}", channel(name))
+}
+
+/// The queue of a fair lock: a list of owners.
+pub fn queue(name: &str) -> Bytes {
+    prefixed("redisson_lock_queue", name).into()
+}
+
+/// When each owner in the queue counts as dead.
+pub fn queue_deadlines(name: &str) -> Bytes {
+    prefixed("redisson_lock_timeout", name).into()
+}
+
+/// Until when coordinators have vouched for the waiters that are theirs.
+pub fn vouched_waiters(name: &str) -> Bytes {
+    prefixed("lockkeeper_fair_waiters", name).into()
+}
+
+/// What the keys of all read holds begin with; an owner, `:rwlock_timeout:` and a number follow.
+pub fn read_holds_base(name: &str) -> Bytes {
+    tagged(name).into()
+}
+
+/// What the keys of an owner's read holds begin with; a number follows.
+pub fn read_holds(name: &str, owner: &str) -> Bytes {
+    format!("{}:{owner}:rwlock_timeout", tagged(name)).into()
+}
+
+/// The readers of ours by the ends of their leases.
+pub fn readers(name: &str) -> Bytes {
+    prefixed("lockkeeper_readers", name).into()
+}
+
+/// The mark of a writer that waits.
+pub fn writer_waiting(name: &str) -> Bytes {
+    prefixed("lockkeeper_writer_waiting", name).into()
+}
+
+/// The field of an owner's write hold.
+pub fn write_field(owner: &str) -> Bytes {
+    format!("{owner}{WRITE_SUFFIX}").into()
+}
+
+/// The owner, if the field is that of a write hold.
+pub fn writer(field: &Bytes) -> Option<Bytes> {
+    let owner = field.strip_suffix(WRITE_SUFFIX.as_bytes())?;
+    Some(field.slice_ref(owner))
 }
 
 /// The fencing counter.
@@ -95,13 +154,18 @@ pub fn refuse(name: &str) -> Option<&'static str> {
     }
 }
 
+/// The name as the hash tag that others of its keys begin with.
+fn tagged(name: &str) -> String {
+    if name.contains('{') {
+        name.to_owned()
+    } else {
+        format!("{{{name}}}")
+    }
+}
+
 /// Redisson's rule: a name that contains `{` is taken to have a hash tag, any other becomes one.
 fn prefixed(prefix: &str, name: &str) -> String {
-    if name.contains('{') {
-        format!("{prefix}:{name}")
-    } else {
-        format!("{prefix}:{{{name}}}")
-    }
+    format!("{prefix}:{}", tagged(name))
 }
 
 #[cfg(test)]
@@ -164,6 +228,14 @@ mod tests {
                     Bytes::from(channel(&name)),
                     counter(&name),
                     record(&name, "}{r"),
+                    Bytes::from(rw_channel(&name)),
+                    Bytes::from(fair_channel(&name, "}{o")),
+                    queue(&name),
+                    queue_deadlines(&name),
+                    vouched_waiters(&name),
+                    read_holds(&name, "}{o"),
+                    readers(&name),
+                    writer_waiting(&name),
                     permit_leases(&name),
                     permit_owners(&name),
                     kind(&name),

@@ -5,7 +5,10 @@ pub mod catalog;
 pub mod keys;
 
 pub use calls::{
-    Acquired, Attempt, Inspected, Ownership, Released, Renewal, Renewals, Renewed, Scripts,
+    Acquired, Attempt, CountSet, CountedDown, Hold, Holder, Inspected, LatchInspected, Mode,
+    Ownership, PermitAttempt, PermitHolder, PermitId, PermitRenewal, PermitRenewals,
+    PermitsAcquired, PermitsReleased, PermitsSet, Refusal, Released, Renewal, Renewals, Renewed,
+    Scripts, SemaphoreInspected, Vouched,
 };
 
 use std::time::Duration;
@@ -19,6 +22,10 @@ pub struct Config {
     pub idle_token_retention: Duration,
     /// How long a repeat of a request id gets the first answer.
     pub request_retention: Duration,
+    /// How long a waiter of a fair lock keeps its place when its coordinator says nothing any more.
+    pub fair_waiter_timeout: Duration,
+    /// How long a writer that waits holds new readers back; then they are let in for as long.
+    pub writer_hold_back: Duration,
 }
 
 /// Why a call has no outcome.
@@ -34,8 +41,11 @@ pub enum CallError {
     #[error("the store is out of memory")]
     OutOfMemory,
     /// The key under this name is not such a lock. Nothing changed.
-    #[error("the key is used for something else than an exclusive lock")]
+    #[error("the key is used for another kind of lock, or for something else")]
     WrongKind,
+    /// The owner holds the lock for reading, so as a writer it would wait for itself. Nothing changed.
+    #[error("the owner holds the lock for reading and would wait for itself")]
+    SelfDeadlock,
     /// The request id has been used for another operation on this name. Nothing changed.
     #[error("the request id was used for another operation on this name")]
     RequestIdReused,

@@ -5,17 +5,15 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use super::{
-    DONE, EXPIRED, HELD_BY_ANOTHER, NEVER_HELD, NOT_DONE, Ownership, PUBLISH,
-    RENEWAL_HELD_BY_ANOTHER, REPEATED, Scripts, count, duration, malformed, millis, number,
-    refusal, text, time_to_live,
+    DONE, NO_SEMAPHORE, NOT_DONE, Ownership, PUBLISH, REPEATED, Scripts, TOO_MANY_PERMITS, count,
+    duration,
+    lock::{EXPIRED, HELD_BY_ANOTHER, NEVER_HELD},
+    malformed, millis, number, refusal, renew, text, time_to_live,
 };
 use crate::{
     host::{Call, Script, Value},
     script::{CallError, catalog, keys},
 };
-
-const NO_SEMAPHORE: i64 = 6;
-const TOO_MANY: i64 = 7;
 
 /// Permits that one renewal script looks at, so that it does not block the store for long.
 const PERMITS_PER_RENEWAL: usize = 1000;
@@ -192,7 +190,7 @@ impl Scripts {
                 next_end: time_to_live(next_end),
             }),
             [NO_SEMAPHORE] => Ok(PermitsAcquired::NoSemaphore),
-            [TOO_MANY, total] => Ok(PermitsAcquired::TooMany {
+            [TOO_MANY_PERMITS, total] => Ok(PermitsAcquired::TooMany {
                 total: count(total),
             }),
             _ => Err(refusal(script, &numbers)),
@@ -299,7 +297,7 @@ impl Scripts {
         }
         renewed.store_micros = store_micros;
         let outcomes = outcomes.iter().map(|outcome| match *outcome {
-            RENEWAL_HELD_BY_ANOTHER => Err(Ownership::HeldByAnother),
+            renew::HELD_BY_ANOTHER => Err(Ownership::HeldByAnother),
             gone if gone < 0 => Err(Ownership::Expired),
             lease => Ok(duration(lease)),
         });

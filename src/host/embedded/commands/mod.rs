@@ -68,7 +68,7 @@ const fn command(
 }
 
 /// Sorted by name.
-static COMMANDS: [Command; 39] = {
+static COMMANDS: [Command; 40] = {
     use Effect::{Grows, Reads, Writes};
     [
         command("decr", 2, Grows, counters::decr),
@@ -109,6 +109,7 @@ static COMMANDS: [Command; 39] = {
         command("zrange", -4, Reads, ranges::zrange),
         command("zrangebyscore", -4, Reads, ranges::zrangebyscore),
         command("zrem", -3, Writes, sorted_sets::zrem),
+        command("zrevrange", -4, Reads, ranges::zrevrange),
         command("zscore", 3, Reads, sorted_sets::zscore),
     ]
 };

@@ -42,6 +42,15 @@ pub(super) fn zrange(engine: &mut Engine, args: &[&[u8]]) -> Answer {
     range(engine, args, &options)
 }
 
+pub(super) fn zrevrange(engine: &mut Engine, args: &[&[u8]]) -> Answer {
+    let reversed = Options {
+        reversed: true,
+        ..Options::default()
+    };
+    let options = Options::parse(&args[3..], reversed, false)?;
+    range(engine, args, &options)
+}
+
 pub(super) fn zrangebyscore(engine: &mut Engine, args: &[&[u8]]) -> Answer {
     let by_score = Options {
         by_score: true,

@@ -1,0 +1,54 @@
+-- Takes a fair lock if it is free and nobody waits before the owner, takes it again, or queues the owner up.
+--
+-- KEYS: 1 lock, 2 fencing counter, 3 queue, 4 deadlines of the queue, 5 vouched waiters, 6 record of the request (only with a request id)
+-- ARGV: 1 to 7 as of lock_acquire, 8 '1' to queue up, 9 how long a waiter that nobody vouches for keeps its place ms,
+--       10 channel, to be followed by the owner that is woken, 11 publish command, 12 message
+-- Returns: {1, hold count, token, lease ms, serial}  granted
+--          {5, hold count, token, lease ms, serial}  the same, as answer to a repeat
+--          {0, remaining lease ms, place}            not granted; -1: no time to live, -2: free, but others come first; the place in the queue if it
+--                                                    is known, else 0
+--          {2}                                       a repeat of a request that was granted, but the grant has ended
+--          {3}                                       the request id was used for something else
+--          {4}                                       a key is not such a lock's
+-- Publishes: the message on the channel of a head of another program that may take the lock
+
+local lock, counter, record = KEYS[1], KEYS[2], KEYS[6]
+local owner, lease, counter_ttl, known = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[7])
+local request = {owner = owner, attempt = ARGV[4], retention = ARGV[5], record_refusal = ARGV[6] == '1'}
+local q = {
+  queue = KEYS[3], deadlines = KEYS[4], vouched = KEYS[5],
+  patience = tonumber(ARGV[9]), channel = ARGV[10], publish = ARGV[11], message = ARGV[12],
+}
+local now = now_millis()
+
+return acquire(counter, record, request, function(token)
+  local seen = look_sole(lock, owner, token)
+  if seen and not seen.count then
+    seen.head = live_head(q, now, seen.remaining == -2)
+    seen.open = seen.open and (not seen.head or seen.head == owner)
+  end
+  return seen
+end, function(token, seen)
+  local count, newest, held_for, serial = take_sole(lock, counter, counter_ttl, owner, lease, known, token, seen)
+  if seen.head == owner then
+    leave_queue(q, owner)
+  end
+  return count, newest, held_for, serial
+end, function(seen)
+  local place = seen.head == owner and 1 or 0
+  if ARGV[8] ~= '1' then
+    return seen.remaining, place
+  end
+  if not redis.call('zscore', q.deadlines, owner) then
+    -- Another program's script took a waiter for dead that its coordinator still vouches for: it was the first, so it is again.
+    if redis.call('zscore', q.vouched, owner) then
+      redis.call('lpush', q.queue, owner)
+      place = 1
+    else
+      place = redis.call('rpush', q.queue, owner)
+    end
+    vouch(q, owner, now, redis.call('llen', q.queue) - 1 - redis.call('zcard', q.vouched))
+    keep_queue(q, now)
+  end
+  return seen.remaining, place
+end)

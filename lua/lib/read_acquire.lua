@@ -1,0 +1,45 @@
+-- Taking a read hold. See lib/acquire.lua for what `look` and `take` give.
+
+-- `own_write`: field of the owner's write hold, with which it may read. `hold_back`: how long a waiting writer holds readers back ms. Its mark
+-- lives twice as long, so that for as long again readers are let in and a reader that stays long does not keep all others out.
+local function look_read(lock, prefix, mark, owner, own_write, hold_back)
+  local seen = {remaining = redis.call('pttl', lock)}
+  local mode
+  if seen.remaining ~= -2 then
+    local fields = redis.call('hmget', lock, 'mode', own_write)
+    mode = fields[1]
+    if mode ~= 'read' and mode ~= 'write' then
+      return nil
+    end
+    seen.count, seen.left, seen.serial = read_hold(lock, prefix, owner)
+    seen.open = seen.count ~= nil or fields[2] ~= false
+    if seen.open or mode == 'write' then
+      return seen
+    end
+  end
+  local held_back = redis.call('pttl', mark) - hold_back
+  seen.open = held_back <= 0
+  if not seen.open then
+    seen.remaining = held_back
+  end
+  return seen
+end
+
+-- Holds that the caller does not know of are left over from a grant that it was told is lost, so this is a new grant.
+local function take_read(lock, prefix, readers, owner, lease, known, serial, token, seen, now)
+  local count = 1
+  if seen.count then
+    lease = math.max(lease, seen.left)
+    count = (known or seen.count) + 1
+    if known ~= 0 and seen.serial then
+      serial = seen.serial
+    end
+  end
+  redis.call('hset', lock, owner, string.format('%.0f', count))
+  if seen.remaining == -2 or redis.call('hexists', lock, 'mode') == 0 then
+    redis.call('hset', lock, 'mode', 'read')
+    redis.call('del', readers)
+  end
+  write_read_hold(lock, prefix, readers, owner, count, lease, serial, now)
+  return count, token, lease, serial
+end

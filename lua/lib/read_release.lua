@@ -1,0 +1,52 @@
+-- Giving a read hold back. See lib/release.lua for what `hold` and `drop` are.
+
+-- keys: as of read_release. nil if the key is not such a lock's.
+local function own_read_hold(keys, owner, serial)
+  local mode = redis.call('hget', keys[1], 'mode')
+  local locked = redis.call('exists', keys[1]) == 1
+  if locked and mode ~= 'read' and mode ~= 'write' then
+    return nil
+  end
+  local count, left, own = read_hold(keys[1], keys[3], owner)
+  local hold = {count = count, left = left or -2, serial = own, newer = serial and count and own ~= serial}
+  if not count then
+    -- That others hold the lock does not say that this owner's lease has not run out; its field in the hash does.
+    local expired = redis.call('hexists', keys[1], owner) == 1
+    hold.refused = locked and not expired and 1 or (expired or redis.call('exists', keys[2]) == 1) and 2 or 3
+  end
+  return hold
+end
+
+-- Takes one hold off; the last reader frees the lock. `lease` is what a hold that remains gets. Returns holds left, and their lease.
+-- What a full store refuses stands behind what it allows.
+local function drop_read_hold(keys, owner, hold, lease, publish, message, now)
+  local lock, prefix, readers, base, channel = keys[1], keys[3], keys[4], keys[5], keys[6]
+  local newest = prefix .. ':' .. string.format('%.0f', hold.count)
+  if hold.count > 1 then
+    lease = math.max(lease, hold.left, 1)
+    redis.call('del', newest)
+    redis.call('hincrby', lock, owner, -1)
+    write_read_hold(lock, prefix, readers, owner, hold.count - 1, lease, hold.serial or 0, now)
+    return hold.count - 1, lease
+  end
+  if redis.call('hlen', lock) == 2 then
+    redis.call(publish, channel, message)
+    redis.call('del', lock, readers, newest)
+    return 0, 0
+  end
+  redis.call('hdel', lock, owner)
+  redis.call('zrem', readers, owner)
+  redis.call('del', newest)
+  if redis.call('hget', lock, 'mode') == 'write' then
+    return 0, 0
+  end
+  local longest = longest_read(lock, readers, base, now)
+  if not longest then
+    redis.call(publish, channel, message)
+    redis.call('del', lock, readers)
+  elseif redis.call('hlen', lock) - 1 == redis.call('zcard', readers) then
+    -- No reader of another program is among them, so the lock need not live longer than ours.
+    redis.call('pexpire', lock, string.format('%.0f', longest))
+  end
+  return 0, 0
+end

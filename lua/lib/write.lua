@@ -1,0 +1,72 @@
+-- Write holds, as Redisson's RReadWriteLock keeps them: in the lock's hash `mode` and `<owner>:write` -> count. The token is the serial of a grant.
+
+-- As `look` of lib/acquire.lua. keys: as of write_acquire. `reads_as`: the owner as a reader.
+local function look_write(keys, owner, reads_as, token, now)
+  local lock = keys[1]
+  local seen = {remaining = redis.call('pttl', lock)}
+  if seen.remaining == -2 then
+    seen.open = true
+    return seen
+  end
+  local fields = redis.call('hmget', lock, 'mode', owner)
+  if fields[1] == 'write' then
+    seen.count = tonumber(fields[2])
+    seen.open, seen.serial, seen.left = seen.count ~= nil, token, seen.remaining
+    return seen
+  elseif fields[1] ~= 'read' then
+    return nil
+  end
+  seen.deadlock = read_hold(lock, keys[3], reads_as) ~= nil
+  if not seen.deadlock then
+    local longest = longest_read(lock, keys[4], keys[5], now)
+    seen.reads, seen.open = longest ~= nil, longest == nil
+    seen.remaining = longest or seen.remaining
+  end
+  return seen
+end
+
+-- As `take` of lib/acquire.lua. Taking it again never shortens what is left. (Redisson adds the lease to it.)
+local function take_write(keys, counter_ttl, owner, lease, known, token, seen)
+  local lock, readers, mark = keys[1], keys[4], keys[6]
+  if not seen.count or token == 0 or known == 0 then
+    token = raise_token(keys[2], token, counter_ttl)
+  end
+  local count = 1
+  if seen.count then
+    lease = math.max(lease, seen.remaining)
+    count = (known or seen.count) + 1
+  else
+    -- What is left of readers whose leases are over goes with them.
+    redis.call('del', lock, readers, mark)
+  end
+  redis.call('hset', lock, 'mode', 'write', owner, string.format('%.0f', count))
+  redis.call('pexpire', lock, lease)
+  return count, token, lease, token
+end
+
+-- As `hold` of lib/release.lua; nil if the key is not such a lock's.
+local function write_hold(lock, counter, owner, serial)
+  local fields = redis.call('hmget', lock, 'mode', owner)
+  local locked = redis.call('exists', lock) == 1
+  if locked and fields[1] ~= 'read' and fields[1] ~= 'write' then
+    return nil
+  end
+  local refused = locked and 1 or redis.call('exists', counter) == 1 and 2 or 3
+  local newer = serial and (read_token(counter) or 0) > serial
+  return {count = tonumber(fields[2]), newer = newer, left = redis.call('pttl', lock), refused = refused}
+end
+
+-- Takes one hold off; the last one frees the lock, or leaves it to the read holds of the same owner. Readers elsewhere are woken then too.
+-- (Redisson forgets that.)
+local function drop_write_hold(lock, owner, count, ttl, channel, publish, message)
+  local function wake()
+    redis.call(publish, channel, message)
+  end
+  if count > 1 or redis.call('hlen', lock) <= 2 then
+    return drop_hold(lock, owner, count, ttl, wake)
+  end
+  wake()
+  redis.call('hdel', lock, owner)
+  redis.call('hset', lock, 'mode', 'read')
+  return 0
+end

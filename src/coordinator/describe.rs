@@ -1,0 +1,75 @@
+//! Telling who holds a lock and who waits for it.
+
+use std::collections::HashMap;
+
+use super::{
+    Core,
+    error::Error,
+    operation::{Answer, Description, HolderSeen, WaiterSeen},
+    types::{LockName, Owner, SessionId},
+    waiters::Goal,
+};
+use crate::script::Mode;
+
+/// Holders and waiters that a description lists; it counts the others.
+pub(crate) const LISTED_MAX: u32 = 1000;
+
+pub(super) async fn describe(core: &Core, name: &LockName) -> Result<Answer, Error> {
+    let seen = core.scripts.inspect(name.as_str(), LISTED_MAX).await?;
+    // Another program may have put any bytes there; what is shown must be text.
+    let owner_of = |field: &[u8]| Owner::from_field(&String::from_utf8_lossy(field));
+    let holders = seen.holders.iter().map(|holder| {
+        let owner = owner_of(&holder.owner);
+        HolderSeen {
+            client_name: core.client_name(&owner),
+            owner,
+            mode: holder.mode,
+            hold_count: holder.hold_count,
+            remaining: holder.remaining,
+        }
+    });
+    let (local, local_count) = core.waiters.list(name, LISTED_MAX as usize);
+    let since: HashMap<&str, _> = local
+        .iter()
+        .filter(|waiter| waiter.goal == Goal::Lock(Mode::Fair))
+        .map(|waiter| (waiter.owner.field(), waiter.since))
+        .collect();
+    let queued = seen.queue.iter().map(|field| {
+        let owner = owner_of(field);
+        WaiterSeen {
+            client_name: core.client_name(&owner),
+            since: since.get(owner.field()).copied(),
+            owner,
+            mode: Mode::Fair,
+        }
+    });
+    let others = local.iter().filter_map(|waiter| match waiter.goal {
+        Goal::Lock(Mode::Fair) | Goal::Permits | Goal::Latch => None,
+        Goal::Lock(mode) => Some(WaiterSeen {
+            client_name: core.client_name(&waiter.owner),
+            owner: waiter.owner.clone(),
+            mode,
+            since: Some(waiter.since),
+        }),
+    });
+    Ok(Answer::Described(Description {
+        name: name.clone(),
+        mode: seen.mode,
+        holders: holders.collect(),
+        holder_count: seen.holder_count,
+        remaining: seen.remaining,
+        fencing_token: seen.token,
+        waiters: queued.chain(others).collect(),
+        waiter_count: seen.queue_len + local_count,
+    }))
+}
+
+// === impl Core ===
+
+impl Core {
+    pub(crate) fn client_name(&self, owner: &Owner) -> String {
+        let known = |id: &SessionId| self.sessions.get(id).ok();
+        let session = owner.session.as_ref().and_then(known);
+        session.map_or_else(String::new, |session| session.client_name.clone())
+    }
+}

@@ -1,0 +1,89 @@
+//! Keeping the places of waiters of fair locks. The store's queue knows who comes next, also among those of other coordinators and of Redisson
+//! clients; a place is kept as long as somebody vouches for the waiter, so that one that died is passed over after a few seconds.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+};
+
+use tokio::time::Instant;
+
+use super::{
+    super::{Core, types::LockName},
+    Goal, Waiters, channel,
+};
+use crate::script::{Mode, Vouched};
+
+/// Waiters are vouched for so many times within the time that they would be given.
+const VOUCHES_PER_TIMEOUT: u32 = 3;
+
+/// Waiters of one lock in one call, which looks at the whole queue once.
+const WAITERS_PER_CALL: usize = 1000;
+
+/// Runs until the coordinator stops.
+pub(crate) async fn keep_places(core: Arc<Core>) {
+    let stop = core.tasks.stop().clone();
+    let interval = core.scripts.config().fair_waiter_timeout / VOUCHES_PER_TIMEOUT;
+    loop {
+        let begun = Instant::now();
+        for (name, owners) in core.waiters.fair_owners() {
+            for owners in owners.chunks(WAITERS_PER_CALL) {
+                let owners: Vec<&str> = owners.iter().map(AsRef::as_ref).collect();
+                match core.scripts.vouch(name.as_str(), &owners).await {
+                    Ok(vouched) => core.waiters.placed(&name, &owners, &vouched),
+                    // They are vouched for again soon; until then they keep what they have.
+                    Err(error) => tracing::debug!(%name, %error, "waiters are not vouched for"),
+                }
+            }
+        }
+        let pause = tokio::time::sleep_until(begun + interval);
+        if stop.run_until_cancelled(pause).await.is_none() {
+            return;
+        }
+    }
+}
+
+// === impl Waiters ===
+
+impl Waiters {
+    /// The owners that wait for fair locks, in the order they came.
+    fn fair_owners(&self) -> Vec<(LockName, Vec<Arc<str>>)> {
+        let state = self.state.lock();
+        let locks = state.fair.iter().map(|(name, waiters)| {
+            let mut owners: Vec<Arc<str>> = Vec::with_capacity(waiters.len());
+            owners.extend(waiters.values().map(|waiter| waiter.owner.shared_field()));
+            (name.clone(), owners)
+        });
+        locks.collect()
+    }
+
+    /// The store has said where they stand. One that is in the queue no more has to queue up again.
+    fn placed(&self, name: &LockName, owners: &[&str], vouched: &Vouched) {
+        let holder_until = vouched.remaining.map(|left| Instant::now() + left);
+        let places: HashMap<&str, u32> = owners
+            .iter()
+            .copied()
+            .zip(vouched.places.iter().copied())
+            .collect();
+        let mut state = self.state.lock();
+        let waiters = state.fair.get(name).cloned().unwrap_or_default();
+        for waiter in waiters.values() {
+            let Some(place) = places.get(waiter.owner.field()) else {
+                continue;
+            };
+            let channel = channel(name, Goal::Lock(Mode::Fair), &waiter.owner);
+            let line = state
+                .channels
+                .get_mut(channel.as_str())
+                .and_then(|channel| channel.lines.get_mut(&Goal::Lock(Mode::Fair)));
+            let Some(line) = line else { continue };
+            line.holder_until = holder_until;
+            if *place == 0 {
+                line.hint = true;
+                waiter.news.notify_one();
+            } else if waiter.position.swap(*place, Ordering::Relaxed) != *place {
+                waiter.news.notify_one();
+            }
+        }
+    }
+}

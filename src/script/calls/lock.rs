@@ -1,0 +1,396 @@
+//! Taking locks and giving them back, in every mode.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{
+    DONE, Hold, Mode, NOT_DONE, Ownership, PUBLISH, REPEATED, Scripts, WAKE_ALL, WAKE_ONE, count,
+    duration, malformed, millis, number, refusal, text, time_to_live, unsigned,
+};
+use crate::{
+    host::Script,
+    script::{CallError, catalog, keys},
+};
+
+/// Why a release found no hold of the owner.
+pub(super) const HELD_BY_ANOTHER: i64 = 1;
+pub(super) const EXPIRED: i64 = 2;
+pub(super) const NEVER_HELD: i64 = 3;
+
+/// What an acquire came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Acquired {
+    /// The owner holds the lock.
+    Granted {
+        /// Holds, this one included.
+        hold_count: u32,
+        /// The fencing token; of a reader that of the last writer, 0 if none is known.
+        token: u64,
+        /// Time to live at the moment the script ran.
+        lease: Duration,
+        /// Tells this grant from every other of the owner on this lock. The token, but of a reader the [`Attempt::fresh_serial`] of its first hold.
+        serial: u64,
+        /// Whether this is the first answer to the request, told again.
+        repeated: bool,
+    },
+    /// It cannot be had now.
+    Busy {
+        /// What is left of the holder's lease; none if that is not known.
+        remaining: Option<Duration>,
+        /// The place in the queue of a fair lock, if it is known.
+        place: Option<u32>,
+    },
+}
+
+/// What a refused acquire leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Nothing.
+    Forgotten,
+    /// The answer, for a repeat of the request.
+    Recorded,
+    /// The caller waits: of a fair lock a place in the queue, of a writer the mark that holds readers back. [`Scripts::leave`] takes them away.
+    Waits,
+}
+
+/// How an acquire can be told apart from all others, so that it can be repeated and undone.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt<'a> {
+    /// The request id, if the first answer is to be kept; the attempt's own name, if only its undo will ask for it.
+    pub request_id: Option<&'a str>,
+    /// Unique for this attempt; several attempts may carry one request id.
+    pub attempt: &'a str,
+    /// The holds the owner has without this attempt, if the caller knows.
+    pub known_holds: Option<u32>,
+    /// The serial of the grant it adds a hold to or has got, if the caller knows: an undo leaves a newer one alone.
+    pub serial: Option<u64>,
+    /// The serial of a read grant, if this attempt gets a new one: a number below 2^53 that no other grant of the owner has.
+    pub fresh_serial: u64,
+}
+
+/// What a release came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// One hold was given back.
+    Done {
+        /// Holds left after it.
+        hold_count: u32,
+        /// Holds now. Another number than `hold_count` only if this is the first answer to the request, told again.
+        held: u32,
+        /// Time to live of what is held now.
+        lease: Duration,
+    },
+    /// The owner does not hold it.
+    NotOwner(Ownership),
+}
+
+/// The scripts of one mode.
+struct Verbs {
+    acquire: &'static Script,
+    release: &'static Script,
+    undo: &'static Script,
+}
+
+// === impl Scripts ===
+
+impl Scripts {
+    /// Takes a lock for the owner, or takes it again. With a request id a repeat gets the first answer.
+    pub async fn acquire(
+        &self,
+        hold: Hold<'_>,
+        lease: Duration,
+        attempt: Attempt<'_>,
+        refused: Refusal,
+    ) -> Result<Acquired, CallError> {
+        // A record that only an undo will look for is not needed for longer than the lease.
+        let own_record = attempt.request_id == Some(attempt.attempt);
+        let retention = self.config.request_retention;
+        let retention = if own_record {
+            retention.min(lease)
+        } else {
+            retention
+        };
+        let recorded = refused == Refusal::Recorded;
+        let mut args = vec![
+            hold.field(),
+            millis(lease),
+            millis(self.config.idle_token_retention),
+            text(attempt.attempt),
+            millis(retention),
+            Bytes::from_static(if recorded { b"1" } else { b"0" }),
+            attempt.known_holds.map_or(Bytes::new(), number),
+        ];
+        args.extend(self.acquire_args(hold, attempt, refused));
+        let mut keys = acquire_keys(hold);
+        keys.extend(attempt.request_id.map(|id| keys::record(hold.name, id)));
+        let script = hold.mode.verbs().acquire;
+        let reply = self.eval(script, keys, args).await?;
+        match *reply.as_slice() {
+            [done @ (DONE | REPEATED), hold_count, token, lease, serial] => Ok(Acquired::Granted {
+                hold_count: count(hold_count),
+                token: unsigned(token),
+                lease: duration(lease),
+                serial: unsigned(serial),
+                repeated: done == REPEATED,
+            }),
+            [NOT_DONE, remaining, place] => Ok(Acquired::Busy {
+                remaining: time_to_live(remaining),
+                place: u32::try_from(place).ok().filter(|place| *place > 0),
+            }),
+            _ => Err(refusal(script, &reply)),
+        }
+    }
+
+    /// What an acquire of this mode is told besides what all are told.
+    fn acquire_args(&self, hold: Hold<'_>, attempt: Attempt<'_>, refused: Refusal) -> Vec<Bytes> {
+        let waits = refused == Refusal::Waits;
+        let hold_back = millis(self.config.writer_hold_back);
+        match hold.mode {
+            Mode::Exclusive => Vec::new(),
+            Mode::Fair => {
+                let queue_up = Bytes::from_static(if waits { b"1" } else { b"0" });
+                let mut args = vec![queue_up, millis(self.config.fair_waiter_timeout)];
+                args.extend(wake_one(keys::channel(hold.name)));
+                args
+            }
+            Mode::Read => vec![
+                keys::write_field(hold.owner),
+                number(attempt.fresh_serial),
+                hold_back,
+            ],
+            Mode::Write => vec![
+                text(hold.owner),
+                if waits { hold_back } else { Bytes::new() },
+            ],
+        }
+    }
+
+    /// Gives one hold of the grant with this serial back, or of any that the owner has; what is left of it gets `lease` from now. With a
+    /// request id a repeat gets the first answer.
+    pub async fn release(
+        &self,
+        hold: Hold<'_>,
+        serial: Option<u64>,
+        lease: Duration,
+        request_id: Option<&str>,
+    ) -> Result<Released, CallError> {
+        let retention = millis(self.config.request_retention);
+        let args = self.give_back_args(hold, [millis(lease), retention], serial);
+        let mut keys = give_back_keys(hold);
+        keys.extend(request_id.map(|id| keys::record(hold.name, id)));
+        let script = hold.mode.verbs().release;
+        let reply = self.eval(script, keys, args).await?;
+        match *reply.as_slice() {
+            [DONE, hold_count, lease] => Ok(Released::Done {
+                hold_count: count(hold_count),
+                held: count(hold_count),
+                lease: duration(lease),
+            }),
+            [REPEATED, hold_count, held, lease] => Ok(Released::Done {
+                hold_count: count(hold_count),
+                held: count(held),
+                lease: duration(lease),
+            }),
+            [NOT_DONE, HELD_BY_ANOTHER] => Ok(Released::NotOwner(Ownership::HeldByAnother)),
+            [NOT_DONE, EXPIRED] => Ok(Released::NotOwner(Ownership::Expired)),
+            [NOT_DONE, NEVER_HELD] => Ok(Released::NotOwner(Ownership::NeverHeld)),
+            _ => Err(refusal(script, &reply)),
+        }
+    }
+
+    /// Undoes an attempt, whether or not it ran; without a request id it lowers the owner's holds to those that the attempt knew of.
+    /// True if a hold was taken back.
+    pub async fn undo(&self, hold: Hold<'_>, attempt: Attempt<'_>) -> Result<bool, CallError> {
+        let expected = number(attempt.known_holds.unwrap_or(0));
+        let args = self.give_back_args(hold, [text(attempt.attempt), expected], attempt.serial);
+        let mut keys = give_back_keys(hold);
+        keys.extend(attempt.request_id.map(|id| keys::record(hold.name, id)));
+        let script = hold.mode.verbs().undo;
+        let reply = self.eval(script, keys, args).await?;
+        match *reply.as_slice() {
+            [done, _left] => Ok(done == DONE),
+            _ => Err(refusal(script, &reply)),
+        }
+    }
+
+    /// Lowers the holds of the grant with this serial to a number, freeing the lock at 0. Safe to repeat.
+    pub async fn lower(&self, hold: Hold<'_>, serial: u64, holds: u32) -> Result<bool, CallError> {
+        let exactly = Attempt {
+            request_id: None,
+            attempt: "",
+            known_holds: Some(holds),
+            serial: Some(serial),
+            fresh_serial: 0,
+        };
+        self.undo(hold, exactly).await
+    }
+
+    /// What a release or an undo is told. The last two only by a fair lock's.
+    fn give_back_args(
+        &self,
+        hold: Hold<'_>,
+        [second, third]: [Bytes; 2],
+        serial: Option<u64>,
+    ) -> Vec<Bytes> {
+        let message = if hold.mode == Mode::Write {
+            WAKE_ALL
+        } else {
+            WAKE_ONE
+        };
+        let patience = match hold.mode {
+            Mode::Fair => millis(self.config.fair_waiter_timeout),
+            Mode::Exclusive | Mode::Read | Mode::Write => Bytes::new(),
+        };
+        vec![
+            hold.field(),
+            second,
+            third,
+            Bytes::from_static(PUBLISH.as_bytes()),
+            Bytes::from_static(message.as_bytes()),
+            serial.map_or(Bytes::new(), number),
+            patience,
+        ]
+    }
+
+    /// Takes away what an acquire with [`Refusal::Waits`] left behind. Safe to repeat.
+    pub async fn leave(&self, hold: Hold<'_>) -> Result<(), CallError> {
+        let (script, keys, args) = match hold.mode {
+            Mode::Exclusive | Mode::Read => return Ok(()),
+            Mode::Fair => {
+                let mut args = vec![text(hold.owner), millis(self.config.fair_waiter_timeout)];
+                args.extend(wake_one(keys::channel(hold.name)));
+                (&catalog::FAIR_LEAVE, fair_keys(hold.name), args)
+            }
+            Mode::Write => {
+                let channel = keys::rw_channel(hold.name).into();
+                let args = [PUBLISH, WAKE_ALL].map(text).to_vec();
+                let keys = vec![keys::writer_waiting(hold.name), channel];
+                (&catalog::WRITE_LEAVE, keys, args)
+            }
+        };
+        match *self.eval(script, keys, args).await? {
+            [DONE] => Ok(()),
+            ref other => Err(refusal(script, other)),
+        }
+    }
+
+    /// Says that these waiters of a fair lock live, so that they keep their places, and tells where they stand.
+    pub async fn vouch(&self, name: &str, owners: &[&str]) -> Result<Vouched, CallError> {
+        let script = &catalog::FAIR_VOUCH;
+        let mut args = vec![millis(self.config.fair_waiter_timeout)];
+        args.extend(wake_one(keys::channel(name)));
+        args.extend(owners.iter().copied().map(text));
+        let reply = self.eval(script, fair_keys(name), args).await?;
+        match reply.as_slice() {
+            [remaining, places @ ..] if places.len() == owners.len() => Ok(Vouched {
+                remaining: time_to_live(*remaining),
+                places: places.iter().map(|place| count(*place)).collect(),
+            }),
+            _ => Err(malformed(script, &reply)),
+        }
+    }
+}
+
+/// Where waiters of a fair lock stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vouched {
+    /// What is left of the holder's lease; none if nobody holds it or it has no time to live.
+    pub remaining: Option<Duration>,
+    /// Their places, in the order they were named; 0: not in the queue.
+    pub places: Vec<u32>,
+}
+
+/// Channel (of a fair lock to be followed by the owner), command and message that wake one waiter.
+fn wake_one(channel: String) -> [Bytes; 3] {
+    [channel.into(), text(PUBLISH), text(WAKE_ONE)]
+}
+
+fn acquire_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
+    let mut keys = vec![keys::lock(name), keys::counter(name)];
+    match mode {
+        Mode::Exclusive => {}
+        Mode::Fair => keys.extend(fair_keys(name).into_iter().skip(1)),
+        Mode::Read => keys.extend([
+            keys::read_holds(name, owner),
+            keys::readers(name),
+            keys::writer_waiting(name),
+        ]),
+        Mode::Write => keys.extend([
+            keys::read_holds(name, owner),
+            keys::readers(name),
+            keys::read_holds_base(name),
+            keys::writer_waiting(name),
+        ]),
+    }
+    keys
+}
+
+fn give_back_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
+    let mut keys = vec![keys::lock(name), keys::counter(name)];
+    match mode {
+        Mode::Exclusive => {
+            keys.push(keys::channel(name).into());
+            keys.resize(EXCLUSIVE_KEYS, keys::lock(name));
+        }
+        Mode::Fair => {
+            keys.push(keys::channel(name).into());
+            keys.extend(fair_keys(name).into_iter().skip(1));
+        }
+        Mode::Read => keys.extend([
+            keys::read_holds(name, owner),
+            keys::readers(name),
+            keys::read_holds_base(name),
+            keys::rw_channel(name).into(),
+        ]),
+        Mode::Write => keys.push(keys::rw_channel(name).into()),
+    }
+    keys
+}
+
+/// Keys of a release but for the record, in the order of the script that exclusive and fair locks share.
+const EXCLUSIVE_KEYS: usize = 6;
+
+/// The lock and its queue.
+fn fair_keys(name: &str) -> Vec<Bytes> {
+    vec![
+        keys::lock(name),
+        keys::queue(name),
+        keys::queue_deadlines(name),
+        keys::vouched_waiters(name),
+    ]
+}
+
+// === impl Mode ===
+
+impl Mode {
+    fn verbs(self) -> Verbs {
+        let (acquire, release, undo) = match self {
+            Self::Exclusive => (
+                &catalog::LOCK_ACQUIRE,
+                &catalog::LOCK_RELEASE,
+                &catalog::LOCK_UNDO,
+            ),
+            Self::Fair => (
+                &catalog::FAIR_ACQUIRE,
+                &catalog::LOCK_RELEASE,
+                &catalog::LOCK_UNDO,
+            ),
+            Self::Read => (
+                &catalog::READ_ACQUIRE,
+                &catalog::READ_RELEASE,
+                &catalog::READ_UNDO,
+            ),
+            Self::Write => (
+                &catalog::WRITE_ACQUIRE,
+                &catalog::WRITE_RELEASE,
+                &catalog::WRITE_UNDO,
+            ),
+        };
+        Verbs {
+            acquire,
+            release,
+            undo,
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! One function per script: typed arguments, typed replies. The numbers that scripts return have their meaning here and nowhere else.
+
+mod inspect;
+mod latch;
+mod lock;
+mod permits;
+mod renew;
+
+pub use inspect::{Holder, Inspected};
+pub use latch::{CountSet, CountedDown, LatchInspected};
+pub use lock::{Acquired, Attempt, Refusal, Released, Vouched};
+pub use permits::{
+    PermitAttempt, PermitHolder, PermitId, PermitRenewal, PermitRenewals, PermitsAcquired,
+    PermitsReleased, PermitsSet, SemaphoreInspected,
+};
+pub use renew::{Renewal, Renewals, Renewed};
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+
+use super::{CallError, Config, keys};
+use crate::host::{Call, HostError, Script, ScriptHost, Value};
+
+/// Wakes one waiter in every process that listens. Redisson reads messages as numbers.
+const WAKE_ONE: &str = "0";
+/// Wakes all waiters: a writer has gone, and any number of readers may come.
+const WAKE_ALL: &str = "1";
+const PUBLISH: &str = "PUBLISH";
+
+const NOT_DONE: i64 = 0;
+const DONE: i64 = 1;
+const REQUEST_OVER: i64 = 2;
+const REQUEST_ID_REUSED: i64 = 3;
+const WRONG_KIND: i64 = 4;
+const REPEATED: i64 = 5;
+const SELF_DEADLOCK: i64 = 6;
+const NO_SEMAPHORE: i64 = 7;
+const TOO_MANY_PERMITS: i64 = 8;
+
+/// The scripts on one host.
+#[derive(Clone, Debug)]
+pub struct Scripts {
+    host: Arc<dyn ScriptHost>,
+    config: Config,
+}
+
+/// How a lock is held. Exclusive and fair locks are one hash, which Redisson calls `RLock` and `RFairLock`; the other two are sides of an
+/// `RReadWriteLock`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Mode {
+    /// One owner at a time, in no defined order.
+    #[default]
+    Exclusive,
+    /// One owner at a time, in the order of asking.
+    Fair,
+    /// Together with other readers.
+    Read,
+    /// Alone, but for the same owner's reads.
+    Write,
+}
+
+/// One owner's hold on one lock.
+#[derive(Clone, Copy, Debug)]
+pub struct Hold<'a> {
+    /// The lock.
+    pub name: &'a str,
+    /// How it is held.
+    pub mode: Mode,
+    /// The owner, as a field of the lock's hash; for a write hold without Redisson's suffix.
+    pub owner: &'a str,
+}
+
+/// What the store knows of a lock that the caller does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ownership {
+    /// Another owner holds it.
+    HeldByAnother,
+    /// Nobody holds it, but it has been granted before: the lease ran out, or it was given back.
+    Expired,
+    /// No grant of the name is known.
+    NeverHeld,
+}
+
+// === impl Scripts ===
+
+impl Scripts {
+    /// The scripts on a host.
+    pub fn new(host: Arc<dyn ScriptHost>, config: Config) -> Self {
+        Self { host, config }
+    }
+
+    /// How long the scripts keep things.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Asks the store for nothing; success means that it answers.
+    pub async fn probe(&self) -> Result<(), CallError> {
+        self.renew(&[]).await.map(drop)
+    }
+
+    /// Runs a script that returns numbers only.
+    async fn eval(
+        &self,
+        script: &'static Script,
+        keys: Vec<Bytes>,
+        args: Vec<Bytes>,
+    ) -> Result<Vec<i64>, CallError> {
+        let reply = self.host.eval(Call { script, keys, args }).await?;
+        let Value::Array(values) = &reply else {
+            return Err(malformed(script, &reply));
+        };
+        let numbers = values.iter().map(|value| match value {
+            Value::Int(number) => Some(*number),
+            Value::Nil | Value::Bytes(_) | Value::Array(_) => None,
+        });
+        numbers
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(|| malformed(script, &reply))
+    }
+}
+
+// === impl Hold ===
+
+impl<'a> Hold<'a> {
+    /// A hold.
+    pub fn new(name: &'a str, mode: Mode, owner: &'a str) -> Self {
+        Self { name, mode, owner }
+    }
+
+    /// The field of the lock's hash.
+    fn field(&self) -> Bytes {
+        match self.mode {
+            Mode::Write => keys::write_field(self.owner),
+            Mode::Exclusive | Mode::Fair | Mode::Read => text(self.owner),
+        }
+    }
+}
+
+/// The error of a reply that is no outcome.
+fn refusal(script: &Script, reply: &[i64]) -> CallError {
+    match reply {
+        [REQUEST_OVER] => CallError::RequestOver,
+        [REQUEST_ID_REUSED] => CallError::RequestIdReused,
+        [WRONG_KIND] => CallError::WrongKind,
+        [SELF_DEADLOCK] => CallError::SelfDeadlock,
+        _ => malformed(script, &reply),
+    }
+}
+
+fn malformed(script: &Script, reply: &impl std::fmt::Debug) -> CallError {
+    CallError::from(HostError::Rejected {
+        code: "MALFORMED".to_owned(),
+        message: format!("reply of {}: {reply:?}", script.name),
+    })
+}
+
+fn text(value: &str) -> Bytes {
+    Bytes::copy_from_slice(value.as_bytes())
+}
+
+fn number(value: impl Into<u64>) -> Bytes {
+    value.into().to_string().into()
+}
+
+/// Milliseconds, rounded down, as Redis counts leases.
+fn millis(value: Duration) -> Bytes {
+    value.as_millis().to_string().into()
+}
+
+fn duration(millis: i64) -> Duration {
+    Duration::from_millis(unsigned(millis))
+}
+
+fn time_to_live(pttl: i64) -> Option<Duration> {
+    u64::try_from(pttl).ok().map(Duration::from_millis)
+}
+
+fn unsigned(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(0)
+}
+
+/// A hold count; Redisson owners may have inflated ones, so a huge number is shown as the largest.
+fn count(value: i64) -> u32 {
+    u32::try_from(value.max(0)).unwrap_or(u32::MAX)
+}
