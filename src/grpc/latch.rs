@@ -70,7 +70,7 @@ impl pb::latch_service_server::LatchService for LatchService {
     ) -> Result<Response<pb::DescribeLatchResponse>, Status> {
         let operation = self.calls.requests().describe_latch(request.get_ref());
         let answer = |answer| match answer {
-            Answer::Latch(LatchAnswer::Described(seen)) => Some(Ok(described(seen))),
+            Answer::Latch(LatchAnswer::Described(seen)) => Some(Ok(described(&seen))),
             _ => None,
         };
         self.calls.run(operation, answer).await
@@ -158,7 +158,7 @@ fn count_set(set: CountSet) -> pb::SetCountResponse {
     }
 }
 
-fn described(seen: LatchDescription) -> pb::DescribeLatchResponse {
+fn described(seen: &LatchDescription) -> pb::DescribeLatchResponse {
     pb::DescribeLatchResponse {
         name: seen.name.as_str().to_owned(),
         count: seen.count,
@@ -197,7 +197,7 @@ pub(super) fn response(answer: LatchAnswer) -> Frame {
         LatchAnswer::NotOpened { cancelled, count } => {
             Frame::LatchNotOpened(not_opened(cancelled, count))
         }
-        LatchAnswer::Described(seen) => Frame::LatchDescribed(described(seen)),
+        LatchAnswer::Described(seen) => Frame::LatchDescribed(described(&seen)),
         LatchAnswer::Deleted(deleted) => Frame::LatchDeleted(pb::DeleteLatchResponse { deleted }),
     }
 }
