@@ -174,6 +174,10 @@ fn not_opened(cancelled: bool, count: u32) -> pb::LatchNotOpened {
     }
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "answers that carry a grant are taken by value"
+)]
 fn event(answer: Answer) -> Option<Result<pb::AwaitLatchResponse, Status>> {
     use pb::await_latch_response::Event;
     let event = match answer {
