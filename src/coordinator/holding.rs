@@ -28,10 +28,8 @@ pub struct PermitGrant {
 
 /// What a session holds.
 #[derive(Clone, Debug)]
-pub enum Holding {
-    /// A lock.
+pub(crate) enum Holding {
     Lock(Grant),
-    /// Permits.
     Permits(PermitGrant),
 }
 
@@ -87,16 +85,14 @@ impl Holding {
         (*lease, *safe_until, *watched) = (terms.lease, terms.safe_until, terms.watched);
     }
 
-    /// The lock, if it is one.
-    pub fn lock(&self) -> Option<&Grant> {
+    pub(crate) fn lock(&self) -> Option<&Grant> {
         match self {
             Self::Lock(grant) => Some(grant),
             Self::Permits(_) => None,
         }
     }
 
-    /// The permits, if it is such.
-    pub fn permits(&self) -> Option<&PermitGrant> {
+    pub(crate) fn permits(&self) -> Option<&PermitGrant> {
         match self {
             Self::Lock(_) => None,
             Self::Permits(grant) => Some(grant),

@@ -29,7 +29,7 @@ mod watchdog;
 pub use crate::script::{CountSet, Mode, PermitId, PermitsSet};
 pub use attempt::Delivery;
 pub use error::{Error, Invalid, Limit};
-pub use holding::{Holding, PermitGrant};
+pub use holding::PermitGrant;
 pub use latch::{AwaitLatch, CountDown, LatchAnswer, LatchDescription, LatchOperation, SetCount};
 pub use operation::{
     Acquire, Answer, Description, HolderSeen, NotGranted, Operation, Release, Renew, Reply,

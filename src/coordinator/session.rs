@@ -82,7 +82,9 @@ pub enum LostReason {
 #[derive(Clone, Debug)]
 pub enum Notice {
     /// A grant is no longer held.
-    Lost(Box<Holding>, LostReason),
+    Lost(Box<Grant>, LostReason),
+    /// Permits are no longer held.
+    PermitsLost(Box<PermitGrant>, LostReason),
     /// Renewals are failing; what is left of the safe window of the grant closest to its end.
     AtRisk(Duration),
     /// Renewals succeed again.
@@ -614,7 +616,10 @@ impl Session {
     fn next_notice(&self) -> Option<Notice> {
         let mut state = self.state.lock();
         if let Some((grant, reason)) = state.lost.pop_front() {
-            return Some(Notice::Lost(Box::new(grant), reason));
+            return Some(match grant {
+                Holding::Lock(grant) => Notice::Lost(Box::new(grant), reason),
+                Holding::Permits(grant) => Notice::PermitsLost(Box::new(grant), reason),
+            });
         }
         if std::mem::take(&mut state.at_risk) {
             let first = state
@@ -711,7 +716,9 @@ impl From<Ownership> for LostReason {
     fn from(ownership: Ownership) -> Self {
         match ownership {
             Ownership::HeldByAnother => Self::TakenOver,
-            Ownership::Expired | Ownership::NeverHeld => Self::Expired,
+            Ownership::Expired | Ownership::NeverHeld | Ownership::HeldInAnotherMode => {
+                Self::Expired
+            }
         }
     }
 }

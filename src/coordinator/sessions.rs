@@ -45,8 +45,10 @@ pub struct Opened {
     pub stream: Stream,
     /// Shows that the session is the caller's.
     pub resume_token: Vec<u8>,
-    /// What is still held, after a resume.
-    pub grants: Vec<Holding>,
+    /// The locks that are still held, after a resume.
+    pub grants: Vec<Grant>,
+    /// The same of permits.
+    pub permits: Vec<PermitGrant>,
 }
 
 /// A grant that a resuming client believes to hold.
@@ -189,6 +191,7 @@ impl Coordinator {
             stream: Stream::new(core, session).ok_or(Error::SessionNotFound)?,
             resume_token,
             grants: Vec::new(),
+            permits: Vec::new(),
         })
     }
 
@@ -233,7 +236,7 @@ impl Coordinator {
         let session = Arc::clone(&stream.session);
         let known = session.grants();
         session.forget_losses();
-        let mut grants = Vec::new();
+        let (mut grants, mut permits) = (Vec::new(), Vec::new());
         let mut kept: HashSet<GrantKey> = HashSet::new();
         let mut kept_permits: HashSet<PermitId> = HashSet::new();
         for (grant, sent_at, outcome) in checked {
@@ -244,15 +247,15 @@ impl Coordinator {
                 continue;
             }
             let deadlines = &core.deadlines;
-            grants.push(match grant {
+            match grant {
                 Holding::Lock(grant) => {
-                    Holding::Lock(session.register(deadlines, grant, None, sent_at)?.0)
+                    grants.push(session.register(deadlines, grant, None, sent_at)?.0);
                 }
                 Holding::Permits(grant) => {
                     kept_permits.extend(grant.ids.iter());
-                    Holding::Permits(session.register_permits(deadlines, grant, sent_at)?.0)
+                    permits.push(session.register_permits(deadlines, grant, sent_at)?.0);
                 }
-            });
+            }
             session.confirm(&key);
         }
         drop(turns);
@@ -272,6 +275,7 @@ impl Coordinator {
             stream,
             resume_token: resume_token.to_vec(),
             grants,
+            permits,
         })
     }
 }

@@ -8,7 +8,7 @@ use tonic::Status;
 
 use super::{convert_permits::permits_lost, pb, status::status};
 use crate::coordinator::{
-    Acquire, Coordinator, Description, Error, Grant, HolderSeen, Holding, Invalid, Lease, LockName,
+    Acquire, Coordinator, Description, Error, Grant, HolderSeen, Invalid, Lease, LockName,
     LostReason, Mode, NotGranted, Notice, OnDisconnect, Operation, Owner, Release, Renew,
     RequestId, ResumedGrant, SessionId, TokenChecked, Tried, WaiterSeen, Waiting,
 };
@@ -342,19 +342,17 @@ pub(super) fn proto_lost_reason(reason: LostReason) -> pb::LostReason {
 pub(super) fn notice(notice: Notice) -> pb::session_response::Response {
     use pb::session_response::Response;
     match notice {
-        Notice::Lost(lost, reason) => match *lost {
-            Holding::Permits(grant) => Response::PermitsLost(permits_lost(&grant, reason)),
-            Holding::Lock(lost) => {
-                let grant = pb::Grant {
-                    valid_for: None,
-                    ..grant(&lost)
-                };
-                Response::Lost(pb::GrantLost {
-                    grant: Some(grant),
-                    reason: proto_lost_reason(reason).into(),
-                })
-            }
-        },
+        Notice::Lost(lost, reason) => {
+            let grant = pb::Grant {
+                valid_for: None,
+                ..grant(&lost)
+            };
+            Response::Lost(pb::GrantLost {
+                grant: Some(grant),
+                reason: proto_lost_reason(reason).into(),
+            })
+        }
+        Notice::PermitsLost(lost, reason) => Response::PermitsLost(permits_lost(&lost, reason)),
         Notice::AtRisk(left) => Response::AtRisk(pb::SessionAtRisk {
             valid_for: Some(whole_millis(left)),
         }),

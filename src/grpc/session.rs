@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     coordinator::{
-        Answer, Coordinator, Error, Holding, Invalid, LatchOperation, Notice, Opened, Operation,
+        Answer, Coordinator, Error, Invalid, LatchOperation, Notice, Opened, Operation,
         PermitOperation, Reply, Resumed, SessionId, Stream,
     },
     shutdown::spawn_detached,
@@ -148,21 +148,14 @@ impl Reader {
             stream,
             resume_token,
             grants,
+            permits,
         } = opened.map_err(|error| Some(status(&error)))?;
         let frame = pb::SessionOpened {
             session_id: stream.id().as_str().to_owned(),
             resume_token,
             lease: Some(convert::proto_duration(stream.lease())),
-            permits: grants
-                .iter()
-                .filter_map(Holding::permits)
-                .map(permit_grant)
-                .collect(),
-            grants: grants
-                .iter()
-                .filter_map(Holding::lock)
-                .map(convert::grant)
-                .collect(),
+            grants: grants.iter().map(convert::grant).collect(),
+            permits: permits.iter().map(permit_grant).collect(),
         };
         let _ = self.output.notices.send(Out::Opened(Box::new(frame))).await;
         Ok(stream)

@@ -11,8 +11,10 @@ use tokio::time::Instant;
 use tonic::Code;
 
 use crate::support::{
-    Options, World, client::proto, counters::Latch, counters::Semaphore, eventually, millis,
-    reason, secs,
+    Options, World,
+    client::proto,
+    counters::{Latch, LatchCall, Semaphore},
+    eventually, millis, reason, secs,
 };
 
 #[tokio::test(start_paused = true)]
@@ -43,7 +45,7 @@ async fn all_that_wait_are_told_when_a_latch_opens() {
     }
     let opened_at = Instant::now();
     assert_eq!(latch.count_down(1).await.unwrap(), 0);
-    join_all(calls.iter_mut().map(|call| call.expect_opened())).await;
+    join_all(calls.iter_mut().map(LatchCall::expect_opened)).await;
     assert!(
         opened_at.elapsed() < millis(50),
         "by the message, not by a poll"
