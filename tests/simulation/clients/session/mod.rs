@@ -202,6 +202,7 @@ impl Life {
             Notice::AtRisk(_) | Notice::Recovered => false,
             // Some go at once, some when they have to.
             Notice::GoingAway => self.dice.random_bool(0.5),
+            Notice::PermitsLost(..) => false,
         }
     }
 
