@@ -199,10 +199,9 @@ impl Life {
                 }
                 false
             }
-            Notice::AtRisk(_) | Notice::Recovered => false,
+            Notice::AtRisk(_) | Notice::Recovered | Notice::PermitsLost(..) => false,
             // Some go at once, some when they have to.
             Notice::GoingAway => self.dice.random_bool(0.5),
-            Notice::PermitsLost(..) => false,
         }
     }
 
