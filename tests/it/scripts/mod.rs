@@ -7,6 +7,7 @@ mod story;
 mod acquire;
 mod acquire_repeated;
 mod clock;
+mod counters_same_on_all;
 mod fair;
 mod inspect;
 mod latch;
