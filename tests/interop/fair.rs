@@ -98,17 +98,15 @@ impl Crowd {
     }
 }
 
-#[tokio::test]
-async fn all_are_granted_in_the_order_in_which_they_came() {
-    const ROUNDS: usize = 20;
-    let world = World::with(Version::Current, 2, |settings| settings).await;
+async fn expect_order_of_arrival(version: Version, rounds: usize) {
+    let world = World::with(version, 2, |settings| settings).await;
     let mut holder = world.ours(Kind::Fair, NAME).await;
     let mut crowd = Crowd::gather(&world).await;
     let expected: Vec<_> = (0..Crowd::ALL)
         .map(|place| Value::BulkString(place.to_string().into_bytes()))
         .collect();
     let begun = Instant::now();
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         crowd.round(&world, &mut holder, round).await;
         let signed = world
             .redis
@@ -117,7 +115,20 @@ async fn all_are_granted_in_the_order_in_which_they_came() {
         assert_eq!(signed, Value::Array(expected.clone()), "round {round}");
         world.redis.command(&["DEL", SIGNATURES]).await;
     }
-    measured("20 rounds of 64 + 8 waiters", begun.elapsed());
+    measured(
+        &format!("{rounds} rounds of 64 + 8 waiters"),
+        begun.elapsed(),
+    );
+}
+
+#[tokio::test]
+async fn all_are_granted_in_the_order_in_which_they_came() {
+    expect_order_of_arrival(Version::Current, 20).await;
+}
+
+#[tokio::test]
+async fn all_are_granted_in_the_order_in_which_they_came_also_with_an_older_redisson() {
+    expect_order_of_arrival(Version::Older, 4).await;
 }
 
 /// Who holds the lock and who stands in the queue when its head dies.
