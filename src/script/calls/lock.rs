@@ -187,9 +187,9 @@ impl Scripts {
                 held: count(hold_count),
                 lease: duration(lease),
             }),
-            [REPEATED, hold_count, held, lease] => Ok(Released::Done {
+            [REPEATED, hold_count, now, lease] => Ok(Released::Done {
                 hold_count: count(hold_count),
-                held: count(held),
+                held: count(now),
                 lease: duration(lease),
             }),
             [NOT_DONE, HELD_BY_ANOTHER] => Ok(Released::NotOwner(Ownership::HeldByAnother)),

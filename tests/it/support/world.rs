@@ -168,6 +168,8 @@ impl Node {
             scripts: script::Config {
                 idle_token_retention: Duration::from_secs(7 * 24 * 3600),
                 request_retention: Duration::from_secs(60),
+                fair_waiter_timeout: Duration::from_secs(5),
+                writer_hold_back: Duration::from_secs(5),
             },
             session_secret: options.secret.as_bytes().to_vec(),
         };

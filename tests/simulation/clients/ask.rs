@@ -192,6 +192,7 @@ fn failed(error: &Error, kind: Kind, history: &History) -> Told {
         | Error::LimitReached(_)
         | Error::Store(
             CallError::OutOfMemory
+            | CallError::SelfDeadlock
             | CallError::WrongKind
             | CallError::RequestIdReused
             | CallError::Refused(_),
