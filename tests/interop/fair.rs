@@ -17,6 +17,7 @@ use crate::{
 
 const NAME: &str = "build";
 const QUEUE: &str = "redisson_lock_queue:{build}";
+const CHANNELS: &str = "redisson_lock__channel:{build}:*";
 const SIGNATURES: &str = "signatures";
 
 /// What a dead waiter at the head may cost the next one.
@@ -163,10 +164,14 @@ impl KilledHead {
         };
         until_queued(&world, 2).await;
         let mut another = world.ours_at(1, Kind::Fair, NAME, None).await;
+        let mut queued = 2;
         if self.another_is_ours {
             another.wait().await;
-            until_queued(&world, 3).await;
+            queued = 3;
         }
+        until_queued(&world, queued).await;
+        // Redisson has tried a second time by then, and sleeps.
+        world.until_listening(CHANNELS, queued).await;
 
         world.coordinators[0].kill();
         let released = Instant::now();

@@ -120,10 +120,15 @@ impl World {
 
     /// A Redisson client's thread waits for the lock, has tried again after its subscription stood, and relies on messages now.
     pub(crate) async fn until_java_waits(&self, kind: Kind, name: &str) {
-        let pattern = format!("{}*", kind.channel(name));
+        self.until_listening(&format!("{}*", kind.channel(name)), 1)
+            .await;
+    }
+
+    /// So many channels of the pattern have listeners, who rely on messages now.
+    pub(crate) async fn until_listening(&self, pattern: &str, channels: usize) {
         eventually("somebody listens", || async {
-            let channels = ["PUBSUB", "CHANNELS", &pattern];
-            self.redis.command(&channels).await != Value::Array(Vec::new())
+            let command = ["PUBSUB", "CHANNELS", pattern];
+            matches!(self.redis.command(&command).await, Value::Array(seen) if seen.len() == channels)
         })
         .await;
         // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's way.
