@@ -4,8 +4,9 @@ use lockkeeper::shutdown::spawn_detached;
 use tokio::time::Instant;
 
 use crate::{
-    agent::Version,
+    agent::{Agent, Version},
     contention::Witness,
+    redis_server::eventually,
     redisson::{Kind, Redisson},
     world::{Ours, PROMPT, World, measured, millis, secs, timed_lock},
 };
@@ -148,7 +149,7 @@ async fn javas_read_watchdog_leaves_our_longer_read_alone() {
 #[tokio::test]
 async fn a_killed_jvm_that_read_does_not_end_our_read() {
     let world = World::start(Version::Current).await;
-    let jvm = crate::agent::Agent::start(Version::Current);
+    let jvm = Agent::start(Version::Current);
     let redisson = Redisson::connect_by(jvm.clone(), &world.redis, millis(0)).await;
     let mut ours = world.ours(Kind::Read, NAME).await;
     let mut writer = world.ours(Kind::Write, NAME).await;
@@ -162,6 +163,36 @@ async fn a_killed_jvm_that_read_does_not_end_our_read() {
     // Its read lasts as long as its lease, and no longer.
     measured("after a JVM that read was killed", killed.elapsed());
     assert!(killed.elapsed() > secs(20) && killed.elapsed() < secs(33));
+}
+
+#[tokio::test]
+async fn a_read_of_ours_is_longer_than_what_javas_watchdog_leaves_of_the_lock() {
+    let world = World::start(Version::Current).await;
+    let jvm = Agent::start(Version::Current);
+    let redisson = Redisson::connect_by(jvm.clone(), &world.redis, millis(0)).await;
+    let mut watched = world
+        .ours_at(0, Kind::Read, "watched", Some(secs(120)))
+        .await;
+    let mut unwatched = world.ours(Kind::Read, "unwatched").await;
+    assert!(watched.acquire().await.watched);
+    assert!(!unwatched.acquire_for(secs(120)).await.watched);
+    for name in ["watched", "unwatched"] {
+        redisson.thread("a").lock(Kind::Read, name).value().await;
+    }
+    for name in ["watched", "unwatched"] {
+        eventually("Java's watchdog cuts it to its own time-out", || async {
+            world.lease_left(name).await.unwrap() <= secs(30)
+        })
+        .await;
+    }
+    jvm.kill();
+    // Nobody would renew it any more, and a writer of Java's would take it for free half a minute later.
+    for name in ["watched", "unwatched"] {
+        eventually("it lives as long as our read again", || async {
+            world.lease_left(name).await.unwrap() > secs(60)
+        })
+        .await;
+    }
 }
 
 #[tokio::test]
