@@ -35,6 +35,9 @@ const RETRY_MAX: Duration = Duration::from_secs(1);
 /// lease, and then goes on to renew that every 10 s.
 const READ_LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
+/// A watched read is renewed as if its lease were no longer than Redisson's, for the same reason.
+const READ_LEASE_MAX: Duration = Duration::from_secs(30);
+
 /// Failed renewals of any lease are this far apart.
 const RETRY_MIN: Duration = Duration::from_millis(5);
 
@@ -655,6 +658,9 @@ impl Session {
     fn due_at(&self, holding: &Holding, sent_at: Instant) -> Instant {
         let terms = holding.terms();
         match holding.lock().map(|grant| grant.mode) {
+            Some(Mode::Read) if terms.watched => {
+                self.renew_at(sent_at, self.lease.min(READ_LEASE_MAX))
+            }
             _ if terms.watched => self.renew_at(sent_at, self.lease),
             Some(Mode::Read) => terms.safe_until.min(sent_at + READ_LOOK_INTERVAL),
             Some(Mode::Exclusive | Mode::Fair | Mode::Write) | None => terms.safe_until,

@@ -19,6 +19,7 @@ mod idempotency;
 mod latch;
 mod permits;
 mod permits_in_sessions;
+mod read_leases;
 mod reentrant;
 mod session;
 mod waiting;
