@@ -25,6 +25,7 @@ mod scenario;
 
 mod kinds;
 
+mod counters;
 mod exclusive;
 mod fair;
 mod read_write;
