@@ -10,6 +10,9 @@
 mod client;
 #[path = "../support/coordinator.rs"]
 mod coordinator;
+#[path = "../it/support/counters.rs"]
+#[allow(dead_code, reason = "the tests in one process use more of it")]
+mod counters;
 #[path = "../support/redis_server.rs"]
 mod redis_server;
 #[path = "../support/tcp_proxy.rs"]
@@ -33,6 +36,7 @@ mod drain;
 mod fair;
 mod readers;
 mod run_processes;
+mod semaphores;
 mod store_forgets;
 mod store_frozen;
 mod store_full;
