@@ -90,12 +90,7 @@ pub(super) async fn acquire(
         }
     };
 
-    let session = request
-        .owner
-        .session
-        .as_ref()
-        .map(|id| core.sessions.get(id))
-        .transpose()?;
+    let session = core.session_of(&request.owner)?;
     let stream = session
         .as_ref()
         .map_or_else(|| Ok(CancellationToken::new()), |s| s.live())?;

@@ -145,11 +145,7 @@ pub(crate) async fn attempt(
 
 async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error> {
     let Acquire { name, owner, .. } = request;
-    let session = owner
-        .session
-        .as_ref()
-        .map(|id| core.sessions.get(id))
-        .transpose()?;
+    let session = core.session_of(owner)?;
     let turn = core.turn(name, owner).await?;
     let (known_holds, serial) = match &session {
         Some(session) => {

@@ -14,7 +14,7 @@ use tokio_stream::Stream;
 use tonic::Status;
 
 use super::{
-    convert,
+    convert, multi,
     pb::{self, session_response::Response},
     session::Waits,
     status::{message, status},
@@ -73,6 +73,19 @@ impl Outbound {
                 let response = Some(Response::Waiting(convert::waiting(waiting)));
                 return pb::SessionResponse { op_id, response };
             }
+            Answer::WaitingForAll(name, waiting) => {
+                let response = Some(Response::WaitingForAll(multi::waiting(&name, waiting)));
+                return pb::SessionResponse { op_id, response };
+            }
+            Answer::GrantedAll(delivery) => match multi::granted(delivery) {
+                Ok(granted) => Response::GrantedAll(granted),
+                Err(status) => Response::Failed(message(&status)),
+            },
+            Answer::TriedAll(tried) => match multi::tried(tried) {
+                Ok(tried) => Response::TriedAll(tried),
+                Err(status) => Response::Failed(message(&status)),
+            },
+            Answer::ReleasedAll(locks) => Response::ReleasedAll(multi::released(locks)),
             Answer::Granted(delivery) => match delivery.take() {
                 Ok(grant) => Response::Granted(convert::grant(&grant)),
                 Err(error) => Response::Failed(message(&status(&error))),

@@ -229,7 +229,7 @@ impl Reader {
         let output = &self.output;
         let operation = self.operation(session, op_id, request);
         let cancel = match &operation {
-            Ok(Operation::Acquire(_)) => {
+            Ok(Operation::Acquire(_) | Operation::AcquireAll(_)) => {
                 let cancel = CancellationToken::new();
                 output.waits.lock().insert(op_id, cancel.clone());
                 Some(cancel)
@@ -264,12 +264,23 @@ impl Reader {
             return Err(Invalid::new("op_id", "must not be 0").into());
         }
         match request {
-            Some(Request::Acquire(_)) if self.output.waits.lock().contains_key(&op_id) => {
+            Some(Request::Acquire(_) | Request::AcquireAll(_))
+                if self.output.waits.lock().contains_key(&op_id) =>
+            {
                 Err(Invalid::new("op_id", "is that of an operation that is still waiting").into())
             }
             Some(Request::Acquire(acquire)) => requests.acquire(acquire).map(Operation::Acquire),
             Some(Request::TryAcquire(request)) => {
                 requests.try_acquire(&request).map(Operation::TryAcquire)
+            }
+            Some(Request::AcquireAll(request)) => {
+                requests.acquire_all(request).map(Operation::AcquireAll)
+            }
+            Some(Request::TryAcquireAll(request)) => requests
+                .try_acquire_all(&request)
+                .map(Operation::TryAcquireAll),
+            Some(Request::ReleaseAll(request)) => {
+                requests.release_all(&request).map(Operation::ReleaseAll)
             }
             Some(Request::Release(request)) => requests.release(&request).map(Operation::Release),
             Some(Request::Renew(request)) => requests.renew(&request).map(Operation::Renew),
@@ -277,9 +288,6 @@ impl Reader {
             Some(Request::CheckToken(request)) => requests.check_token(&request),
             Some(Request::Open(_) | Request::Resume(_)) => {
                 Err(Invalid::new("request", "the session of this stream is open already").into())
-            }
-            Some(Request::AcquireAll(_) | Request::TryAcquireAll(_) | Request::ReleaseAll(_)) => {
-                Err(Invalid::new("request", "is not known yet").into())
             }
             Some(Request::Close(_) | Request::Cancel(_)) | None => {
                 Err(Invalid::new("request", "must be set to an operation that is known").into())

@@ -210,7 +210,11 @@ impl Scripts {
         let mut keys = Vec::new();
         for (at, member) in members.locks.iter().enumerate() {
             let undo = undo(at);
-            args.push(if undo { word(member.mode) } else { Bytes::new() });
+            args.push(if undo {
+                word(member.mode)
+            } else {
+                Bytes::new()
+            });
             args.extend([optional(member.known_holds), optional(member.serial)]);
             if undo {
                 keys.extend(lock::give_back_keys(members.hold(member)));
