@@ -33,6 +33,7 @@ pub(crate) async fn serve() -> SocketAddr {
 impl service::LockService for Bare {
     type SessionStream = Empty<Result<pb::SessionResponse, Status>>;
     type AcquireStream = Empty<Result<pb::AcquireResponse, Status>>;
+    type AcquireAllStream = Empty<Result<pb::AcquireAllResponse, Status>>;
 
     /// Answers with as many fields as the real one.
     async fn try_acquire(
@@ -75,6 +76,27 @@ impl service::LockService for Bare {
     }
 
     async fn acquire(&self, _: Request<pb::AcquireRequest>) -> Answer<Self::AcquireStream> {
+        Err(Status::unimplemented("not called"))
+    }
+
+    async fn acquire_all(
+        &self,
+        _: Request<pb::AcquireAllRequest>,
+    ) -> Answer<Self::AcquireAllStream> {
+        Err(Status::unimplemented("not called"))
+    }
+
+    async fn try_acquire_all(
+        &self,
+        _: Request<pb::TryAcquireAllRequest>,
+    ) -> Answer<pb::TryAcquireAllResponse> {
+        Err(Status::unimplemented("not called"))
+    }
+
+    async fn release_all(
+        &self,
+        _: Request<pb::ReleaseAllRequest>,
+    ) -> Answer<pb::ReleaseAllResponse> {
         Err(Status::unimplemented("not called"))
     }
 

@@ -35,13 +35,14 @@ end
 
 -- What wakes a waiter of an exclusive lock, or with a patience the first one of a fair lock. keys: as of lock_release.
 local function wake_sole(keys, patience, publish, message)
+  patience = tonumber(patience)
   return function()
-    if patience == '' then
+    if not patience then
       redis.call(publish, keys[3], message)
     else
       wake_head({
         queue = keys[4], deadlines = keys[5], vouched = keys[6],
-        patience = tonumber(patience), channel = keys[3], publish = publish, message = message,
+        patience = patience, channel = keys[3], publish = publish, message = message,
       }, now_millis())
     end
   end

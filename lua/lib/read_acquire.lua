@@ -5,7 +5,8 @@
 local function look_read(lock, prefix, mark, owner, own_write, hold_back)
   local seen = {remaining = redis.call('pttl', lock)}
   local mode
-  if seen.remaining ~= -2 then
+  seen.held = seen.remaining ~= -2
+  if seen.held then
     local fields = redis.call('hmget', lock, 'mode', own_write)
     mode = fields[1]
     if mode ~= 'read' and mode ~= 'write' then
@@ -35,11 +36,11 @@ local function take_read(lock, prefix, readers, owner, lease, known, serial, tok
       serial = seen.serial
     end
   end
-  redis.call('hset', lock, owner, string.format('%.0f', count))
-  if seen.remaining == -2 or redis.call('hexists', lock, 'mode') == 0 then
+  if not seen.held then
     redis.call('hset', lock, 'mode', 'read')
     redis.call('del', readers)
   end
+  redis.call('hset', lock, owner, string.format('%.0f', count))
   write_read_hold(lock, prefix, readers, owner, count, lease, serial, now)
   return count, token, lease, serial
 end

@@ -272,7 +272,7 @@ async fn release(core: &Arc<Core>, request: &Release) -> Result<Answer, Error> {
     let held = session.as_ref().and_then(|session| session.grant(&key));
     // Whether a lock with one owner has a queue is known better here than by the caller.
     let mode = held.as_ref().map_or(*mode, |held| held.mode);
-    let hold = Hold::new(name.as_str(), mode, owner.field());
+    let which = Hold::new(name.as_str(), mode, owner.field());
     if let Some(session) = &session {
         session.set_releasing(&key, true);
     }
@@ -285,7 +285,7 @@ async fn release(core: &Arc<Core>, request: &Release) -> Result<Answer, Error> {
     let record = request_id.as_ref().map(RequestId::as_str);
     let released = core
         .scripts
-        .release(hold, held.as_ref().map(|held| held.serial), lease, record)
+        .release(which, held.as_ref().map(|held| held.serial), lease, record)
         .await;
     let Some(session) = session else {
         return match released? {
@@ -334,7 +334,7 @@ async fn finish_release(
     held: &Grant,
 ) {
     let left = held.hold_count.saturating_sub(1);
-    let (hold, serial) = (held.hold(), held.serial);
+    let (which, serial) = (held.hold(), held.serial);
     let at_most = held.lease;
     // The grant is the session's no longer, or only with the holds that are left, whatever the store says.
     session.set_holds(&core.deadlines, key, left, None);
@@ -342,11 +342,11 @@ async fn finish_release(
         // The same call again leaves the record that the client's own repeat will find.
         let again = || {
             core.scripts
-                .release(hold, Some(serial), at_most, Some(id.as_str()))
+                .release(which, Some(serial), at_most, Some(id.as_str()))
         };
         core.until_answered(at_most, again).await;
     } else {
-        core.until_answered(at_most, || core.scripts.lower(hold, serial, left))
+        core.until_answered(at_most, || core.scripts.lower(which, serial, left))
             .await;
     }
 }

@@ -704,7 +704,9 @@ impl From<Ownership> for LostReason {
     fn from(ownership: Ownership) -> Self {
         match ownership {
             Ownership::HeldByAnother => Self::TakenOver,
-            Ownership::Expired | Ownership::NeverHeld => Self::Expired,
+            Ownership::Expired | Ownership::NeverHeld | Ownership::HeldInAnotherMode => {
+                Self::Expired
+            }
         }
     }
 }

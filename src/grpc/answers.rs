@@ -18,7 +18,7 @@ use crate::coordinator::{Answer, Error};
 /// The answers of one `Acquire` or `AcquireAll`.
 #[derive(Debug)]
 pub(super) struct Answers<T> {
-    answers: mpsc::Receiver<(u64, Answer)>,
+    from: mpsc::Receiver<(u64, Answer)>,
     convert: fn(Answer) -> Said<T>,
     ended: bool,
 }
@@ -32,12 +32,9 @@ pub(super) enum Said<T> {
 // === impl Answers ===
 
 impl<T> Answers<T> {
-    pub(super) fn new(
-        answers: mpsc::Receiver<(u64, Answer)>,
-        convert: fn(Answer) -> Said<T>,
-    ) -> Self {
+    pub(super) fn new(from: mpsc::Receiver<(u64, Answer)>, convert: fn(Answer) -> Said<T>) -> Self {
         Self {
-            answers,
+            from,
             convert,
             ended: false,
         }
@@ -51,7 +48,7 @@ impl<T> Stream for Answers<T> {
         if self.ended {
             return Poll::Ready(None);
         }
-        let said = match ready!(self.answers.poll_recv(cx)) {
+        let said = match ready!(self.from.poll_recv(cx)) {
             Some((_, answer)) => (self.convert)(answer),
             None => Said::Last(Err(status(&Error::Draining))),
         };

@@ -5,11 +5,12 @@ use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
 use futures::{StreamExt as _, stream::BoxStream};
 use lockkeeper::{
     grpc::pb::{
-        AcquireRequest, AcquireResponse, CheckTokenRequest, CheckTokenResponse, DescribeRequest,
-        DescribeResponse, Grant, GrantLost, Holder, LockMode, LostReason, NotGranted,
-        NotGrantedReason, ReleaseRequest, ReleaseResponse, RenewRequest, RenewResponse,
-        SessionOpened, SessionRequest, SessionResponse, TryAcquireRequest, TryAcquireResponse,
-        Waiter, Waiting, acquire_response,
+        AcquireAllRequest, AcquireAllResponse, AcquireRequest, AcquireResponse, CheckTokenRequest,
+        CheckTokenResponse, DescribeRequest, DescribeResponse, Grant, GrantLost, Holder, LockMode,
+        LostReason, NotGranted, NotGrantedReason, ReleaseAllRequest, ReleaseAllResponse,
+        ReleaseRequest, ReleaseResponse, RenewRequest, RenewResponse, SessionOpened,
+        SessionRequest, SessionResponse, TryAcquireAllRequest, TryAcquireAllResponse,
+        TryAcquireRequest, TryAcquireResponse, Waiter, Waiting, acquire_response,
         lock_service_server::{LockService, LockServiceServer},
         session_request::Request as Asked,
         session_response::Response as Said,
@@ -343,6 +344,29 @@ impl LockService for Service {
         Ok(Response::new(RenewResponse { grant }))
     }
 
+    type AcquireAllStream = BoxStream<'static, Result<AcquireAllResponse, Status>>;
+
+    async fn acquire_all(
+        &self,
+        _: Request<AcquireAllRequest>,
+    ) -> Result<Response<Self::AcquireAllStream>, Status> {
+        Err(refusal(Code::Unavailable, "STORE_UNAVAILABLE"))
+    }
+
+    async fn try_acquire_all(
+        &self,
+        _: Request<TryAcquireAllRequest>,
+    ) -> Result<Response<TryAcquireAllResponse>, Status> {
+        Err(refusal(Code::Unavailable, "STORE_UNAVAILABLE"))
+    }
+
+    async fn release_all(
+        &self,
+        _: Request<ReleaseAllRequest>,
+    ) -> Result<Response<ReleaseAllResponse>, Status> {
+        Err(refusal(Code::Unavailable, "STORE_UNAVAILABLE"))
+    }
+
     async fn describe(
         &self,
         request: Request<DescribeRequest>,
@@ -367,6 +391,7 @@ impl LockService for Service {
                 ..Waiter::default()
             }],
             waiter_count: 3,
+            holder_count: 1,
         }))
     }
 

@@ -116,6 +116,8 @@ impl World {
             scripts: script::Config {
                 idle_token_retention: Duration::from_secs(7 * 24 * 3600),
                 request_retention: REQUEST_RETENTION,
+                fair_waiter_timeout: Duration::from_secs(5),
+                writer_hold_back: Duration::from_secs(5),
             },
             session_secret: b"a secret of all coordinators".to_vec(),
         };
@@ -340,5 +342,6 @@ fn limits() -> Limits {
         waits_per_session_max: 100,
         sessions_max: 100,
         grants_per_session_max: 100,
+        locks_per_request_max: 100,
     }
 }

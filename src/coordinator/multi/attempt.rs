@@ -110,30 +110,7 @@ async fn prepare(core: &Arc<Core>, request: &AcquireAll) -> Result<Prepared, Err
     let AcquireAll { locks, owner, .. } = request;
     let session = core.session_of(owner)?;
     let turns = core.turns_of_all(locks, owner).await?;
-    let known = match &session {
-        Some(session) => {
-            session.live()?;
-            let max = core.config.limits.grants_per_session_max;
-            let keys: Vec<GrantKey> = locks
-                .iter()
-                .map(|(name, mode)| GrantKey::new(name, mode, &owner.label))
-                .collect();
-            let known = session.holds_all(&keys, max)?.into_iter();
-            known
-                .map(|(holds, serial)| Known {
-                    holds: Some(holds),
-                    serial,
-                })
-                .collect()
-        }
-        None => {
-            let known = Known {
-                holds: owner.is_new().then_some(0),
-                serial: None,
-            };
-            vec![known; locks.len()]
-        }
-    };
+    let known = known(core, session.as_ref(), locks, owner)?;
     let lease = match (&session, request.lease) {
         (_, Some(lease)) => lease.get(),
         (Some(session), None) => session.lease,
@@ -155,6 +132,33 @@ async fn prepare(core: &Arc<Core>, request: &AcquireAll) -> Result<Prepared, Err
         turns,
         lease,
     })
+}
+
+/// What the session's books say of the owner's holds; an error if there is no room for all that are new.
+fn known(
+    core: &Core,
+    session: Option<&Arc<Session>>,
+    locks: &Locks,
+    owner: &Owner,
+) -> Result<Vec<Known>, Error> {
+    let Some(session) = session else {
+        let known = Known {
+            holds: owner.is_new().then_some(0),
+            serial: None,
+        };
+        return Ok(vec![known; locks.len()]);
+    };
+    session.live()?;
+    let keys: Vec<GrantKey> = locks
+        .iter()
+        .map(|(name, mode)| GrantKey::new(name, mode, &owner.label))
+        .collect();
+    let known = session.holds_all(&keys, core.config.limits.grants_per_session_max)?;
+    let known = known.into_iter().map(|(holds, serial)| Known {
+        holds: Some(holds),
+        serial,
+    });
+    Ok(known.collect())
 }
 
 /// Registers the grants, all or none, and gets them on their way. From here on grants that cannot be told are given back; but not the answer to a

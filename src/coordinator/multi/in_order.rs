@@ -146,12 +146,6 @@ async fn acquire_next(
     let mut lost = false;
     loop {
         // The attempts of the wait must run to their ends, so it is told to stop and not dropped.
-        let gone = async {
-            if cancel.is_cancelled() {
-                std::future::pending().await
-            }
-            reply.gone().await;
-        };
         tokio::select! {
             biased;
             answer = &mut acquire => return (answer, lost),
@@ -165,7 +159,7 @@ async fn acquire_next(
                 lost = true;
                 cancel.cancel();
             }
-            () = gone => cancel.cancel(),
+            () = reply.gone(), if !cancel.is_cancelled() => cancel.cancel(),
         }
     }
 }

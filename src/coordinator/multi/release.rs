@@ -112,14 +112,14 @@ impl Releasing {
         let leases: Vec<Duration> = self
             .held
             .iter()
-            .map(|held| self.lease(core, held))
+            .map(|held| self.lease(core, held.as_ref()))
             .collect();
         let request_id = self.request.request_id.as_ref().map(RequestId::as_str);
         core.scripts.release_all(members, &leases, request_id).await
     }
 
     /// What a hold that remains gets.
-    fn lease(&self, core: &Core, held: &Option<Grant>) -> Duration {
+    fn lease(&self, core: &Core, held: Option<&Grant>) -> Duration {
         match (&self.session, held) {
             (Some(session), Some(held)) if held.watched => session.lease,
             (_, Some(held)) => held.lease,

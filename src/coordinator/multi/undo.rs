@@ -44,6 +44,13 @@ pub(super) struct UndoAll {
     pub(super) turns: Option<Vec<Turn>>,
 }
 
+/// What a session's books are to say of grants that are given back.
+struct Books<'a> {
+    session: Option<&'a Arc<Session>>,
+    /// Holds that are left, by grant.
+    entries: Vec<(GrantKey, u32)>,
+}
+
 // === impl DeliveryAll ===
 
 impl DeliveryAll {
@@ -149,31 +156,43 @@ impl UndoAll {
                 serial: Some(grant.serial),
             })
             .collect();
-        let to_undo = |session: &Arc<Session>, then: &dyn Fn(&Arc<Session>, &GrantKey, u32)| {
-            for ((grant, _), left) in grants.iter().zip(&left) {
-                if let Some(left) = left {
-                    then(session, &GrantKey::of(grant), *left);
-                }
-            }
+        let books = Books {
+            session: session.as_ref(),
+            entries: grants
+                .iter()
+                .zip(&left)
+                .filter_map(|((grant, _), left)| Some((GrantKey::of(grant), (*left)?)))
+                .collect(),
         };
-        if let Some(session) = &session {
-            to_undo(session, &|session, key, _| session.set_releasing(key, true));
-        }
+        books.set_releasing(true);
         let lease = grants.iter().map(|(grant, _)| grant.lease).max();
         let lease = lease.unwrap_or_default();
         let undone = core
             .undo_all(&identity, &known, |which| left[which].is_some(), lease)
             .await;
         // A repeat of the request may have taken the grants over; then they are not this one's to give back.
-        let in_books = registered && (undone || identity.has_own_record());
-        if let Some(session) = &session {
-            to_undo(session, &|session, key, left| {
-                if in_books {
-                    session.set_holds(&core.deadlines, key, left, None);
-                } else {
-                    session.set_releasing(key, false);
-                }
-            });
+        if registered && (undone || identity.has_own_record()) {
+            books.set_holds(&core);
+        } else {
+            books.set_releasing(false);
+        }
+    }
+}
+
+// === impl Books ===
+
+impl Books<'_> {
+    fn set_releasing(&self, releasing: bool) {
+        let Some(session) = self.session else { return };
+        for (key, _) in &self.entries {
+            session.set_releasing(key, releasing);
+        }
+    }
+
+    fn set_holds(&self, core: &Core) {
+        let Some(session) = self.session else { return };
+        for (key, left) in &self.entries {
+            session.set_holds(&core.deadlines, key, *left, None);
         }
     }
 }
@@ -202,9 +221,9 @@ impl Core {
         let mut members = identity.members(known);
         if !identity.has_own_record() {
             // Without its record a repeat may be what has the holds.
-            members
-                .iter_mut()
-                .for_each(|member| member.known_holds = None);
+            for member in &mut members {
+                member.known_holds = None;
+            }
         }
         let again = || {
             let members = identity.script_members(&members);

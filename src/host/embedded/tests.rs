@@ -77,7 +77,7 @@ impl Fixture {
 
     async fn release(&self, who: &str) -> Vec<i64> {
         let args = format!("{who} {TTL} 60000 publish free");
-        self.numbers(&LOCK_RELEASE, "lock channel counter", &args)
+        self.numbers(&LOCK_RELEASE, "lock counter channel lock lock lock", &args)
             .await
     }
 
@@ -100,15 +100,22 @@ fn message(channel: &str, payload: &'static str) -> Wake {
 #[tokio::test(start_paused = true)]
 async fn acquire_busy_again_release() {
     let f = Fixture::new();
-    assert_eq!(f.acquire("a").await, [1, 1, START_MICROS, TTL]);
+    assert_eq!(
+        f.acquire("a").await,
+        [1, 1, START_MICROS, TTL, START_MICROS]
+    );
     tokio::time::advance(Duration::from_secs(1)).await;
-    assert_eq!(f.acquire("b").await, [0, TTL - 1000]);
-    assert_eq!(f.acquire("a").await, [1, 2, START_MICROS, TTL]);
+    assert_eq!(f.acquire("b").await, [0, TTL - 1000, 0]);
+    assert_eq!(
+        f.acquire("a").await,
+        [1, 2, START_MICROS, TTL, START_MICROS]
+    );
     assert_eq!(f.release("b").await, [0, 1]);
     assert_eq!(f.release("a").await, [1, 1, TTL]);
     assert_eq!(f.release("a").await, [1, 0, TTL]);
     assert_eq!(f.release("a").await, [0, 2]);
-    assert_eq!(f.acquire("b").await, [1, 1, START_MICROS + 1_000_000, TTL]);
+    let later = START_MICROS + 1_000_000;
+    assert_eq!(f.acquire("b").await, [1, 1, later, TTL, later]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,7 +125,8 @@ async fn a_time_to_live_runs_out_and_the_token_rises_all_the_same() {
     tokio::time::advance(Duration::from_millis(30_001)).await;
     assert_eq!(f.release("a").await, [0, 2]);
     f.store.clock().step_back(Duration::from_secs(3600));
-    assert_eq!(f.acquire("b").await, [1, 1, START_MICROS + 1, TTL]);
+    let next = START_MICROS + 1;
+    assert_eq!(f.acquire("b").await, [1, 1, next, TTL, next]);
     tokio::time::advance(Duration::from_secs(3 * 86_400)).await;
     assert_eq!(f.store.key_count(), 0);
 }
@@ -176,24 +184,31 @@ async fn a_client_that_does_not_read_is_not_counted() {
 async fn a_request_is_answered_once_and_remembered() {
     let f = Fixture::new();
     let first = f.acquire_as("a", "request-1", "attempt-1").await;
-    assert_eq!(first, [1, 1, START_MICROS, TTL]);
+    assert_eq!(first, [1, 1, START_MICROS, TTL, START_MICROS]);
     let again = f.acquire_as("a", "request-1", "attempt-2").await;
-    assert_eq!(again, [5, 1, START_MICROS, TTL]);
+    assert_eq!(again, [5, 1, START_MICROS, TTL, START_MICROS]);
     let holds = f.store.command(&[b"hget", b"lock", b"a"]);
     assert_eq!(holds, Ok(Value::Bytes(Bytes::from("1"))));
     assert_eq!(f.acquire_as("b", "request-1", "attempt-1").await, [3]);
-    assert_eq!(f.acquire_as("b", "request-2", "attempt-1").await, [0, TTL]);
+    assert_eq!(
+        f.acquire_as("b", "request-2", "attempt-1").await,
+        [0, TTL, 0]
+    );
     let args = format!("a {TTL} 60000 publish free");
     for answer in [&[1, 0, TTL][..], &[5, 0, 0, -2]] {
         let released = f
-            .numbers(&LOCK_RELEASE, "lock channel counter request-3", &args)
+            .numbers(
+                &LOCK_RELEASE,
+                "lock counter channel lock lock lock request-3",
+                &args,
+            )
             .await;
         assert_eq!(released, answer);
     }
     assert_eq!(f.acquire_as("a", "request-1", "attempt-3").await, [2]);
     assert_eq!(
         f.acquire_as("b", "request-2", "attempt-2").await,
-        [0, TTL],
+        [0, TTL, 0],
         "it was answered"
     );
 }
@@ -203,7 +218,7 @@ async fn undo_takes_back_what_the_attempt_took() {
     let mut f = Fixture::new();
     f.host.subscribe("channel").await.unwrap();
     f.acquire_as("a", "request-1", "attempt-1").await;
-    let keys = "lock channel counter request-1";
+    let keys = "lock counter channel lock lock lock request-1";
     assert_eq!(
         f.numbers(&LOCK_UNDO, keys, "a attempt-9 0 publish free")
             .await,
@@ -225,13 +240,21 @@ async fn undo_takes_back_what_the_attempt_took() {
     f.acquire("a").await;
     f.acquire("a").await;
     assert_eq!(
-        f.numbers(&LOCK_UNDO, "lock channel counter", "a x 1 publish free")
-            .await,
+        f.numbers(
+            &LOCK_UNDO,
+            "lock counter channel lock lock lock",
+            "a x 1 publish free"
+        )
+        .await,
         [1, 1]
     );
     assert_eq!(
-        f.numbers(&LOCK_UNDO, "lock channel counter", "a x 1 publish free")
-            .await,
+        f.numbers(
+            &LOCK_UNDO,
+            "lock counter channel lock lock lock",
+            "a x 1 publish free"
+        )
+        .await,
         [0, 1]
     );
 }
@@ -258,17 +281,24 @@ async fn renewals_extend_what_is_held_and_name_what_is_not() {
 #[tokio::test(start_paused = true)]
 async fn inspect_names_who_has_it() {
     let f = Fixture::new();
+    let keys = "lock counter queue lock";
+    let text = |text: &'static str| Value::Bytes(Bytes::from(text));
+    let reply = |mode, numbers: [i64; 3], holders| {
+        let numbers = numbers.map(Value::Int);
+        let [queue_len, queue] = [Value::Int(0), Value::Array(Vec::new())];
+        let head = [Value::Int(1), text(mode)].into_iter().chain(numbers);
+        let tail = [Value::Array(holders), queue_len, queue];
+        Ok(Value::Array(head.chain(tail).collect()))
+    };
     assert_eq!(
-        f.numbers(&LOCK_INSPECT, "lock counter", "").await,
-        [1, -2, 0]
+        f.eval(&LOCK_INSPECT, keys, "9").await,
+        reply("free", [-2, 0, 0], Vec::new())
     );
     f.acquire("a").await;
-    let reply = f.eval(&LOCK_INSPECT, "lock counter", "").await.unwrap();
-    let who = Value::Bytes(Bytes::from("a"));
-    let numbers = [1, TTL, START_MICROS].map(Value::Int);
+    let holder = vec![text("a"), Value::Int(1), Value::Int(TTL)];
     assert_eq!(
-        reply,
-        Value::Array([&numbers[..], &[who, Value::Int(1)]].concat())
+        f.eval(&LOCK_INSPECT, keys, "9").await,
+        reply("sole", [TTL, START_MICROS, 1], holder)
     );
 }
 
@@ -276,7 +306,10 @@ async fn inspect_names_who_has_it() {
 async fn foreign_keys_are_refused_with_the_code_of_redis() {
     let f = Fixture::new();
     f.int("rpush lock x");
-    let error = f.eval(&LOCK_INSPECT, "lock counter", "").await.unwrap_err();
+    let error = f
+        .eval(&LOCK_INSPECT, "lock counter queue lock", "9")
+        .await
+        .unwrap_err();
     assert!(matches!(error, HostError::Rejected { code, .. } if code == "WRONGTYPE"));
     let error = f.store.command(&[b"get", b"lock"]).unwrap_err();
     assert!(matches!(error, HostError::Rejected { code, .. } if code == "WRONGTYPE"));
@@ -298,7 +331,7 @@ async fn out_of_memory_refuses_to_give_but_takes_back() {
         f.numbers(&LOCK_ACQUIRE, "lock-2 counter-2", &args)
             .await
             .len(),
-        4
+        5
     );
 }
 

@@ -17,6 +17,7 @@ use crate::{
 const HELD_BY_ANOTHER: i64 = 1;
 const EXPIRED: i64 = 2;
 const NEVER_HELD: i64 = 3;
+const HELD_IN_ANOTHER_MODE: i64 = 4;
 
 /// What an acquire came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,9 +188,9 @@ impl Scripts {
                 held: count(hold_count),
                 lease: duration(lease),
             }),
-            [REPEATED, hold_count, held, lease] => Ok(Released::Done {
+            [REPEATED, hold_count, now, lease] => Ok(Released::Done {
                 hold_count: count(hold_count),
-                held: count(held),
+                held: count(now),
                 lease: duration(lease),
             }),
             [NOT_DONE, why] => ownership(why)
@@ -312,6 +313,7 @@ pub(super) fn ownership(why: i64) -> Option<Ownership> {
         HELD_BY_ANOTHER => Some(Ownership::HeldByAnother),
         EXPIRED => Some(Ownership::Expired),
         NEVER_HELD => Some(Ownership::NeverHeld),
+        HELD_IN_ANOTHER_MODE => Some(Ownership::HeldInAnotherMode),
         _ => None,
     }
 }

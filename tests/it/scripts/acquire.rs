@@ -155,7 +155,7 @@ const ROWS: &[Row] = &[
         "RPUSH lock a
          acquire x 100s => error WrongKind
          acquire x 100s request=r1 => error WrongKind
-         state => lock:list/endless",
+         state => lock{a}/endless",
     ),
     (
         "a text in place of the lock",
@@ -185,7 +185,7 @@ const ROWS: &[Row] = &[
         "a counter that is no text",
         "RPUSH counter a
          acquire x 100s => error WrongKind
-         state => counter:list/endless",
+         state => counter{a}/endless",
     ),
     (
         "a record that is none",

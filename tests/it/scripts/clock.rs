@@ -7,7 +7,7 @@ use lockkeeper::{
         Connected, Value,
         embedded::{Clock, EmbeddedStore},
     },
-    script::{Acquired, Attempt, CallError, Config, Scripts},
+    script::{Acquired, Attempt, CallError, Config, Hold, Mode, Refusal, Scripts},
 };
 
 use crate::support::{millis, secs};
@@ -20,8 +20,14 @@ fn scripts(store: &EmbeddedStore) -> Scripts {
     let config = Config {
         idle_token_retention: secs(1000),
         request_retention: secs(60),
+        fair_waiter_timeout: secs(5),
+        writer_hold_back: secs(5),
     };
     Scripts::new(client, config)
+}
+
+fn hold(owner: &str) -> Hold<'_> {
+    Hold::new("lock", Mode::Exclusive, owner)
 }
 
 async fn token(scripts: &Scripts, owner: &str, lease: Duration) -> u64 {
@@ -29,9 +35,13 @@ async fn token(scripts: &Scripts, owner: &str, lease: Duration) -> u64 {
         request_id: None,
         attempt: "a",
         known_holds: None,
-        token: None,
+        serial: None,
+        fresh_serial: 1,
     };
-    match scripts.acquire("lock", owner, lease, attempt, false).await {
+    match scripts
+        .acquire(hold(owner), lease, attempt, Refusal::Forgotten)
+        .await
+    {
         Ok(Acquired::Granted { token, .. }) => token,
         other => panic!("{other:?}"),
     }
@@ -47,13 +57,13 @@ async fn a_token_is_the_time_of_the_grant_and_grows_even_if_the_clock_is_put_bac
         token(&scripts, "y", secs(10)).await,
         START_TOKEN + 10_001_000
     );
-    scripts.lower("lock", "y", u64::MAX, 0).await.unwrap();
+    scripts.lower(hold("y"), u64::MAX, 0).await.unwrap();
     store.clock().step_back(secs(3600));
     assert_eq!(
         token(&scripts, "z", secs(10)).await,
         START_TOKEN + 10_001_001
     );
-    scripts.lower("lock", "z", u64::MAX, 0).await.unwrap();
+    scripts.lower(hold("z"), u64::MAX, 0).await.unwrap();
     assert_eq!(
         token(&scripts, "x", secs(10)).await,
         START_TOKEN + 10_001_002,
@@ -82,7 +92,7 @@ async fn a_hold_that_is_taken_back_in_the_last_millisecond_leaves_nothing_for_ev
     token(&scripts, "x", secs(10)).await;
     tokio::time::advance(secs(10)).await;
     assert_eq!(store.command(&[b"PTTL", b"lock"]), Ok(Value::Int(0)));
-    assert!(scripts.lower("lock", "x", u64::MAX, 1).await.unwrap());
+    assert!(scripts.lower(hold("x"), u64::MAX, 1).await.unwrap());
     let holds = store.command(&[b"HGET", b"lock", b"x"]);
     assert_eq!(holds, Ok(Value::Bytes("1".into())));
     tokio::time::advance(millis(2)).await;
@@ -99,9 +109,10 @@ async fn a_request_is_remembered_for_its_retention_since_the_last_repeat() {
             request_id: Some("r1"),
             attempt: "a1",
             known_holds: None,
-            token: None,
+            serial: None,
+            fresh_serial: 1,
         };
-        scripts.acquire("lock", "x", secs(300), attempt, false)
+        scripts.acquire(hold("x"), secs(300), attempt, Refusal::Forgotten)
     };
     assert!(granted(&acquire().await, 1, false));
     tokio::time::advance(secs(59)).await;

@@ -56,8 +56,6 @@ const ROWS: &[Row] = &[
          SET lock a
          inspect => error WrongKind
          DEL lock
-         HSET lock mode read x 1
-         inspect => error WrongKind
          HSET lock mode 1
          inspect => error WrongKind
          DEL lock
@@ -73,7 +71,7 @@ const ROWS: &[Row] = &[
          DEL counter
          RPUSH counter a
          inspect => error WrongKind
-         state => lock{x=1}/100s counter:list/endless",
+         state => lock{x=1}/100s counter{a}/endless",
     ),
     (
         "out of memory",

@@ -21,13 +21,14 @@ async fn a_publish_that_is_refused_changes_nothing() {
         let store = host.start().await;
         let (client, _wakes) = store.connect();
         store.command(&["HSET", "lock", "x", "1"]).await;
-        let keys = vec![
+        let mut keys = vec![
             keys::lock("lock"),
-            keys::channel("lock").into(),
             keys::counter("lock"),
+            keys::channel("lock").into(),
         ];
-        let releases = ["x", "100000", "600000", "nonsense", "0"];
-        let undoes = ["x", "a", "0", "nonsense", "0"];
+        keys.resize(6, keys::lock("lock"));
+        let releases = ["x", "100000", "600000", "nonsense", "0", "", ""];
+        let undoes = ["x", "a", "0", "nonsense", "0", "", ""];
         for (script, args) in [
             (&catalog::LOCK_RELEASE, releases),
             (&catalog::LOCK_UNDO, undoes),
@@ -52,7 +53,7 @@ const ROWS: &[Row] = &[
     (
         "of a grant that has ended, when the owner has a newer one",
         "acquire x 100s
-         release x 100s token=1 => Expired
+         release x 100s serial=1 => Expired
          state => lock{x=1}/100s counter=T1/1000s",
     ),
     (
@@ -178,7 +179,7 @@ const ROWS: &[Row] = &[
         "RPUSH lock a
          release x 100s => error WrongKind
          release x 100s request=r1 => error WrongKind
-         state => lock:list/endless",
+         state => lock{a}/endless",
     ),
     (
         "a read-write lock of Redisson",

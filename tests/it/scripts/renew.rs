@@ -32,7 +32,7 @@ const ROWS: &[Row] = &[
          acquire z 100s on=lock2
          RPUSH lock4 a
          renew z@lock4:200s x@lock3:200s x@lock2:200s x@lock:200s => HeldByAnother, Expired, HeldByAnother, 1 T1 200s
-         state => lock{x=1}/200s lock2{z=1}/100s lock4:list/endless counter=T1/1000s counter2=T2/1000s",
+         state => lock{x=1}/200s lock2{z=1}/100s lock4{a}/endless counter=T1/1000s counter2=T2/1000s",
     ),
     (
         "of several that are held each has its own lease, holds and token",
@@ -92,7 +92,7 @@ const ROWS: &[Row] = &[
          HSET lock2 x 1
          RPUSH counter2 a
          renew x@lock:100s x@lock2:100s => 1 0 100s, 1 0 100s
-         state => lock{x=many}/100s lock2{x=1}/100s counter=many/endless counter2:list/endless",
+         state => lock{x=many}/100s lock2{x=1}/100s counter=many/endless counter2{a}/endless",
     ),
     (
         "out of memory: renewing works",

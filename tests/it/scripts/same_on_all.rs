@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use lockkeeper::{
     host::{Call, HostError, ScriptHost, Value},
-    script::{Attempt, Config, Renewal, Scripts, catalog, keys},
+    script::{Attempt, Config, Hold, Mode, Refusal, Renewal, Scripts, keys},
 };
 use parking_lot::Mutex;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
@@ -55,6 +55,8 @@ async fn random_calls_are_answered_alike_and_leave_the_same() {
         let config = Config {
             idle_token_retention: secs(1000),
             request_retention: secs(600),
+            fair_waiter_timeout: secs(1000),
+            writer_hold_back: secs(1000),
         };
         let scripts = Scripts::new(Arc::clone(&twins) as _, config);
         let mut random = StdRng::seed_from_u64(seed);
@@ -87,18 +89,26 @@ async fn call_something(scripts: &Scripts, call: usize, random: &mut StdRng) {
         request_id,
         attempt: pick(&ATTEMPTS, random),
         known_holds,
-        token: None,
+        serial: None,
+        fresh_serial: 1,
     };
-    match random.random_range(0..10) {
+    let hold = Hold::new(name, mode(name, random), owner);
+    match random.random_range(0..12) {
         0..4 => {
-            let recorded = random.random_ratio(1, 2);
-            let _ = scripts.acquire(name, owner, lease, attempt, recorded).await;
+            let refusal = pick(
+                &[Refusal::Forgotten, Refusal::Recorded, Refusal::Waits],
+                random,
+            );
+            let _ = scripts.acquire(hold, lease, attempt, refusal).await;
         }
-        4..7 => drop(scripts.release(name, owner, None, lease, request_id).await),
-        7 => drop(scripts.undo(name, owner, attempt).await),
-        8 => {
+        4..7 => drop(scripts.release(hold, None, lease, request_id).await),
+        7 => drop(scripts.undo(hold, attempt).await),
+        8 => drop(scripts.leave(hold).await),
+        9 => drop(scripts.vouch(name, &OWNERS).await),
+        10 => {
             let holds = NAMES.map(|name| Renewal {
                 name: name.into(),
+                mode: mode(name, random),
                 owner: pick(&OWNERS, random).into(),
                 lease: self::lease(random),
             });
@@ -106,7 +116,18 @@ async fn call_something(scripts: &Scripts, call: usize, random: &mut StdRng) {
                 .renew(&holds[..random.random_range(0..=holds.len())])
                 .await;
         }
-        _ => drop(scripts.inspect(name).await),
+        _ => drop(scripts.inspect(name, 2).await),
+    }
+}
+
+/// Mostly that of the name, so that the calls have something to do with each other.
+fn mode(name: &str, random: &mut StdRng) -> Mode {
+    const MODES: [Mode; 4] = [Mode::Exclusive, Mode::Fair, Mode::Read, Mode::Write];
+    let own = NAMES.iter().position(|known| *known == name).unwrap() % 3;
+    match random.random_range(0..20) {
+        0 => pick(&MODES, random),
+        _ if own == 2 => pick(&MODES[2..], random),
+        _ => MODES[own],
     }
 }
 
@@ -180,6 +201,14 @@ async fn compare(stores: &[Store; 2], twins: &Twins, seed: u64) {
                 Value::Bytes(kind) if kind == "string" => {
                     store.try_command(&[b"GET", key]).await.unwrap()
                 }
+                Value::Bytes(kind) if kind == "list" => store
+                    .try_command(&[b"LRANGE", key, b"0", b"-1"])
+                    .await
+                    .unwrap(),
+                Value::Bytes(kind) if kind == "zset" => store
+                    .try_command(&[b"ZRANGE", key, b"0", b"-1"])
+                    .await
+                    .unwrap(),
                 _ => kind,
             };
             let ttl = store.try_command(&[b"PTTL", key]).await.unwrap();
@@ -219,8 +248,7 @@ impl ScriptHost for Twins {
         let [shown_left, shown_right] =
             [(&left, 0), (&right, 1)].map(|(reply, twin)| match reply {
                 // The first number of a renewal is the store's clock.
-                Ok(Value::Array(items)) if call.script.name == catalog::LOCK_RENEW.name => self
-                    .masks[twin]
+                Ok(Value::Array(items)) if call.script.name.ends_with("_renew") => self.masks[twin]
                     .lock()
                     .shown(&Value::Array(items[1..].to_vec())),
                 Ok(value) => self.masks[twin].lock().shown(value),

@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use lockkeeper::{
     host::Value,
-    script::{Acquired, Attempt, CallError, Config, Released, Renewal, Scripts, keys},
+    script::{
+        Acquired, AcquiredAll, Attempt, AttemptAll, CallError, Config, Hold, Member, Members, Mode,
+        Refusal, Released, Renewal, Scripts, keys,
+    },
 };
 
 use crate::{
@@ -45,6 +48,16 @@ fn all_keys(name: &str) -> Vec<String> {
         keys::channel(name),
         text(keys::counter(name)),
     ];
+    all.extend([
+        keys::rw_channel(name),
+        keys::fair_channel(name, "}{"),
+        text(keys::queue(name)),
+        text(keys::queue_deadlines(name)),
+        text(keys::vouched_waiters(name)),
+        text(keys::read_holds(name, "}{")),
+        text(keys::readers(name)),
+        text(keys::writer_waiting(name)),
+    ]);
     all.extend(REQUEST_IDS.map(|id| text(keys::record(name, id))));
     all
 }
@@ -88,30 +101,44 @@ async fn every_script_runs_on_a_cluster() {
     let config = Config {
         idle_token_retention: secs(1000),
         request_retention: secs(60),
+        fair_waiter_timeout: secs(5),
+        writer_hold_back: secs(5),
     };
     let scripts = Scripts::new(Arc::clone(&client), config);
     for name in GOOD {
         for id in REQUEST_IDS {
-            once_around(&scripts, name, id).await;
+            for mode in [Mode::Exclusive, Mode::Fair, Mode::Read, Mode::Write] {
+                once_around(
+                    &scripts,
+                    Hold::new(name, mode, id),
+                    &format!("{id}-{mode:?}"),
+                )
+                .await;
+            }
         }
     }
-    let torn = scripts.inspect(TORN[0]).await;
+    several_around(&scripts).await;
+    let torn = scripts.inspect(TORN[0], 1).await;
     assert!(
         matches!(&torn, Err(CallError::Refused(why)) if why.starts_with("CROSSSLOT")),
         "{torn:?}"
     );
 }
 
-async fn once_around(scripts: &Scripts, name: &str, id: &str) {
+async fn once_around(scripts: &Scripts, hold: Hold<'_>, id: &str) {
+    let name = hold.name;
     let lease = Duration::from_secs(100);
     let attempt = Attempt {
         request_id: Some(id),
         attempt: "a",
         known_holds: None,
-        token: None,
+        serial: None,
+        fresh_serial: 1,
     };
     for _ in 0..2 {
-        let acquired = scripts.acquire(name, id, lease, attempt, true).await;
+        let acquired = scripts
+            .acquire(hold, lease, attempt, Refusal::Recorded)
+            .await;
         assert!(
             matches!(acquired, Ok(Acquired::Granted { hold_count: 1, .. })),
             "{name}: {acquired:?}"
@@ -119,18 +146,81 @@ async fn once_around(scripts: &Scripts, name: &str, id: &str) {
     }
     let renewal = Renewal {
         name: name.into(),
-        owner: id.into(),
+        mode: hold.mode,
+        owner: hold.owner.into(),
         lease,
     };
     let renewed = scripts.renew(&[renewal]).await.unwrap();
     assert!(renewed.outcomes[0].is_ok(), "{name}");
-    assert_eq!(scripts.inspect(name).await.unwrap().holders.len(), 1);
+    assert_eq!(scripts.inspect(name, 9).await.unwrap().holders.len(), 1);
     // A repeat was told of the grant, so it stays.
-    assert_eq!(scripts.undo(name, id, attempt).await, Ok(false), "{name}");
+    assert_eq!(scripts.undo(hold, attempt).await, Ok(false), "{name}");
     let other = format!("{id}-2");
-    let released = scripts.release(name, id, None, lease, Some(&other)).await;
+    let released = scripts.release(hold, None, lease, Some(&other)).await;
+    scripts.leave(hold).await.unwrap();
+    scripts.vouch(name, &[hold.owner]).await.unwrap();
     assert!(
         matches!(released, Ok(Released::Done { hold_count: 0, .. })),
         "{name}: {released:?}"
+    );
+}
+
+/// Several locks in one call must share a slot.
+async fn several_around(scripts: &Scripts) {
+    let modes = [Mode::Exclusive, Mode::Read, Mode::Write];
+    let names = ["{a}b", "{a}c", "x{a}"];
+    let locks = {
+        let member = |at: usize| Member {
+            name: names[at],
+            mode: modes[at],
+            known_holds: None,
+            serial: None,
+        };
+        [0, 1, 2].map(member)
+    };
+    let members = Members {
+        owner: "o",
+        locks: &locks,
+    };
+    let attempt = AttemptAll {
+        record: "}{r",
+        attempt: "a",
+        fresh_serial: 1,
+    };
+    let lease = secs(100);
+    let leases = [lease; 3];
+    for undo in [true, false] {
+        let acquired = scripts.acquire_all(members, lease, attempt, Refusal::Waits);
+        assert!(matches!(
+            acquired.await,
+            Ok(AcquiredAll::Granted {
+                repeated: false,
+                ..
+            })
+        ));
+        if undo {
+            assert_eq!(scripts.undo_all(members, attempt, |_| true).await, Ok(true));
+        } else {
+            let released = scripts.release_all(members, &leases, Some("r2"));
+            let released = released.await.unwrap();
+            assert!(released.iter().all(|member| member.left == Ok(0)));
+        }
+    }
+    let torn = [
+        locks[0],
+        Member {
+            name: "b",
+            ..locks[0]
+        },
+    ];
+    let members = Members {
+        locks: &torn,
+        ..members
+    };
+    let refused = scripts.acquire_all(members, lease, attempt, Refusal::Waits);
+    let refused = refused.await;
+    assert!(
+        matches!(&refused, Err(CallError::Refused(why)) if why.starts_with("CROSSSLOT")),
+        "{refused:?}"
     );
 }

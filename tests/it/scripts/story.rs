@@ -12,12 +12,16 @@ use bytes::Bytes;
 use lockkeeper::{
     host::{ScriptHost, Wake},
     script::{
-        Acquired, Attempt, CallError, Config, Inspected, Released, Renewal, Renewals, Scripts, keys,
+        Acquired, Attempt, CallError, Config, Hold, Inspected, Mode, Refusal, Released, Renewal,
+        Renewals, Scripts, Vouched, keys,
     },
 };
 use tokio::sync::mpsc;
 
-use super::mask::{Mask, seconds};
+use super::{
+    mask::{Mask, SEEDED, seconds},
+    multi,
+};
 use crate::support::hosts::{HOSTS, Store};
 
 /// A heading and its story.
@@ -58,6 +62,12 @@ pub(crate) async fn check(rows: &[Row]) {
 /// What the names of a story stand for.
 const LOCKS: [&str; 4] = ["lock", "lock2", "lock3", "lock4"];
 
+/// Owners whose own channels are listened to, as waiters of a fair lock do.
+const LISTENERS: [&str; 3] = ["x", "y", "z"];
+
+/// The serial of read grants for which a story names none. It is not shown.
+const UNNAMED_SERIAL: u64 = 1;
+
 struct Teller<'a> {
     store: &'a Store,
     client: Arc<dyn ScriptHost>,
@@ -77,6 +87,11 @@ impl<'a> Teller<'a> {
     ) -> Self {
         for lock in LOCKS {
             client.subscribe(&keys::channel(lock)).await.unwrap();
+            client.subscribe(&keys::rw_channel(lock)).await.unwrap();
+        }
+        for owner in LISTENERS {
+            let channel = keys::fair_channel(LOCKS[0], owner);
+            client.subscribe(&channel).await.unwrap();
         }
         Self {
             store,
@@ -106,34 +121,63 @@ impl<'a> Teller<'a> {
             request_id,
             attempt: option(&words, "attempt").unwrap_or("a"),
             known_holds: option(&words, "known").map(|holds| holds.parse().unwrap()),
-            token: option(&words, "token").map(|token| token.parse().unwrap()),
+            serial: option(&words, "serial").map(|serial| serial.parse().unwrap()),
+            fresh_serial: option(&words, "fresh")
+                .map_or(UNNAMED_SERIAL, |serial| serial.parse().unwrap()),
         };
+        let mode = option(&words, "mode").map_or(Mode::Exclusive, mode);
+        let hold = |owner| Hold::new(on, mode, owner);
         let outcome = match *words.as_slice() {
             ["acquire", owner, lease, ..] => {
-                let recorded = words.contains(&"recorded");
-                let acquired = scripts.acquire(on, owner, time(lease), attempt, recorded);
+                let refusal = if words.contains(&"recorded") {
+                    Refusal::Recorded
+                } else if words.contains(&"waits") {
+                    Refusal::Waits
+                } else {
+                    Refusal::Forgotten
+                };
+                let acquired = scripts.acquire(hold(owner), time(lease), attempt, refusal);
                 acquired.await.map(|outcome| self.acquired(&outcome))
             }
             ["release", owner, lease, ..] => {
-                let outcome = scripts.release(on, owner, attempt.token, time(lease), request_id);
+                let outcome = scripts.release(hold(owner), attempt.serial, time(lease), request_id);
                 outcome.await.map(|outcome| released(&outcome))
             }
             ["undo", owner, ..] => {
-                let undone = scripts.undo(on, owner, attempt).await;
+                let undone = scripts.undo(hold(owner), attempt).await;
                 undone.map(|undone| undone.to_string())
             }
-            ["lower", owner, holds] => {
-                let lowered = scripts
-                    .lower(on, owner, u64::MAX, holds.parse().unwrap())
-                    .await;
-                lowered.map(|lowered| lowered.to_string())
+            ["lower", owner, holds, ..] => {
+                let serial = attempt.serial.unwrap_or(u64::MAX);
+                let lowered = scripts.lower(hold(owner), serial, holds.parse().unwrap());
+                lowered.await.map(|lowered| lowered.to_string())
+            }
+            ["leave", owner, ..] => scripts.leave(hold(owner)).await.map(|()| String::new()),
+            ["vouch", ref owners @ ..] => {
+                let vouched = scripts.vouch(on, owners).await;
+                vouched.map(|vouched| vouched_for(&vouched))
+            }
+            ["seeded"] => {
+                for lock in LOCKS {
+                    let (counter, token) = (keys::counter(lock), SEEDED.to_string());
+                    let set = [&b"SET"[..], &counter, token.as_bytes(), b"PX", b"1000000"];
+                    self.store.try_command(&set).await.unwrap();
+                }
+                Ok(String::new())
+            }
+            [verb, owner, ref rest @ ..] if verb.ends_with("_all") => {
+                let call = multi::All::parse(owner, rest, attempt);
+                call.run(verb, &scripts, &mut self.mask).await
             }
             ["renew", ref holds @ ..] => {
                 let holds: Vec<_> = holds.iter().map(|hold| renewal(hold)).collect();
                 let renewed = scripts.renew(&holds).await;
                 renewed.map(|outcome| self.renewed(&outcome))
             }
-            ["inspect"] => scripts.inspect(on).await.map(|seen| self.inspected(&seen)),
+            ["inspect"] => scripts
+                .inspect(on, 3)
+                .await
+                .map(|seen| self.inspected(&seen)),
             ["heard"] => Ok(self.heard().await),
             ["state"] => Ok(self.state().await),
             ["full"] => {
@@ -169,14 +213,22 @@ impl<'a> Teller<'a> {
                 hold_count,
                 token,
                 lease,
+                serial,
                 repeated,
             } => {
                 let verb = if repeated { "repeated" } else { "granted" };
+                let own_serial = if serial == token || serial == UNNAMED_SERIAL {
+                    String::new()
+                } else {
+                    format!(" serial={serial}")
+                };
                 let token = self.mask.number(token.try_into().unwrap());
-                format!("{verb} {hold_count} {token} {}", rounded(lease))
+                format!("{verb} {hold_count} {token} {}{own_serial}", rounded(lease))
             }
-            Acquired::Busy { remaining } => {
-                format!("busy {}", remaining.map_or("endless".to_owned(), rounded))
+            Acquired::Busy { remaining, place } => {
+                let place = place.map_or_else(String::new, |place| format!(" place {place}"));
+                let left = remaining.map_or("endless".to_owned(), rounded);
+                format!("busy {left}{place}")
             }
         }
     }
@@ -200,11 +252,33 @@ impl<'a> Teller<'a> {
 
     fn inspected(&mut self, seen: &Inspected) -> String {
         let mut text = String::new();
-        for (owner, holds) in &seen.holders {
-            let _ = write!(text, "{}={holds} ", owner.escape_ascii());
+        for holder in &seen.holders {
+            let _ = write!(
+                text,
+                "{}={}",
+                holder.owner.escape_ascii(),
+                holder.hold_count
+            );
+            if let Mode::Read | Mode::Write = holder.mode {
+                let left = holder.remaining.map_or("endless".to_owned(), rounded);
+                let _ = write!(text, "({:?} {left})", holder.mode);
+            }
+            text.push(' ');
+        }
+        if seen.holder_count > seen.holders.len() {
+            let _ = write!(text, "of {} ", seen.holder_count);
         }
         let token = self.mask.number(seen.token.try_into().unwrap());
-        text + &token + " " + &seen.remaining.map_or("none".to_owned(), rounded)
+        text = text + &token + " " + &seen.remaining.map_or("none".to_owned(), rounded);
+        if seen.queue_len > 0 {
+            let queue: Vec<_> = seen
+                .queue
+                .iter()
+                .map(|owner| owner.escape_ascii().to_string())
+                .collect();
+            let _ = write!(text, " queue {} of {}", queue.join(","), seen.queue_len);
+        }
+        text
     }
 
     /// What was published since this was asked last. Messages of a server come in order, so a mark comes behind all others.
@@ -216,7 +290,13 @@ impl<'a> Teller<'a> {
         loop {
             match self.wakes.recv().await.expect("the client lives") {
                 Wake::Message { payload, .. } if payload == MARK => break,
-                Wake::Message { payload, .. } => heard.push(payload.escape_ascii().to_string()),
+                Wake::Message {
+                    payload,
+                    channel: on,
+                } => {
+                    let whom = on.strip_prefix(&channel).unwrap_or_default();
+                    heard.push(format!("{}{whom}", payload.escape_ascii()));
+                }
                 Wake::Gap => heard.push("a gap".to_owned()),
             }
         }
@@ -231,6 +311,7 @@ impl<'a> Teller<'a> {
     async fn state(&mut self) -> String {
         let mut names: Vec<_> = LOCKS.map(str::to_owned).to_vec();
         names.extend(LOCKS.map(|lock| lock.replace("lock", "counter")));
+        names.extend(OTHERS.map(|(name, _)| name.to_owned()));
         names.extend(self.requests.iter().map(|id| format!("record:{id}")));
         let mut shown = Vec::new();
         for name in names {
@@ -240,6 +321,8 @@ impl<'a> Teller<'a> {
                 "none" => continue,
                 "string" => format!("={}", self.ask(&[b"GET", &key]).await),
                 "hash" => self.ask(&[b"HGETALL", &key]).await,
+                "list" => self.ask(&[b"LRANGE", &key, b"0", b"-1"]).await,
+                "zset" => self.ask(&[b"ZRANGE", &key, b"0", b"-1"]).await,
                 other => format!(":{other}"),
             };
             let ttl = self.ask(&[b"PTTL", &key]).await;
@@ -273,37 +356,81 @@ fn released(outcome: &Released) -> String {
     }
 }
 
+fn vouched_for(vouched: &Vouched) -> String {
+    let left = vouched.remaining.map_or("none".to_owned(), rounded);
+    let places: Vec<_> = vouched.places.iter().map(u32::to_string).collect();
+    format!("{left}, places {}", places.join(" "))
+}
+
+pub(super) fn mode(word: &str) -> Mode {
+    match word {
+        "sole" => Mode::Exclusive,
+        "fair" => Mode::Fair,
+        "read" => Mode::Read,
+        "write" => Mode::Write,
+        _ => panic!("no such mode: {word}"),
+    }
+}
+
 fn config() -> Config {
     Config {
         idle_token_retention: Duration::from_secs(1000),
         request_retention: Duration::from_secs(600),
+        fair_waiter_timeout: Duration::from_secs(100),
+        writer_hold_back: Duration::from_secs(100),
     }
 }
 
-fn option<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
+pub(super) fn option<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
     let values = words.iter().filter_map(|word| word.split_once('='));
     let mut values = values.filter(|(option, _)| *option == name);
     values.next().map(|(_, value)| value)
 }
 
 /// `100s`
-fn time(text: &str) -> Duration {
+pub(super) fn time(text: &str) -> Duration {
     Duration::from_secs(text.strip_suffix('s').unwrap().parse().unwrap())
 }
 
-fn rounded(time: Duration) -> String {
+pub(super) fn rounded(time: Duration) -> String {
     seconds(time.as_millis().try_into().unwrap())
 }
 
-/// `owner@lock:100s`
+/// `owner@lock:100s`, and for another mode `owner@lock:100s:read`
 fn renewal(text: &str) -> Renewal {
     let (owner, rest) = text.split_once('@').unwrap();
     let (name, lease) = rest.split_once(':').unwrap();
+    let (lease, of_mode) = lease.split_once(':').unwrap_or((lease, ""));
     Renewal {
         name: name.into(),
+        mode: if of_mode.is_empty() {
+            Mode::Exclusive
+        } else {
+            mode(of_mode)
+        },
         owner: owner.into(),
         lease: time(lease),
     }
+}
+
+type MakeKey = fn() -> Bytes;
+
+/// More keys of the first lock, by what stories call them. Of the owners' read holds there are those of the first two listeners.
+const OTHERS: [(&str, MakeKey); 9] = [
+    ("queue", || keys::queue(LOCKS[0])),
+    ("deadlines", || keys::queue_deadlines(LOCKS[0])),
+    ("vouched", || keys::vouched_waiters(LOCKS[0])),
+    ("readers", || keys::readers(LOCKS[0])),
+    ("writer_waiting", || keys::writer_waiting(LOCKS[0])),
+    ("x:1", || read_hold("x", 1)),
+    ("x:2", || read_hold("x", 2)),
+    ("y:1", || read_hold("y", 1)),
+    ("y:2", || read_hold("y", 2)),
+];
+
+fn read_hold(owner: &str, number: u32) -> Bytes {
+    let prefix = keys::read_holds(LOCKS[0], owner);
+    format!("{}:{number}", String::from_utf8_lossy(&prefix)).into()
 }
 
 /// The key that a word stands for, or the word with its `\xff` made bytes.
@@ -312,6 +439,9 @@ fn resolve(word: &str) -> Bytes {
         return keys::record(LOCKS[0], id);
     } else if let Some(number) = word.strip_prefix("counter") {
         return keys::counter(&format!("lock{number}"));
+    }
+    if let Some((_, key)) = OTHERS.iter().find(|(name, _)| *name == word) {
+        return key();
     }
     let mut parts = word.split("\\x");
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();

@@ -41,7 +41,7 @@ const ROWS: &[Row] = &[
     (
         "of a grant that has ended, when the owner has a newer one",
         "acquire x 100s
-         undo x token=1 => false
+         undo x serial=1 => false
          lower x 0 => true
          heard => 0",
     ),
@@ -145,17 +145,17 @@ const ROWS: &[Row] = &[
     (
         "what is no lock stays as it is",
         "HSET lock mode read x:write 1
-         lower x 0 => false
+         lower x 0 => error WrongKind
          state => lock{mode=read x:write=1}/endless
          DEL lock
          HSET lock x many
-         lower x 0 => false
+         lower x 0 => error WrongKind
          state => lock{x=many}/endless
          DEL lock
          RPUSH lock a
          lower x 0 => error WrongKind
          undo x request=r1 => error WrongKind
-         state => lock:list/endless",
+         state => lock{a}/endless",
     ),
     (
         "a record or a counter that is none",
@@ -167,7 +167,7 @@ const ROWS: &[Row] = &[
          undo x request=r1 attempt=a1 => error WrongKind
          SET record:r1 a
          undo x request=r1 attempt=a1 => error WrongKind
-         state => lock{x=1}/100s counter:list/endless record:r1=a/endless",
+         state => lock{x=1}/100s counter{a}/endless record:r1=a/endless",
     ),
     (
         "out of memory: undoing works",

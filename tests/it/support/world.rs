@@ -60,6 +60,7 @@ impl Default for Options {
                 waits_per_session_max: 20_000,
                 sessions_max: 1000,
                 grants_per_session_max: 1000,
+                locks_per_request_max: 1000,
             },
             call_timeout: Duration::from_secs(2),
             secret: "a secret of all coordinators",
@@ -168,6 +169,8 @@ impl Node {
             scripts: script::Config {
                 idle_token_retention: Duration::from_secs(7 * 24 * 3600),
                 request_retention: Duration::from_secs(60),
+                fair_waiter_timeout: Duration::from_secs(5),
+                writer_hold_back: Duration::from_secs(5),
             },
             session_secret: options.secret.as_bytes().to_vec(),
         };

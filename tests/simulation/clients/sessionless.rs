@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use lockkeeper::coordinator::{
-    Acquire, Lease, LockName, Operation, Owner, Release, Renew, RequestId,
+    Acquire, Lease, LockName, Mode, Operation, Owner, Release, Renew, RequestId,
 };
 use rand::RngExt as _;
 use tokio::time::sleep;
@@ -111,6 +111,7 @@ impl Sessionless {
             Kind::Acquire(u64::try_from(wait.as_millis()).ok())
         });
         let request = Acquire {
+            mode: Mode::Exclusive,
             name: self.lock(name),
             owner: self.owner.clone(),
             lease: Some(Lease::new(lease, &self.world.limits).unwrap()),
@@ -130,6 +131,7 @@ impl Sessionless {
         let request_id = self.request_id();
         let repeatable = request_id.is_some();
         let operation = Operation::Release(Release {
+            mode: Mode::Exclusive,
             name: self.lock(name),
             owner: self.owner.clone(),
             request_id,
@@ -141,6 +143,7 @@ impl Sessionless {
     async fn renew(&mut self, name: Name) {
         let lease = pick(&mut self.dice, &self.world.plan.leases);
         let operation = Operation::Renew(Renew {
+            mode: Mode::Exclusive,
             name: self.lock(name),
             owner: self.owner.clone(),
             lease: Some(Lease::new(lease, &self.world.limits).unwrap()),

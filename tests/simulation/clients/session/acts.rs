@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
-use lockkeeper::coordinator::{Acquire, Lease, Operation, Release, Renew, RequestId, Stream};
+use lockkeeper::coordinator::{Acquire, Lease, Mode, Operation, Release, Renew, RequestId, Stream};
 use rand::RngExt as _;
 
 use super::{End, Life, OPS_MAX, Open};
@@ -96,6 +96,7 @@ impl Life {
             _ => Some(millis(self.dice.random_range(1..6000))),
         };
         let request = Acquire {
+            mode: Mode::Exclusive,
             name: self.lock(name),
             owner: self.owner(label),
             lease: lease.map(|lease| Lease::new(lease, &self.world.limits).unwrap()),
@@ -114,6 +115,7 @@ impl Life {
 
     fn release(&mut self, node: &Arc<Node>, name: Name, label: u32) {
         let operation = Operation::Release(Release {
+            mode: Mode::Exclusive,
             name: self.lock(name),
             owner: self.owner(label),
             request_id: self.request_id(),
@@ -124,6 +126,7 @@ impl Life {
 
     fn renew(&mut self, node: &Arc<Node>, name: Name, label: u32) {
         let operation = Operation::Renew(Renew {
+            mode: Mode::Exclusive,
             name: self.lock(name),
             owner: self.owner(label),
             lease: None,

@@ -10,7 +10,7 @@ use std::{
 
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use lockkeeper::coordinator::{
-    Lease, LockName, Notice, OnDisconnect, Opened, Owner, ResumedGrant, SessionId, Stream,
+    Lease, LockName, Mode, Notice, OnDisconnect, Opened, Owner, ResumedGrant, SessionId, Stream,
 };
 use rand::RngExt as _;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -299,6 +299,7 @@ impl Life {
                 }
             }
             let named = self.held.iter().map(|((name, label), held)| ResumedGrant {
+                mode: Mode::Exclusive,
                 name: self.lock(*name),
                 owner: self.owner(*label),
                 watched: held.watched,
