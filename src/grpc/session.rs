@@ -43,6 +43,9 @@ const STUCK_AFTER: Duration = Duration::from_secs(10);
 /// How long the end of the stream waits for operations under way, and for the store to know of the releases; the rest goes on without it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The field that tells a stream's operations apart.
+pub(super) const OP_ID: &str = "op_id";
+
 /// Waiting operations of the stream, by `op_id`, to be cancelled.
 pub(super) type Waits = Arc<Mutex<HashMap<u64, CancellationToken>>>;
 
@@ -261,13 +264,13 @@ impl Reader {
             session: Some(session),
         };
         if op_id == 0 {
-            return Err(Invalid::new("op_id", "must not be 0").into());
+            return Err(Invalid::new(OP_ID, "must not be 0").into());
         }
         match request {
             Some(Request::Acquire(_) | Request::AcquireAll(_))
                 if self.output.waits.lock().contains_key(&op_id) =>
             {
-                Err(Invalid::new("op_id", "is that of an operation that is still waiting").into())
+                Err(Invalid::new(OP_ID, "is that of an operation that is still waiting").into())
             }
             Some(Request::Acquire(acquire)) => requests.acquire(acquire).map(Operation::Acquire),
             Some(Request::TryAcquire(request)) => {

@@ -16,6 +16,7 @@ mod scripts;
 mod bad_input;
 mod drain;
 mod idempotency;
+mod multi;
 mod reentrant;
 mod session;
 mod waiting;
