@@ -124,9 +124,10 @@ impl Outbound {
 /// Whether this may be the last answer of a wait. A frame that was refused for its `op_id` does not end the wait that has the id.
 fn ends_wait(answer: &Answer) -> bool {
     match answer {
-        Answer::Granted(_) | Answer::GrantedAll(_) | Answer::NotGranted(_) => true,
         Answer::Failed(Error::Invalid(invalid)) => invalid.field != OP_ID,
-        Answer::Failed(_) => true,
+        Answer::Granted(_) | Answer::GrantedAll(_) | Answer::NotGranted(_) | Answer::Failed(_) => {
+            true
+        }
         _ => false,
     }
 }

@@ -6,11 +6,7 @@ use crate::source::{Rust, rust_below};
 
 /// The numbers of the promises: those of locks that exist. A new kind of lock brings its own.
 fn promised() -> BTreeSet<u32> {
-    (1..=4)
-        .chain(6..=16)
-        .chain([19])
-        .chain(23..=30)
-        .collect()
+    (1..=4).chain(6..=16).chain([19]).chain(23..=30).collect()
 }
 
 #[test]

@@ -128,10 +128,7 @@ async fn what_is_held_outlives_a_wait_that_is_longer_than_the_lease() {
         client.release("b", "y").await.unwrap();
         let grants = call.expect_granted().await;
         for grant in &grants {
-            assert!(
-                std_duration(grant.valid_for.clone()) > millis(900),
-                "{grant:?}"
-            );
+            assert!(std_duration(grant.valid_for) > millis(900), "{grant:?}");
         }
         tokio::time::sleep(secs(2)).await;
         expect_free(&world, &["a", "b"]).await;

@@ -18,7 +18,7 @@ async fn frames_do_what_the_rpcs_do() {
     let op = session.send(Request::TryAcquireAll(try_all(&["a", "b"], "")));
     match session.answer(op).await {
         Response::TriedAll(tried) => {
-            assert_eq!((tried.acquired, tried.busy_name.as_str()), (false, "b"))
+            assert_eq!((tried.acquired, tried.busy_name.as_str()), (false, "b"));
         }
         other => panic!("{other:?}"),
     }

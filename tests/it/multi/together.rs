@@ -32,8 +32,8 @@ async fn mission_19_several_locks_are_held_only_if_all_are() {
     for grant in &taken.grants {
         let seen = client.describe(&grant.name).await;
         assert_eq!(seen.last_fencing_token, grant.fencing_token, "one for each");
-        assert_eq!(std_duration(grant.lease.clone()), secs(30));
-        assert!(std_duration(grant.valid_for.clone()) > secs(29));
+        assert_eq!(std_duration(grant.lease), secs(30));
+        assert!(std_duration(grant.valid_for) > secs(29));
     }
     let given = released(&mut client, back(&["a", "b", "c"], "x")).await;
     assert_eq!(given, ["a=0", "b=0", "c=0"]);
