@@ -261,7 +261,7 @@ impl Delivery {
     }
 
     pub(crate) fn is_lost(&self) -> bool {
-        self.lost.is_set() || self.grant.safe_until <= Instant::now()
+        self.lost.is_set()
     }
 
     /// Time has passed since the grant was made, and this is what it is now.

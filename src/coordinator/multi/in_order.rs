@@ -206,7 +206,13 @@ impl<'a> Taken<'a> {
         if self.since.elapsed() > lease.unwrap_or_default() / STALE_DIVISOR {
             return self.renew().await;
         }
-        Ok(!self.deliveries.iter().any(Delivery::is_lost))
+        Ok(self.are_held())
+    }
+
+    fn are_held(&self) -> bool {
+        let now = Instant::now();
+        let mut all = self.deliveries.iter();
+        all.all(|one| !one.is_lost() && one.grant().safe_until > now)
     }
 
     /// Gives those a full lease again that the watchdog does not renew, and takes over what the session's books say of the others.
@@ -246,7 +252,7 @@ impl<'a> Taken<'a> {
                 delivery.set_grant(grant);
             }
         }
-        Ok(!self.deliveries.iter().any(Delivery::is_lost))
+        Ok(self.are_held())
     }
 }
 
