@@ -292,11 +292,26 @@ impl Session {
     /// Holds of a grant as the session knows them, and its serial; an error if there is no room for one more grant. Losses that the client
     /// has not read yet take room too, so that they cannot pile up.
     pub(crate) fn holds(&self, key: &GrantKey, max: usize) -> Result<(u32, Option<u64>), Error> {
+        let known = self.holds_all(std::slice::from_ref(key), max)?;
+        Ok(known.into_iter().next().unwrap_or_default())
+    }
+
+    /// The same of several grants: an error if there is no room for all that are new.
+    pub(crate) fn holds_all(
+        &self,
+        keys: &[GrantKey],
+        max: usize,
+    ) -> Result<Vec<(u32, Option<u64>)>, Error> {
         let state = self.state.lock();
-        match state.grants.get(key).and_then(|held| held.grant.lock()) {
-            Some(grant) => Ok((grant.hold_count, Some(grant.serial))),
-            None => state.room(max).map(|()| (0, None)),
+        let held = keys.iter().map(|key| state.grants.get(key)?.grant.lock());
+        let known: Vec<_> = held
+            .map(|grant| grant.map_or((0, None), |it| (it.hold_count, Some(it.serial))))
+            .collect();
+        let new = known.iter().filter(|(_, serial)| serial.is_none()).count();
+        if new > 0 {
+            state.room(new, max)?;
         }
+        Ok(known)
     }
 
     /// Takes a grant in before anybody is told of it. `watched` grants are renewed with the session's lease from now on, others run out.
@@ -305,21 +320,44 @@ impl Session {
     pub(crate) fn register(
         self: &Arc<Self>,
         deadlines: &Deadlines,
-        mut grant: Grant,
+        grant: Grant,
         adds_to: Option<u64>,
         sent_at: Instant,
     ) -> Result<(Grant, Lost), Error> {
         let mut state = self.state.lock();
-        state.live()?;
-        let key = GrantKey::of(&grant);
-        if adds_to == Some(grant.serial) && !state.grants.contains_key(&key) {
-            let why = "the grant was lost while a hold was added to it".to_owned();
-            return Err(CallError::OutcomeUnknown(why).into());
+        state.admit(&grant, adds_to)?;
+        Ok(self.take_in(&mut state, deadlines, grant, sent_at))
+    }
+
+    /// Takes several grants in, each with what it adds to, or none of them.
+    pub(crate) fn register_all(
+        self: &Arc<Self>,
+        deadlines: &Deadlines,
+        grants: Vec<(Grant, Option<u64>)>,
+        sent_at: Instant,
+    ) -> Result<Vec<(Grant, Lost)>, Error> {
+        let mut state = self.state.lock();
+        for (grant, adds_to) in &grants {
+            state.admit(grant, *adds_to)?;
         }
+        let grants = grants.into_iter();
+        Ok(grants
+            .map(|(grant, _)| self.take_in(&mut state, deadlines, grant, sent_at))
+            .collect())
+    }
+
+    fn take_in(
+        self: &Arc<Self>,
+        state: &mut State,
+        deadlines: &Deadlines,
+        mut grant: Grant,
+        sent_at: Instant,
+    ) -> (Grant, Lost) {
+        let key = GrantKey::of(&grant);
         let holding = Holding::Lock(grant.clone());
-        let (terms, lost) = self.enter(&mut state, deadlines, key, holding, sent_at);
+        let (terms, lost) = self.enter(state, deadlines, key, holding, sent_at);
         (grant.watched, grant.safe_until) = (terms.watched, terms.safe_until);
-        Ok((grant, lost))
+        (grant, lost)
     }
 
     /// Books a holding in the place of what is there by its key.
@@ -376,11 +414,11 @@ impl Session {
         }
     }
 
-    /// The grant that an answer on its way is about. None if it is over; an error if it is another one by now, or was confirmed by a resume.
-    pub(crate) fn grant_of(&self, key: &GrantKey, lost: &Lost) -> Result<Option<Holding>, ()> {
+    /// The lock that an answer on its way is about. None if it is over or no lock; an error if it is another one by now, or was confirmed by a resume.
+    pub(crate) fn grant_of(&self, key: &GrantKey, lost: &Lost) -> Result<Option<Grant>, ()> {
         match self.state.lock().grants.get(key) {
             None => Ok(None),
-            Some(held) if Arc::ptr_eq(&held.lost.0, &lost.0) => Ok(Some(held.grant.clone())),
+            Some(held) if Arc::ptr_eq(&held.lost.0, &lost.0) => Ok(held.grant.lock().cloned()),
             Some(_) => Err(()),
         }
     }
@@ -740,9 +778,19 @@ impl State {
         }
     }
 
-    /// Whether one more grant may be taken in.
-    pub(super) fn room(&self, max: usize) -> Result<(), Error> {
-        if self.grants.len() + self.lost.len() >= max {
+    /// Whether a grant may be taken in, which is no grant if the one it adds a hold to was lost meanwhile.
+    fn admit(&self, grant: &Grant, adds_to: Option<u64>) -> Result<(), Error> {
+        self.live()?;
+        if adds_to == Some(grant.serial) && !self.grants.contains_key(&GrantKey::of(grant)) {
+            let why = "the grant was lost while a hold was added to it".to_owned();
+            return Err(CallError::OutcomeUnknown(why).into());
+        }
+        Ok(())
+    }
+
+    /// Whether so many more grants may be taken in.
+    pub(super) fn room(&self, new: usize, max: usize) -> Result<(), Error> {
+        if self.grants.len() + self.lost.len() + new > max {
             return Err(Error::LimitReached(Limit::GrantsPerSession));
         }
         Ok(())

@@ -1,18 +1,14 @@
 //! What the services share: a request becomes an operation, and its answers those of the RPC.
 
-use std::{
-    pin::Pin,
-    task::{Context, Poll, ready},
-    time::Duration,
-};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio_stream::Stream;
 use tonic::{Response, Status, metadata::MetadataMap};
 
 use super::{
+    answers::{Answers, Said},
     convert::Requests,
-    status::{status, unexpected_answer},
+    status::status,
 };
 use crate::coordinator::{Answer, Coordinator, Error, Operation, Reply};
 
@@ -30,17 +26,6 @@ pub(super) struct Calls {
     pub(super) coordinator: Coordinator,
 }
 
-/// The answers of one call that waits.
-#[derive(Debug)]
-pub(super) struct Events<T> {
-    answers: mpsc::Receiver<(u64, Answer)>,
-    ended: bool,
-    convert: Convert<T>,
-}
-
-/// Makes the message of an answer; none if such an answer is not to be expected.
-pub(super) type Convert<T> = fn(Answer) -> Option<Result<T, Status>>;
-
 // === impl Calls ===
 
 impl Calls {
@@ -55,14 +40,12 @@ impl Calls {
     pub(super) async fn run<T>(
         &self,
         operation: Result<Operation, Error>,
-        convert: Convert<T>,
+        convert: impl FnOnce(Answer) -> Result<T, Status>,
     ) -> Result<Response<T>, Status> {
         let mut answers = self.submit(operation, 1)?;
         match answers.recv().await {
             Some((_, Answer::Failed(error))) => Err(status(&error)),
-            Some((_, answer)) => convert(answer)
-                .unwrap_or_else(|| Err(unexpected_answer()))
-                .map(Response::new),
+            Some((_, answer)) => convert(answer).map(Response::new),
             None => Err(status(&Error::Draining)),
         }
     }
@@ -71,13 +54,10 @@ impl Calls {
     pub(super) fn wait<T>(
         &self,
         operation: Result<Operation, Error>,
-        convert: Convert<T>,
-    ) -> Result<Response<Events<T>>, Status> {
-        Ok(Response::new(Events {
-            answers: self.submit(operation, ANSWERS_QUEUED)?,
-            ended: false,
-            convert,
-        }))
+        convert: fn(Answer) -> Said<T>,
+    ) -> Result<Response<Answers<T>>, Status> {
+        let answers = self.submit(operation, ANSWERS_QUEUED)?;
+        Ok(Response::new(Answers::new(answers, convert)))
     }
 
     fn submit(
@@ -97,32 +77,6 @@ impl Calls {
             },
         );
         Ok(answers)
-    }
-}
-
-// === impl Events ===
-
-impl<T> Stream for Events<T> {
-    type Item = Result<T, Status>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if self.ended {
-            return Poll::Ready(None);
-        }
-        let event = match ready!(self.answers.poll_recv(cx)) {
-            Some((_, Answer::Failed(error))) => Err(status(&error)),
-            Some((_, answer)) => {
-                let goes_on = answer.goes_on();
-                let event = (self.convert)(answer).unwrap_or_else(|| Err(unexpected_answer()));
-                if goes_on {
-                    return Poll::Ready(Some(event));
-                }
-                event
-            }
-            None => Err(status(&Error::Draining)),
-        };
-        self.ended = true;
-        Poll::Ready(Some(event))
     }
 }
 

@@ -169,7 +169,7 @@ pub(super) fn mode(number: i32) -> Result<Mode, Invalid> {
     })
 }
 
-fn proto_mode(mode: Mode) -> pb::LockMode {
+pub(super) fn proto_mode(mode: Mode) -> pb::LockMode {
     match mode {
         Mode::Exclusive => pb::LockMode::Exclusive,
         Mode::Fair => pb::LockMode::Fair,

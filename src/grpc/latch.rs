@@ -3,9 +3,11 @@
 use tonic::{Request, Response, Status};
 
 use super::{
-    call::{Calls, Events, within},
+    answers::{Answers, Said},
+    call::{Calls, within},
     convert::{Requests, duration, proto_wait_end, whole_millis},
     pb::{self, session_response::Response as Frame},
+    status::{status, unexpected_answer},
 };
 use crate::coordinator::{
     Answer, AwaitLatch, CountDown, CountSet, Error, Invalid, LatchAnswer, LatchDescription,
@@ -20,7 +22,7 @@ pub(super) struct LatchService {
 
 #[tonic::async_trait]
 impl pb::latch_service_server::LatchService for LatchService {
-    type AwaitLatchStream = Events<pb::AwaitLatchResponse>;
+    type AwaitLatchStream = Answers<pb::AwaitLatchResponse>;
 
     async fn set_count(
         &self,
@@ -28,8 +30,8 @@ impl pb::latch_service_server::LatchService for LatchService {
     ) -> Result<Response<pb::SetCountResponse>, Status> {
         let operation = self.calls.requests().set_count(request.get_ref());
         let answer = |answer| match answer {
-            Answer::Latch(LatchAnswer::Set(set)) => Some(Ok(count_set(set))),
-            _ => None,
+            Answer::Latch(LatchAnswer::Set(set)) => Ok(count_set(set)),
+            _ => Err(unexpected_answer()),
         };
         self.calls.run(operation, answer).await
     }
@@ -40,10 +42,8 @@ impl pb::latch_service_server::LatchService for LatchService {
     ) -> Result<Response<pb::CountDownResponse>, Status> {
         let operation = self.calls.requests().count_down(request.get_ref());
         let answer = |answer| match answer {
-            Answer::Latch(LatchAnswer::CountedDown(count)) => {
-                Some(Ok(pb::CountDownResponse { count }))
-            }
-            _ => None,
+            Answer::Latch(LatchAnswer::CountedDown(count)) => Ok(pb::CountDownResponse { count }),
+            _ => Err(unexpected_answer()),
         };
         self.calls.run(operation, answer).await
     }
@@ -61,7 +61,7 @@ impl pb::latch_service_server::LatchService for LatchService {
                 await_latch.wait = within(await_latch.wait, &metadata);
                 Operation::Latch(LatchOperation::Await(await_latch))
             });
-        self.calls.wait(operation, event)
+        self.calls.wait(operation, said)
     }
 
     async fn describe_latch(
@@ -70,8 +70,8 @@ impl pb::latch_service_server::LatchService for LatchService {
     ) -> Result<Response<pb::DescribeLatchResponse>, Status> {
         let operation = self.calls.requests().describe_latch(request.get_ref());
         let answer = |answer| match answer {
-            Answer::Latch(LatchAnswer::Described(seen)) => Some(Ok(described(&seen))),
-            _ => None,
+            Answer::Latch(LatchAnswer::Described(seen)) => Ok(described(&seen)),
+            _ => Err(unexpected_answer()),
         };
         self.calls.run(operation, answer).await
     }
@@ -82,10 +82,8 @@ impl pb::latch_service_server::LatchService for LatchService {
     ) -> Result<Response<pb::DeleteLatchResponse>, Status> {
         let operation = self.calls.requests().delete_latch(request.get_ref());
         let answer = |answer| match answer {
-            Answer::Latch(LatchAnswer::Deleted(deleted)) => {
-                Some(Ok(pb::DeleteLatchResponse { deleted }))
-            }
-            _ => None,
+            Answer::Latch(LatchAnswer::Deleted(deleted)) => Ok(pb::DeleteLatchResponse { deleted }),
+            _ => Err(unexpected_answer()),
         };
         self.calls.run(operation, answer).await
     }
@@ -174,21 +172,21 @@ fn not_opened(cancelled: bool, count: u32) -> pb::LatchNotOpened {
     }
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "answers that carry a grant are taken by value"
-)]
-fn event(answer: Answer) -> Option<Result<pb::AwaitLatchResponse, Status>> {
+/// An answer of `AwaitLatch`.
+fn said(answer: Answer) -> Said<pb::AwaitLatchResponse> {
     use pb::await_latch_response::Event;
-    let event = match answer {
-        Answer::Latch(LatchAnswer::Waiting(count)) => Event::Waiting(pb::WaitingForLatch { count }),
-        Answer::Latch(LatchAnswer::Opened) => Event::Opened(pb::LatchOpened {}),
-        Answer::Latch(LatchAnswer::NotOpened { cancelled, count }) => {
-            Event::NotOpened(not_opened(cancelled, count))
+    let said = |event| pb::AwaitLatchResponse { event: Some(event) };
+    Said::Last(match answer {
+        Answer::Latch(LatchAnswer::Waiting(count)) => {
+            return Said::Waiting(said(Event::Waiting(pb::WaitingForLatch { count })));
         }
-        _ => return None,
-    };
-    Some(Ok(pb::AwaitLatchResponse { event: Some(event) }))
+        Answer::Latch(LatchAnswer::Opened) => Ok(said(Event::Opened(pb::LatchOpened {}))),
+        Answer::Latch(LatchAnswer::NotOpened { cancelled, count }) => {
+            Ok(said(Event::NotOpened(not_opened(cancelled, count))))
+        }
+        Answer::Failed(error) => Err(status(&error)),
+        _ => Err(unexpected_answer()),
+    })
 }
 
 /// An answer as a frame.

@@ -6,14 +6,16 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     Config,
-    call::{Calls, Events, within},
+    answers::{self, Answers},
+    call::{Calls, within},
     convert,
     layer::BodyFate,
+    multi,
     outbound::Outbound,
     pb, session,
-    status::status,
+    status::unexpected_answer,
 };
-use crate::coordinator::{Answer, Coordinator, Operation};
+use crate::coordinator::{Answer, Operation};
 
 /// The service.
 #[derive(Clone, Debug)]
@@ -25,8 +27,7 @@ pub(super) struct LockService {
 // === impl LockService ===
 
 impl LockService {
-    pub(super) fn new(coordinator: Coordinator, config: Arc<Config>) -> Self {
-        let calls = Calls { coordinator };
+    pub(super) fn new(calls: Calls, config: Arc<Config>) -> Self {
         Self { calls, config }
     }
 }
@@ -34,7 +35,8 @@ impl LockService {
 #[tonic::async_trait]
 impl pb::lock_service_server::LockService for LockService {
     type SessionStream = Outbound;
-    type AcquireStream = Events<pb::AcquireResponse>;
+    type AcquireStream = Answers<pb::AcquireResponse>;
+    type AcquireAllStream = Answers<pb::AcquireAllResponse>;
 
     async fn session(
         &self,
@@ -63,7 +65,7 @@ impl pb::lock_service_server::LockService for LockService {
             acquire.wait = within(acquire.wait, &metadata);
             Operation::Acquire(acquire)
         });
-        self.calls.wait(operation, event)
+        self.calls.wait(operation, answers::acquire)
     }
 
     async fn try_acquire(
@@ -75,8 +77,8 @@ impl pb::lock_service_server::LockService for LockService {
             .run(
                 operation.map(Operation::TryAcquire),
                 |answer| match answer {
-                    Answer::Tried(tried) => Some(convert::tried(tried)),
-                    _ => None,
+                    Answer::Tried(tried) => convert::tried(tried),
+                    _ => Err(unexpected_answer()),
                 },
             )
             .await
@@ -89,8 +91,8 @@ impl pb::lock_service_server::LockService for LockService {
         let operation = self.calls.requests().release(request.get_ref());
         self.calls
             .run(operation.map(Operation::Release), |answer| match answer {
-                Answer::Released(hold_count) => Some(Ok(convert::released(hold_count))),
-                _ => None,
+                Answer::Released(hold_count) => Ok(convert::released(hold_count)),
+                _ => Err(unexpected_answer()),
             })
             .await
     }
@@ -102,35 +104,60 @@ impl pb::lock_service_server::LockService for LockService {
         let operation = self.calls.requests().renew(request.get_ref());
         self.calls
             .run(operation.map(Operation::Renew), |answer| match answer {
-                Answer::Renewed(grant) => Some(Ok(pb::RenewResponse {
+                Answer::Renewed(grant) => Ok(pb::RenewResponse {
                     grant: Some(convert::grant(&grant)),
-                })),
-                _ => None,
+                }),
+                _ => Err(unexpected_answer()),
             })
             .await
     }
 
-    type AcquireAllStream = tokio_stream::Empty<Result<pb::AcquireAllResponse, Status>>;
-
     async fn acquire_all(
         &self,
-        _: Request<pb::AcquireAllRequest>,
+        request: Request<pb::AcquireAllRequest>,
     ) -> Result<Response<Self::AcquireAllStream>, Status> {
-        Err(Status::unimplemented("acquire_all"))
+        let (metadata, _, request) = request.into_parts();
+        let operation = self
+            .calls
+            .requests()
+            .acquire_all(request)
+            .map(|mut acquire| {
+                acquire.wait = within(acquire.wait, &metadata);
+                Operation::AcquireAll(acquire)
+            });
+        self.calls.wait(operation, answers::acquire_all)
     }
 
     async fn try_acquire_all(
         &self,
-        _: Request<pb::TryAcquireAllRequest>,
+        request: Request<pb::TryAcquireAllRequest>,
     ) -> Result<Response<pb::TryAcquireAllResponse>, Status> {
-        Err(Status::unimplemented("try_acquire_all"))
+        let operation = self.calls.requests().try_acquire_all(request.get_ref());
+        self.calls
+            .run(
+                operation.map(Operation::TryAcquireAll),
+                |answer| match answer {
+                    Answer::TriedAll(tried) => multi::tried(tried),
+                    _ => Err(unexpected_answer()),
+                },
+            )
+            .await
     }
 
     async fn release_all(
         &self,
-        _: Request<pb::ReleaseAllRequest>,
+        request: Request<pb::ReleaseAllRequest>,
     ) -> Result<Response<pb::ReleaseAllResponse>, Status> {
-        Err(Status::unimplemented("release_all"))
+        let operation = self.calls.requests().release_all(request.get_ref());
+        self.calls
+            .run(
+                operation.map(Operation::ReleaseAll),
+                |answer| match answer {
+                    Answer::ReleasedAll(locks) => Ok(multi::released(locks)),
+                    _ => Err(unexpected_answer()),
+                },
+            )
+            .await
     }
 
     async fn describe(
@@ -140,8 +167,8 @@ impl pb::lock_service_server::LockService for LockService {
         let operation = self.calls.requests().describe(request.get_ref());
         self.calls
             .run(operation, |answer| match answer {
-                Answer::Described(seen) => Some(Ok(convert::described(seen))),
-                _ => None,
+                Answer::Described(seen) => Ok(convert::described(seen)),
+                _ => Err(unexpected_answer()),
             })
             .await
     }
@@ -153,23 +180,9 @@ impl pb::lock_service_server::LockService for LockService {
         let operation = self.calls.requests().check_token(request.get_ref());
         self.calls
             .run(operation, |answer| match answer {
-                Answer::TokenChecked(checked) => Some(Ok(convert::token_checked(checked))),
-                _ => None,
+                Answer::TokenChecked(checked) => Ok(convert::token_checked(checked)),
+                _ => Err(unexpected_answer()),
             })
             .await
     }
-}
-
-fn event(answer: Answer) -> Option<Result<pb::AcquireResponse, Status>> {
-    use pb::acquire_response::Event;
-    let event = match answer {
-        Answer::Waiting(waiting) => Ok(Event::Waiting(convert::waiting(waiting))),
-        Answer::Granted(delivery) => {
-            let grant = delivery.take().map_err(|error| status(&error));
-            grant.map(|grant| Event::Granted(convert::grant(&grant)))
-        }
-        Answer::NotGranted(ended) => Ok(Event::NotGranted(convert::not_granted(ended))),
-        _ => return None,
-    };
-    Some(event.map(|event| pb::AcquireResponse { event: Some(event) }))
 }

@@ -2,6 +2,7 @@
 
 pub mod pb;
 
+mod answers;
 mod call;
 mod convert;
 mod convert_permits;
@@ -9,6 +10,7 @@ mod health;
 mod latch;
 pub mod layer;
 mod lock;
+mod multi;
 mod outbound;
 mod semaphore;
 mod session;
@@ -45,14 +47,12 @@ pub fn router(
     config: Config,
 ) -> Result<Router<Stack<layer::BodyFateLayer, Identity>>, tonic_reflection::server::Error> {
     let config = Arc::new(config);
-    let lock = pb::lock_service_server::LockServiceServer::new(lock::LockService::new(
-        coordinator.clone(),
-        Arc::clone(&config),
-    ))
-    .max_decoding_message_size(config.message_bytes_max);
     let calls = call::Calls {
         coordinator: coordinator.clone(),
     };
+    let lock = lock::LockService::new(calls.clone(), Arc::clone(&config));
+    let lock = pb::lock_service_server::LockServiceServer::new(lock)
+        .max_decoding_message_size(config.message_bytes_max);
     let semaphore = semaphore::SemaphoreService {
         calls: calls.clone(),
     };

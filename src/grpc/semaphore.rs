@@ -3,8 +3,10 @@
 use tonic::{Request, Response, Status};
 
 use super::{
-    call::{Calls, Events, within},
+    answers::{Answers, Said},
+    call::{Calls, within},
     convert_permits as convert, pb,
+    status::{status, unexpected_answer},
 };
 use crate::coordinator::{Answer, Operation, PermitAnswer, PermitOperation};
 
@@ -16,7 +18,7 @@ pub(super) struct SemaphoreService {
 
 #[tonic::async_trait]
 impl pb::semaphore_service_server::SemaphoreService for SemaphoreService {
-    type AcquirePermitsStream = Events<pb::AcquirePermitsResponse>;
+    type AcquirePermitsStream = Answers<pb::AcquirePermitsResponse>;
 
     async fn acquire_permits(
         &self,
@@ -28,7 +30,7 @@ impl pb::semaphore_service_server::SemaphoreService for SemaphoreService {
             acquire.wait = within(acquire.wait, &metadata);
             Operation::Permits(PermitOperation::Acquire(acquire))
         });
-        self.calls.wait(operation, event)
+        self.calls.wait(operation, said)
     }
 
     async fn try_acquire_permits(
@@ -38,9 +40,9 @@ impl pb::semaphore_service_server::SemaphoreService for SemaphoreService {
         let acquire = self.calls.requests().try_acquire_permits(request.get_ref());
         let operation = acquire.map(|it| Operation::Permits(PermitOperation::TryAcquire(it)));
         let answer = |answer| match answer {
-            Answer::Permits(PermitAnswer::Acquired(delivery)) => Some(convert::acquired(delivery)),
-            Answer::Permits(PermitAnswer::Busy { available }) => Some(Ok(convert::busy(available))),
-            _ => None,
+            Answer::Permits(PermitAnswer::Acquired(delivery)) => convert::acquired(delivery),
+            Answer::Permits(PermitAnswer::Busy { available }) => Ok(convert::busy(available)),
+            _ => Err(unexpected_answer()),
         };
         self.calls.run(operation, answer).await
     }
@@ -52,9 +54,9 @@ impl pb::semaphore_service_server::SemaphoreService for SemaphoreService {
         let operation = self.calls.requests().release_permits(request.get_ref());
         let answer = |answer| match answer {
             Answer::Permits(PermitAnswer::Released { permits, available }) => {
-                Some(Ok(convert::released(permits, available)))
+                Ok(convert::released(permits, available))
             }
-            _ => None,
+            _ => Err(unexpected_answer()),
         };
         self.calls.run(operation, answer).await
     }
@@ -65,8 +67,8 @@ impl pb::semaphore_service_server::SemaphoreService for SemaphoreService {
     ) -> Result<Response<pb::RenewPermitsResponse>, Status> {
         let operation = self.calls.requests().renew_permits(request.get_ref());
         let answer = |answer| match answer {
-            Answer::Permits(PermitAnswer::Renewed(grants)) => Some(Ok(convert::renewed(&grants))),
-            _ => None,
+            Answer::Permits(PermitAnswer::Renewed(grants)) => Ok(convert::renewed(&grants)),
+            _ => Err(unexpected_answer()),
         };
         self.calls.run(operation, answer).await
     }
@@ -77,8 +79,8 @@ impl pb::semaphore_service_server::SemaphoreService for SemaphoreService {
     ) -> Result<Response<pb::SetPermitsResponse>, Status> {
         let operation = self.calls.requests().set_permits(request.get_ref());
         let answer = |answer| match answer {
-            Answer::Permits(PermitAnswer::Set(set)) => Some(Ok(convert::set(set))),
-            _ => None,
+            Answer::Permits(PermitAnswer::Set(set)) => Ok(convert::set(set)),
+            _ => Err(unexpected_answer()),
         };
         self.calls.run(operation, answer).await
     }
@@ -89,24 +91,28 @@ impl pb::semaphore_service_server::SemaphoreService for SemaphoreService {
     ) -> Result<Response<pb::DescribeSemaphoreResponse>, Status> {
         let operation = self.calls.requests().describe_semaphore(request.get_ref());
         let answer = |answer| match answer {
-            Answer::Permits(PermitAnswer::Described(seen)) => Some(Ok(convert::described(seen))),
-            _ => None,
+            Answer::Permits(PermitAnswer::Described(seen)) => Ok(convert::described(seen)),
+            _ => Err(unexpected_answer()),
         };
         self.calls.run(operation, answer).await
     }
 }
 
-fn event(answer: Answer) -> Option<Result<pb::AcquirePermitsResponse, Status>> {
+/// An answer of `AcquirePermits`; a grant counts as told from here on.
+fn said(answer: Answer) -> Said<pb::AcquirePermitsResponse> {
     use pb::acquire_permits_response::Event;
-    let event = match answer {
-        Answer::Permits(PermitAnswer::Waiting(it)) => Ok(Event::Waiting(convert::waiting(it))),
+    let said = |event| pb::AcquirePermitsResponse { event: Some(event) };
+    Said::Last(match answer {
+        Answer::Permits(PermitAnswer::Waiting(waiting)) => {
+            return Said::Waiting(said(Event::Waiting(convert::waiting(waiting))));
+        }
         Answer::Permits(PermitAnswer::Granted(delivery)) => {
-            convert::delivered(delivery).map(Event::Granted)
+            convert::delivered(delivery).map(|grant| said(Event::Granted(grant)))
         }
         Answer::Permits(PermitAnswer::NotGranted(ended)) => {
-            Ok(Event::NotGranted(convert::not_granted(ended)))
+            Ok(said(Event::NotGranted(convert::not_granted(ended))))
         }
-        _ => return None,
-    };
-    Some(event.map(|event| pb::AcquirePermitsResponse { event: Some(event) }))
+        Answer::Failed(error) => Err(status(&error)),
+        _ => Err(unexpected_answer()),
+    })
 }

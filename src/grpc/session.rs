@@ -45,6 +45,9 @@ const STUCK_AFTER: Duration = Duration::from_secs(10);
 /// How long the end of the stream waits for operations under way, and for the store to know of the releases; the rest goes on without it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The field that tells a stream's operations apart.
+pub(super) const OP_ID: &str = "op_id";
+
 /// Waiting operations of the stream, by `op_id`, to be cancelled.
 pub(super) type Waits = Arc<Mutex<HashMap<u64, CancellationToken>>>;
 
@@ -268,12 +271,12 @@ impl Reader {
             session: Some(session),
         };
         if op_id == 0 {
-            return Err(Invalid::new("op_id", "must not be 0").into());
+            return Err(Invalid::new(OP_ID, "must not be 0").into());
         }
         let operation = operation(&requests, request)?;
         if operation.waits() && self.output.waits.lock().contains_key(&op_id) {
             let why = "is that of an operation that is still waiting";
-            return Err(Invalid::new("op_id", why).into());
+            return Err(Invalid::new(OP_ID, why).into());
         }
         Ok(operation)
     }
@@ -285,6 +288,15 @@ fn operation(requests: &Requests<'_>, request: Option<Request>) -> Result<Operat
         Some(Request::Acquire(acquire)) => requests.acquire(acquire).map(Operation::Acquire),
         Some(Request::TryAcquire(request)) => {
             requests.try_acquire(&request).map(Operation::TryAcquire)
+        }
+        Some(Request::AcquireAll(request)) => {
+            requests.acquire_all(request).map(Operation::AcquireAll)
+        }
+        Some(Request::TryAcquireAll(request)) => requests
+            .try_acquire_all(&request)
+            .map(Operation::TryAcquireAll),
+        Some(Request::ReleaseAll(request)) => {
+            requests.release_all(&request).map(Operation::ReleaseAll)
         }
         Some(Request::Release(request)) => requests.release(&request).map(Operation::Release),
         Some(Request::Renew(request)) => requests.renew(&request).map(Operation::Renew),
@@ -309,9 +321,6 @@ fn operation(requests: &Requests<'_>, request: Option<Request>) -> Result<Operat
         Some(Request::DeleteLatch(request)) => requests.delete_latch(&request),
         Some(Request::Open(_) | Request::Resume(_)) => {
             Err(Invalid::new("request", "the session of this stream is open already").into())
-        }
-        Some(Request::AcquireAll(_) | Request::TryAcquireAll(_) | Request::ReleaseAll(_)) => {
-            Err(Invalid::new("request", "is not known yet").into())
         }
         Some(Request::Close(_) | Request::Cancel(_)) | None => {
             Err(Invalid::new("request", "must be set to an operation that is known").into())

@@ -83,7 +83,7 @@ pub(super) fn status(error: &Error) -> Status {
             )
         }
         Error::Draining => retry(Code::Unavailable, text, "DRAINING", &[], DRAIN_RETRY),
-        Error::Store(error) => store_status(error, text),
+        Error::Store(error) | Error::StoreOf(_, error) => store_status(error, text),
     }
 }
 

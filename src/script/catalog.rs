@@ -50,6 +50,41 @@ pub static WRITE_RELEASE: Script =
 pub static WRITE_UNDO: Script = script!("write_undo", "token", "read", "hold", "write", "release");
 /// Lets readers in that were held back for a writer.
 pub static WRITE_LEAVE: Script = script!("write_leave");
+/// Takes several locks if all can be had.
+pub static MULTI_ACQUIRE: Script = script!(
+    "multi_acquire",
+    "token",
+    "sole",
+    "read",
+    "read_acquire",
+    "hold",
+    "write",
+    "multi"
+);
+/// Gives one hold of each of several locks back.
+pub static MULTI_RELEASE: Script = script!(
+    "multi_release",
+    "token",
+    "read",
+    "read_release",
+    "queue",
+    "hold",
+    "write",
+    "multi",
+    "multi_hold"
+);
+/// Undoes an acquire of several locks whose answer nobody took.
+pub static MULTI_UNDO: Script = script!(
+    "multi_undo",
+    "token",
+    "read",
+    "read_release",
+    "queue",
+    "hold",
+    "write",
+    "multi",
+    "multi_hold"
+);
 
 /// Takes permits of a semaphore.
 pub static PERMIT_ACQUIRE: Script = script!("permit_acquire", "token", "kind", "permit");
@@ -74,7 +109,7 @@ pub static LATCH_INSPECT: Script = script!("latch_inspect", "kind");
 pub static LATCH_DELETE: Script = script!("latch_delete", "kind");
 
 /// Every script, for hosts that load or test them all.
-pub static ALL: [&Script; 26] = [
+pub static ALL: [&Script; 29] = [
     &LOCK_ACQUIRE,
     &LOCK_RELEASE,
     &LOCK_UNDO,
@@ -91,6 +126,9 @@ pub static ALL: [&Script; 26] = [
     &WRITE_RELEASE,
     &WRITE_UNDO,
     &WRITE_LEAVE,
+    &MULTI_ACQUIRE,
+    &MULTI_RELEASE,
+    &MULTI_UNDO,
     &PERMIT_ACQUIRE,
     &PERMIT_RELEASE,
     &PERMIT_UNDO,

@@ -5,10 +5,10 @@ pub mod catalog;
 pub mod keys;
 
 pub use calls::{
-    Acquired, Attempt, CountSet, CountedDown, Hold, Holder, Inspected, LatchInspected, Mode,
-    Ownership, PermitAttempt, PermitHolder, PermitId, PermitRenewal, PermitRenewals,
-    PermitsAcquired, PermitsReleased, PermitsSet, Refusal, Released, Renewal, Renewals, Renewed,
-    Scripts, SemaphoreInspected, Vouched,
+    Acquired, AcquiredAll, Attempt, AttemptAll, CountSet, CountedDown, Hold, Holder, Inspected,
+    LatchInspected, Member, Members, Mode, Ownership, PermitAttempt, PermitHolder, PermitId,
+    PermitRenewal, PermitRenewals, PermitsAcquired, PermitsReleased, PermitsSet, Refusal, Released,
+    ReleasedMember, Renewal, Renewals, Renewed, Scripts, SemaphoreInspected, Taken, Vouched,
 };
 
 use std::time::Duration;

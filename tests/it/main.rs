@@ -17,6 +17,7 @@ mod bad_input;
 mod drain;
 mod idempotency;
 mod latch;
+mod multi;
 mod permits;
 mod permits_in_sessions;
 mod read_leases;

@@ -8,10 +8,10 @@ use tokio_util::sync::CancellationToken;
 use super::{
     super::{
         Core,
-        acquire::{CountedWait, Next, Stops, next},
+        acquire::{CountedWait, InLine, Stops},
         error::Error,
-        operation::{Answer, Reply},
-        waiters::{Goal, Place, Standing},
+        operation::{Answer, NotGranted, Reply, Waiting},
+        waiters::{Goal, Place},
     },
     AcquirePermits, PermitAnswer, PermitsNotGranted, WaitingForPermits,
     attempt::{Attempted, attempt},
@@ -43,12 +43,7 @@ pub(super) async fn acquire(
             available,
         }));
     }
-    let session = request
-        .owner
-        .session
-        .as_ref()
-        .map(|id| core.sessions.get(id))
-        .transpose()?;
+    let session = core.session_of(&request.owner)?;
     let stream = session
         .as_ref()
         .map_or_else(|| Ok(CancellationToken::new()), |s| s.live())?;
@@ -74,45 +69,30 @@ async fn wait(
     mut available: u32,
     stops: &Stops<'_>,
 ) -> Result<PermitAnswer, Error> {
-    let mut told: Option<(Standing, u32)> = None;
+    let mut line = InLine::at(place);
     // Why the last attempt had no outcome; a wait rides out a store that is down, but says so if its time runs out meanwhile.
     let mut trouble: Option<CallError> = None;
-    let mut check_at = None;
     loop {
-        let standing = place.standing();
-        if place.is_next() {
-            check_at.get_or_insert_with(|| core.check_at(standing.holder_until));
-        }
-        let news = told.is_none_or(|(before, seen)| standing.is_news(before) || seen != available);
-        let waiting = WaitingForPermits {
-            position: standing.position,
-            available,
-            next_end: standing.holder_until,
+        let tell = |waiting: Waiting| {
+            let waiting = PermitAnswer::Waiting(WaitingForPermits {
+                position: waiting.position,
+                available,
+                next_end: waiting.holder_until,
+            });
+            stops.reply.tell(Answer::Permits(waiting))
         };
-        if news
-            && stops
-                .reply
-                .tell(Answer::Permits(PermitAnswer::Waiting(waiting)))
-        {
-            told = Some((standing, available));
-        }
-        match next(core, &place, check_at, stops).await {
-            Next::Tell => continue,
-            Next::End(ended) => {
-                let cancelled = ended?.cancelled;
-                return match trouble {
-                    Some(error) if !cancelled => Err(error.into()),
-                    _ => Ok(PermitAnswer::NotGranted(PermitsNotGranted {
-                        cancelled,
-                        available,
-                    })),
-                };
-            }
-            Next::Try => {}
+        if let Some(NotGranted { cancelled, .. }) = line.until_try(core, stops, tell).await? {
+            return match trouble {
+                Some(error) if !cancelled => Err(error.into()),
+                _ => Ok(PermitAnswer::NotGranted(PermitsNotGranted {
+                    cancelled,
+                    available,
+                })),
+            };
         }
         match attempt(core, request, false).await {
             Ok(Attempted::Granted(delivery)) => {
-                place.leave_with_permits(delivery.available() == 0);
+                line.leave_with_permits(delivery.available() == 0);
                 return Ok(PermitAnswer::Granted(delivery));
             }
             Ok(Attempted::Busy {
@@ -120,15 +100,17 @@ async fn wait(
                 next_end,
             }) => {
                 trouble = None;
-                available = left;
-                place.busy_until(next_end, None);
-                check_at = Some(core.check_at(next_end));
+                if left != available {
+                    available = left;
+                    line.tell_anew();
+                }
+                line.busy_until(core, next_end, None);
             }
             Err(Error::Store(
                 error @ (CallError::Unavailable(_) | CallError::OutcomeUnknown(_)),
             )) => {
                 trouble = Some(error);
-                check_at = Some(core.check_at(None));
+                line.no_outcome(core);
             }
             Err(error) => return Err(error),
         }

@@ -62,11 +62,7 @@ pub(super) async fn attempt(
     record_refusal: bool,
 ) -> Result<Attempted, Error> {
     let AcquirePermits { name, owner, .. } = request;
-    let session = owner
-        .session
-        .as_ref()
-        .map(|id| core.sessions.get(id))
-        .transpose()?;
+    let session = core.session_of(owner)?;
     // A release of all that the owner holds comes before this or after it.
     let _turn = core.turn(name, owner).await?;
     if let Some(session) = &session {

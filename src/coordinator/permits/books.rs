@@ -20,7 +20,7 @@ impl Session {
     pub(crate) fn may_take_permits(&self, max: usize) -> Result<(), Error> {
         let state = self.state.lock();
         state.live()?;
-        state.room(max)
+        state.room(1, max)
     }
 
     /// As [`Session::register`].

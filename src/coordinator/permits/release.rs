@@ -24,11 +24,7 @@ pub(super) async fn release(
         ids,
         request_id,
     } = request;
-    let session = owner
-        .session
-        .as_ref()
-        .map(|id| core.sessions.get(id))
-        .transpose()?;
+    let session = core.session_of(owner)?;
     let turn = core.turn(name, owner).await?;
     let held = session
         .as_ref()

@@ -23,11 +23,7 @@ pub(super) async fn renew(core: &Arc<Core>, request: &RenewPermits) -> Result<Pe
         ids,
         lease,
     } = request;
-    let session = owner
-        .session
-        .as_ref()
-        .map(|id| core.sessions.get(id))
-        .transpose()?;
+    let session = core.session_of(owner)?;
     let held = match &session {
         Some(session) => session.permits_of(name, owner, ids),
         None if ids.is_empty() => {

@@ -408,6 +408,14 @@ fn channel(name: &LockName, goal: Goal, owner: &Owner) -> String {
     }
 }
 
+// === impl Goal ===
+
+impl From<Mode> for Goal {
+    fn from(mode: Mode) -> Self {
+        Self::Lock(mode)
+    }
+}
+
 // === impl Channel ===
 
 impl Channel {

@@ -3,12 +3,14 @@
 mod inspect;
 mod latch;
 mod lock;
+mod multi;
 mod permits;
 mod renew;
 
 pub use inspect::{Holder, Inspected};
 pub use latch::{CountSet, CountedDown, LatchInspected};
 pub use lock::{Acquired, Attempt, Refusal, Released, Vouched};
+pub use multi::{AcquiredAll, AttemptAll, Member, Members, ReleasedMember, Taken};
 pub use permits::{
     PermitAttempt, PermitHolder, PermitId, PermitRenewal, PermitRenewals, PermitsAcquired,
     PermitsReleased, PermitsSet, SemaphoreInspected,

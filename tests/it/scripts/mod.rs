@@ -11,6 +11,7 @@ mod counters_same_on_all;
 mod fair;
 mod inspect;
 mod latch;
+mod multi;
 mod permits;
 mod read_write;
 mod release;

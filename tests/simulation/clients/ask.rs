@@ -193,6 +193,7 @@ fn failed(error: &Error, kind: Kind, history: &History) -> Told {
         | Error::SemaphoreNotFound
         | Error::PermitsExceeded { .. }
         | Error::CountExceeded { .. }
+        | Error::StoreOf(..)
         | Error::Store(
             CallError::OutOfMemory
             | CallError::SelfDeadlock
