@@ -15,6 +15,8 @@ mod coordinator;
 mod counters;
 #[path = "../support/redis_server.rs"]
 mod redis_server;
+#[path = "../support/sentinels.rs"]
+mod sentinels;
 #[path = "../support/tcp_proxy.rs"]
 mod tcp_proxy;
 
@@ -25,6 +27,7 @@ mod cli;
 mod fake;
 mod redis_host;
 mod redis_secured;
+mod sentinel;
 
 mod smoke;
 

@@ -239,7 +239,7 @@ impl<'a> Teller<'a> {
             match self.wakes.recv().await.expect("the client lives") {
                 Wake::Message { payload, .. } if payload == MARK => break,
                 Wake::Message { payload, .. } => heard.push(payload.escape_ascii().to_string()),
-                Wake::Gap => heard.push("a gap".to_owned()),
+                Wake::Gap | Wake::TakenOver => heard.push("a gap".to_owned()),
             }
         }
         if heard.is_empty() {
