@@ -34,7 +34,7 @@ pub enum Error {
     /// The request is wrong.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The caller does not hold the lock.
+    /// The caller does not hold the lock or the permits.
     #[error("not the owner: {}", describe(*.0))]
     NotOwner(Ownership),
     /// There is no such session, or it has ended.
@@ -118,9 +118,9 @@ impl Limit {
 
 fn describe(ownership: Ownership) -> &'static str {
     match ownership {
-        Ownership::HeldByAnother => "another owner holds the lock",
-        Ownership::Expired => "the lease has expired or the lock was given back",
-        Ownership::NeverHeld => "no grant of this lock is known",
-        Ownership::HeldInAnotherMode => "the caller holds the lock in another mode",
+        Ownership::HeldByAnother => "another owner holds it",
+        Ownership::Expired => "the lease has expired or it was given back",
+        Ownership::NeverHeld => "no grant of it is known",
+        Ownership::HeldInAnotherMode => "the caller holds it in another mode",
     }
 }
