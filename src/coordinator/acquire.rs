@@ -45,9 +45,6 @@ pub(super) struct InLine {
     check_at: Option<Instant>,
 }
 
-/// What a wait leaves in the store: a place in a queue, or the mark of a writer. It is taken away when this is dropped.
-pub(super) struct Traces(Option<(Arc<Core>, Acquire)>);
-
 /// A wait that its session counts.
 pub(super) struct CountedWait(Option<Arc<Session>>);
 
@@ -71,25 +68,36 @@ pub(super) async fn acquire(
             }
         });
     }
-    let mut traces = Traces::begin(core, request);
-    let (holder_until, place) = match attempt(core, request, Refusal::Waits).await {
+    let first = attempt(core, request, Refusal::Waits).await;
+    let (holder_until, place) = match first {
         Ok(Attempted::Busy {
             holder_until,
             place,
         }) => (holder_until, place),
-        Ok(Attempted::Granted(delivery)) => {
-            traces.none();
-            return Ok(Answer::Granted(delivery));
-        }
+        Ok(Attempted::Granted(delivery)) => return Ok(Answer::Granted(delivery)),
         Err(error) => {
-            let may_have_run = matches!(error, Error::Store(CallError::OutcomeUnknown(_)));
-            if !may_have_run {
-                traces.none();
+            if let Error::Store(CallError::OutcomeUnknown(_)) = error {
+                leave(core, request).await;
             }
             return Err(error);
         }
     };
+    let answer = queue_up(core, request, reply, deadline, (holder_until, place)).await;
+    // A grant has taken away what the wait left in the store.
+    if !matches!(answer, Ok(Answer::Granted(_))) {
+        leave(core, request).await;
+    }
+    answer
+}
 
+/// Waits in line. The place is that in the store's queue, if it is known.
+async fn queue_up(
+    core: &Arc<Core>,
+    request: &Acquire,
+    reply: &mut Reply,
+    deadline: Option<Instant>,
+    (holder_until, place): (Option<Instant>, Option<u32>),
+) -> Result<Answer, Error> {
     let session = core.session_of(&request.owner)?;
     let stream = session
         .as_ref()
@@ -111,11 +119,29 @@ pub(super) async fn acquire(
         session: stream,
         reply,
     };
-    let answer = wait(core, request, place, &stops).await;
-    if let Ok(Answer::Granted(_)) = answer {
-        traces.none();
+    wait(core, request, place, &stops).await
+}
+
+/// Takes away what a wait has left in the store: a place in a queue, or the mark of a writer. Returns when nothing else of this owner can come in
+/// between; the store is told in the background.
+pub(super) async fn leave(core: &Arc<Core>, request: &Acquire) {
+    let (name, owner) = (&request.name, &request.owner);
+    if !matches!(request.mode, Mode::Fair | Mode::Write) {
+        return;
     }
-    answer
+    let turn = core.turns.take(name, owner).await;
+    if core.waiters.others_want(name, request.mode, owner) {
+        return;
+    }
+    let (core, request) = (Arc::clone(core), request.clone());
+    core.tasks.clone().spawn("leave", async move {
+        let config = core.scripts.config();
+        // After that the store forgets it by itself.
+        let at_most = config.fair_waiter_timeout.max(2 * config.writer_hold_back);
+        let leave = || core.scripts.leave(request.hold());
+        core.until_answered(at_most, leave).await;
+        drop(turn);
+    });
 }
 
 async fn wait(
@@ -259,35 +285,6 @@ impl InLine {
     /// Leaves with the lock, which is held until then at the least.
     pub(super) fn leave_granted(self, holder_until: Instant) {
         self.place.leave_granted(holder_until);
-    }
-}
-
-// === impl Traces ===
-
-impl Traces {
-    pub(super) fn begin(core: &Arc<Core>, request: &Acquire) -> Self {
-        let leaves = matches!(request.mode, Mode::Fair | Mode::Write);
-        Self(leaves.then(|| (Arc::clone(core), request.clone())))
-    }
-
-    /// A grant has taken them away, or there is nothing to take away.
-    pub(super) fn none(&mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Traces {
-    fn drop(&mut self) {
-        let Some((core, request)) = self.0.take() else {
-            return;
-        };
-        core.tasks.clone().spawn("leave", async move {
-            let config = core.scripts.config();
-            // After that the store forgets them by itself.
-            let at_most = config.fair_waiter_timeout.max(2 * config.writer_hold_back);
-            let leave = || core.scripts.leave(request.hold());
-            core.until_answered(at_most, leave).await;
-        });
     }
 }
 

@@ -17,6 +17,7 @@ mod bad_input;
 mod drain;
 mod idempotency;
 mod multi;
+mod read_leases;
 mod reentrant;
 mod session;
 mod waiting;

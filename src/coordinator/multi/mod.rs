@@ -17,14 +17,14 @@ pub use undo::DeliveryAll;
 
 pub(super) use release::release_all;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Core, Mode,
-    acquire::{CountedWait, InLine, Stops, Traces, ended_in},
+    acquire::{CountedWait, InLine, Stops, ended_in, leave},
     error::Error,
     operation::{Acquire, Answer, NotGranted, Reply},
     types::{Lease, LockName, Owner, RequestId},
@@ -83,12 +83,9 @@ pub struct ReleasedLock {
     pub left: Option<u32>,
 }
 
-/// What a wait leaves in the store, by lock.
-struct AllTraces<'a> {
-    core: &'a Arc<Core>,
-    request: &'a AcquireAll,
-    left: BTreeMap<usize, Traces>,
-}
+/// Locks for which a wait may have left the mark of a writer in the store.
+#[derive(Default)]
+struct Marked(BTreeSet<usize>);
 
 /// Takes several locks if all of them can be had now.
 pub(super) async fn try_acquire_all(
@@ -129,14 +126,11 @@ pub(super) async fn acquire_all(
     if request.locks.has_fair() {
         return in_order::acquire(core, request, deadline, reply).await;
     }
-    let mut traces = AllTraces {
-        core,
-        request,
-        left: BTreeMap::new(),
-    };
-    let answer = acquire_together(core, request, deadline, reply, &mut traces).await;
-    if let Ok(Answer::GrantedAll(_)) = answer {
-        traces.none();
+    let mut marked = Marked::default();
+    let answer = acquire_together(core, request, deadline, reply, &mut marked).await;
+    // A grant has taken away what the wait left in the store.
+    if !matches!(answer, Ok(Answer::GrantedAll(_))) {
+        marked.leave(core, request);
     }
     answer
 }
@@ -167,7 +161,7 @@ async fn acquire_together(
     request: &AcquireAll,
     deadline: Option<Instant>,
     reply: &mut Reply,
-    traces: &mut AllTraces<'_>,
+    marked: &mut Marked,
 ) -> Result<Answer, Error> {
     let (mut awaited, holder_until) = match attempt_all(core, request, Refusal::Waits).await {
         Ok(AttemptedAll::Granted(delivery)) => return Ok(Answer::GrantedAll(delivery)),
@@ -177,12 +171,12 @@ async fn acquire_together(
         }) => (which, holder_until),
         Err(error) => {
             if let Error::Store(CallError::OutcomeUnknown(_)) = error {
-                traces.of_any();
+                marked.any_of(&request.locks);
             }
             return Err(error);
         }
     };
-    traces.of(awaited);
+    marked.add(&request.locks, awaited);
     let session = core.session_of(&request.owner)?;
     let stream = session
         .as_ref()
@@ -212,7 +206,7 @@ async fn acquire_together(
                 holder_until,
             }) => {
                 trouble = None;
-                traces.of(which);
+                marked.add(&request.locks, which);
                 if which == awaited {
                     line.busy_until(core, holder_until, None);
                 } else {
@@ -226,7 +220,7 @@ async fn acquire_together(
                 error @ (CallError::Unavailable(_) | CallError::OutcomeUnknown(_)),
             )) => {
                 if let CallError::OutcomeUnknown(_) = error {
-                    traces.of_any();
+                    marked.any_of(&request.locks);
                 }
                 trouble = Some(error);
                 line.no_outcome(core);
@@ -265,28 +259,33 @@ impl AcquireAll {
     }
 }
 
-// === impl AllTraces ===
+// === impl Marked ===
 
-impl AllTraces<'_> {
+impl Marked {
     /// The attempt was refused because of this lock.
-    fn of(&mut self, which: usize) {
-        let (core, request) = (self.core, self.request);
-        self.left
-            .entry(which)
-            .or_insert_with(|| Traces::begin(core, &request.member(which, None)));
-    }
-
-    /// The attempt may have been refused because of any lock.
-    fn of_any(&mut self) {
-        for which in 0..self.request.locks.len() {
-            if self.request.locks.get(which).1 == Mode::Write {
-                self.of(which);
-            }
+    fn add(&mut self, locks: &Locks, which: usize) {
+        if locks.get(which).1 == Mode::Write {
+            self.0.insert(which);
         }
     }
 
-    /// A grant has taken them away.
-    fn none(&mut self) {
-        self.left.values_mut().for_each(Traces::none);
+    /// The attempt may have been refused because of any lock.
+    fn any_of(&mut self, locks: &Locks) {
+        for which in 0..locks.len() {
+            self.add(locks, which);
+        }
+    }
+
+    /// Takes the marks away. In the background, because an attempt of this owner may still be in doubt; a mark ends by itself as well.
+    fn leave(self, core: &Arc<Core>, request: &AcquireAll) {
+        if self.0.is_empty() {
+            return;
+        }
+        let (core, request) = (Arc::clone(core), request.clone());
+        core.tasks.clone().spawn("leave-all", async move {
+            for which in self.0 {
+                leave(&core, &request.member(which, None)).await;
+            }
+        });
     }
 }
