@@ -83,9 +83,8 @@ pub struct ReleasedLock {
     pub left: Option<u32>,
 }
 
-/// Locks for which a wait may have left the mark of a writer in the store.
-#[derive(Default)]
-struct Marked(BTreeSet<usize>);
+/// The locks because of which attempts were refused, so that there may be the mark of a writer.
+type Refused = BTreeSet<usize>;
 
 /// Takes several locks if all of them can be had now.
 pub(super) async fn try_acquire_all(
@@ -126,13 +125,24 @@ pub(super) async fn acquire_all(
     if request.locks.has_fair() {
         return in_order::acquire(core, request, deadline, reply).await;
     }
-    let mut marked = Marked::default();
-    let answer = acquire_together(core, request, deadline, reply, &mut marked).await;
-    // A grant has taken away what the wait left in the store.
+    let mut refused = Refused::new();
+    let answer = acquire_together(core, request, deadline, reply, &mut refused).await;
+    // A grant has taken the marks away.
     if !matches!(answer, Ok(Answer::GrantedAll(_))) {
-        marked.leave(core, request);
+        leave_all(core, request, refused);
     }
     answer
+}
+
+/// Takes marks of writers away. In the background: the answer is not to wait for an attempt of this owner that is in doubt, and a mark ends by
+/// itself as well.
+fn leave_all(core: &Arc<Core>, request: &AcquireAll, refused: Refused) {
+    let (core, request) = (Arc::clone(core), request.clone());
+    core.tasks.clone().spawn("leave-all", async move {
+        for which in refused {
+            leave(&core, &request.member(which, None)).await;
+        }
+    });
 }
 
 async fn try_once(
@@ -161,7 +171,7 @@ async fn acquire_together(
     request: &AcquireAll,
     deadline: Option<Instant>,
     reply: &mut Reply,
-    marked: &mut Marked,
+    refused: &mut Refused,
 ) -> Result<Answer, Error> {
     let (mut awaited, holder_until) = match attempt_all(core, request, Refusal::Waits).await {
         Ok(AttemptedAll::Granted(delivery)) => return Ok(Answer::GrantedAll(delivery)),
@@ -171,12 +181,12 @@ async fn acquire_together(
         }) => (which, holder_until),
         Err(error) => {
             if let Error::Store(CallError::OutcomeUnknown(_)) = error {
-                marked.any_of(&request.locks);
+                refused.extend(0..request.locks.len());
             }
             return Err(error);
         }
     };
-    marked.add(&request.locks, awaited);
+    refused.insert(awaited);
     let session = core.session_of(&request.owner)?;
     let stream = session
         .as_ref()
@@ -206,7 +216,7 @@ async fn acquire_together(
                 holder_until,
             }) => {
                 trouble = None;
-                marked.add(&request.locks, which);
+                refused.insert(which);
                 if which == awaited {
                     line.busy_until(core, holder_until, None);
                 } else {
@@ -220,7 +230,7 @@ async fn acquire_together(
                 error @ (CallError::Unavailable(_) | CallError::OutcomeUnknown(_)),
             )) => {
                 if let CallError::OutcomeUnknown(_) = error {
-                    marked.any_of(&request.locks);
+                    refused.extend(0..request.locks.len());
                 }
                 trouble = Some(error);
                 line.no_outcome(core);
@@ -256,36 +266,5 @@ impl AcquireAll {
             wait,
             request_id: self.request_id.clone(),
         }
-    }
-}
-
-// === impl Marked ===
-
-impl Marked {
-    /// The attempt was refused because of this lock.
-    fn add(&mut self, locks: &Locks, which: usize) {
-        if locks.get(which).1 == Mode::Write {
-            self.0.insert(which);
-        }
-    }
-
-    /// The attempt may have been refused because of any lock.
-    fn any_of(&mut self, locks: &Locks) {
-        for which in 0..locks.len() {
-            self.add(locks, which);
-        }
-    }
-
-    /// Takes the marks away. In the background, because an attempt of this owner may still be in doubt; a mark ends by itself as well.
-    fn leave(self, core: &Arc<Core>, request: &AcquireAll) {
-        if self.0.is_empty() {
-            return;
-        }
-        let (core, request) = (Arc::clone(core), request.clone());
-        core.tasks.clone().spawn("leave-all", async move {
-            for which in self.0 {
-                leave(&core, &request.member(which, None)).await;
-            }
-        });
     }
 }
