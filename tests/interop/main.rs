@@ -27,4 +27,5 @@ mod kinds;
 
 mod exclusive;
 mod fair;
+mod fair_queue;
 mod read_write;
