@@ -16,6 +16,7 @@ mod scripts;
 mod bad_input;
 mod drain;
 mod idempotency;
+mod multi;
 mod read_leases;
 mod reentrant;
 mod session;
