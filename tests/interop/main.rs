@@ -28,4 +28,5 @@ mod kinds;
 mod exclusive;
 mod fair;
 mod fair_queue;
+mod multi;
 mod read_write;
