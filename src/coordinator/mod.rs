@@ -197,10 +197,9 @@ pub struct Load {
 
 impl Core {
     fn spawn_tasks(self: &Arc<Self>, wakes: mpsc::Receiver<Wake>) {
-        let stop = self.tasks.stop().clone();
-        let follow = Arc::clone(&self.waiters).follow(wakes);
+        let (stop, core) = (self.tasks.stop().clone(), Arc::clone(self));
         self.tasks.spawn("wakes", async move {
-            stop.run_until_cancelled(follow).await;
+            stop.run_until_cancelled(core.follow(wakes)).await;
         });
         self.tasks
             .spawn("positions", Arc::clone(&self.waiters).tell_positions());
@@ -214,6 +213,19 @@ impl Core {
     pub(super) fn session_of(&self, owner: &Owner) -> Result<Option<Arc<Session>>, Error> {
         let session = owner.session.as_ref();
         session.map(|id| self.sessions.get(id)).transpose()
+    }
+
+    /// Follows the host's wakes until it is gone.
+    async fn follow(self: Arc<Self>, mut wakes: mpsc::Receiver<Wake>) {
+        while let Some(wake) = wakes.recv().await {
+            self.waiters.follow(&wake);
+            // What another server does not know of is lost, and is to be told at once.
+            if wake == Wake::TakenOver {
+                let core = Arc::clone(&self);
+                self.tasks
+                    .spawn("look", async move { watchdog::renew_all(&core).await });
+            }
+        }
     }
 
     /// Waits for the owner's turn on a lock; an attempt of the same owner whose outcome is not known yet holds it.

@@ -566,17 +566,14 @@ impl Session {
         }
     }
 
-    /// Every watched grant of a live session, to be renewed at once before a drain.
+    /// Every grant of a live session, to be renewed at once; those that are not watched are only looked at.
     pub(crate) fn renew_all(self: &Arc<Self>, deadlines: &Deadlines) -> Vec<Renewing> {
         let mut state = self.state.lock();
         if !matches!(state.phase, Phase::Live { .. }) {
             return Vec::new();
         }
-        let watched = state
-            .grants
-            .iter_mut()
-            .filter(|(_, held)| held.grant.watched);
-        watched
+        let grants = state.grants.iter_mut();
+        grants
             .map(|(key, held)| {
                 let until = held.grant.safe_until;
                 self.reschedule(deadlines, key, held, until);

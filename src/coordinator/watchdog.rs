@@ -64,7 +64,7 @@ pub(super) async fn run(core: Arc<Core>) {
     }
 }
 
-/// Gives every watched grant of a live session one more full lease; returns when each has been answered.
+/// Gives every watched grant of a live session one more full lease, and looks at the others; returns when each has been answered.
 pub(super) async fn renew_all(core: &Arc<Core>) {
     let renewer = Arc::new(Renewer::new(core));
     let mut batch = Batch::new();

@@ -12,6 +12,8 @@ mod client;
 mod coordinator;
 #[path = "../support/redis_server.rs"]
 mod redis_server;
+#[path = "../support/sentinels.rs"]
+mod sentinels;
 #[path = "../support/tcp_proxy.rs"]
 mod tcp_proxy;
 
@@ -22,6 +24,7 @@ mod cli;
 mod fake;
 mod redis_host;
 mod redis_secured;
+mod sentinel;
 
 mod smoke;
 

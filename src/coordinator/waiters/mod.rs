@@ -20,10 +20,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::{
-    sync::{Notify, mpsc},
-    time::Instant,
-};
+use tokio::{sync::Notify, time::Instant};
 
 use super::{
     error::Limit,
@@ -238,19 +235,17 @@ impl Waiters {
         self.state.lock().waiting
     }
 
-    /// Turns the host's wakes into hints until the host is gone.
-    pub(crate) async fn follow(self: Arc<Self>, mut wakes: mpsc::Receiver<Wake>) {
-        while let Some(wake) = wakes.recv().await {
-            let mut state = self.state.lock();
-            match wake {
-                // Every message of a lock's channel says that it was released, whatever its number.
-                Wake::Message { channel, .. } => {
-                    if let Some(channel) = state.channels.get_mut(channel.as_str()) {
-                        channel.wake();
-                    }
+    /// Turns a wake of the host into hints.
+    pub(crate) fn follow(&self, wake: &Wake) {
+        let mut state = self.state.lock();
+        match wake {
+            // Every message of a lock's channel says that it was released, whatever its number.
+            Wake::Message { channel, .. } => {
+                if let Some(channel) = state.channels.get_mut(channel.as_str()) {
+                    channel.wake();
                 }
-                Wake::Gap => state.channels.values_mut().for_each(Channel::wake),
             }
+            Wake::Gap | Wake::TakenOver => state.channels.values_mut().for_each(Channel::wake),
         }
     }
 

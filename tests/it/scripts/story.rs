@@ -297,7 +297,7 @@ impl<'a> Teller<'a> {
                     let whom = on.strip_prefix(&channel).unwrap_or_default();
                     heard.push(format!("{}{whom}", payload.escape_ascii()));
                 }
-                Wake::Gap => heard.push("a gap".to_owned()),
+                Wake::Gap | Wake::TakenOver => heard.push("a gap".to_owned()),
             }
         }
         if heard.is_empty() {
