@@ -102,7 +102,7 @@ pub enum Answer {
     NotGranted(NotGranted),
     /// What a try came to.
     Tried(Tried),
-    /// Holds left after a release; 0: the lock is free.
+    /// Holds that the owner has left after a release.
     Released(u32),
     /// The grant with its new lease.
     Renewed(Grant),

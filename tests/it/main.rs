@@ -15,7 +15,10 @@ mod scripts;
 
 mod bad_input;
 mod drain;
+mod fair;
 mod idempotency;
+mod read_write;
+mod redisson;
 mod reentrant;
 mod session;
 mod waiting;
