@@ -35,7 +35,7 @@ fn tested(code: &str) -> Vec<u32> {
 }
 
 /// Whether the attributes right before a function make it a test.
-fn is_test(before: &str) -> bool {
+pub(crate) fn is_test(before: &str) -> bool {
     let signature = before.rsplit(['}', ';', '{']).next().unwrap_or_default();
     signature
         .lines()
