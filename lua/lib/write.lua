@@ -46,12 +46,12 @@ end
 
 -- As `hold` of lib/release.lua; nil if the key is not such a lock's.
 local function write_hold(lock, counter, owner, serial)
-  local fields = redis.call('hmget', lock, 'mode', owner)
+  local fields = redis.call('hmget', lock, 'mode', owner, string.sub(owner, 1, -7))
   local locked = redis.call('exists', lock) == 1
   if locked and fields[1] ~= 'read' and fields[1] ~= 'write' then
     return nil
   end
-  local refused = locked and 1 or redis.call('exists', counter) == 1 and 2 or 3
+  local refused = fields[3] and 4 or locked and 1 or redis.call('exists', counter) == 1 and 2 or 3
   local newer = serial and (read_token(counter) or 0) > serial
   return {count = tonumber(fields[2]), newer = newer, left = redis.call('pttl', lock), refused = refused}
 end

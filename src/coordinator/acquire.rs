@@ -37,9 +37,6 @@ struct Stops<'a> {
     reply: &'a Reply,
 }
 
-/// What a wait leaves in the store: a place in a queue, or the mark of a writer. It is taken away when this is dropped.
-struct Traces(Option<(Arc<Core>, Acquire)>);
-
 /// A wait that its session counts.
 struct CountedWait(Option<Arc<Session>>);
 
@@ -63,25 +60,36 @@ pub(super) async fn acquire(
             }
         });
     }
-    let mut traces = Traces::begin(core, request);
-    let (holder_until, place) = match attempt(core, request, Refusal::Waits).await {
+    let first = attempt(core, request, Refusal::Waits).await;
+    let (holder_until, place) = match first {
         Ok(Attempted::Busy {
             holder_until,
             place,
         }) => (holder_until, place),
-        Ok(Attempted::Granted(delivery)) => {
-            traces.none();
-            return Ok(Answer::Granted(delivery));
-        }
+        Ok(Attempted::Granted(delivery)) => return Ok(Answer::Granted(delivery)),
         Err(error) => {
-            let may_have_run = matches!(error, Error::Store(CallError::OutcomeUnknown(_)));
-            if !may_have_run {
-                traces.none();
+            if let Error::Store(CallError::OutcomeUnknown(_)) = error {
+                leave(core, request).await;
             }
             return Err(error);
         }
     };
+    let answer = queue_up(core, request, reply, deadline, (holder_until, place)).await;
+    // A grant has taken away what the wait left in the store.
+    if !matches!(answer, Ok(Answer::Granted(_))) {
+        leave(core, request).await;
+    }
+    answer
+}
 
+/// Waits in line. The place is that in the store's queue, if it is known.
+async fn queue_up(
+    core: &Arc<Core>,
+    request: &Acquire,
+    reply: &mut Reply,
+    deadline: Option<Instant>,
+    (holder_until, place): (Option<Instant>, Option<u32>),
+) -> Result<Answer, Error> {
     let session = request
         .owner
         .session
@@ -108,11 +116,29 @@ pub(super) async fn acquire(
         session: stream,
         reply,
     };
-    let answer = wait(core, request, place, &stops).await;
-    if let Ok(Answer::Granted(_)) = answer {
-        traces.none();
+    wait(core, request, place, &stops).await
+}
+
+/// Takes away what a wait has left in the store: a place in a queue, or the mark of a writer. Returns when nothing else of this owner can come in
+/// between; the store is told in the background.
+async fn leave(core: &Arc<Core>, request: &Acquire) {
+    let (name, owner) = (&request.name, &request.owner);
+    if !matches!(request.mode, Mode::Fair | Mode::Write) {
+        return;
     }
-    answer
+    let turn = core.turns.take(name, owner).await;
+    if core.waiters.others_want(name, request.mode, owner) {
+        return;
+    }
+    let (core, request) = (Arc::clone(core), request.clone());
+    core.tasks.clone().spawn("leave", async move {
+        let config = core.scripts.config();
+        // After that the store forgets it by itself.
+        let at_most = config.fair_waiter_timeout.max(2 * config.writer_hold_back);
+        let leave = || core.scripts.leave(request.hold());
+        core.until_answered(at_most, leave).await;
+        drop(turn);
+    });
 }
 
 async fn wait(
@@ -208,35 +234,6 @@ impl Core {
         let jitter = self.config.poll_jitter * rand::rng().random_range(-1.0..1.0);
         let poll = Instant::now() + self.config.poll_interval.mul_f64(1.0 + jitter);
         holder_until.map_or(poll, |until| poll.min(until + LEASE_OVER_MARGIN))
-    }
-}
-
-// === impl Traces ===
-
-impl Traces {
-    fn begin(core: &Arc<Core>, request: &Acquire) -> Self {
-        let leaves = matches!(request.mode, Mode::Fair | Mode::Write);
-        Self(leaves.then(|| (Arc::clone(core), request.clone())))
-    }
-
-    /// A grant has taken them away, or there is nothing to take away.
-    fn none(&mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Traces {
-    fn drop(&mut self) {
-        let Some((core, request)) = self.0.take() else {
-            return;
-        };
-        core.tasks.clone().spawn("leave", async move {
-            let config = core.scripts.config();
-            // After that the store forgets them by itself.
-            let at_most = config.fair_waiter_timeout.max(2 * config.writer_hold_back);
-            let leave = || core.scripts.leave(request.hold());
-            core.until_answered(at_most, leave).await;
-        });
     }
 }
 

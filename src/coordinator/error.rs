@@ -88,5 +88,6 @@ fn describe(ownership: Ownership) -> &'static str {
         Ownership::HeldByAnother => "another owner holds the lock",
         Ownership::Expired => "the lease has expired or the lock was given back",
         Ownership::NeverHeld => "no grant of this lock is known",
+        Ownership::HeldInAnotherMode => "the caller holds the lock in another mode",
     }
 }

@@ -34,6 +34,9 @@ const RETRY_MAX: Duration = Duration::from_secs(1);
 /// lease, and then goes on to renew that every 10 s.
 const READ_LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
+/// A watched read is renewed as if its lease were no longer than Redisson's, for the same reason.
+const READ_LEASE_MAX: Duration = Duration::from_secs(30);
+
 /// Failed renewals of any lease are this far apart.
 const RETRY_MIN: Duration = Duration::from_millis(5);
 
@@ -624,6 +627,7 @@ impl Session {
     /// When the watchdog looks at a grant of a live session next, after it was granted or renewed by a call that was sent then.
     fn due_at(&self, grant: &Grant, sent_at: Instant) -> Instant {
         match grant.mode {
+            Mode::Read if grant.watched => self.renew_at(sent_at, self.lease.min(READ_LEASE_MAX)),
             _ if grant.watched => self.renew_at(sent_at, self.lease),
             Mode::Read => grant.safe_until.min(sent_at + READ_LOOK_INTERVAL),
             Mode::Exclusive | Mode::Fair | Mode::Write => grant.safe_until,
@@ -669,7 +673,9 @@ impl From<Ownership> for LostReason {
     fn from(ownership: Ownership) -> Self {
         match ownership {
             Ownership::HeldByAnother => Self::TakenOver,
-            Ownership::Expired | Ownership::NeverHeld => Self::Expired,
+            Ownership::Expired | Ownership::NeverHeld | Ownership::HeldInAnotherMode => {
+                Self::Expired
+            }
         }
     }
 }

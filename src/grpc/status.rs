@@ -35,6 +35,7 @@ pub(super) fn status(error: &Error) -> Status {
                 Ownership::HeldByAnother => "held_by_another",
                 Ownership::Expired => "expired",
                 Ownership::NeverHeld => "never_held",
+                Ownership::HeldInAnotherMode => "held_in_another_mode",
             };
             plain(
                 Code::FailedPrecondition,

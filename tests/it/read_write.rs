@@ -278,25 +278,3 @@ async fn readers_are_let_in_when_the_writer_gives_up_waiting() {
     reader.expect_granted().await;
     assert!(begun.elapsed() < millis(50), "{:?}", begun.elapsed());
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_reader_with_a_long_lease_survives_a_redisson_readers_watchdog() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let mut session = client.open().await;
-    let request = pb::AcquireRequest {
-        session_id: session.id(),
-        lease: Some(proto(secs(600))),
-        mode: READ.into(),
-        ..acquire_request("a", "")
-    };
-    let op_id = session.send(Request::Acquire(request));
-    session.expect_granted(op_id).await;
-    for _ in 0..10 {
-        // Redisson's reader sets the whole lock's time to live to its own lease, and dies.
-        world.redis(&["PEXPIRE", "a", "30000"]);
-        tokio::time::sleep(millis(5200)).await;
-        assert!(time_to_live(&world, "a") > 400_000);
-    }
-    assert!(!acquired(&mut client, WRITE, "z").await);
-}

@@ -139,6 +139,11 @@ impl Fake {
         self.crashed = socket.bind(self.address).is_ok().then_some(socket);
     }
 
+    /// Whether nobody else can answer at its address since it crashed.
+    pub(crate) fn keeps_address(&self) -> bool {
+        self.crashed.is_some()
+    }
+
     fn tell(&self, said: Result<Said, Status>) {
         let said = said.map(|response| SessionResponse {
             op_id: 0,

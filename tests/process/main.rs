@@ -30,6 +30,8 @@ mod redisson_layout;
 
 mod coordinator_frozen;
 mod drain;
+mod fair;
+mod readers;
 mod run_processes;
 mod store_forgets;
 mod store_frozen;

@@ -12,7 +12,7 @@ use crate::{
 #[derive(Debug, PartialEq, Eq)]
 struct Row {
     theirs: String,
-    /// As `cargo test --test it` takes them; `process::` stands before those of the other tier.
+    /// As `cargo test --test it` takes them; `process::` and `interop::` stand before those of other tiers.
     ours: Vec<String>,
     remark: String,
 }
@@ -77,9 +77,13 @@ fn rows(text: &str) -> Vec<Row> {
     .collect()
 }
 
-/// The paths of the test functions below tests/it and tests/process.
+/// The paths of the test functions of the tiers.
 fn tests(files: &[File]) -> BTreeSet<String> {
-    let tiers = [("tests/it/", ""), ("tests/process/", "process::")];
+    let tiers = [
+        ("tests/it/", ""),
+        ("tests/process/", "process::"),
+        ("tests/interop/", "interop::"),
+    ];
     let mut found = BTreeSet::new();
     for (folder, tier) in tiers {
         for file in files {

@@ -223,6 +223,16 @@ impl Waiters {
         (listed.collect(), count)
     }
 
+    /// Whether somebody else here relies on what a waiter has left in the store: the same owner's place in the queue of a fair lock, or the
+    /// mark of a writer.
+    pub(crate) fn others_want(&self, name: &LockName, mode: Mode, owner: &Owner) -> bool {
+        let state = self.state.lock();
+        state
+            .channels
+            .get(channel(name, mode, owner).as_str())
+            .is_some_and(|channel| channel.lines.contains_key(&mode))
+    }
+
     /// How many wait at this coordinator.
     pub(crate) fn waiting(&self) -> usize {
         self.state.lock().waiting

@@ -17,6 +17,7 @@ use crate::{
 const HELD_BY_ANOTHER: i64 = 1;
 const EXPIRED: i64 = 2;
 const NEVER_HELD: i64 = 3;
+const HELD_IN_ANOTHER_MODE: i64 = 4;
 
 /// What an acquire came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,6 +196,9 @@ impl Scripts {
             [NOT_DONE, HELD_BY_ANOTHER] => Ok(Released::NotOwner(Ownership::HeldByAnother)),
             [NOT_DONE, EXPIRED] => Ok(Released::NotOwner(Ownership::Expired)),
             [NOT_DONE, NEVER_HELD] => Ok(Released::NotOwner(Ownership::NeverHeld)),
+            [NOT_DONE, HELD_IN_ANOTHER_MODE] => {
+                Ok(Released::NotOwner(Ownership::HeldInAnotherMode))
+            }
             _ => Err(refusal(script, &reply)),
         }
     }

@@ -71,6 +71,8 @@ pub enum Ownership {
     Expired,
     /// No grant of the name is known.
     NeverHeld,
+    /// The caller holds the other side of the read/write lock.
+    HeldInAnotherMode,
 }
 
 // === impl Scripts ===
