@@ -8,7 +8,7 @@ use lockkeeper::{
 use tokio::time::Instant;
 
 use crate::support::{
-    FaultyHost, Options, World,
+    Faults, FaultyHost, Options, World,
     client::{Call, Client, acquire_request, proto, try_request},
     eventually, millis, secs,
 };
@@ -168,8 +168,8 @@ async fn mission_17_a_crowd_is_not_woken_the_next_one_is() {
     assert!((15..=26).contains(&polls), "{polls} attempts in 20 s");
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_waiter_whose_coordinator_died_is_passed_over_after_seconds() {
+/// A coordinator that lives, and one that can be cut off from the store.
+fn one_mortal() -> (World, Faults) {
     let (faults, mortal) = FaultyHost::connector();
     let lives = std::cell::Cell::new(true);
     let world = World::on(&two_coordinators(), World::store(), |store| {
@@ -179,6 +179,30 @@ async fn a_waiter_whose_coordinator_died_is_passed_over_after_seconds() {
             mortal(store)
         }
     });
+    (world, faults)
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_again_at_another_coordinator_has_its_place_still() {
+    let (world, faults) = one_mortal();
+    let (mut living, mut dying) = (world.client(0).await, world.client(1).await);
+    hold(&mut living, "holder", LockMode::Fair).await;
+    let _first = begin(&mut dying, "first").await;
+    let mut second = begin(&mut living, "second").await;
+    faults.set_unavailable(true);
+    tokio::time::sleep(secs(3)).await;
+    let mut again = begin(&mut living, "first").await;
+    tokio::time::sleep(secs(20)).await;
+    assert_eq!(queue(&world), ["first", "second"]);
+    give_back(&mut living, "holder", LockMode::Fair).await;
+    again.expect_granted().await;
+    give_back(&mut living, "first", LockMode::Fair).await;
+    second.expect_granted().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_whose_coordinator_died_is_passed_over_after_seconds() {
+    let (world, faults) = one_mortal();
     let (mut living, mut dying) = (world.client(0).await, world.client(1).await);
     hold(&mut living, "holder", LockMode::Fair).await;
     let _dead = begin(&mut dying, "dead").await;

@@ -8,7 +8,10 @@ use crate::{
     source::{File, Rust, tree},
 };
 
-/// One line of the table.
+/// What stands over the tables.
+const HEADING: &str = "\n## Redisson's tests, and ours\n";
+
+/// One line of a table.
 #[derive(Debug, PartialEq, Eq)]
 struct Row {
     theirs: String,
@@ -37,7 +40,12 @@ fn every_row_of_the_table_says_what_it_means() {
         row.remark.is_empty() || (row.ours.is_empty() && row.remark.starts_with("same"))
     });
     let problems: Vec<_> = problems
-        .map(|row| format!("docs/redisson.md: {}: neither a test nor a reason", row.theirs))
+        .map(|row| {
+            format!(
+                "docs/redisson.md: {}: neither a test nor a reason",
+                row.theirs
+            )
+        })
         .collect();
     expect_none(&problems);
 }
@@ -61,20 +69,29 @@ fn table(files: &[File]) -> Vec<Row> {
     rows(&document.unwrap().text)
 }
 
-/// The rows whose first cell begins with the name of a test.
+/// The rows of the tables below the heading.
 fn rows(text: &str) -> Vec<Row> {
-    let lines = text.lines().filter_map(|line| line.strip_prefix("| "));
-    let rows = lines.filter(|line| line.starts_with("`test"));
-    rows.map(|line| {
+    let below = text.split(HEADING).nth(1).unwrap_or_default();
+    let lines = below.lines().filter_map(|line| line.strip_prefix("| "));
+    let rows = lines.map(|line| {
         let mut cells = line.trim_end_matches('|').split('|').map(str::trim);
         let mut cell = || cells.next().unwrap_or_default().to_owned();
-        Row {
-            theirs: cell(),
-            ours: cell().split('`').skip(1).step_by(2).map(str::to_owned).collect(),
-            remark: cell(),
-        }
-    })
-    .collect()
+        (cell(), cell(), cell())
+    });
+    let named = |cell: &str| {
+        cell.split('`')
+            .skip(1)
+            .step_by(2)
+            .map(str::to_owned)
+            .collect()
+    };
+    rows.filter(|(_, ours, _)| ours != "Ours")
+        .map(|(theirs, ours, remark)| Row {
+            ours: named(&ours),
+            theirs,
+            remark,
+        })
+        .collect()
 }
 
 /// The paths of the test functions of the tiers.
@@ -87,7 +104,10 @@ fn tests(files: &[File]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (folder, tier) in tiers {
         for file in files {
-            let Some(module) = file.path.strip_prefix(folder).and_then(|path| path.strip_suffix(".rs"))
+            let Some(module) = file
+                .path
+                .strip_prefix(folder)
+                .and_then(|path| path.strip_suffix(".rs"))
             else {
                 continue;
             };
@@ -100,15 +120,23 @@ fn tests(files: &[File]) -> BTreeSet<String> {
 }
 
 fn test_functions(code: &str) -> Vec<String> {
-    let functions = code.match_indices("fn ").filter(|(at, _)| is_test(&code[..*at]));
+    let functions = code
+        .match_indices("fn ")
+        .filter(|(at, _)| is_test(&code[..*at]));
     functions
-        .map(|(at, _)| code[at + 3..].split('(').next().unwrap_or_default().to_owned())
+        .map(|(at, _)| {
+            code[at + 3..]
+                .split('(')
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        })
         .collect()
 }
 
 #[test]
 fn rows_and_tests_are_read() {
-    let text = "| `a` | b | c |\n| `testX`, `testY` | `redisson::lock::x`, `process::y::z` | same |\n| `testZ` | | none |\n";
+    let text = "| `a` | b | c |\n## Redisson's tests, and ours\n| Theirs | Ours | |\n|---|---|---|\n| `testX`, `testY` | `redisson::lock::x`, `process::y::z` | same |\n| `testZ` | | none |\n";
     let read = rows(text);
     assert_eq!(read.len(), 2);
     assert_eq!(read[0].ours, ["redisson::lock::x", "process::y::z"]);
