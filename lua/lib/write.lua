@@ -25,6 +25,13 @@ local function look_write(keys, owner, reads_as, token, now)
   return seen
 end
 
+-- Marks that a writer waits, if it is readers that keep it from the lock. `hold_back`: how long new ones are held back ms; nil or 0: not at all.
+local function hold_readers_back(mark, seen, hold_back)
+  if seen.reads and hold_back and hold_back > 0 then
+    redis.call('set', mark, '1', 'px', string.format('%.0f', 2 * hold_back), 'nx')
+  end
+end
+
 -- As `take` of lib/acquire.lua. Taking it again never shortens what is left. (Redisson adds the lease to it.)
 local function take_write(keys, counter_ttl, owner, lease, known, token, seen)
   local lock, readers, mark = keys[1], keys[4], keys[6]

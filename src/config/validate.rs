@@ -80,6 +80,7 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
             "limits.grants_per_session_max",
             limits.grants_per_session_max,
         ),
+        ("limits.locks_per_request_max", limits.locks_per_request_max),
         (
             "limits.operations_per_session_max",
             limits.operations_per_session_max,

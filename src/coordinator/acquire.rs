@@ -30,15 +30,23 @@ enum Next {
 }
 
 /// What ends a wait from outside.
-struct Stops<'a> {
-    deadline: Option<Instant>,
+pub(super) struct Stops<'a> {
+    pub(super) deadline: Option<Instant>,
     /// The session's stream; a token that is never cancelled without a session.
-    session: CancellationToken,
-    reply: &'a Reply,
+    pub(super) session: CancellationToken,
+    pub(super) reply: &'a Reply,
+}
+
+/// A wait at its place in a line.
+pub(super) struct InLine {
+    place: Place,
+    told: Option<Standing>,
+    /// When to try without a hint; none as long as somebody else is the head, because time spent behind it is no reason to try.
+    check_at: Option<Instant>,
 }
 
 /// A wait that its session counts.
-struct CountedWait(Option<Arc<Session>>);
+pub(super) struct CountedWait(Option<Arc<Session>>);
 
 /// Runs an acquire to its end; the answers before the last go to `reply`.
 pub(super) async fn acquire(
@@ -90,12 +98,7 @@ async fn queue_up(
     deadline: Option<Instant>,
     (holder_until, place): (Option<Instant>, Option<u32>),
 ) -> Result<Answer, Error> {
-    let session = request
-        .owner
-        .session
-        .as_ref()
-        .map(|id| core.sessions.get(id))
-        .transpose()?;
+    let session = core.session_of(&request.owner)?;
     let stream = session
         .as_ref()
         .map_or_else(|| Ok(CancellationToken::new()), |s| s.live())?;
@@ -121,7 +124,7 @@ async fn queue_up(
 
 /// Takes away what a wait has left in the store: a place in a queue, or the mark of a writer. Returns when nothing else of this owner can come in
 /// between; the store is told in the background.
-async fn leave(core: &Arc<Core>, request: &Acquire) {
+pub(super) async fn leave(core: &Arc<Core>, request: &Acquire) {
     let (name, owner) = (&request.name, &request.owner);
     if !matches!(request.mode, Mode::Fair | Mode::Write) {
         return;
@@ -147,52 +150,42 @@ async fn wait(
     place: Place,
     stops: &Stops<'_>,
 ) -> Result<Answer, Error> {
-    let mut told: Option<Standing> = None;
+    let mut line = InLine::at(place);
     // Why the last attempt had no outcome; a wait rides out a store that is down, but says so if its time runs out meanwhile.
     let mut trouble: Option<CallError> = None;
-    // When to try without a hint; none as long as somebody else is the head, because time spent behind it is no reason to try.
-    let mut check_at = None;
     loop {
-        let standing = place.standing();
-        if place.is_next() {
-            check_at.get_or_insert_with(|| core.check_at(standing.holder_until));
-        }
-        let news = told.is_none_or(|told| standing.is_news(told));
-        if news && stops.reply.waiting(Waiting::from(standing)) {
-            told = Some(standing);
-        }
-        match next(core, &place, check_at, stops).await {
-            Next::Tell => continue,
-            Next::End(ended) => {
-                let not_granted = ended?;
-                return match trouble {
-                    Some(error) if not_granted.is_timeout() => Err(error.into()),
-                    _ => Ok(Answer::NotGranted(not_granted)),
-                };
-            }
-            Next::Try => {}
+        let tell = |waiting| stops.reply.waiting(waiting);
+        if let Some(ended) = line.until_try(core, stops, tell).await? {
+            return ended_in(trouble, ended);
         }
         match attempt(core, request, Refusal::Waits).await {
             Ok(Attempted::Granted(delivery)) => {
-                place.leave_granted(delivery.grant().safe_until);
+                line.leave_granted(delivery.grant().safe_until);
                 return Ok(Answer::Granted(delivery));
             }
             Ok(Attempted::Busy {
                 holder_until,
-                place: in_store,
+                place,
             }) => {
                 trouble = None;
-                place.busy_until(holder_until, in_store);
-                check_at = place.is_next().then(|| core.check_at(holder_until));
+                line.busy_until(core, holder_until, place);
             }
             Err(Error::Store(
                 error @ (CallError::Unavailable(_) | CallError::OutcomeUnknown(_)),
             )) => {
                 trouble = Some(error);
-                check_at = Some(core.check_at(None));
+                line.no_outcome(core);
             }
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// The answer of a wait that ended without a grant, in trouble if its last attempt had no outcome.
+pub(super) fn ended_in(trouble: Option<CallError>, ended: NotGranted) -> Result<Answer, Error> {
+    match trouble {
+        Some(error) if ended.is_timeout() => Err(error.into()),
+        _ => Ok(Answer::NotGranted(ended)),
     }
 }
 
@@ -237,10 +230,68 @@ impl Core {
     }
 }
 
+// === impl InLine ===
+
+impl InLine {
+    pub(super) fn at(place: Place) -> Self {
+        Self {
+            place,
+            told: None,
+            check_at: None,
+        }
+    }
+
+    /// Waits until there is reason to try, and tells of the wait meanwhile; `tell` says whether it could. Otherwise how the wait ended.
+    pub(super) async fn until_try(
+        &mut self,
+        core: &Core,
+        stops: &Stops<'_>,
+        tell: impl Fn(Waiting) -> bool,
+    ) -> Result<Option<NotGranted>, Error> {
+        loop {
+            let standing = self.place.standing();
+            if self.place.is_next() {
+                self.check_at
+                    .get_or_insert_with(|| core.check_at(standing.holder_until));
+            }
+            let news = self.told.is_none_or(|told| standing.is_news(told));
+            if news && tell(Waiting::from(standing)) {
+                self.told = Some(standing);
+            }
+            match next(core, &self.place, self.check_at, stops).await {
+                Next::Tell => {}
+                Next::End(ended) => return ended.map(Some),
+                Next::Try => return Ok(None),
+            }
+        }
+    }
+
+    /// An attempt found the lock held until then, and its own place in the store's queue if that is known.
+    pub(super) fn busy_until(
+        &mut self,
+        core: &Core,
+        holder_until: Option<Instant>,
+        place: Option<u32>,
+    ) {
+        self.place.busy_until(holder_until, place);
+        self.check_at = self.place.is_next().then(|| core.check_at(holder_until));
+    }
+
+    /// An attempt had no outcome.
+    pub(super) fn no_outcome(&mut self, core: &Core) {
+        self.check_at = Some(core.check_at(None));
+    }
+
+    /// Leaves with the lock, which is held until then at the least.
+    pub(super) fn leave_granted(self, holder_until: Instant) {
+        self.place.leave_granted(holder_until);
+    }
+}
+
 // === impl CountedWait ===
 
 impl CountedWait {
-    fn begin(session: Option<Arc<Session>>, max: usize) -> Result<Self, Error> {
+    pub(super) fn begin(session: Option<Arc<Session>>, max: usize) -> Result<Self, Error> {
         if let Some(session) = &session {
             session.begin_wait(max)?;
         }

@@ -1,5 +1,6 @@
 //! Why an operation has no outcome. Expected outcomes (a try that failed, a wait that ran out) are values, not errors.
 
+use super::types::LockName;
 use crate::script::{CallError, Ownership};
 
 /// A request field that cannot be used.
@@ -54,6 +55,23 @@ pub enum Error {
     /// The store has no outcome.
     #[error(transparent)]
     Store(#[from] CallError),
+    /// The store has no outcome because of one of several locks.
+    #[error("{0}: {1}")]
+    StoreOf(LockName, CallError),
+}
+
+// === impl Error ===
+
+impl Error {
+    /// The error of an operation on several locks that this one was an error of: who cannot have it is told which one it is.
+    pub(crate) fn of(self, name: &LockName) -> Self {
+        match self {
+            Self::Store(error @ (CallError::WrongKind | CallError::SelfDeadlock)) => {
+                Self::StoreOf(name.clone(), error)
+            }
+            error => error,
+        }
+    }
 }
 
 // === impl Invalid ===

@@ -14,6 +14,7 @@ mod attempt;
 mod deadlines;
 mod describe;
 mod error;
+mod multi;
 mod operation;
 mod resume_token;
 mod session;
@@ -26,6 +27,7 @@ mod watchdog;
 pub use crate::script::Mode;
 pub use attempt::Delivery;
 pub use error::{Error, Invalid, Limit};
+pub use multi::{AcquireAll, DeliveryAll, Locks, ReleaseAll, ReleasedLock, TriedAll};
 pub use operation::{
     Acquire, Answer, Description, HolderSeen, NotGranted, Operation, Release, Renew, Reply,
     TokenChecked, Tried, WaiterSeen, Waiting,
@@ -206,6 +208,12 @@ impl Core {
             .spawn("places", waiters::fair::keep_places(Arc::clone(self)));
         self.tasks
             .spawn("watchdog", watchdog::run(Arc::clone(self)));
+    }
+
+    /// The session that an owner belongs to.
+    pub(super) fn session_of(&self, owner: &Owner) -> Result<Option<Arc<Session>>, Error> {
+        let session = owner.session.as_ref();
+        session.map(|id| self.sessions.get(id)).transpose()
     }
 
     /// Waits for the owner's turn on a lock; an attempt of the same owner whose outcome is not known yet holds it.

@@ -13,6 +13,10 @@ use super::{
     acquire::acquire,
     attempt::{Attempted, attempt},
     describe::describe,
+    multi::{
+        AcquireAll, DeliveryAll, ReleaseAll, ReleasedLock, TriedAll, acquire_all, release_all,
+        try_acquire_all,
+    },
     session::{GrantKey, Session},
     types::{Grant, Lease, LockName, Owner, RequestId, safe_until},
 };
@@ -25,8 +29,14 @@ pub enum Operation {
     Acquire(Acquire),
     /// Take a lock if that can be done now; `wait` is not used.
     TryAcquire(Acquire),
+    /// Wait for several locks.
+    AcquireAll(AcquireAll),
+    /// Take several locks if all can be had now; `wait` is not used.
+    TryAcquireAll(AcquireAll),
     /// Give one hold back.
     Release(Release),
+    /// Give one hold of each of several locks back.
+    ReleaseAll(ReleaseAll),
     /// Extend a lease.
     Renew(Renew),
     /// Tell who holds a lock and who waits for it.
@@ -91,7 +101,7 @@ pub struct Reply {
     pub slot: Option<OwnedSemaphorePermit>,
 }
 
-/// What is answered. Every operation ends with exactly one answer that is not `Waiting`.
+/// What is answered. Every operation ends with exactly one answer that is not about a wait.
 #[derive(Debug)]
 pub enum Answer {
     /// The wait goes on.
@@ -102,8 +112,16 @@ pub enum Answer {
     NotGranted(NotGranted),
     /// What a try came to.
     Tried(Tried),
+    /// The wait for several locks goes on: it is for this one.
+    WaitingForAll(LockName, Waiting),
+    /// The caller holds the locks as soon as it takes this.
+    GrantedAll(DeliveryAll),
+    /// What a try for several locks came to.
+    TriedAll(TriedAll),
     /// Holds that the owner has left after a release.
     Released(u32),
+    /// What became of each of several locks.
+    ReleasedAll(Vec<ReleasedLock>),
     /// The grant with its new lease.
     Renewed(Grant),
     /// Who holds the lock, who waits.
@@ -209,7 +227,10 @@ pub(super) async fn run(core: Arc<Core>, operation: Operation, mut reply: Reply)
     let answer = match &operation {
         Operation::Acquire(request) => acquire(&core, request, &mut reply).await,
         Operation::TryAcquire(request) => try_acquire(&core, request).await,
+        Operation::AcquireAll(request) => acquire_all(&core, request, &mut reply).await,
+        Operation::TryAcquireAll(request) => try_acquire_all(&core, request).await,
         Operation::Release(request) => release(&core, request).await,
+        Operation::ReleaseAll(request) => release_all(&core, request).await,
         Operation::Renew(request) => renew(&core, request).await,
         Operation::Describe(name) => describe(&core, name).await,
         Operation::CheckToken(name, token) => check_token(&core, name, *token).await,
@@ -245,11 +266,7 @@ async fn release(core: &Arc<Core>, request: &Release) -> Result<Answer, Error> {
         owner,
         request_id,
     } = request;
-    let session = owner
-        .session
-        .as_ref()
-        .map(|id| core.sessions.get(id))
-        .transpose()?;
+    let session = core.session_of(owner)?;
     let turn = core.turn(name, owner).await?;
     let key = GrantKey::new(name, *mode, &owner.label);
     let held = session.as_ref().and_then(|session| session.grant(&key));
@@ -341,11 +358,7 @@ async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Answer, Error> {
         owner,
         lease,
     } = request;
-    let session = owner
-        .session
-        .as_ref()
-        .map(|id| core.sessions.get(id))
-        .transpose()?;
+    let session = core.session_of(owner)?;
     let key = GrantKey::new(name, *mode, &owner.label);
     let held = session
         .as_ref()
@@ -434,7 +447,10 @@ impl Operation {
         match self {
             Self::Acquire(_) => "acquire",
             Self::TryAcquire(_) => "try_acquire",
+            Self::AcquireAll(_) => "acquire_all",
+            Self::TryAcquireAll(_) => "try_acquire_all",
             Self::Release(_) => "release",
+            Self::ReleaseAll(_) => "release_all",
             Self::Renew(_) => "renew",
             Self::Describe(_) => "describe",
             Self::CheckToken(..) => "check_token",
@@ -447,11 +463,16 @@ impl Operation {
 impl Reply {
     /// Tells of a wait if that can be done without waiting and leaves room for the last answer.
     pub(super) fn waiting(&self, waiting: Waiting) -> bool {
-        self.to.capacity() > 1
-            && self
-                .to
-                .try_send((self.op_id, Answer::Waiting(waiting)))
-                .is_ok()
+        self.tell(Answer::Waiting(waiting))
+    }
+
+    /// Tells of a wait for several locks, which is for this one now.
+    pub(super) fn waiting_for(&self, name: &LockName, waiting: Waiting) -> bool {
+        self.tell(Answer::WaitingForAll(name.clone(), waiting))
+    }
+
+    fn tell(&self, answer: Answer) -> bool {
+        self.to.capacity() > 1 && self.to.try_send((self.op_id, answer)).is_ok()
     }
 
     /// Resolves when nobody wants the answer any more.

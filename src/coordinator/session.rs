@@ -280,14 +280,30 @@ impl Session {
     /// Holds of a grant as the session knows them, and its serial; an error if there is no room for one more grant. Losses that the client
     /// has not read yet take room too, so that they cannot pile up.
     pub(crate) fn holds(&self, key: &GrantKey, max: usize) -> Result<(u32, Option<u64>), Error> {
+        let known = self.holds_all(std::slice::from_ref(key), max)?;
+        Ok(known.into_iter().next().unwrap_or_default())
+    }
+
+    /// The same of several grants: an error if there is no room for all that are new.
+    pub(crate) fn holds_all(
+        &self,
+        keys: &[GrantKey],
+        max: usize,
+    ) -> Result<Vec<(u32, Option<u64>)>, Error> {
         let state = self.state.lock();
-        match state.grants.get(key) {
-            Some(held) => Ok((held.grant.hold_count, Some(held.grant.serial))),
-            None if state.grants.len() + state.lost.len() >= max => {
-                Err(Error::LimitReached(Limit::GrantsPerSession))
-            }
-            None => Ok((0, None)),
+        let held = keys.iter().map(|key| state.grants.get(key));
+        let known: Vec<_> = held
+            .map(|held| {
+                held.map_or((0, None), |held| {
+                    (held.grant.hold_count, Some(held.grant.serial))
+                })
+            })
+            .collect();
+        let new = known.iter().filter(|(_, serial)| serial.is_none()).count();
+        if new > 0 && state.grants.len() + state.lost.len() + new > max {
+            return Err(Error::LimitReached(Limit::GrantsPerSession));
         }
+        Ok(known)
     }
 
     /// Takes a grant in before anybody is told of it. `watched` grants are renewed with the session's lease from now on, others run out.
@@ -296,21 +312,40 @@ impl Session {
     pub(crate) fn register(
         self: &Arc<Self>,
         deadlines: &Deadlines,
-        mut grant: Grant,
+        grant: Grant,
         adds_to: Option<u64>,
         sent_at: Instant,
     ) -> Result<(Grant, Lost), Error> {
         let mut state = self.state.lock();
-        match state.phase {
-            Phase::Live { .. } => {}
-            Phase::Detached(_) => return Err(Error::SessionDetached),
-            Phase::Ended => return Err(Error::SessionNotFound),
+        state.admit(&grant, adds_to)?;
+        Ok(self.take_in(&mut state, deadlines, grant, sent_at))
+    }
+
+    /// Takes several grants in, each with what it adds to, or none of them.
+    pub(crate) fn register_all(
+        self: &Arc<Self>,
+        deadlines: &Deadlines,
+        grants: Vec<(Grant, Option<u64>)>,
+        sent_at: Instant,
+    ) -> Result<Vec<(Grant, Lost)>, Error> {
+        let mut state = self.state.lock();
+        for (grant, adds_to) in &grants {
+            state.admit(grant, *adds_to)?;
         }
+        let grants = grants.into_iter();
+        Ok(grants
+            .map(|(grant, _)| self.take_in(&mut state, deadlines, grant, sent_at))
+            .collect())
+    }
+
+    fn take_in(
+        self: &Arc<Self>,
+        state: &mut State,
+        deadlines: &Deadlines,
+        mut grant: Grant,
+        sent_at: Instant,
+    ) -> (Grant, Lost) {
         let key = GrantKey::of(&grant);
-        if adds_to == Some(grant.serial) && !state.grants.contains_key(&key) {
-            let why = "the grant was lost while a hold was added to it".to_owned();
-            return Err(CallError::OutcomeUnknown(why).into());
-        }
         let mut lost = Lost::default();
         if let Some(before) = state.grants.remove(&key) {
             lost = before.lost;
@@ -336,7 +371,7 @@ impl Session {
             releasing: false,
         };
         state.grants.insert(key, held);
-        Ok((grant, lost))
+        (grant, lost)
     }
 
     /// The grant, if the session holds it.
@@ -683,6 +718,20 @@ impl From<Ownership> for LostReason {
 // === impl State ===
 
 impl State {
+    /// Whether a grant may be taken in.
+    fn admit(&self, grant: &Grant, adds_to: Option<u64>) -> Result<(), Error> {
+        match self.phase {
+            Phase::Live { .. } => {}
+            Phase::Detached(_) => return Err(Error::SessionDetached),
+            Phase::Ended => return Err(Error::SessionNotFound),
+        }
+        if adds_to == Some(grant.serial) && !self.grants.contains_key(&GrantKey::of(grant)) {
+            let why = "the grant was lost while a hold was added to it".to_owned();
+            return Err(CallError::OutcomeUnknown(why).into());
+        }
+        Ok(())
+    }
+
     fn forget(&mut self, deadlines: &Deadlines, key: &GrantKey) -> Option<Held> {
         let held = self.grants.remove(key)?;
         deadlines.remove(held.due);

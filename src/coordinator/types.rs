@@ -34,6 +34,8 @@ pub struct Limits {
     pub sessions_max: usize,
     /// Grants of one session.
     pub grants_per_session_max: usize,
+    /// Locks that one request names.
+    pub locks_per_request_max: usize,
 }
 
 /// A lock's name: not empty, within the limit, without control characters, safe as a cluster key.
@@ -351,6 +353,7 @@ pub(crate) mod tests {
             waits_per_session_max: 4,
             sessions_max: 4,
             grants_per_session_max: 4,
+            locks_per_request_max: 4,
         }
     }
 

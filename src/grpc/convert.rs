@@ -137,7 +137,7 @@ impl Requests<'_> {
     }
 
     /// An id that has not the form of one cannot be any session's.
-    fn session(&self, id: &str) -> Result<Option<SessionId>, Error> {
+    pub(super) fn session(&self, id: &str) -> Result<Option<SessionId>, Error> {
         match self.session {
             Some(own) if id.is_empty() || id == own.as_str() => Ok(Some(own.clone())),
             Some(_) => Err(Invalid::new("session_id", "is not the session of this stream").into()),
@@ -146,7 +146,7 @@ impl Requests<'_> {
         }
     }
 
-    fn owner(&self, session: Option<SessionId>, label: &str) -> Result<Owner, Error> {
+    pub(super) fn owner(&self, session: Option<SessionId>, label: &str) -> Result<Owner, Error> {
         let limits = self.coordinator.limits();
         Ok(match session {
             Some(session) => Owner::in_session(session, label, limits)?,
@@ -169,7 +169,7 @@ pub(super) fn mode(number: i32) -> Result<Mode, Invalid> {
     })
 }
 
-fn proto_mode(mode: Mode) -> pb::LockMode {
+pub(super) fn proto_mode(mode: Mode) -> pb::LockMode {
     match mode {
         Mode::Exclusive => pb::LockMode::Exclusive,
         Mode::Fair => pb::LockMode::Fair,
@@ -206,7 +206,7 @@ pub(super) fn proto_duration(duration: Duration) -> prost_types::Duration {
 }
 
 /// A moment as what is left until then; whole milliseconds, because the store counts no finer.
-fn remaining(until: Option<Instant>) -> Option<prost_types::Duration> {
+pub(super) fn remaining(until: Option<Instant>) -> Option<prost_types::Duration> {
     until.map(|until| whole_millis(until.saturating_duration_since(Instant::now())))
 }
 

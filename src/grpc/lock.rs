@@ -1,20 +1,16 @@
 //! `LockService`: each RPC is converted, submitted to the coordinator as an operation, and answered.
 
-use std::{
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, ready},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::mpsc;
-use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming, metadata::MetadataMap};
 
 use super::{
     Config,
+    answers::{self, Answers},
     convert::{self, Requests},
     layer::BodyFate,
+    multi,
     outbound::Outbound,
     pb, session,
     status::{status, unexpected_answer},
@@ -34,13 +30,6 @@ const DEADLINE_MARGIN_DIVISOR: u32 = 5;
 pub(super) struct LockService {
     coordinator: Coordinator,
     config: Arc<Config>,
-}
-
-/// The answers of one `Acquire`.
-#[derive(Debug)]
-pub(super) struct AcquireStream {
-    answers: mpsc::Receiver<(u64, Answer)>,
-    ended: bool,
 }
 
 // === impl LockService ===
@@ -97,7 +86,8 @@ impl LockService {
 #[tonic::async_trait]
 impl pb::lock_service_server::LockService for LockService {
     type SessionStream = Outbound;
-    type AcquireStream = AcquireStream;
+    type AcquireStream = Answers<pb::AcquireResponse>;
+    type AcquireAllStream = Answers<pb::AcquireAllResponse>;
 
     async fn session(
         &self,
@@ -126,17 +116,11 @@ impl pb::lock_service_server::LockService for LockService {
             .requests()
             .acquire(request.into_inner())
             .map(|mut acquire| {
-                acquire.wait = match (acquire.wait, deadline) {
-                    (Some(wait), Some(deadline)) => Some(wait.min(deadline)),
-                    (wait, deadline) => wait.or(deadline),
-                };
+                acquire.wait = shorter(acquire.wait, deadline);
                 Operation::Acquire(acquire)
             });
         let answers = self.submit(operation, ACQUIRE_ANSWERS_QUEUED)?;
-        Ok(Response::new(AcquireStream {
-            answers,
-            ended: false,
-        }))
+        Ok(Response::new(Answers::new(answers, answers::acquire)))
     }
 
     async fn try_acquire(
@@ -180,27 +164,50 @@ impl pb::lock_service_server::LockService for LockService {
         .await
     }
 
-    type AcquireAllStream = tokio_stream::Empty<Result<pb::AcquireAllResponse, Status>>;
-
     async fn acquire_all(
         &self,
-        _: Request<pb::AcquireAllRequest>,
+        request: Request<pb::AcquireAllRequest>,
     ) -> Result<Response<Self::AcquireAllStream>, Status> {
-        Err(Status::unimplemented("acquire_all"))
+        let deadline = deadline(request.metadata());
+        let operation = self
+            .requests()
+            .acquire_all(request.into_inner())
+            .map(|mut acquire| {
+                acquire.wait = shorter(acquire.wait, deadline);
+                Operation::AcquireAll(acquire)
+            });
+        let answers = self.submit(operation, ACQUIRE_ANSWERS_QUEUED)?;
+        Ok(Response::new(Answers::new(answers, answers::acquire_all)))
     }
 
     async fn try_acquire_all(
         &self,
-        _: Request<pb::TryAcquireAllRequest>,
+        request: Request<pb::TryAcquireAllRequest>,
     ) -> Result<Response<pb::TryAcquireAllResponse>, Status> {
-        Err(Status::unimplemented("try_acquire_all"))
+        let operation = self.requests().try_acquire_all(request.get_ref());
+        self.run(
+            operation.map(Operation::TryAcquireAll),
+            |answer| match answer {
+                Answer::TriedAll(tried) => multi::tried(tried),
+                _ => Err(unexpected_answer()),
+            },
+        )
+        .await
     }
 
     async fn release_all(
         &self,
-        _: Request<pb::ReleaseAllRequest>,
+        request: Request<pb::ReleaseAllRequest>,
     ) -> Result<Response<pb::ReleaseAllResponse>, Status> {
-        Err(Status::unimplemented("release_all"))
+        let operation = self.requests().release_all(request.get_ref());
+        self.run(
+            operation.map(Operation::ReleaseAll),
+            |answer| match answer {
+                Answer::ReleasedAll(locks) => Ok(multi::released(locks)),
+                _ => Err(unexpected_answer()),
+            },
+        )
+        .await
     }
 
     async fn describe(
@@ -228,34 +235,11 @@ impl pb::lock_service_server::LockService for LockService {
     }
 }
 
-// === impl AcquireStream ===
-
-impl Stream for AcquireStream {
-    type Item = Result<pb::AcquireResponse, Status>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        use pb::acquire_response::Event;
-        if self.ended {
-            return Poll::Ready(None);
-        }
-        let answer = ready!(self.answers.poll_recv(cx));
-        let event = match answer {
-            Some((_, Answer::Waiting(waiting))) => Ok(Event::Waiting(convert::waiting(waiting))),
-            Some((_, Answer::Granted(delivery))) => {
-                let grant = delivery.take().map_err(|error| status(&error));
-                grant.map(|grant| Event::Granted(convert::grant(&grant)))
-            }
-            Some((_, Answer::NotGranted(ended))) => {
-                Ok(Event::NotGranted(convert::not_granted(ended)))
-            }
-            Some((_, Answer::Failed(error))) => Err(status(&error)),
-            Some(_) => Err(unexpected_answer()),
-            None => Err(status(&Error::Draining)),
-        };
-        self.ended = !matches!(event, Ok(Event::Waiting(_)));
-        Poll::Ready(Some(
-            event.map(|event| pb::AcquireResponse { event: Some(event) }),
-        ))
+/// A wait ends at the first of two moments, if any.
+fn shorter(wait: Option<Duration>, deadline: Option<Duration>) -> Option<Duration> {
+    match (wait, deadline) {
+        (Some(wait), Some(deadline)) => Some(wait.min(deadline)),
+        (wait, deadline) => wait.or(deadline),
     }
 }
 

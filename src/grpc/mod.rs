@@ -2,10 +2,12 @@
 
 pub mod pb;
 
+mod answers;
 mod convert;
 mod health;
 pub mod layer;
 mod lock;
+mod multi;
 mod outbound;
 mod session;
 mod status;

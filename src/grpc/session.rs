@@ -43,6 +43,9 @@ const STUCK_AFTER: Duration = Duration::from_secs(10);
 /// How long the end of the stream waits for operations under way, and for the store to know of the releases; the rest goes on without it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The field that tells a stream's operations apart.
+pub(super) const OP_ID: &str = "op_id";
+
 /// Waiting operations of the stream, by `op_id`, to be cancelled.
 pub(super) type Waits = Arc<Mutex<HashMap<u64, CancellationToken>>>;
 
@@ -229,7 +232,7 @@ impl Reader {
         let output = &self.output;
         let operation = self.operation(session, op_id, request);
         let cancel = match &operation {
-            Ok(Operation::Acquire(_)) => {
+            Ok(Operation::Acquire(_) | Operation::AcquireAll(_)) => {
                 let cancel = CancellationToken::new();
                 output.waits.lock().insert(op_id, cancel.clone());
                 Some(cancel)
@@ -261,15 +264,26 @@ impl Reader {
             session: Some(session),
         };
         if op_id == 0 {
-            return Err(Invalid::new("op_id", "must not be 0").into());
+            return Err(Invalid::new(OP_ID, "must not be 0").into());
         }
         match request {
-            Some(Request::Acquire(_)) if self.output.waits.lock().contains_key(&op_id) => {
-                Err(Invalid::new("op_id", "is that of an operation that is still waiting").into())
+            Some(Request::Acquire(_) | Request::AcquireAll(_))
+                if self.output.waits.lock().contains_key(&op_id) =>
+            {
+                Err(Invalid::new(OP_ID, "is that of an operation that is still waiting").into())
             }
             Some(Request::Acquire(acquire)) => requests.acquire(acquire).map(Operation::Acquire),
             Some(Request::TryAcquire(request)) => {
                 requests.try_acquire(&request).map(Operation::TryAcquire)
+            }
+            Some(Request::AcquireAll(request)) => {
+                requests.acquire_all(request).map(Operation::AcquireAll)
+            }
+            Some(Request::TryAcquireAll(request)) => requests
+                .try_acquire_all(&request)
+                .map(Operation::TryAcquireAll),
+            Some(Request::ReleaseAll(request)) => {
+                requests.release_all(&request).map(Operation::ReleaseAll)
             }
             Some(Request::Release(request)) => requests.release(&request).map(Operation::Release),
             Some(Request::Renew(request)) => requests.renew(&request).map(Operation::Renew),
@@ -277,9 +291,6 @@ impl Reader {
             Some(Request::CheckToken(request)) => requests.check_token(&request),
             Some(Request::Open(_) | Request::Resume(_)) => {
                 Err(Invalid::new("request", "the session of this stream is open already").into())
-            }
-            Some(Request::AcquireAll(_) | Request::TryAcquireAll(_) | Request::ReleaseAll(_)) => {
-                Err(Invalid::new("request", "is not known yet").into())
             }
             Some(Request::Close(_) | Request::Cancel(_)) | None => {
                 Err(Invalid::new("request", "must be set to an operation that is known").into())

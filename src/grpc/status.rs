@@ -64,7 +64,7 @@ pub(super) fn status(error: &Error) -> Status {
             Status::with_error_details(Code::ResourceExhausted, text, details)
         }
         Error::Draining => retry(Code::Unavailable, text, "DRAINING", &[], DRAIN_RETRY),
-        Error::Store(error) => store_status(error, text),
+        Error::Store(error) | Error::StoreOf(_, error) => store_status(error, text),
     }
 }
 

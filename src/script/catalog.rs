@@ -50,9 +50,44 @@ pub static WRITE_RELEASE: Script =
 pub static WRITE_UNDO: Script = script!("write_undo", "token", "read", "hold", "write", "release");
 /// Lets readers in that were held back for a writer.
 pub static WRITE_LEAVE: Script = script!("write_leave");
+/// Takes several locks if all can be had.
+pub static MULTI_ACQUIRE: Script = script!(
+    "multi_acquire",
+    "token",
+    "sole",
+    "read",
+    "read_acquire",
+    "hold",
+    "write",
+    "multi"
+);
+/// Gives one hold of each of several locks back.
+pub static MULTI_RELEASE: Script = script!(
+    "multi_release",
+    "token",
+    "read",
+    "read_release",
+    "queue",
+    "hold",
+    "write",
+    "multi",
+    "multi_hold"
+);
+/// Undoes an acquire of several locks whose answer nobody took.
+pub static MULTI_UNDO: Script = script!(
+    "multi_undo",
+    "token",
+    "read",
+    "read_release",
+    "queue",
+    "hold",
+    "write",
+    "multi",
+    "multi_hold"
+);
 
 /// Every script, for hosts that load or test them all.
-pub static ALL: [&Script; 16] = [
+pub static ALL: [&Script; 19] = [
     &LOCK_ACQUIRE,
     &LOCK_RELEASE,
     &LOCK_UNDO,
@@ -69,4 +104,7 @@ pub static ALL: [&Script; 16] = [
     &WRITE_RELEASE,
     &WRITE_UNDO,
     &WRITE_LEAVE,
+    &MULTI_ACQUIRE,
+    &MULTI_RELEASE,
+    &MULTI_UNDO,
 ];

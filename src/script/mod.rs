@@ -5,8 +5,9 @@ pub mod catalog;
 pub mod keys;
 
 pub use calls::{
-    Acquired, Attempt, Hold, Holder, Inspected, Mode, Ownership, Refusal, Released, Renewal,
-    Renewals, Renewed, Scripts, Vouched,
+    Acquired, AcquiredAll, Attempt, AttemptAll, Hold, Holder, Inspected, Member, Members, Mode,
+    Ownership, Refusal, Released, ReleasedMember, Renewal, Renewals, Renewed, Scripts, Taken,
+    Vouched,
 };
 
 use std::time::Duration;

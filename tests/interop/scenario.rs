@@ -101,7 +101,7 @@ pub(crate) async fn either_side_takes_it_again(version: Version, pair: Pair) {
     assert_eq!(world.lease_left(NAME).await, None);
 }
 
-pub(crate) async fn a_lease_ends_on_either_side(version: Version, pair: Pair) {
+pub(crate) async fn javas_lease_ends_and_we_go_on(version: Version, pair: Pair) {
     let world = World::start(version).await;
     let redisson = world.redisson().await;
     let java = redisson.thread("a");
@@ -116,6 +116,13 @@ pub(crate) async fn a_lease_ends_on_either_side(version: Version, pair: Pair) {
     let unlocked = java.unlock(pair.java, NAME).exception().await;
     assert_eq!(unlocked, "IllegalMonitorStateException");
     assert_eq!(ours.release().await, 0);
+}
+
+pub(crate) async fn our_lease_ends_and_java_goes_on(version: Version, pair: Pair) {
+    let world = World::start(version).await;
+    let redisson = world.redisson().await;
+    let java = redisson.thread("a");
+    let mut ours = world.ours(pair.ours, NAME).await;
 
     let begun = Instant::now();
     let grant = ours.acquire_for(SHORT).await;

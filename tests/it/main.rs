@@ -17,6 +17,7 @@ mod bad_input;
 mod drain;
 mod fair;
 mod idempotency;
+mod multi;
 mod read_leases;
 mod read_write;
 mod redisson;

@@ -31,6 +31,7 @@ mod redisson_layout;
 mod coordinator_frozen;
 mod drain;
 mod fair;
+mod multi;
 mod readers;
 mod run_processes;
 mod store_forgets;

@@ -193,12 +193,9 @@ impl Scripts {
                 held: count(now),
                 lease: duration(lease),
             }),
-            [NOT_DONE, HELD_BY_ANOTHER] => Ok(Released::NotOwner(Ownership::HeldByAnother)),
-            [NOT_DONE, EXPIRED] => Ok(Released::NotOwner(Ownership::Expired)),
-            [NOT_DONE, NEVER_HELD] => Ok(Released::NotOwner(Ownership::NeverHeld)),
-            [NOT_DONE, HELD_IN_ANOTHER_MODE] => {
-                Ok(Released::NotOwner(Ownership::HeldInAnotherMode))
-            }
+            [NOT_DONE, why] => ownership(why)
+                .map(Released::NotOwner)
+                .ok_or_else(|| malformed(script, &reply)),
             _ => Err(refusal(script, &reply)),
         }
     }
@@ -310,7 +307,19 @@ fn wake_one(channel: String) -> [Bytes; 3] {
     [channel.into(), text(PUBLISH), text(WAKE_ONE)]
 }
 
-fn acquire_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
+/// Why a release found no hold of the owner, if the number is known.
+pub(super) fn ownership(why: i64) -> Option<Ownership> {
+    match why {
+        HELD_BY_ANOTHER => Some(Ownership::HeldByAnother),
+        EXPIRED => Some(Ownership::Expired),
+        NEVER_HELD => Some(Ownership::NeverHeld),
+        HELD_IN_ANOTHER_MODE => Some(Ownership::HeldInAnotherMode),
+        _ => None,
+    }
+}
+
+/// Keys of an acquire but for the record.
+pub(super) fn acquire_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
     let mut keys = vec![keys::lock(name), keys::counter(name)];
     match mode {
         Mode::Exclusive => {}
@@ -330,7 +339,8 @@ fn acquire_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
     keys
 }
 
-fn give_back_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
+/// Keys of a release or an undo but for the record.
+pub(super) fn give_back_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
     let mut keys = vec![keys::lock(name), keys::counter(name)];
     match mode {
         Mode::Exclusive => {

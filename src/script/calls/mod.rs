@@ -2,10 +2,12 @@
 
 mod inspect;
 mod lock;
+mod multi;
 mod renew;
 
 pub use inspect::{Holder, Inspected};
 pub use lock::{Acquired, Attempt, Refusal, Released, Vouched};
+pub use multi::{AcquiredAll, AttemptAll, Member, Members, ReleasedMember, Taken};
 pub use renew::{Renewal, Renewals, Renewed};
 
 use std::{sync::Arc, time::Duration};

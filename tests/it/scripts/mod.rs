@@ -8,6 +8,7 @@ mod acquire_repeated;
 mod clock;
 mod fair;
 mod inspect;
+mod multi;
 mod read_write;
 mod release;
 mod renew;

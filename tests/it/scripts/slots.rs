@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use lockkeeper::{
     host::Value,
     script::{
-        Acquired, Attempt, CallError, Config, Hold, Mode, Refusal, Released, Renewal, Scripts, keys,
+        Acquired, AcquiredAll, Attempt, AttemptAll, CallError, Config, Hold, Member, Members, Mode,
+        Refusal, Released, Renewal, Scripts, keys,
     },
 };
 
@@ -116,6 +117,7 @@ async fn every_script_runs_on_a_cluster() {
             }
         }
     }
+    several_around(&scripts).await;
     let torn = scripts.inspect(TORN[0], 1).await;
     assert!(
         matches!(&torn, Err(CallError::Refused(why)) if why.starts_with("CROSSSLOT")),
@@ -160,5 +162,65 @@ async fn once_around(scripts: &Scripts, hold: Hold<'_>, id: &str) {
     assert!(
         matches!(released, Ok(Released::Done { hold_count: 0, .. })),
         "{name}: {released:?}"
+    );
+}
+
+/// Several locks in one call must share a slot.
+async fn several_around(scripts: &Scripts) {
+    let modes = [Mode::Exclusive, Mode::Read, Mode::Write];
+    let names = ["{a}b", "{a}c", "x{a}"];
+    let locks = {
+        let member = |at: usize| Member {
+            name: names[at],
+            mode: modes[at],
+            known_holds: None,
+            serial: None,
+        };
+        [0, 1, 2].map(member)
+    };
+    let members = Members {
+        owner: "o",
+        locks: &locks,
+    };
+    let attempt = AttemptAll {
+        record: "}{r",
+        attempt: "a",
+        fresh_serial: 1,
+    };
+    let lease = secs(100);
+    let leases = [lease; 3];
+    for undo in [true, false] {
+        let acquired = scripts.acquire_all(members, lease, attempt, Refusal::Waits);
+        assert!(matches!(
+            acquired.await,
+            Ok(AcquiredAll::Granted {
+                repeated: false,
+                ..
+            })
+        ));
+        if undo {
+            assert_eq!(scripts.undo_all(members, attempt, |_| true).await, Ok(true));
+        } else {
+            let released = scripts.release_all(members, &leases, Some("r2"));
+            let released = released.await.unwrap();
+            assert!(released.iter().all(|member| member.left == Ok(0)));
+        }
+    }
+    let torn = [
+        locks[0],
+        Member {
+            name: "b",
+            ..locks[0]
+        },
+    ];
+    let members = Members {
+        locks: &torn,
+        ..members
+    };
+    let refused = scripts.acquire_all(members, lease, attempt, Refusal::Waits);
+    let refused = refused.await;
+    assert!(
+        matches!(&refused, Err(CallError::Refused(why)) if why.starts_with("CROSSSLOT")),
+        "{refused:?}"
     );
 }

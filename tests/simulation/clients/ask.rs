@@ -190,6 +190,7 @@ fn failed(error: &Error, kind: Kind, history: &History) -> Told {
         Error::Invalid(_)
         | Error::ResumeTokenInvalid
         | Error::LimitReached(_)
+        | Error::StoreOf(..)
         | Error::Store(
             CallError::OutOfMemory
             | CallError::SelfDeadlock
