@@ -10,6 +10,7 @@
 --          {0, 1}  not the owner: another one holds it
 --          {0, 2}  not the owner: the grant has ended, and nobody holds the lock or the same owner by a newer grant
 --          {0, 3}  not the owner: no grant of the name is known
+--          {0, 4}  not the owner in this mode: it holds the lock in the other one (of a read/write lock)
 --          {3}     the request id was used for something else
 --          {4}     the key is not such a lock's
 -- Publishes: the message when the lock becomes free: on the channel, of a fair lock on that of the first waiter

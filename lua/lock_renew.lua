@@ -12,10 +12,12 @@ local counter_ttl = tonumber(ARGV[1])
 local reply = {now_micros()}
 
 local function renew(lock, counter, owner, lease)
-  local count = redis.pcall('hget', lock, owner)
-  if type(count) == 'table' then
+  local fields = redis.pcall('hmget', lock, owner, 'mode')
+  local count = fields[1]
+  if fields.err then
     return -2, 0, 0
-  elseif not count then
+  elseif not count or (fields[2] and string.sub(owner, -6) ~= ':write') then
+    -- A hold of another mode is not the one that is asked for.
     return redis.call('exists', lock) == 1 and -2 or -1, 0, 0
   end
   lease = math.max(lease, redis.call('pttl', lock))

@@ -21,9 +21,6 @@ return acquire(KEYS[2], record, request, function(token)
 end, function(token, seen)
   return take_write(KEYS, counter_ttl, owner, lease, known, token, seen)
 end, function(seen)
-  local hold_back = tonumber(ARGV[9])
-  if seen.reads and hold_back and hold_back > 0 then
-    redis.call('set', KEYS[6], '1', 'px', string.format('%.0f', 2 * hold_back), 'nx')
-  end
+  hold_readers_back(KEYS[6], seen, tonumber(ARGV[9]))
   return seen.remaining, 0
 end)

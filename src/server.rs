@@ -148,6 +148,7 @@ fn coordinator_config(settings: &Settings) -> coordinator::Config {
             waits_per_session_max: limits.waits_per_session_max,
             sessions_max: limits.sessions_max,
             grants_per_session_max: limits.grants_per_session_max,
+            locks_per_request_max: limits.locks_per_request_max,
         },
         lease: session.lease,
         poll_interval: store.poll_interval,

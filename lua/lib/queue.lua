@@ -8,6 +8,8 @@
 local REDISSON_WAIT = 300000
 -- The keys outlive the latest deadline by this much.
 local QUEUE_RETENTION = 600000
+-- So many waiters that do not listen are looked past. (A server of a cluster does not know of listeners at others.)
+local WOKEN_MAX = 100
 
 local function leave_queue(q, owner)
   redis.call('zrem', q.deadlines, owner)
@@ -89,10 +91,14 @@ local function live_head(q, now, free)
   end
 end
 
--- Wakes the first live waiter of a lock that has become free.
+-- Wakes the first live waiter of a lock that has become free. One that does not listen may have died while it was still vouched for; then the next
+-- that listens is woken too, so that it comes when the other's time is over: a Redisson waiter would sleep for the lease that it was told of.
 local function wake_head(q, now)
   local head, woken = live_head(q, now, true)
-  if head and not woken then
-    redis.call(q.publish, q.channel .. ':' .. head, q.message)
+  local place = 0
+  while head and not woken and place < WOKEN_MAX do
+    woken = redis.call(q.publish, q.channel .. ':' .. head, q.message) > 0
+    place = place + 1
+    head = redis.call('lindex', q.queue, place)
   end
 end

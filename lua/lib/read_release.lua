@@ -12,7 +12,13 @@ local function own_read_hold(keys, owner, serial)
   if not count then
     -- That others hold the lock does not say that this owner's lease has not run out; its field in the hash does.
     local expired = redis.call('hexists', keys[1], owner) == 1
-    hold.refused = locked and not expired and 1 or (expired or redis.call('exists', keys[2]) == 1) and 2 or 3
+    if redis.call('hexists', keys[1], owner .. ':write') == 1 then
+      hold.refused = 4
+    elseif locked and not expired then
+      hold.refused = 1
+    else
+      hold.refused = (expired or redis.call('exists', keys[2]) == 1) and 2 or 3
+    end
   end
   return hold
 end

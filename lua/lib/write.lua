@@ -25,6 +25,13 @@ local function look_write(keys, owner, reads_as, token, now)
   return seen
 end
 
+-- Marks that a writer waits, if it is readers that keep it from the lock. `hold_back`: how long new ones are held back ms; nil or 0: not at all.
+local function hold_readers_back(mark, seen, hold_back)
+  if seen.reads and hold_back and hold_back > 0 then
+    redis.call('set', mark, '1', 'px', string.format('%.0f', 2 * hold_back), 'nx')
+  end
+end
+
 -- As `take` of lib/acquire.lua. Taking it again never shortens what is left. (Redisson adds the lease to it.)
 local function take_write(keys, counter_ttl, owner, lease, known, token, seen)
   local lock, readers, mark = keys[1], keys[4], keys[6]
@@ -46,12 +53,12 @@ end
 
 -- As `hold` of lib/release.lua; nil if the key is not such a lock's.
 local function write_hold(lock, counter, owner, serial)
-  local fields = redis.call('hmget', lock, 'mode', owner)
+  local fields = redis.call('hmget', lock, 'mode', owner, string.sub(owner, 1, -7))
   local locked = redis.call('exists', lock) == 1
   if locked and fields[1] ~= 'read' and fields[1] ~= 'write' then
     return nil
   end
-  local refused = locked and 1 or redis.call('exists', counter) == 1 and 2 or 3
+  local refused = fields[3] and 4 or locked and 1 or redis.call('exists', counter) == 1 and 2 or 3
   local newer = serial and (read_token(counter) or 0) > serial
   return {count = tonumber(fields[2]), newer = newer, left = redis.call('pttl', lock), refused = refused}
 end

@@ -125,6 +125,8 @@ pub struct Limits {
     pub sessions_max: usize,
     /// Grants that one session holds.
     pub grants_per_session_max: usize,
+    /// Locks that one request names.
+    pub locks_per_request_max: usize,
     /// Short operations that one session's stream has under way; more are left unread until some are answered.
     pub operations_per_session_max: usize,
     /// Waits that one session's stream has under way.
@@ -229,6 +231,7 @@ impl Default for Limits {
             waiters_max: 200_000,
             sessions_max: 100_000,
             grants_per_session_max: 100_000,
+            locks_per_request_max: 1000,
             operations_per_session_max: 1024,
             waits_per_session_max: 20_000,
             connection_streams_max: 20_000,

@@ -213,6 +213,7 @@ fn impossible_values_are_refused_with_the_key() {
         "limits.waiters_max",
         "limits.sessions_max",
         "limits.grants_per_session_max",
+        "limits.locks_per_request_max",
         "limits.operations_per_session_max",
         "limits.waits_per_session_max",
         "limits.connection_streams_max",

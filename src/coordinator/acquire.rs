@@ -23,25 +23,30 @@ use crate::script::{CallError, Mode, Refusal};
 const LEASE_OVER_MARGIN: Duration = Duration::from_millis(2);
 
 /// What a wait does next.
-enum Next {
+pub(super) enum Next {
     Try,
     Tell,
     End(Result<NotGranted, Error>),
 }
 
 /// What ends a wait from outside.
-struct Stops<'a> {
-    deadline: Option<Instant>,
+pub(super) struct Stops<'a> {
+    pub(super) deadline: Option<Instant>,
     /// The session's stream; a token that is never cancelled without a session.
-    session: CancellationToken,
-    reply: &'a Reply,
+    pub(super) session: CancellationToken,
+    pub(super) reply: &'a Reply,
 }
 
-/// What a wait leaves in the store: a place in a queue, or the mark of a writer. It is taken away when this is dropped.
-struct Traces(Option<(Arc<Core>, Acquire)>);
+/// A wait at its place in a line.
+pub(super) struct InLine {
+    place: Place,
+    told: Option<Standing>,
+    /// When to try without a hint; none as long as somebody else is the head, because time spent behind it is no reason to try.
+    check_at: Option<Instant>,
+}
 
 /// A wait that its session counts.
-struct CountedWait(Option<Arc<Session>>);
+pub(super) struct CountedWait(Option<Arc<Session>>);
 
 /// Runs an acquire to its end; the answers before the last go to `reply`.
 pub(super) async fn acquire(
@@ -63,31 +68,37 @@ pub(super) async fn acquire(
             }
         });
     }
-    let mut traces = Traces::begin(core, request);
-    let (holder_until, place) = match attempt(core, request, Refusal::Waits).await {
+    let first = attempt(core, request, Refusal::Waits).await;
+    let (holder_until, place) = match first {
         Ok(Attempted::Busy {
             holder_until,
             place,
         }) => (holder_until, place),
-        Ok(Attempted::Granted(delivery)) => {
-            traces.none();
-            return Ok(Answer::Granted(delivery));
-        }
+        Ok(Attempted::Granted(delivery)) => return Ok(Answer::Granted(delivery)),
         Err(error) => {
-            let may_have_run = matches!(error, Error::Store(CallError::OutcomeUnknown(_)));
-            if !may_have_run {
-                traces.none();
+            if let Error::Store(CallError::OutcomeUnknown(_)) = error {
+                leave(core, request).await;
             }
             return Err(error);
         }
     };
+    let answer = queue_up(core, request, reply, deadline, (holder_until, place)).await;
+    // A grant has taken away what the wait left in the store.
+    if !matches!(answer, Ok(Answer::Granted(_))) {
+        leave(core, request).await;
+    }
+    answer
+}
 
-    let session = request
-        .owner
-        .session
-        .as_ref()
-        .map(|id| core.sessions.get(id))
-        .transpose()?;
+/// Waits in line. The place is that in the store's queue, if it is known.
+async fn queue_up(
+    core: &Arc<Core>,
+    request: &Acquire,
+    reply: &mut Reply,
+    deadline: Option<Instant>,
+    (holder_until, place): (Option<Instant>, Option<u32>),
+) -> Result<Answer, Error> {
+    let session = core.session_of(&request.owner)?;
     let stream = session
         .as_ref()
         .map_or_else(|| Ok(CancellationToken::new()), |s| s.live())?;
@@ -96,7 +107,7 @@ pub(super) async fn acquire(
         .waiters
         .join(
             &request.name,
-            request.mode,
+            request.mode.into(),
             request.owner.clone(),
             holder_until,
             place,
@@ -108,11 +119,29 @@ pub(super) async fn acquire(
         session: stream,
         reply,
     };
-    let answer = wait(core, request, place, &stops).await;
-    if let Ok(Answer::Granted(_)) = answer {
-        traces.none();
+    wait(core, request, place, &stops).await
+}
+
+/// Takes away what a wait has left in the store: a place in a queue, or the mark of a writer. Returns when nothing else of this owner can come in
+/// between; the store is told in the background.
+pub(super) async fn leave(core: &Arc<Core>, request: &Acquire) {
+    let (name, owner) = (&request.name, &request.owner);
+    if !matches!(request.mode, Mode::Fair | Mode::Write) {
+        return;
     }
-    answer
+    let turn = core.turns.take(name, owner).await;
+    if core.waiters.others_want(name, request.mode, owner) {
+        return;
+    }
+    let (core, request) = (Arc::clone(core), request.clone());
+    core.tasks.clone().spawn("leave", async move {
+        let config = core.scripts.config();
+        // After that the store forgets it by itself.
+        let at_most = config.fair_waiter_timeout.max(2 * config.writer_hold_back);
+        let leave = || core.scripts.leave(request.hold());
+        core.until_answered(at_most, leave).await;
+        drop(turn);
+    });
 }
 
 async fn wait(
@@ -121,57 +150,52 @@ async fn wait(
     place: Place,
     stops: &Stops<'_>,
 ) -> Result<Answer, Error> {
-    let mut told: Option<Standing> = None;
+    let mut line = InLine::at(place);
     // Why the last attempt had no outcome; a wait rides out a store that is down, but says so if its time runs out meanwhile.
     let mut trouble: Option<CallError> = None;
-    // When to try without a hint; none as long as somebody else is the head, because time spent behind it is no reason to try.
-    let mut check_at = None;
     loop {
-        let standing = place.standing();
-        if place.is_next() {
-            check_at.get_or_insert_with(|| core.check_at(standing.holder_until));
-        }
-        let news = told.is_none_or(|told| standing.is_news(told));
-        if news && stops.reply.waiting(Waiting::from(standing)) {
-            told = Some(standing);
-        }
-        match next(core, &place, check_at, stops).await {
-            Next::Tell => continue,
-            Next::End(ended) => {
-                let not_granted = ended?;
-                return match trouble {
-                    Some(error) if not_granted.is_timeout() => Err(error.into()),
-                    _ => Ok(Answer::NotGranted(not_granted)),
-                };
-            }
-            Next::Try => {}
+        let tell = |waiting| stops.reply.waiting(waiting);
+        if let Some(ended) = line.until_try(core, stops, tell).await? {
+            return ended_in(trouble, ended);
         }
         match attempt(core, request, Refusal::Waits).await {
             Ok(Attempted::Granted(delivery)) => {
-                place.leave_granted(delivery.grant().safe_until);
+                line.leave_granted(delivery.grant().safe_until);
                 return Ok(Answer::Granted(delivery));
             }
             Ok(Attempted::Busy {
                 holder_until,
-                place: in_store,
+                place,
             }) => {
                 trouble = None;
-                place.busy_until(holder_until, in_store);
-                check_at = place.is_next().then(|| core.check_at(holder_until));
+                line.busy_until(core, holder_until, place);
             }
             Err(Error::Store(
                 error @ (CallError::Unavailable(_) | CallError::OutcomeUnknown(_)),
             )) => {
                 trouble = Some(error);
-                check_at = Some(core.check_at(None));
+                line.no_outcome(core);
             }
             Err(error) => return Err(error),
         }
     }
 }
 
+/// The answer of a wait that ended without a grant, in trouble if its last attempt had no outcome.
+pub(super) fn ended_in(trouble: Option<CallError>, ended: NotGranted) -> Result<Answer, Error> {
+    match trouble {
+        Some(error) if ended.is_timeout() => Err(error.into()),
+        _ => Ok(Answer::NotGranted(ended)),
+    }
+}
+
 /// Waits for whatever comes first.
-async fn next(core: &Core, place: &Place, check_at: Option<Instant>, stops: &Stops<'_>) -> Next {
+pub(super) async fn next(
+    core: &Core,
+    place: &Place,
+    check_at: Option<Instant>,
+    stops: &Stops<'_>,
+) -> Next {
     let deadline = stops.deadline.unwrap_or_else(Instant::now);
     tokio::select! {
         biased;
@@ -204,46 +228,85 @@ async fn follow(place: &Place, check_at: Option<Instant>) {
 
 impl Core {
     /// When the head of a queue tries again without a hint: when the holder's lease is over, and at the latest after the poll interval.
-    fn check_at(&self, holder_until: Option<Instant>) -> Instant {
+    pub(super) fn check_at(&self, holder_until: Option<Instant>) -> Instant {
         let jitter = self.config.poll_jitter * rand::rng().random_range(-1.0..1.0);
         let poll = Instant::now() + self.config.poll_interval.mul_f64(1.0 + jitter);
         holder_until.map_or(poll, |until| poll.min(until + LEASE_OVER_MARGIN))
     }
 }
 
-// === impl Traces ===
+// === impl InLine ===
 
-impl Traces {
-    fn begin(core: &Arc<Core>, request: &Acquire) -> Self {
-        let leaves = matches!(request.mode, Mode::Fair | Mode::Write);
-        Self(leaves.then(|| (Arc::clone(core), request.clone())))
+impl InLine {
+    pub(super) fn at(place: Place) -> Self {
+        Self {
+            place,
+            told: None,
+            check_at: None,
+        }
     }
 
-    /// A grant has taken them away, or there is nothing to take away.
-    fn none(&mut self) {
-        self.0 = None;
+    /// Waits until there is reason to try, and tells of the wait meanwhile; `tell` says whether it could. Otherwise how the wait ended.
+    pub(super) async fn until_try(
+        &mut self,
+        core: &Core,
+        stops: &Stops<'_>,
+        tell: impl Fn(Waiting) -> bool,
+    ) -> Result<Option<NotGranted>, Error> {
+        loop {
+            let standing = self.place.standing();
+            if self.place.is_next() {
+                self.check_at
+                    .get_or_insert_with(|| core.check_at(standing.holder_until));
+            }
+            let news = self.told.is_none_or(|told| standing.is_news(told));
+            if news && tell(Waiting::from(standing)) {
+                self.told = Some(standing);
+            }
+            match next(core, &self.place, self.check_at, stops).await {
+                Next::Tell => {}
+                Next::End(ended) => return ended.map(Some),
+                Next::Try => return Ok(None),
+            }
+        }
     }
-}
 
-impl Drop for Traces {
-    fn drop(&mut self) {
-        let Some((core, request)) = self.0.take() else {
-            return;
-        };
-        core.tasks.clone().spawn("leave", async move {
-            let config = core.scripts.config();
-            // After that the store forgets them by itself.
-            let at_most = config.fair_waiter_timeout.max(2 * config.writer_hold_back);
-            let leave = || core.scripts.leave(request.hold());
-            core.until_answered(at_most, leave).await;
-        });
+    /// An attempt found the lock held until then, and its own place in the store's queue if that is known.
+    pub(super) fn busy_until(
+        &mut self,
+        core: &Core,
+        holder_until: Option<Instant>,
+        place: Option<u32>,
+    ) {
+        self.place.busy_until(holder_until, place);
+        self.check_at = self.place.is_next().then(|| core.check_at(holder_until));
+    }
+
+    /// An attempt had no outcome.
+    pub(super) fn no_outcome(&mut self, core: &Core) {
+        self.check_at = Some(core.check_at(None));
+    }
+
+    /// There is something new to tell, although the standing is the same.
+    pub(super) fn tell_anew(&mut self) {
+        self.told = None;
+    }
+
+    /// Leaves with the lock, which is held until then at the least.
+    pub(super) fn leave_granted(self, holder_until: Instant) {
+        self.place.leave_granted(holder_until);
+    }
+
+    /// Leaves with permits, after which none are left if `took_all`.
+    pub(super) fn leave_with_permits(self, took_all: bool) {
+        self.place.leave_with_permits(took_all);
     }
 }
 
 // === impl CountedWait ===
 
 impl CountedWait {
-    fn begin(session: Option<Arc<Session>>, max: usize) -> Result<Self, Error> {
+    pub(super) fn begin(session: Option<Arc<Session>>, max: usize) -> Result<Self, Error> {
         if let Some(session) = &session {
             session.begin_wait(max)?;
         }

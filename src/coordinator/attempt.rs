@@ -9,7 +9,7 @@ use std::{
 };
 
 use rand::RngExt as _;
-use tokio::time::Instant;
+use tokio::{task::JoinHandle, time::Instant};
 use uuid::Uuid;
 
 use super::{
@@ -145,11 +145,7 @@ pub(crate) async fn attempt(
 
 async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error> {
     let Acquire { name, owner, .. } = request;
-    let session = owner
-        .session
-        .as_ref()
-        .map(|id| core.sessions.get(id))
-        .transpose()?;
+    let session = core.session_of(owner)?;
     let turn = core.turn(name, owner).await?;
     let (known_holds, serial) = match &session {
         Some(session) => {
@@ -263,15 +259,35 @@ impl Delivery {
     pub fn grant(&self) -> &Grant {
         &self.grant
     }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.is_set()
+    }
+
+    /// Time has passed since the grant was made, and this is what it is now.
+    pub(crate) fn set_grant(&mut self, grant: Grant) {
+        self.grant = grant;
+    }
+
+    /// The grant as its session's books have it now; none if it is over.
+    pub(crate) fn booked(&self, session: &Session) -> Option<Grant> {
+        let key = GrantKey::of(&self.grant);
+        session.grant_of(&key, &self.lost).ok().flatten()
+    }
+
+    /// Gives the hold back, in a task of its own; none if it is not to be given back.
+    pub(crate) fn give_back(&mut self) -> Option<JoinHandle<()>> {
+        let undo = self.undo.take()?;
+        let (grant, lost) = (self.grant.clone(), self.lost.clone());
+        let tasks = undo.core.tasks.clone();
+        Some(tasks.spawn("give-back", undo.give_back(grant, lost)))
+    }
 }
 
 impl Drop for Delivery {
     fn drop(&mut self) {
-        if let Some(undo) = self.undo.take() {
-            let (grant, lost) = (self.grant.clone(), self.lost.clone());
-            tracing::debug!(name = %grant.name, "nobody took the grant");
-            let tasks = undo.core.tasks.clone();
-            tasks.spawn("give-back", undo.give_back(grant, lost));
+        if self.give_back().is_some() {
+            tracing::debug!(name = %self.grant.name, "nobody took the grant");
         }
     }
 }
@@ -294,26 +310,12 @@ impl Undo {
             None => core.turns.take(&grant.name, &grant.owner).await,
         };
         let key = GrantKey::of(&grant);
-        // A hold that is not in the books is one more than they have; one that is has to be that of the same grant still.
-        let held = match (&session, registered) {
-            (None, _) => None,
-            (Some(session), false) => session.grant(&key),
-            (Some(session), true) => match session.grant_of(&key, &lost) {
-                Ok(held) => held,
-                Err(()) => return,
-            },
-        };
-        if held
-            .as_ref()
-            .is_some_and(|held| held.serial != grant.serial)
-        {
+        let Some(known_holds) = holds_without(session.as_ref(), registered, &grant, &lost) else {
             return;
-        }
+        };
         if let Some(session) = &session {
             session.set_releasing(&key, true);
         }
-        // What the owner is to have without this hold: the session's books count it only if it got that far.
-        let known_holds = held.map_or(0, |held| held.hold_count.saturating_sub(registered.into()));
         let identity = Attempt {
             request_id: record.as_deref(),
             attempt: &attempt,
@@ -330,6 +332,28 @@ impl Undo {
                 session.set_releasing(&key, false);
             }
         }
+    }
+}
+
+/// What the owner is to have without a hold that nobody took: the session's books count it only if it was registered. None if it is not to be
+/// given back, because the books have another grant by now, or a resume has confirmed it.
+pub(crate) fn holds_without(
+    session: Option<&Arc<Session>>,
+    registered: bool,
+    grant: &Grant,
+    lost: &Lost,
+) -> Option<u32> {
+    let key = GrantKey::of(grant);
+    // A hold that is not in the books is one more than they have; one that is has to be that of the same grant still.
+    let held = match (session, registered) {
+        (None, _) => None,
+        (Some(session), false) => session.grant(&key),
+        (Some(session), true) => session.grant_of(&key, lost).ok()?,
+    };
+    match held {
+        None => Some(0),
+        Some(held) if held.serial != grant.serial => None,
+        Some(held) => Some(held.hold_count.saturating_sub(registered.into())),
     }
 }
 
@@ -384,12 +408,12 @@ impl Attempts {
     }
 
     /// Below 2^53, because scripts count in floating point. From a random start, so that the same owner at another coordinator hardly ever gets the same.
-    fn fresh_serial(&self) -> u64 {
+    pub(crate) fn fresh_serial(&self) -> u64 {
         let serial = self.serials.wrapping_add(self.next.load(Ordering::Relaxed));
         (serial % MAX_SERIAL).max(1)
     }
 
-    fn next(&self) -> String {
+    pub(crate) fn next(&self) -> String {
         format!(
             "{:x}-{:x}",
             self.prefix.as_u128(),

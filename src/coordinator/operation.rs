@@ -13,6 +13,12 @@ use super::{
     acquire::acquire,
     attempt::{Attempted, attempt},
     describe::describe,
+    latch::{self, LatchAnswer, LatchOperation},
+    multi::{
+        AcquireAll, DeliveryAll, ReleaseAll, ReleasedLock, TriedAll, acquire_all, release_all,
+        try_acquire_all,
+    },
+    permits::{self, PermitAnswer, PermitOperation},
     session::{GrantKey, Session},
     types::{Grant, Lease, LockName, Owner, RequestId, safe_until},
 };
@@ -25,14 +31,24 @@ pub enum Operation {
     Acquire(Acquire),
     /// Take a lock if that can be done now; `wait` is not used.
     TryAcquire(Acquire),
+    /// Wait for several locks.
+    AcquireAll(AcquireAll),
+    /// Take several locks if all can be had now; `wait` is not used.
+    TryAcquireAll(AcquireAll),
     /// Give one hold back.
     Release(Release),
+    /// Give one hold of each of several locks back.
+    ReleaseAll(ReleaseAll),
     /// Extend a lease.
     Renew(Renew),
     /// Tell who holds a lock and who waits for it.
     Describe(LockName),
     /// Tell whether a token is the newest grant's.
     CheckToken(LockName, u64),
+    /// Something with a semaphore.
+    Permits(PermitOperation),
+    /// Something with a latch.
+    Latch(LatchOperation),
 }
 
 /// A wish to hold a lock.
@@ -91,7 +107,7 @@ pub struct Reply {
     pub slot: Option<OwnedSemaphorePermit>,
 }
 
-/// What is answered. Every operation ends with exactly one answer that is not `Waiting`.
+/// What is answered. Every operation ends with exactly one answer that is not about a wait.
 #[derive(Debug)]
 pub enum Answer {
     /// The wait goes on.
@@ -102,14 +118,26 @@ pub enum Answer {
     NotGranted(NotGranted),
     /// What a try came to.
     Tried(Tried),
-    /// Holds left after a release; 0: the lock is free.
+    /// The wait for several locks goes on: it is for this one.
+    WaitingForAll(LockName, Waiting),
+    /// The caller holds the locks as soon as it takes this.
+    GrantedAll(DeliveryAll),
+    /// What a try for several locks came to.
+    TriedAll(TriedAll),
+    /// Holds that the owner has left after a release.
     Released(u32),
+    /// What became of each of several locks.
+    ReleasedAll(Vec<ReleasedLock>),
     /// The grant with its new lease.
     Renewed(Grant),
     /// Who holds the lock, who waits.
     Described(Description),
     /// About a token.
     TokenChecked(TokenChecked),
+    /// About a semaphore.
+    Permits(PermitAnswer),
+    /// About a latch.
+    Latch(LatchAnswer),
     /// There is no outcome.
     Failed(Error),
 }
@@ -209,10 +237,15 @@ pub(super) async fn run(core: Arc<Core>, operation: Operation, mut reply: Reply)
     let answer = match &operation {
         Operation::Acquire(request) => acquire(&core, request, &mut reply).await,
         Operation::TryAcquire(request) => try_acquire(&core, request).await,
+        Operation::AcquireAll(request) => acquire_all(&core, request, &mut reply).await,
+        Operation::TryAcquireAll(request) => try_acquire_all(&core, request).await,
         Operation::Release(request) => release(&core, request).await,
+        Operation::ReleaseAll(request) => release_all(&core, request).await,
         Operation::Renew(request) => renew(&core, request).await,
         Operation::Describe(name) => describe(&core, name).await,
         Operation::CheckToken(name, token) => check_token(&core, name, *token).await,
+        Operation::Permits(operation) => permits::run(&core, operation, &mut reply).await,
+        Operation::Latch(operation) => latch::run(&core, operation, &mut reply).await,
     };
     // If nobody listens, the answer is dropped here, and a grant in it is given back.
     let _ = reply
@@ -245,11 +278,7 @@ async fn release(core: &Arc<Core>, request: &Release) -> Result<Answer, Error> {
         owner,
         request_id,
     } = request;
-    let session = owner
-        .session
-        .as_ref()
-        .map(|id| core.sessions.get(id))
-        .transpose()?;
+    let session = core.session_of(owner)?;
     let turn = core.turn(name, owner).await?;
     let key = GrantKey::new(name, *mode, &owner.label);
     let held = session.as_ref().and_then(|session| session.grant(&key));
@@ -341,11 +370,7 @@ async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Answer, Error> {
         owner,
         lease,
     } = request;
-    let session = owner
-        .session
-        .as_ref()
-        .map(|id| core.sessions.get(id))
-        .transpose()?;
+    let session = core.session_of(owner)?;
     let key = GrantKey::new(name, *mode, &owner.label);
     let held = session
         .as_ref()
@@ -389,7 +414,8 @@ async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Answer, Error> {
         }));
     };
     session
-        .renewed_by_client(&core.deadlines, &key, sent_at, renewed)
+        .renewed_by_client(&core.deadlines, &key, sent_at, renewed.lease)
+        .and_then(|holding| holding.lock().cloned())
         .map(Answer::Renewed)
         .ok_or(Error::NotOwner(Ownership::Expired))
 }
@@ -434,11 +460,27 @@ impl Operation {
         match self {
             Self::Acquire(_) => "acquire",
             Self::TryAcquire(_) => "try_acquire",
+            Self::AcquireAll(_) => "acquire_all",
+            Self::TryAcquireAll(_) => "try_acquire_all",
             Self::Release(_) => "release",
+            Self::ReleaseAll(_) => "release_all",
             Self::Renew(_) => "renew",
             Self::Describe(_) => "describe",
             Self::CheckToken(..) => "check_token",
+            Self::Permits(operation) => operation.name(),
+            Self::Latch(operation) => operation.name(),
         }
+    }
+
+    /// Whether it can be cancelled because it may wait.
+    pub fn waits(&self) -> bool {
+        matches!(
+            self,
+            Self::Acquire(_)
+                | Self::AcquireAll(_)
+                | Self::Permits(PermitOperation::Acquire(_))
+                | Self::Latch(LatchOperation::Await(_))
+        )
     }
 }
 
@@ -447,11 +489,16 @@ impl Operation {
 impl Reply {
     /// Tells of a wait if that can be done without waiting and leaves room for the last answer.
     pub(super) fn waiting(&self, waiting: Waiting) -> bool {
-        self.to.capacity() > 1
-            && self
-                .to
-                .try_send((self.op_id, Answer::Waiting(waiting)))
-                .is_ok()
+        self.tell(Answer::Waiting(waiting))
+    }
+
+    /// Tells of a wait for several locks, which is for this one now.
+    pub(super) fn waiting_for(&self, name: &LockName, waiting: Waiting) -> bool {
+        self.tell(Answer::WaitingForAll(name.clone(), waiting))
+    }
+
+    pub(super) fn tell(&self, answer: Answer) -> bool {
+        self.to.capacity() > 1 && self.to.try_send((self.op_id, answer)).is_ok()
     }
 
     /// Resolves when nobody wants the answer any more.

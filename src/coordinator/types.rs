@@ -34,6 +34,8 @@ pub struct Limits {
     pub sessions_max: usize,
     /// Grants of one session.
     pub grants_per_session_max: usize,
+    /// Locks that one request names.
+    pub locks_per_request_max: usize,
 }
 
 /// A lock's name: not empty, within the limit, without control characters, safe as a cluster key.
@@ -299,10 +301,15 @@ impl RequestId {
 impl Lease {
     /// Checks a lease.
     pub fn new(lease: Duration, limits: &Limits) -> Result<Self, Invalid> {
+        Self::named("lease", lease, limits)
+    }
+
+    /// Checks a time to live that a request calls by another name.
+    pub fn named(field: &'static str, lease: Duration, limits: &Limits) -> Result<Self, Invalid> {
         if lease < limits.lease_min || lease > limits.lease_max {
             let (min, max) = (limits.lease_min, limits.lease_max);
             return Err(Invalid::new(
-                "lease",
+                field,
                 format!("must be from {min:?} to {max:?}"),
             ));
         }
@@ -351,6 +358,7 @@ pub(crate) mod tests {
             waits_per_session_max: 4,
             sessions_max: 4,
             grants_per_session_max: 4,
+            locks_per_request_max: 4,
         }
     }
 

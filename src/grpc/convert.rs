@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use tonic::Status;
 
-use super::{pb, status::status};
+use super::{convert_permits::permits_lost, pb, status::status};
 use crate::coordinator::{
     Acquire, Coordinator, Description, Error, Grant, HolderSeen, Invalid, Lease, LockName,
     LostReason, Mode, NotGranted, Notice, OnDisconnect, Operation, Owner, Release, Renew,
@@ -137,7 +137,7 @@ impl Requests<'_> {
     }
 
     /// An id that has not the form of one cannot be any session's.
-    fn session(&self, id: &str) -> Result<Option<SessionId>, Error> {
+    pub(super) fn session(&self, id: &str) -> Result<Option<SessionId>, Error> {
         match self.session {
             Some(own) if id.is_empty() || id == own.as_str() => Ok(Some(own.clone())),
             Some(_) => Err(Invalid::new("session_id", "is not the session of this stream").into()),
@@ -146,7 +146,7 @@ impl Requests<'_> {
         }
     }
 
-    fn owner(&self, session: Option<SessionId>, label: &str) -> Result<Owner, Error> {
+    pub(super) fn owner(&self, session: Option<SessionId>, label: &str) -> Result<Owner, Error> {
         let limits = self.coordinator.limits();
         Ok(match session {
             Some(session) => Owner::in_session(session, label, limits)?,
@@ -169,7 +169,7 @@ pub(super) fn mode(number: i32) -> Result<Mode, Invalid> {
     })
 }
 
-fn proto_mode(mode: Mode) -> pb::LockMode {
+pub(super) fn proto_mode(mode: Mode) -> pb::LockMode {
     match mode {
         Mode::Exclusive => pb::LockMode::Exclusive,
         Mode::Fair => pb::LockMode::Fair,
@@ -206,11 +206,11 @@ pub(super) fn proto_duration(duration: Duration) -> prost_types::Duration {
 }
 
 /// A moment as what is left until then; whole milliseconds, because the store counts no finer.
-fn remaining(until: Option<Instant>) -> Option<prost_types::Duration> {
+pub(super) fn remaining(until: Option<Instant>) -> Option<prost_types::Duration> {
     until.map(|until| whole_millis(until.saturating_duration_since(Instant::now())))
 }
 
-fn whole_millis(duration: Duration) -> prost_types::Duration {
+pub(super) fn whole_millis(duration: Duration) -> prost_types::Duration {
     let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     proto_duration(Duration::from_millis(millis))
 }
@@ -237,14 +237,18 @@ pub(super) fn waiting(waiting: Waiting) -> pb::Waiting {
     }
 }
 
-pub(super) fn not_granted(ended: NotGranted) -> pb::NotGranted {
-    let reason = if ended.cancelled {
+/// Why a wait ended.
+pub(super) fn proto_wait_end(cancelled: bool) -> pb::NotGrantedReason {
+    if cancelled {
         pb::NotGrantedReason::Cancelled
     } else {
         pb::NotGrantedReason::WaitTimeout
-    };
+    }
+}
+
+pub(super) fn not_granted(ended: NotGranted) -> pb::NotGranted {
     pb::NotGranted {
-        reason: reason.into(),
+        reason: proto_wait_end(ended.cancelled).into(),
         holder_remaining_lease: remaining(ended.holder_until),
     }
 }
@@ -327,24 +331,28 @@ fn waiter(seen: WaiterSeen, position: u32) -> pb::Waiter {
     }
 }
 
+pub(super) fn proto_lost_reason(reason: LostReason) -> pb::LostReason {
+    match reason {
+        LostReason::Expired => pb::LostReason::Expired,
+        LostReason::TakenOver => pb::LostReason::TakenOver,
+        LostReason::StoreUnreachable => pb::LostReason::StoreUnreachable,
+    }
+}
+
 pub(super) fn notice(notice: Notice) -> pb::session_response::Response {
     use pb::session_response::Response;
     match notice {
         Notice::Lost(lost, reason) => {
-            let reason = match reason {
-                LostReason::Expired => pb::LostReason::Expired,
-                LostReason::TakenOver => pb::LostReason::TakenOver,
-                LostReason::StoreUnreachable => pb::LostReason::StoreUnreachable,
-            };
             let grant = pb::Grant {
                 valid_for: None,
                 ..grant(&lost)
             };
             Response::Lost(pb::GrantLost {
                 grant: Some(grant),
-                reason: reason.into(),
+                reason: proto_lost_reason(reason).into(),
             })
         }
+        Notice::PermitsLost(lost, reason) => Response::PermitsLost(permits_lost(&lost, reason)),
         Notice::AtRisk(left) => Response::AtRisk(pb::SessionAtRisk {
             valid_for: Some(whole_millis(left)),
         }),

@@ -14,12 +14,12 @@ use tokio_stream::Stream;
 use tonic::Status;
 
 use super::{
-    convert,
+    convert, convert_permits, latch, multi,
     pb::{self, session_response::Response},
-    session::Waits,
+    session::{OP_ID, Waits},
     status::{message, status},
 };
-use crate::coordinator::{Answer, Notice};
+use crate::coordinator::{Answer, Error, LatchAnswer, Notice, PermitAnswer};
 
 /// What is said besides answers.
 #[derive(Debug)]
@@ -68,21 +68,27 @@ impl Outbound {
 
     /// A grant counts as told from here on; one that was lost while it waited here is told as such.
     fn answer(&self, op_id: u64, answer: Answer) -> pb::SessionResponse {
+        if ends_wait(&answer) {
+            self.waits.lock().remove(&op_id);
+        }
+        let failed = |status: Status| Response::Failed(message(&status));
         let response = match answer {
-            Answer::Waiting(waiting) => {
-                let response = Some(Response::Waiting(convert::waiting(waiting)));
-                return pb::SessionResponse { op_id, response };
-            }
+            Answer::Waiting(waiting) => Response::Waiting(convert::waiting(waiting)),
             Answer::Granted(delivery) => match delivery.take() {
                 Ok(grant) => Response::Granted(convert::grant(&grant)),
-                Err(error) => Response::Failed(message(&status(&error))),
+                Err(error) => failed(status(&error)),
             },
             Answer::NotGranted(ended) => Response::NotGranted(convert::not_granted(ended)),
-            Answer::Tried(tried) => match convert::tried(tried) {
-                Ok(tried) => Response::Tried(tried),
-                Err(status) => Response::Failed(message(&status)),
-            },
+            Answer::Tried(tried) => convert::tried(tried).map_or_else(failed, Response::Tried),
+            Answer::WaitingForAll(name, waiting) => {
+                Response::WaitingForAll(multi::waiting(&name, waiting))
+            }
+            Answer::GrantedAll(delivery) => {
+                multi::granted(delivery).map_or_else(failed, Response::GrantedAll)
+            }
+            Answer::TriedAll(tried) => multi::tried(tried).map_or_else(failed, Response::TriedAll),
             Answer::Released(hold_count) => Response::Released(convert::released(hold_count)),
+            Answer::ReleasedAll(locks) => Response::ReleasedAll(multi::released(locks)),
             Answer::Renewed(grant) => {
                 let grant = Some(convert::grant(&grant));
                 Response::Renewed(pb::RenewResponse { grant })
@@ -91,9 +97,10 @@ impl Outbound {
             Answer::TokenChecked(checked) => {
                 Response::TokenChecked(convert::token_checked(checked))
             }
-            Answer::Failed(error) => Response::Failed(message(&status(&error))),
+            Answer::Permits(answer) => convert_permits::response(answer),
+            Answer::Latch(answer) => latch::response(answer),
+            Answer::Failed(error) => failed(status(&error)),
         };
-        self.waits.lock().remove(&op_id);
         pb::SessionResponse {
             op_id,
             response: Some(response),
@@ -113,6 +120,26 @@ impl Outbound {
             op_id: 0,
             response: Some(response),
         })
+    }
+}
+
+/// Whether this may be the last answer of a wait. A frame that was refused for its `op_id` does not end the wait that has the id.
+fn ends_wait(answer: &Answer) -> bool {
+    match answer {
+        Answer::Failed(Error::Invalid(invalid)) => invalid.field != OP_ID,
+        Answer::Granted(_) | Answer::GrantedAll(_) | Answer::NotGranted(_) | Answer::Failed(_) => {
+            true
+        }
+        Answer::Permits(answer) => {
+            matches!(
+                answer,
+                PermitAnswer::Granted(_) | PermitAnswer::NotGranted(_)
+            )
+        }
+        Answer::Latch(answer) => {
+            matches!(answer, LatchAnswer::Opened | LatchAnswer::NotOpened { .. })
+        }
+        _ => false,
     }
 }
 

@@ -50,9 +50,66 @@ pub static WRITE_RELEASE: Script =
 pub static WRITE_UNDO: Script = script!("write_undo", "token", "read", "hold", "write", "release");
 /// Lets readers in that were held back for a writer.
 pub static WRITE_LEAVE: Script = script!("write_leave");
+/// Takes several locks if all can be had.
+pub static MULTI_ACQUIRE: Script = script!(
+    "multi_acquire",
+    "token",
+    "sole",
+    "read",
+    "read_acquire",
+    "hold",
+    "write",
+    "multi"
+);
+/// Gives one hold of each of several locks back.
+pub static MULTI_RELEASE: Script = script!(
+    "multi_release",
+    "token",
+    "read",
+    "read_release",
+    "queue",
+    "hold",
+    "write",
+    "multi",
+    "multi_hold"
+);
+/// Undoes an acquire of several locks whose answer nobody took.
+pub static MULTI_UNDO: Script = script!(
+    "multi_undo",
+    "token",
+    "read",
+    "read_release",
+    "queue",
+    "hold",
+    "write",
+    "multi",
+    "multi_hold"
+);
+
+/// Takes permits of a semaphore.
+pub static PERMIT_ACQUIRE: Script = script!("permit_acquire", "token", "kind", "permit");
+/// Gives permits back.
+pub static PERMIT_RELEASE: Script = script!("permit_release", "token", "kind", "permit");
+/// Undoes an acquire of permits whose answer nobody took.
+pub static PERMIT_UNDO: Script = script!("permit_undo", "token", "kind", "permit");
+/// Extends the leases of many grants of permits.
+pub static PERMIT_RENEW: Script = script!("permit_renew", "token", "kind", "permit");
+/// Makes a semaphore or changes its size.
+pub static PERMIT_SET: Script = script!("permit_set", "token", "kind", "permit");
+/// Tells who holds permits.
+pub static PERMIT_INSPECT: Script = script!("permit_inspect", "token", "kind", "permit");
+
+/// Gives a latch its count.
+pub static LATCH_SET: Script = script!("latch_set", "kind");
+/// Lowers a latch's count.
+pub static LATCH_COUNT_DOWN: Script = script!("latch_count_down", "kind");
+/// Tells a latch's count.
+pub static LATCH_INSPECT: Script = script!("latch_inspect", "kind");
+/// Deletes a latch.
+pub static LATCH_DELETE: Script = script!("latch_delete", "kind");
 
 /// Every script, for hosts that load or test them all.
-pub static ALL: [&Script; 16] = [
+pub static ALL: [&Script; 29] = [
     &LOCK_ACQUIRE,
     &LOCK_RELEASE,
     &LOCK_UNDO,
@@ -69,4 +126,17 @@ pub static ALL: [&Script; 16] = [
     &WRITE_RELEASE,
     &WRITE_UNDO,
     &WRITE_LEAVE,
+    &MULTI_ACQUIRE,
+    &MULTI_RELEASE,
+    &MULTI_UNDO,
+    &PERMIT_ACQUIRE,
+    &PERMIT_RELEASE,
+    &PERMIT_UNDO,
+    &PERMIT_RENEW,
+    &PERMIT_SET,
+    &PERMIT_INSPECT,
+    &LATCH_SET,
+    &LATCH_COUNT_DOWN,
+    &LATCH_INSPECT,
+    &LATCH_DELETE,
 ];

@@ -5,8 +5,10 @@ pub mod catalog;
 pub mod keys;
 
 pub use calls::{
-    Acquired, Attempt, Hold, Holder, Inspected, Mode, Ownership, Refusal, Released, Renewal,
-    Renewals, Renewed, Scripts, Vouched,
+    Acquired, AcquiredAll, Attempt, AttemptAll, CountSet, CountedDown, Hold, Holder, Inspected,
+    LatchInspected, Member, Members, Mode, Ownership, PermitAttempt, PermitHolder, PermitId,
+    PermitRenewal, PermitRenewals, PermitsAcquired, PermitsReleased, PermitsSet, Refusal, Released,
+    ReleasedMember, Renewal, Renewals, Renewed, Scripts, SemaphoreInspected, Taken, Vouched,
 };
 
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! What is in Redis is what Redisson's `RLock` puts there, so that both can share a lock.
 
-use lockkeeper::grpc::pb::{self, session_request::Request};
+use lockkeeper::grpc::pb::{self, session_request::Request, session_response::Response};
 use tokio::time::Instant;
 
 use crate::{
@@ -176,12 +176,21 @@ async fn a_key_that_is_no_lock_is_told_apart_and_left_alone() {
                 name: name.to_owned(),
                 ..Default::default()
             }),
-            Request::Describe(pb::DescribeRequest {
-                name: name.to_owned(),
-            }),
         ] {
             let op_id = session.send(request);
             assert_eq!(session.expect_failed(op_id).await, "WRONG_KIND", "{name}");
+        }
+        let described = session.send(Request::Describe(pb::DescribeRequest {
+            name: name.to_owned(),
+        }));
+        // A read/write lock can be described, but not be held in another mode.
+        if name == "shared" {
+            assert!(matches!(
+                session.answer(described).await,
+                Response::Described(_)
+            ));
+        } else {
+            assert_eq!(session.expect_failed(described).await, "WRONG_KIND");
         }
         assert_eq!(session.acquire("good").await.hold_count, 1);
         session.close().await.unwrap();

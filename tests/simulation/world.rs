@@ -376,5 +376,6 @@ fn limits() -> Limits {
         waits_per_session_max: 100,
         sessions_max: 100,
         grants_per_session_max: 100,
+        locks_per_request_max: 100,
     }
 }

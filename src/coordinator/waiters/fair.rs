@@ -6,11 +6,12 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
+use futures::StreamExt as _;
 use tokio::time::Instant;
 
 use super::{
     super::{Core, types::LockName},
-    Waiters, channel,
+    Goal, Waiters, channel,
 };
 use crate::script::{Mode, Vouched};
 
@@ -20,25 +21,32 @@ const VOUCHES_PER_TIMEOUT: u32 = 3;
 /// Waiters of one lock in one call, which looks at the whole queue once.
 const WAITERS_PER_CALL: usize = 1000;
 
+/// Locks whose waiters are vouched for at the same time.
+const LOCKS_AT_ONCE: usize = 16;
+
 /// Runs until the coordinator stops.
 pub(crate) async fn keep_places(core: Arc<Core>) {
     let stop = core.tasks.stop().clone();
     let interval = core.scripts.config().fair_waiter_timeout / VOUCHES_PER_TIMEOUT;
     loop {
         let begun = Instant::now();
-        for (name, owners) in core.waiters.fair_owners() {
-            for owners in owners.chunks(WAITERS_PER_CALL) {
-                let owners: Vec<&str> = owners.iter().map(AsRef::as_ref).collect();
-                match core.scripts.vouch(name.as_str(), &owners).await {
-                    Ok(vouched) => core.waiters.placed(&name, &owners, &vouched),
-                    // They are vouched for again soon; until then they keep what they have.
-                    Err(error) => tracing::debug!(%name, %error, "waiters are not vouched for"),
-                }
-            }
-        }
+        futures::stream::iter(core.waiters.fair_owners())
+            .for_each_concurrent(LOCKS_AT_ONCE, |(name, owners)| vouch(&core, name, owners))
+            .await;
         let pause = tokio::time::sleep_until(begun + interval);
         if stop.run_until_cancelled(pause).await.is_none() {
             return;
+        }
+    }
+}
+
+async fn vouch(core: &Core, name: LockName, owners: Vec<Arc<str>>) {
+    for owners in owners.chunks(WAITERS_PER_CALL) {
+        let owners: Vec<&str> = owners.iter().map(AsRef::as_ref).collect();
+        match core.scripts.vouch(name.as_str(), &owners).await {
+            Ok(vouched) => core.waiters.placed(&name, &owners, &vouched),
+            // They are vouched for again soon; until then they keep what they have.
+            Err(error) => tracing::debug!(%name, %error, "waiters are not vouched for"),
         }
     }
 }
@@ -71,11 +79,11 @@ impl Waiters {
             let Some(place) = places.get(waiter.owner.field()) else {
                 continue;
             };
-            let channel = channel(name, Mode::Fair, &waiter.owner);
+            let channel = channel(name, Goal::Lock(Mode::Fair), &waiter.owner);
             let line = state
                 .channels
                 .get_mut(channel.as_str())
-                .and_then(|channel| channel.lines.get_mut(&Mode::Fair));
+                .and_then(|channel| channel.lines.get_mut(&Goal::Lock(Mode::Fair)));
             let Some(line) = line else { continue };
             line.holder_until = holder_until;
             if *place == 0 {

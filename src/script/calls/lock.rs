@@ -14,9 +14,10 @@ use crate::{
 };
 
 /// Why a release found no hold of the owner.
-const HELD_BY_ANOTHER: i64 = 1;
-const EXPIRED: i64 = 2;
-const NEVER_HELD: i64 = 3;
+pub(super) const HELD_BY_ANOTHER: i64 = 1;
+pub(super) const EXPIRED: i64 = 2;
+pub(super) const NEVER_HELD: i64 = 3;
+const HELD_IN_ANOTHER_MODE: i64 = 4;
 
 /// What an acquire came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -192,9 +193,9 @@ impl Scripts {
                 held: count(now),
                 lease: duration(lease),
             }),
-            [NOT_DONE, HELD_BY_ANOTHER] => Ok(Released::NotOwner(Ownership::HeldByAnother)),
-            [NOT_DONE, EXPIRED] => Ok(Released::NotOwner(Ownership::Expired)),
-            [NOT_DONE, NEVER_HELD] => Ok(Released::NotOwner(Ownership::NeverHeld)),
+            [NOT_DONE, why] => ownership(why)
+                .map(Released::NotOwner)
+                .ok_or_else(|| malformed(script, &reply)),
             _ => Err(refusal(script, &reply)),
         }
     }
@@ -306,7 +307,19 @@ fn wake_one(channel: String) -> [Bytes; 3] {
     [channel.into(), text(PUBLISH), text(WAKE_ONE)]
 }
 
-fn acquire_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
+/// Why a release found no hold of the owner, if the number is known.
+pub(super) fn ownership(why: i64) -> Option<Ownership> {
+    match why {
+        HELD_BY_ANOTHER => Some(Ownership::HeldByAnother),
+        EXPIRED => Some(Ownership::Expired),
+        NEVER_HELD => Some(Ownership::NeverHeld),
+        HELD_IN_ANOTHER_MODE => Some(Ownership::HeldInAnotherMode),
+        _ => None,
+    }
+}
+
+/// Keys of an acquire but for the record.
+pub(super) fn acquire_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
     let mut keys = vec![keys::lock(name), keys::counter(name)];
     match mode {
         Mode::Exclusive => {}
@@ -326,7 +339,8 @@ fn acquire_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
     keys
 }
 
-fn give_back_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
+/// Keys of a release or an undo but for the record.
+pub(super) fn give_back_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
     let mut keys = vec![keys::lock(name), keys::counter(name)];
     match mode {
         Mode::Exclusive => {

@@ -46,6 +46,18 @@ const ROWS: &[Row] = &[
          state => lock{x=1}/100s counter=T2/1000s queue{y}/700s deadlines{y}/700s vouched{y}/700s",
     ),
     (
+        "a release wakes the next too if the first does not listen, because it may have died",
+        "acquire a 300s mode=fair
+         acquire silent1 100s mode=fair waits
+         acquire silent2 100s mode=fair waits
+         acquire x 100s mode=fair waits
+         acquire y 100s mode=fair waits
+         release a 100s mode=fair => done 0, now 0 300s
+         heard => 0:x
+         acquire x 100s mode=fair waits => busy endless
+         acquire silent1 100s mode=fair waits => granted 1 T2 100s",
+    ),
+    (
         "a hold that remains wakes nobody",
         "acquire a 300s mode=fair
          acquire a 300s mode=fair

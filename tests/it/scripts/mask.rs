@@ -18,6 +18,9 @@ const HOUR_MICROS: i64 = 3_600_000_000;
 /// Times are multiples of this, and shown rounded up to such, so that a slow machine sees the same.
 const STEP_MS: u64 = 100_000;
 
+/// A token later than any clock of a test shows, so that the next one is known.
+pub(super) const SEEDED: i64 = 4_000_000_000_000_000;
+
 // === impl Mask ===
 
 impl Mask {
@@ -55,7 +58,7 @@ impl Mask {
     }
 
     /// A token as its place in the order in which they were first seen, in which each must be larger than those before; milliseconds;
-    /// or just a number.
+    /// or just a number. One that follows a token which a story has set is shown as how far it is from that.
     pub(super) fn number(&mut self, number: i64) -> String {
         if self.is_time(number) {
             let place = self.tokens.iter().position(|token| *token == number);
@@ -66,6 +69,8 @@ impl Mask {
                 self.tokens.len() - 1
             });
             format!("T{}", place + 1)
+        } else if (SEEDED..SEEDED + 1000).contains(&number) {
+            format!("t{}", number - SEEDED)
         } else if (1000..1_000_000_000).contains(&number) {
             seconds(number.unsigned_abs())
         } else {

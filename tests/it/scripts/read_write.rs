@@ -65,6 +65,7 @@ const ROWS: &[Row] = &[
     (
         "who only reads and wants to write is refused at once",
         "acquire x 100s mode=read
+         release x 100s mode=write => HeldInAnotherMode
          acquire x 100s mode=write => error SelfDeadlock
          acquire y 100s mode=read
          acquire x 100s mode=write waits => error SelfDeadlock
@@ -168,7 +169,7 @@ const ROWS: &[Row] = &[
     (
         "who does not hold it so cannot give it back so",
         "acquire x 100s mode=write
-         release x 100s mode=read => HeldByAnother
+         release x 100s mode=read => HeldInAnotherMode
          release y 100s mode=write => HeldByAnother
          release x 100s mode=write
          heard => 1
@@ -226,7 +227,9 @@ const ROWS: &[Row] = &[
          renew x@lock:300s:read => 1 0 300s
          state => lock{mode=read x=1 y=1}/300s readers{y=x}/300s x:1=7/300s y:1=8/200s
          renew y@lock:0s:read z@lock:100s:read x@lock:100s:write => 1 0 200s, HeldByAnother, HeldByAnother
+         renew x@lock:100s => HeldByAnother
          release x 100s mode=read
+         release x 100s mode=write => HeldByAnother
          acquire x 300s mode=write
          DEL y:1
          renew y@lock:100s:read => Expired",

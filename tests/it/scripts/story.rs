@@ -18,7 +18,10 @@ use lockkeeper::{
 };
 use tokio::sync::mpsc;
 
-use super::mask::{Mask, seconds};
+use super::{
+    mask::{Mask, SEEDED, seconds},
+    multi,
+};
 use crate::support::hosts::{HOSTS, Store};
 
 /// A heading and its story.
@@ -84,8 +87,8 @@ impl<'a> Teller<'a> {
     ) -> Self {
         for lock in LOCKS {
             client.subscribe(&keys::channel(lock)).await.unwrap();
+            client.subscribe(&keys::rw_channel(lock)).await.unwrap();
         }
-        client.subscribe(&keys::rw_channel(LOCKS[0])).await.unwrap();
         for owner in LISTENERS {
             let channel = keys::fair_channel(LOCKS[0], owner);
             client.subscribe(&channel).await.unwrap();
@@ -153,6 +156,18 @@ impl<'a> Teller<'a> {
             ["vouch", ref owners @ ..] => {
                 let vouched = scripts.vouch(on, owners).await;
                 vouched.map(|vouched| vouched_for(&vouched))
+            }
+            ["seeded"] => {
+                for lock in LOCKS {
+                    let (counter, token) = (keys::counter(lock), SEEDED.to_string());
+                    let set = [&b"SET"[..], &counter, token.as_bytes(), b"PX", b"1000000"];
+                    self.store.try_command(&set).await.unwrap();
+                }
+                Ok(String::new())
+            }
+            [verb, owner, ref rest @ ..] if verb.ends_with("_all") => {
+                let call = multi::All::parse(owner, rest, attempt);
+                call.run(verb, &scripts, &mut self.mask).await
             }
             ["renew", ref holds @ ..] => {
                 let holds: Vec<_> = holds.iter().map(|hold| renewal(hold)).collect();
@@ -282,7 +297,7 @@ impl<'a> Teller<'a> {
                     let whom = on.strip_prefix(&channel).unwrap_or_default();
                     heard.push(format!("{}{whom}", payload.escape_ascii()));
                 }
-                Wake::Gap => heard.push("a gap".to_owned()),
+                Wake::Gap | Wake::TakenOver => heard.push("a gap".to_owned()),
             }
         }
         if heard.is_empty() {
@@ -347,8 +362,9 @@ fn vouched_for(vouched: &Vouched) -> String {
     format!("{left}, places {}", places.join(" "))
 }
 
-fn mode(word: &str) -> Mode {
+pub(super) fn mode(word: &str) -> Mode {
     match word {
+        "sole" => Mode::Exclusive,
         "fair" => Mode::Fair,
         "read" => Mode::Read,
         "write" => Mode::Write,
@@ -356,7 +372,7 @@ fn mode(word: &str) -> Mode {
     }
 }
 
-fn config() -> Config {
+pub(super) fn config() -> Config {
     Config {
         idle_token_retention: Duration::from_secs(1000),
         request_retention: Duration::from_secs(600),
@@ -365,18 +381,18 @@ fn config() -> Config {
     }
 }
 
-fn option<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
+pub(super) fn option<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
     let values = words.iter().filter_map(|word| word.split_once('='));
     let mut values = values.filter(|(option, _)| *option == name);
     values.next().map(|(_, value)| value)
 }
 
 /// `100s`
-fn time(text: &str) -> Duration {
+pub(super) fn time(text: &str) -> Duration {
     Duration::from_secs(text.strip_suffix('s').unwrap().parse().unwrap())
 }
 
-fn rounded(time: Duration) -> String {
+pub(super) fn rounded(time: Duration) -> String {
     seconds(time.as_millis().try_into().unwrap())
 }
 
@@ -436,7 +452,7 @@ fn resolve(word: &str) -> Bytes {
     bytes.into()
 }
 
-fn named(error: &CallError) -> String {
+pub(super) fn named(error: &CallError) -> String {
     let debug = format!("{error:?}");
     let name = debug.split('(').next().unwrap_or_default();
     format!("error {name}")

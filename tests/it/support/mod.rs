@@ -2,12 +2,13 @@
 //! everybody waits. Tests read as steps: `world.client(0)`, `session.acquire("a")`, `session.expect_lost("a")`.
 
 pub(crate) mod client;
+pub(crate) mod counters;
 mod faults;
 pub(crate) mod hosts;
 mod world;
 
 pub(crate) use client::reason;
-pub(crate) use faults::FaultyHost;
+pub(crate) use faults::{Faults, FaultyHost};
 pub(crate) use world::{Options, World};
 
 use std::{future::Future, time::Duration};

@@ -60,6 +60,7 @@ impl Default for Options {
                 waits_per_session_max: 20_000,
                 sessions_max: 1000,
                 grants_per_session_max: 1000,
+                locks_per_request_max: 1000,
             },
             call_timeout: Duration::from_secs(2),
             secret: "a secret of all coordinators",

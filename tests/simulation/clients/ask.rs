@@ -194,6 +194,10 @@ fn failed(error: &Error, kind: Kind, history: &History) -> Told {
         Error::Invalid(_)
         | Error::ResumeTokenInvalid
         | Error::LimitReached(_)
+        | Error::SemaphoreNotFound
+        | Error::PermitsExceeded { .. }
+        | Error::CountExceeded { .. }
+        | Error::StoreOf(..)
         | Error::Store(
             CallError::OutOfMemory
             | CallError::WrongKind

@@ -1,0 +1,32 @@
+-- What an owner holds of several locks, and giving one hold of each back.
+--
+-- who: owner, writer (the field of its write holds), publish (command), one (message that wakes one), all (message that wakes all),
+--      patience (of a fair lock, how long a waiter that nobody vouches for keeps its place ms)
+
+-- Keys of a member: those of the release script of its mode but for the record.
+local MEMBER_KEYS = {sole = 6, fair = 6, read = 6, write = 3}
+
+-- As `hold` of lib/release.lua; nil if the key is not such a lock's.
+local function member_hold(member, who)
+  local keys, serial = member.keys, tonumber(member.serial)
+  if redis.call('exists', keys[1]) == 1 and redis.call('type', keys[1]).ok ~= 'hash' then
+    return nil
+  elseif member.mode == 'read' then
+    return own_read_hold(keys, who.owner, serial)
+  elseif member.mode == 'write' then
+    return write_hold(keys[1], keys[2], who.writer, serial)
+  end
+  return sole_hold(keys[1], keys[2], who.owner, serial)
+end
+
+-- Takes one hold off; what remains gets at least `lease`. Returns holds left, and their lease.
+local function drop_member(member, who, hold, lease, now)
+  local keys, ttl = member.keys, math.max(lease, hold.left)
+  if member.mode == 'read' then
+    return drop_read_hold(keys, who.owner, hold, lease, who.publish, who.one, now)
+  elseif member.mode == 'write' then
+    return drop_write_hold(keys[1], who.writer, hold.count, ttl, keys[3], who.publish, who.all), ttl
+  end
+  local wake = wake_sole(keys, member.mode == 'fair' and who.patience or '', who.publish, who.one)
+  return drop_hold(keys[1], who.owner, hold.count, ttl, wake), ttl
+end

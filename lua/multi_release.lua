@@ -1,0 +1,66 @@
+-- Gives one hold of each of several locks back; one that the owner does not hold does not keep the others.
+--
+-- KEYS: for each lock those of the release script of its mode but for the record, then the record of the request (only with a request id)
+-- ARGV: 1 owner, 2 field of its write holds, 3 retention of the record ms, 4 publish command, 5 message that wakes one, 6 message that wakes all,
+--       7 how long a waiter of a fair lock that nobody vouches for keeps its place ms, 8 what tells these locks from others,
+--       then for each lock: mode ('sole', 'fair', 'read', 'write'), lease ms that a hold which remains gets, serial of the grant to give back ('' if the
+--       caller does not know it)
+-- Returns: {1, then for each lock four numbers}  given back as far as they were held
+--            1, holds left, holds now, lease ms  given back
+--            0, why, 0, -2                       not the owner; why: as of lock_release
+--          {5, then for each lock four numbers}  the same, as answer to a repeat: the first answer, then holds and remaining lease of now
+--          {0, then for each lock four numbers}  the owner holds none of them
+--          {3}         the request id was used for something else
+--          {4, which}  a key is not such a lock's
+-- Publishes: as the release script of each mode
+
+local who = {
+  owner = ARGV[1], writer = ARGV[2], publish = ARGV[4], one = ARGV[5], all = ARGV[6], patience = ARGV[7],
+}
+local locks = ARGV[8]
+local members, record = members_of(KEYS, ARGV, 9, {'lease', 'serial'}, MEMBER_KEYS)
+local now = now_millis()
+
+for i, member in ipairs(members) do
+  member.hold = member_hold(member, who)
+  if not member.hold then
+    return {4, i}
+  end
+end
+
+local function write(reply, at, given, left, held, lease)
+  reply[4 * at - 2], reply[4 * at - 1], reply[4 * at], reply[4 * at + 1] = given, left, held, lease
+end
+
+local first = record and redis.call('hmget', record, 'op', 'owner', 'locks', 'answer')
+if first and first[1] then
+  if first[1] ~= 'release_all' or first[2] ~= who.owner or first[3] ~= locks then
+    return {3}
+  end
+  -- The owner may have given back or taken more since, so the first answer does not say what it holds.
+  local reply, at = {5}, 0
+  for given, left in string.gmatch(first[4], '(%d+) (%d+)') do
+    at = at + 1
+    local hold = members[at].hold
+    write(reply, at, tonumber(given), tonumber(left), hold.count or 0, hold.left)
+  end
+  return reply
+end
+
+local reply, answers = {0}, {}
+for i, member in ipairs(members) do
+  local hold = member.hold
+  if hold.count and not hold.newer then
+    local left, lease = drop_member(member, who, hold, tonumber(member.lease), now)
+    write(reply, i, 1, left, left, lease)
+    reply[1] = 1
+  else
+    write(reply, i, 0, hold.newer and 2 or hold.refused, 0, -2)
+  end
+  answers[i] = string.format('%d %.0f', reply[4 * i - 2], reply[4 * i - 1])
+end
+if record and reply[1] == 1 then
+  redis.call('hset', record, 'op', 'release_all', 'owner', who.owner, 'locks', locks, 'answer', table.concat(answers, ' '))
+  redis.call('pexpire', record, ARGV[3])
+end
+return reply

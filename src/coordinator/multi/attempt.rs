@@ -1,0 +1,277 @@
+//! One attempt to take several locks with one script.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{
+    super::{
+        Core,
+        error::Error,
+        session::{GrantKey, Session},
+        turns::Turn,
+        types::{Grant, Owner, safe_until},
+    },
+    AcquireAll, Locks,
+    undo::{DeliveryAll, UndoAll},
+};
+use crate::script::{AcquiredAll, AttemptAll, CallError, Member, Refusal, Taken};
+
+/// What an attempt came to.
+pub(super) enum AttemptedAll {
+    Granted(DeliveryAll),
+    Busy {
+        /// A lock that somebody else holds.
+        which: usize,
+        /// When that holder's lease ends; none if that is not known.
+        holder_until: Option<Instant>,
+    },
+}
+
+/// What is known of an owner's holds on a lock without the attempt.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Known {
+    pub(super) holds: Option<u32>,
+    /// The serial of the grant that it would add a hold to.
+    pub(super) serial: Option<u64>,
+}
+
+/// What tells an attempt from all others.
+#[derive(Clone, Debug)]
+pub(super) struct Identity {
+    pub(super) locks: Locks,
+    pub(super) owner: Owner,
+    /// The id of the record that tells later whether this attempt ran.
+    pub(super) record: String,
+    pub(super) attempt: String,
+    /// That of new read grants.
+    pub(super) fresh_serial: u64,
+}
+
+/// What an attempt knows before it asks the store.
+struct Prepared {
+    identity: Identity,
+    known: Vec<Known>,
+    session: Option<Arc<Session>>,
+    /// Kept until the outcome is known.
+    turns: Vec<Turn>,
+    lease: Duration,
+}
+
+/// Makes one attempt. Must run to its end: it registers what it gets, or undoes it.
+pub(super) async fn attempt_all(
+    core: &Arc<Core>,
+    request: &AcquireAll,
+    refusal: Refusal,
+) -> Result<AttemptedAll, Error> {
+    let prepared = prepare(core, request).await?;
+    let sent_at = Instant::now();
+    let identity = &prepared.identity;
+    let acquired = {
+        let members = identity.members(&prepared.known);
+        let members = identity.script_members(&members);
+        let attempt = identity.attempt();
+        core.scripts
+            .acquire_all(members, prepared.lease, attempt, refusal)
+            .await
+    };
+    match acquired {
+        Ok(AcquiredAll::Granted { grants, repeated }) => {
+            deliver(core, request, prepared, &grants, sent_at, repeated).map(AttemptedAll::Granted)
+        }
+        Ok(AcquiredAll::Busy { which, remaining }) => Ok(AttemptedAll::Busy {
+            which,
+            holder_until: remaining.map(|remaining| Instant::now() + remaining),
+        }),
+        Ok(AcquiredAll::Refused { which, why }) => {
+            Err(Error::Store(why).of(request.locks.name(which)))
+        }
+        Err(error) => {
+            if let CallError::OutcomeUnknown(_) = error {
+                let core = Arc::clone(core);
+                core.tasks.clone().spawn("undo", async move {
+                    let Prepared {
+                        identity,
+                        known,
+                        turns,
+                        lease,
+                        ..
+                    } = prepared;
+                    core.undo_all(&identity, &known, |_| true, lease).await;
+                    drop(turns);
+                });
+            }
+            Err(error.into())
+        }
+    }
+}
+
+async fn prepare(core: &Arc<Core>, request: &AcquireAll) -> Result<Prepared, Error> {
+    let AcquireAll { locks, owner, .. } = request;
+    let session = core.session_of(owner)?;
+    let turns = core.turns_of_all(locks, owner).await?;
+    let known = known(core, session.as_ref(), locks, owner)?;
+    let lease = match (&session, request.lease) {
+        (_, Some(lease)) => lease.get(),
+        (Some(session), None) => session.lease,
+        (None, None) => core.config.lease,
+    };
+    let attempt = core.attempts.next();
+    let request_id = request.request_id.as_ref();
+    let identity = Identity {
+        locks: locks.clone(),
+        owner: owner.clone(),
+        record: request_id.map_or_else(|| attempt.clone(), |id| id.as_str().to_owned()),
+        attempt,
+        fresh_serial: core.attempts.fresh_serial(),
+    };
+    Ok(Prepared {
+        identity,
+        known,
+        session,
+        turns,
+        lease,
+    })
+}
+
+/// What the session's books say of the owner's holds; an error if there is no room for all that are new.
+fn known(
+    core: &Core,
+    session: Option<&Arc<Session>>,
+    locks: &Locks,
+    owner: &Owner,
+) -> Result<Vec<Known>, Error> {
+    let Some(session) = session else {
+        let known = Known {
+            holds: owner.is_new().then_some(0),
+            serial: None,
+        };
+        return Ok(vec![known; locks.len()]);
+    };
+    session.live()?;
+    let keys: Vec<GrantKey> = locks
+        .iter()
+        .map(|(name, mode)| GrantKey::new(name, mode, &owner.label))
+        .collect();
+    let known = session.holds_all(&keys, core.config.limits.grants_per_session_max)?;
+    let known = known.into_iter().map(|(holds, serial)| Known {
+        holds: Some(holds),
+        serial,
+    });
+    Ok(known.collect())
+}
+
+/// Registers the grants, all or none, and gets them on their way. From here on grants that cannot be told are given back; but not the answer to a
+/// repeat, because the first one may have arrived.
+fn deliver(
+    core: &Arc<Core>,
+    request: &AcquireAll,
+    prepared: Prepared,
+    taken: &[Taken],
+    sent_at: Instant,
+    repeated: bool,
+) -> Result<DeliveryAll, Error> {
+    let Prepared {
+        identity,
+        known,
+        session,
+        turns,
+        ..
+    } = prepared;
+    let watched = session.is_some() && request.lease.is_none();
+    let grants = request
+        .locks
+        .iter()
+        .zip(taken)
+        .map(|((name, mode), taken)| Grant {
+            name: name.clone(),
+            mode,
+            owner: request.owner.clone(),
+            hold_count: taken.hold_count,
+            fencing_token: taken.token,
+            serial: taken.serial,
+            lease: taken.lease,
+            safe_until: safe_until(sent_at, taken.lease),
+            watched,
+        });
+    let grants: Vec<Grant> = grants.collect();
+    let registered = session.as_ref().map(|session| {
+        let adds_to = known.iter().map(|known| known.serial);
+        let grants = grants.iter().cloned().zip(adds_to).collect();
+        session.register_all(&core.deadlines, grants, sent_at)
+    });
+    let in_books = matches!(registered, Some(Ok(_)));
+    let undo = (!repeated).then(|| UndoAll {
+        core: Arc::clone(core),
+        session,
+        identity,
+        registered: in_books,
+        // What could not be registered is undone before anything else of this owner happens.
+        turns: (!in_books && registered.is_some()).then_some(turns),
+    });
+    let mut delivery = DeliveryAll::together(grants, undo);
+    if let Some(registered) = registered {
+        delivery.set_registered(registered?);
+    }
+    if delivery.is_late() {
+        let why = "the answer came when the lease was over".to_owned();
+        return Err(CallError::OutcomeUnknown(why).into());
+    }
+    Ok(delivery)
+}
+
+// === impl Identity ===
+
+impl Identity {
+    pub(super) fn members(&self, known: &[Known]) -> Vec<Member<'_>> {
+        let members = self.locks.iter().zip(known);
+        members
+            .map(|((name, mode), known)| Member {
+                name: name.as_str(),
+                mode,
+                known_holds: known.holds,
+                serial: known.serial,
+            })
+            .collect()
+    }
+
+    pub(super) fn script_members<'a>(
+        &'a self,
+        locks: &'a [Member<'a>],
+    ) -> crate::script::Members<'a> {
+        crate::script::Members {
+            owner: self.owner.field(),
+            locks,
+        }
+    }
+
+    pub(super) fn attempt(&self) -> AttemptAll<'_> {
+        AttemptAll {
+            record: &self.record,
+            attempt: &self.attempt,
+            fresh_serial: self.fresh_serial,
+        }
+    }
+
+    /// Whether the record is the attempt's own, so that no repeat of the request can have found it.
+    pub(super) fn has_own_record(&self) -> bool {
+        self.record == self.attempt
+    }
+}
+
+// === impl Core ===
+
+impl Core {
+    /// The owner's turns on all of the locks, in the order in which everybody takes them.
+    pub(super) async fn turns_of_all(
+        &self,
+        locks: &Locks,
+        owner: &Owner,
+    ) -> Result<Vec<Turn>, CallError> {
+        let mut turns = Vec::with_capacity(locks.len());
+        for (name, _) in locks.iter() {
+            turns.push(self.turn(name, owner).await?);
+        }
+        Ok(turns)
+    }
+}

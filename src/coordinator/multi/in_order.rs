@@ -1,0 +1,266 @@
+//! Several locks one after the other, in the order of their names: where one of them is fair, because a place in its queue is what gets it.
+//!
+//! Each is waited for as a single lock is, while those before it are held. Since everybody takes locks in the same order, no two calls can each hold
+//! what the other waits for. What was taken is given back when a later one cannot be had; if it is lost meanwhile, all begins again.
+
+use std::sync::Arc;
+
+use tokio::{sync::mpsc, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    super::{
+        Core,
+        acquire::acquire as acquire_one,
+        attempt::{Attempted, Delivery, attempt},
+        error::Error,
+        operation::{Acquire, Answer, Reply},
+        session::{GrantKey, Session},
+        types::{Grant, safe_until},
+    },
+    AcquireAll, DeliveryAll, TriedAll,
+};
+use crate::script::{CallError, Refusal, Renewal};
+
+/// Locks in one renewal script, as the watchdog has it.
+const RENEWALS_PER_CALL: usize = 100;
+
+/// What is held is renewed after this part of its lease, as the watchdog does; a renewal that failed is tried again after the smaller one.
+const RENEW_DIVISOR: u32 = 3;
+const RETRY_DIVISOR: u32 = 20;
+
+/// A lease of which this part is gone when the last lock is granted is renewed before it is told.
+const STALE_DIVISOR: u32 = 10;
+
+/// Answers of the wait for one lock that may be on the way: one of the wait and the last.
+const ANSWERS_QUEUED: usize = 2;
+
+/// How taking one after the other ended.
+enum Ended {
+    Granted,
+    Not(Answer),
+    /// One that had been taken was lost while the others were waited for.
+    Lost,
+}
+
+/// What has been taken so far.
+struct Taken<'a> {
+    core: &'a Arc<Core>,
+    session: Option<Arc<Session>>,
+    deliveries: Vec<Delivery>,
+    /// When the first was asked for.
+    since: Instant,
+}
+
+/// Takes the locks if each can be had now.
+pub(super) async fn try_acquire(
+    core: &Arc<Core>,
+    request: &AcquireAll,
+    refusal: Refusal,
+) -> Result<TriedAll, Error> {
+    let mut taken = Taken::none(core, request)?;
+    for which in 0..request.locks.len() {
+        let name = request.locks.name(which);
+        let ended = match attempt(core, &request.member(which, None), refusal).await {
+            Ok(Attempted::Granted(delivery)) => {
+                taken.deliveries.push(delivery);
+                continue;
+            }
+            Ok(Attempted::Busy { holder_until, .. }) => Ok(TriedAll::Busy {
+                name: name.clone(),
+                holder_until,
+            }),
+            Err(error) => Err(error.of(name)),
+        };
+        taken.give_back().await;
+        return ended;
+    }
+    Ok(TriedAll::Acquired(DeliveryAll::in_order(taken.deliveries)))
+}
+
+/// Waits for one lock after the other.
+pub(super) async fn acquire(
+    core: &Arc<Core>,
+    request: &AcquireAll,
+    deadline: Option<Instant>,
+    reply: &mut Reply,
+) -> Result<Answer, Error> {
+    loop {
+        let mut taken = Taken::none(core, request)?;
+        let ended = match acquire_each(&mut taken, request, deadline, reply).await {
+            Ok(Ended::Granted) => {
+                return Ok(Answer::GrantedAll(DeliveryAll::in_order(taken.deliveries)));
+            }
+            Ok(Ended::Not(answer)) => Some(Ok(answer)),
+            Ok(Ended::Lost) => None,
+            Err(error) => Some(Err(error)),
+        };
+        taken.give_back().await;
+        if let Some(answer) = ended {
+            return answer;
+        }
+    }
+}
+
+async fn acquire_each(
+    taken: &mut Taken<'_>,
+    request: &AcquireAll,
+    deadline: Option<Instant>,
+    reply: &mut Reply,
+) -> Result<Ended, Error> {
+    for which in 0..request.locks.len() {
+        let wait = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let member = request.member(which, wait);
+        let (answer, lost) = acquire_next(taken, &member, reply).await;
+        match answer.map_err(|error| error.of(&member.name))? {
+            Answer::Granted(delivery) => taken.deliveries.push(delivery),
+            _ if lost => return Ok(Ended::Lost),
+            answer => return Ok(Ended::Not(answer)),
+        }
+    }
+    Ok(if taken.refresh().await? {
+        Ended::Granted
+    } else {
+        Ended::Lost
+    })
+}
+
+/// Waits for one lock as a call for it alone would, and keeps those that were taken before. The second says that one of those was lost.
+async fn acquire_next(
+    taken: &mut Taken<'_>,
+    member: &Acquire,
+    reply: &mut Reply,
+) -> (Result<Answer, Error>, bool) {
+    let (to, mut news) = mpsc::channel(ANSWERS_QUEUED);
+    let cancel = CancellationToken::new();
+    let mut one = Reply {
+        op_id: reply.op_id,
+        to,
+        cancel: Some(cancel.clone()),
+        slot: None,
+    };
+    let core = Arc::clone(taken.core);
+    let acquire = acquire_one(&core, member, &mut one);
+    let kept = taken.keep();
+    tokio::pin!(acquire, kept);
+    let mut lost = false;
+    loop {
+        // The attempts of the wait must run to their ends, so it is told to stop and not dropped.
+        tokio::select! {
+            biased;
+            answer = &mut acquire => return (answer, lost),
+            Some((_, answer)) = news.recv() => {
+                if let Answer::Waiting(waiting) = answer {
+                    reply.slot = None;
+                    reply.waiting_for(&member.name, waiting);
+                }
+            }
+            () = &mut kept, if !lost => {
+                lost = true;
+                cancel.cancel();
+            }
+            () = reply.gone(), if !cancel.is_cancelled() => cancel.cancel(),
+        }
+    }
+}
+
+// === impl Taken ===
+
+impl<'a> Taken<'a> {
+    fn none(core: &'a Arc<Core>, request: &AcquireAll) -> Result<Self, Error> {
+        Ok(Self {
+            core,
+            session: core.session_of(&request.owner)?,
+            deliveries: Vec::new(),
+            since: Instant::now(),
+        })
+    }
+
+    /// Gives everything back, and waits until the store knows or is known not to answer.
+    async fn give_back(mut self) {
+        let backwards = self.deliveries.iter_mut().rev();
+        let tasks: Vec<_> = backwards.filter_map(Delivery::give_back).collect();
+        let all = futures::future::join_all(tasks);
+        let _ = tokio::time::timeout(self.core.config.call_timeout, all).await;
+    }
+
+    /// Resolves when a lock that was taken is lost. Keeps them until then: the watchdog does not renew those with a lease of their own.
+    async fn keep(&mut self) {
+        let Some(lease) = self.deliveries.iter().map(|one| one.grant().lease).min() else {
+            return std::future::pending().await;
+        };
+        let mut pause = lease / RENEW_DIVISOR;
+        loop {
+            tokio::time::sleep(pause).await;
+            pause = match self.renew().await {
+                Ok(true) => lease / RENEW_DIVISOR,
+                Ok(false) => return,
+                Err(_unavailable) => lease / RETRY_DIVISOR,
+            };
+        }
+    }
+
+    /// Brings what is known of the grants up to date after a wait. False if one of them is lost.
+    async fn refresh(&mut self) -> Result<bool, CallError> {
+        let lease = self.deliveries.iter().map(|one| one.grant().lease).min();
+        if self.since.elapsed() > lease.unwrap_or_default() / STALE_DIVISOR {
+            return self.renew().await;
+        }
+        Ok(self.are_held())
+    }
+
+    fn are_held(&self) -> bool {
+        let now = Instant::now();
+        let mut all = self.deliveries.iter();
+        all.all(|one| !one.is_lost() && one.grant().safe_until > now)
+    }
+
+    /// Gives those a full lease again that the watchdog does not renew, and takes over what the session's books say of the others.
+    /// False if one of them is lost.
+    async fn renew(&mut self) -> Result<bool, CallError> {
+        let own: Vec<usize> = (0..self.deliveries.len())
+            .filter(|at| !self.deliveries[*at].grant().watched)
+            .collect();
+        for batch in own.chunks(RENEWALS_PER_CALL) {
+            let grants = batch.iter().map(|at| self.deliveries[*at].grant());
+            let renewals: Vec<Renewal> = grants.map(renewal).collect();
+            let sent_at = Instant::now();
+            let renewed = self.core.scripts.renew(&renewals).await?;
+            for (at, outcome) in batch.iter().zip(renewed.outcomes) {
+                let delivery = &mut self.deliveries[*at];
+                let Ok(renewed) = outcome else {
+                    return Ok(false);
+                };
+                let mut grant = delivery.grant().clone();
+                if renewed.serial != grant.serial {
+                    return Ok(false);
+                }
+                if let Some(session) = &self.session {
+                    let key = GrantKey::of(&grant);
+                    session.renewed_by_client(&self.core.deadlines, &key, sent_at, renewed.lease);
+                }
+                grant.lease = renewed.lease;
+                grant.safe_until = safe_until(sent_at, renewed.lease);
+                delivery.set_grant(grant);
+            }
+        }
+        for delivery in &mut self.deliveries {
+            if let Some(session) = &self.session {
+                let Some(grant) = delivery.booked(session) else {
+                    return Ok(false);
+                };
+                delivery.set_grant(grant);
+            }
+        }
+        Ok(self.are_held())
+    }
+}
+
+fn renewal(grant: &Grant) -> Renewal {
+    Renewal {
+        name: grant.name.shared(),
+        mode: grant.mode,
+        owner: grant.owner.shared_field(),
+        lease: grant.lease,
+    }
+}

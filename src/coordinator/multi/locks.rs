@@ -1,0 +1,120 @@
+//! The locks of a request that names several.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::super::{
+    Mode,
+    error::Invalid,
+    types::{Limits, LockName},
+};
+
+/// Several locks, at least one, in the order of their names. Each name stands for one lock in one mode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Locks(Arc<[(LockName, Mode)]>);
+
+impl Locks {
+    /// The request's field that they come from.
+    pub const FIELD: &'static str = "locks";
+
+    /// Sorts the locks; one that is named twice counts once.
+    pub fn new(
+        named: impl ExactSizeIterator<Item = Result<(LockName, Mode), Invalid>>,
+        limits: &Limits,
+    ) -> Result<Self, Invalid> {
+        let refuse = |why: String| Err(Invalid::new(Self::FIELD, why));
+        let max = limits.locks_per_request_max;
+        match named.len() {
+            0 => return refuse("must not be empty".to_owned()),
+            len if len > max => {
+                return refuse(format!("must not be more than {max}, are {len}"));
+            }
+            _ => {}
+        }
+        let mut locks = BTreeMap::new();
+        for (at, lock) in named.enumerate() {
+            let (name, mode) = match lock {
+                Ok(lock) => lock,
+                Err(Invalid { field, why }) => return refuse(format!("[{at}].{field}: {why}")),
+            };
+            let before = *locks.entry(name.clone()).or_insert(mode);
+            if before != mode {
+                return refuse(format!("`{name}` is named in two modes"));
+            }
+        }
+        Ok(Self(locks.into_iter().collect()))
+    }
+
+    /// How many they are.
+    #[expect(clippy::len_without_is_empty, reason = "they are never none")]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The first by name.
+    pub fn first(&self) -> &LockName {
+        self.name(0)
+    }
+
+    pub(super) fn get(&self, which: usize) -> (&LockName, Mode) {
+        let (name, mode) = &self.0[which];
+        (name, *mode)
+    }
+
+    pub(super) fn name(&self, which: usize) -> &LockName {
+        &self.0[which].0
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&LockName, Mode)> {
+        self.0.iter().map(|(name, mode)| (name, *mode))
+    }
+
+    /// Whether one of them is to be held as a fair lock.
+    pub(super) fn has_fair(&self) -> bool {
+        self.iter().any(|(_, mode)| mode == Mode::Fair)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coordinator::types::tests::limits;
+
+    fn parse(named: &[(&str, Mode)]) -> Result<Locks, Invalid> {
+        let limits = limits();
+        let named = named
+            .iter()
+            .map(|(name, mode)| Ok((LockName::parse(name, &limits)?, *mode)));
+        Locks::new(named, &limits)
+    }
+
+    #[test]
+    fn names_are_sorted_and_count_once() {
+        let locks = parse(&[("b", Mode::Read), ("a", Mode::Fair), ("b", Mode::Read)]).unwrap();
+        let names: Vec<_> = locks
+            .iter()
+            .map(|(name, mode)| (name.as_str(), mode))
+            .collect();
+        assert_eq!(names, [("a", Mode::Fair), ("b", Mode::Read)]);
+        assert!(locks.has_fair() && locks.first().as_str() == "a");
+    }
+
+    #[test]
+    fn what_cannot_be_held_together_is_refused() {
+        let many = [("a", Mode::Read); 5];
+        let bad: [(&[(&str, Mode)], &str); 4] = [
+            (&[], "must not be empty"),
+            (&many, "must not be more than 4, are 5"),
+            (
+                &[("a", Mode::Read), ("a", Mode::Write)],
+                "`a` is named in two modes",
+            ),
+            (
+                &[("a", Mode::Read), ("", Mode::Read)],
+                "[1].name: must not be empty",
+            ),
+        ];
+        for (named, why) in bad {
+            assert_eq!(parse(named), Err(Invalid::new("locks", why)), "{named:?}");
+        }
+    }
+}

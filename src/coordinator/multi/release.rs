@@ -1,0 +1,178 @@
+//! Giving one hold of each of several locks back.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{
+    super::{
+        Core,
+        error::Error,
+        operation::Answer,
+        session::{GrantKey, Session},
+        turns::Turn,
+        types::{Grant, RequestId, safe_until},
+    },
+    ReleaseAll, ReleasedLock,
+};
+use crate::script::{CallError, Member, Members, Mode, ReleasedMember};
+
+/// A release under way.
+struct Releasing {
+    request: ReleaseAll,
+    session: Option<Arc<Session>>,
+    /// For each lock the grant that the session's books have, if any.
+    held: Vec<Option<Grant>>,
+    /// Kept until the outcome is known.
+    _turns: Vec<Turn>,
+}
+
+/// Gives one hold of each lock back, as far as the owner has one.
+pub(in super::super) async fn release_all(
+    core: &Arc<Core>,
+    request: &ReleaseAll,
+) -> Result<Answer, Error> {
+    let session = core.session_of(&request.owner)?;
+    let turns = core.turns_of_all(&request.locks, &request.owner).await?;
+    let mut releasing = Releasing {
+        request: request.clone(),
+        held: Vec::new(),
+        session,
+        _turns: turns,
+    };
+    let booked = |key| releasing.session.as_ref()?.grant(&key);
+    releasing.held = releasing.keys().map(booked).collect();
+    releasing.set_releasing(true);
+    let sent_at = Instant::now();
+    match releasing.ask(core).await {
+        Ok(released) => {
+            releasing.book(core, &released, sent_at);
+            let first = released.first().and_then(|member| member.left.err());
+            match first {
+                Some(why) if released.iter().all(|member| member.left.is_err()) => {
+                    Err(Error::NotOwner(why))
+                }
+                _ => Ok(Answer::ReleasedAll(releasing.told(&released))),
+            }
+        }
+        Err(error @ CallError::OutcomeUnknown(_)) if releasing.session.is_some() => {
+            let core = Arc::clone(core);
+            core.tasks.clone().spawn(
+                "finish-release",
+                async move { releasing.finish(&core).await },
+            );
+            Err(error.into())
+        }
+        Err(error) => {
+            releasing.set_releasing(false);
+            Err(error.into())
+        }
+    }
+}
+
+// === impl Releasing ===
+
+impl Releasing {
+    fn keys(&self) -> impl Iterator<Item = GrantKey> {
+        let label = &self.request.owner.label;
+        let locks = self.request.locks.iter();
+        locks.map(|(name, mode)| GrantKey::new(name, mode, label))
+    }
+
+    /// Whether a lock with one owner has a queue is known better here than by the caller.
+    fn modes(&self) -> impl Iterator<Item = Mode> {
+        let asked = self.request.locks.iter();
+        let modes = asked.zip(&self.held);
+        modes.map(|((_, mode), held)| held.as_ref().map_or(mode, |held| held.mode))
+    }
+
+    fn set_releasing(&self, releasing: bool) {
+        if let Some(session) = &self.session {
+            self.keys()
+                .for_each(|key| session.set_releasing(&key, releasing));
+        }
+    }
+
+    async fn ask(&self, core: &Core) -> Result<Vec<ReleasedMember>, CallError> {
+        let names = self.request.locks.iter().map(|(name, _)| name);
+        let members: Vec<Member<'_>> = names
+            .zip(self.modes())
+            .zip(&self.held)
+            .map(|((name, mode), held)| Member {
+                name: name.as_str(),
+                mode,
+                known_holds: None,
+                serial: held.as_ref().map(|held| held.serial),
+            })
+            .collect();
+        let members = Members {
+            owner: self.request.owner.field(),
+            locks: &members,
+        };
+        let leases: Vec<Duration> = self
+            .held
+            .iter()
+            .map(|held| self.lease(core, held.as_ref()))
+            .collect();
+        let request_id = self.request.request_id.as_ref().map(RequestId::as_str);
+        core.scripts.release_all(members, &leases, request_id).await
+    }
+
+    /// What a hold that remains gets.
+    fn lease(&self, core: &Core, held: Option<&Grant>) -> Duration {
+        match (&self.session, held) {
+            (Some(session), Some(held)) if held.watched => session.lease,
+            (_, Some(held)) => held.lease,
+            (_, None) => core.config.lease,
+        }
+    }
+
+    /// Brings the session's books up to what the store says.
+    fn book(&self, core: &Core, released: &[ReleasedMember], sent_at: Instant) {
+        let Some(session) = &self.session else { return };
+        for (key, member) in self.keys().zip(released) {
+            match member.left {
+                // The answer to a repeat says nothing of what the owner has taken since.
+                Err(why) if member.held == 0 => session.lose(&core.deadlines, &key, why.into()),
+                _ => {
+                    let until = Some(safe_until(sent_at, member.lease));
+                    session.set_holds(&core.deadlines, &key, member.held, until);
+                }
+            }
+        }
+    }
+
+    fn told(&self, released: &[ReleasedMember]) -> Vec<ReleasedLock> {
+        let names = self.request.locks.iter().map(|(name, _)| name);
+        let locks = names.zip(self.modes()).zip(released);
+        locks
+            .map(|((name, mode), member)| ReleasedLock {
+                name: name.clone(),
+                mode,
+                left: member.left.ok(),
+            })
+            .collect()
+    }
+
+    /// Brings the release to its end when its outcome is not known: the caller wanted it, and repeating it does no harm.
+    async fn finish(self, core: &Core) {
+        let Some(session) = &self.session else { return };
+        let held: Vec<&Grant> = self.held.iter().flatten().collect();
+        let at_most = held.iter().map(|held| held.lease).max();
+        let at_most = at_most.unwrap_or_default();
+        let left = |held: &Grant| held.hold_count.saturating_sub(1);
+        // The grants are the session's no longer, or only with the holds that are left, whatever the store says.
+        for grant in &held {
+            session.set_holds(&core.deadlines, &GrantKey::of(grant), left(grant), None);
+        }
+        if self.request.request_id.is_some() {
+            // The same call again leaves the record that the client's own repeat will find.
+            core.until_answered(at_most, || self.ask(core)).await;
+        } else {
+            for grant in held {
+                let lower = || core.scripts.lower(grant.hold(), grant.serial, left(grant));
+                core.until_answered(at_most, lower).await;
+            }
+        }
+    }
+}

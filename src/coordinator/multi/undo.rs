@@ -1,0 +1,234 @@
+//! Several grants on their way, and how they are given back together when nobody takes them.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{
+    super::{
+        Core,
+        attempt::{Delivery, holds_without},
+        error::Error,
+        session::{GrantKey, Lost, Session},
+        turns::Turn,
+        types::Grant,
+    },
+    attempt::{Identity, Known},
+};
+use crate::script::Ownership;
+
+/// Several grants on their way to the caller. If this is dropped before it is taken, a hold of each is given back.
+#[derive(Debug)]
+pub struct DeliveryAll(Parts);
+
+#[derive(Debug)]
+enum Parts {
+    /// Taken by one script, and undone by one.
+    Together {
+        grants: Vec<(Grant, Lost)>,
+        undo: Option<Box<UndoAll>>,
+    },
+    /// Taken one by one.
+    InOrder(Vec<Delivery>),
+}
+
+/// What is needed to give holds back that nobody took.
+#[derive(Debug)]
+pub(super) struct UndoAll {
+    pub(super) core: Arc<Core>,
+    pub(super) session: Option<Arc<Session>>,
+    pub(super) identity: Identity,
+    /// Whether the holds are in the session's books.
+    pub(super) registered: bool,
+    /// The turns of the attempt, if it is to be undone before anything else of this owner happens.
+    pub(super) turns: Option<Vec<Turn>>,
+}
+
+/// What a session's books are to say of grants that are given back.
+struct Books<'a> {
+    session: Option<&'a Arc<Session>>,
+    /// Holds that are left, by grant.
+    entries: Vec<(GrantKey, u32)>,
+}
+
+// === impl DeliveryAll ===
+
+impl DeliveryAll {
+    pub(super) fn together(grants: Vec<Grant>, undo: Option<UndoAll>) -> Self {
+        let grants = grants.into_iter().map(|grant| (grant, Lost::default()));
+        Self(Parts::Together {
+            grants: grants.collect(),
+            undo: undo.map(Box::new),
+        })
+    }
+
+    pub(super) fn in_order(deliveries: Vec<Delivery>) -> Self {
+        Self(Parts::InOrder(deliveries))
+    }
+
+    /// The grants, to be told to the caller now, in the order of names; an error if one has been lost while they were on their way.
+    pub fn take(mut self) -> Result<Vec<Grant>, Error> {
+        match &mut self.0 {
+            Parts::Together { grants, undo } => {
+                if grants.iter().any(|(_, lost)| lost.is_set()) {
+                    return Err(Error::NotOwner(Ownership::Expired));
+                }
+                *undo = None;
+                Ok(grants.drain(..).map(|(grant, _)| grant).collect())
+            }
+            Parts::InOrder(deliveries) => {
+                if deliveries.iter().any(Delivery::is_lost) {
+                    return Err(Error::NotOwner(Ownership::Expired));
+                }
+                deliveries.drain(..).map(Delivery::take).collect()
+            }
+        }
+    }
+
+    /// What the session's books made of the grants.
+    pub(super) fn set_registered(&mut self, registered: Vec<(Grant, Lost)>) {
+        if let Parts::Together { grants, .. } = &mut self.0 {
+            *grants = registered;
+        }
+    }
+
+    /// Until when nobody else can hold this lock.
+    pub(super) fn safe_until(&self, which: usize) -> Instant {
+        match &self.0 {
+            Parts::Together { grants, .. } => grants[which].0.safe_until,
+            Parts::InOrder(deliveries) => deliveries[which].grant().safe_until,
+        }
+    }
+
+    /// Whether one of the leases may be over already.
+    pub(super) fn is_late(&self) -> bool {
+        let Parts::Together { grants, .. } = &self.0 else {
+            return false;
+        };
+        let now = Instant::now();
+        grants.iter().any(|(grant, _)| grant.safe_until <= now)
+    }
+}
+
+impl Drop for DeliveryAll {
+    fn drop(&mut self) {
+        // Those that were taken one by one give themselves back.
+        if let Parts::Together { grants, undo } = &mut self.0
+            && let Some(undo) = undo.take()
+        {
+            let grants = std::mem::take(grants);
+            tracing::debug!(locks = grants.len(), "nobody took the grants");
+            let tasks = undo.core.tasks.clone();
+            tasks.spawn("give-back", undo.give_back(grants));
+        }
+    }
+}
+
+// === impl UndoAll ===
+
+impl UndoAll {
+    /// Gives back one hold of each grant that nobody took, as a release by its owner would.
+    async fn give_back(self, grants: Vec<(Grant, Lost)>) {
+        let Self {
+            core,
+            session,
+            identity,
+            registered,
+            turns,
+        } = self;
+        let _turns = match turns {
+            Some(turns) => turns,
+            None => core.all_turns(&identity).await,
+        };
+        // What the owner is to have without this; none where that is not this one's to give back any more.
+        let left: Vec<Option<u32>> = grants
+            .iter()
+            .map(|(grant, lost)| holds_without(session.as_ref(), registered, grant, lost))
+            .collect();
+        if left.iter().all(Option::is_none) {
+            return;
+        }
+        let known: Vec<Known> = grants
+            .iter()
+            .zip(&left)
+            .map(|((grant, _), left)| Known {
+                holds: *left,
+                serial: Some(grant.serial),
+            })
+            .collect();
+        let books = Books {
+            session: session.as_ref(),
+            entries: grants
+                .iter()
+                .zip(&left)
+                .filter_map(|((grant, _), left)| Some((GrantKey::of(grant), (*left)?)))
+                .collect(),
+        };
+        books.set_releasing(true);
+        let lease = grants.iter().map(|(grant, _)| grant.lease).max();
+        let lease = lease.unwrap_or_default();
+        let undone = core
+            .undo_all(&identity, &known, |which| left[which].is_some(), lease)
+            .await;
+        // A repeat of the request may have taken the grants over; then they are not this one's to give back.
+        if registered && (undone || identity.has_own_record()) {
+            books.set_holds(&core);
+        } else {
+            books.set_releasing(false);
+        }
+    }
+}
+
+// === impl Books ===
+
+impl Books<'_> {
+    fn set_releasing(&self, releasing: bool) {
+        let Some(session) = self.session else { return };
+        for (key, _) in &self.entries {
+            session.set_releasing(key, releasing);
+        }
+    }
+
+    fn set_holds(&self, core: &Core) {
+        let Some(session) = self.session else { return };
+        for (key, left) in &self.entries {
+            session.set_holds(&core.deadlines, key, *left, None);
+        }
+    }
+}
+
+// === impl Core ===
+
+impl Core {
+    /// The owner's turns on all of the locks, however long they take to come.
+    async fn all_turns(&self, identity: &Identity) -> Vec<Turn> {
+        let mut turns = Vec::with_capacity(identity.locks.len());
+        for (name, _) in identity.locks.iter() {
+            turns.push(self.turns.take(name, &identity.owner).await);
+        }
+        turns
+    }
+
+    /// Undoes an attempt on the locks that `undo` says yes to, again and again until the store has answered or the lease is over. True if it is
+    /// undone.
+    pub(super) async fn undo_all(
+        &self,
+        identity: &Identity,
+        known: &[Known],
+        undo: impl Fn(usize) -> bool + Send + Copy,
+        lease: Duration,
+    ) -> bool {
+        let mut members = identity.members(known);
+        if !identity.has_own_record() {
+            // Without its record a repeat may be what has the holds.
+            for member in &mut members {
+                member.known_holds = None;
+            }
+        }
+        let again = || {
+            let members = identity.script_members(&members);
+            self.scripts.undo_all(members, identity.attempt(), undo)
+        };
+        self.until_answered(lease, again).await.unwrap_or(false)
+    }
+}

@@ -1,0 +1,124 @@
+//! Several locks at once, between proto and domain.
+
+use tonic::Status;
+
+use super::{
+    convert::{self, Requests},
+    pb,
+    status::status,
+};
+use crate::coordinator::{
+    AcquireAll, DeliveryAll, Error, Grant, LockName, Locks, Owner, ReleaseAll, ReleasedLock,
+    RequestId, TriedAll, Waiting,
+};
+
+// === impl Requests ===
+
+impl Requests<'_> {
+    pub(super) fn acquire_all(&self, request: pb::AcquireAllRequest) -> Result<AcquireAll, Error> {
+        let pb::AcquireAllRequest {
+            locks,
+            session_id,
+            owner,
+            lease,
+            wait_timeout,
+            request_id,
+        } = request;
+        let wait = wait_timeout
+            .map(|wait| convert::duration("wait_timeout", wait))
+            .transpose()?;
+        let request = pb::TryAcquireAllRequest {
+            locks,
+            session_id,
+            owner,
+            lease,
+            request_id,
+        };
+        Ok(AcquireAll {
+            wait,
+            ..self.try_acquire_all(&request)?
+        })
+    }
+
+    pub(super) fn try_acquire_all(
+        &self,
+        request: &pb::TryAcquireAllRequest,
+    ) -> Result<AcquireAll, Error> {
+        let locks = self.locks(&request.locks)?;
+        let request_id = RequestId::parse(&request.request_id, self.coordinator.limits())?;
+        let owner = match self.session(&request.session_id)? {
+            None if request.owner.is_empty() => Owner::made(locks.first(), request_id.as_ref()),
+            session => self.owner(session, &request.owner)?,
+        };
+        Ok(AcquireAll {
+            locks,
+            owner,
+            lease: self.lease(request.lease)?,
+            wait: None,
+            request_id,
+        })
+    }
+
+    pub(super) fn release_all(&self, request: &pb::ReleaseAllRequest) -> Result<ReleaseAll, Error> {
+        let session = self.session(&request.session_id)?;
+        Ok(ReleaseAll {
+            locks: self.locks(&request.locks)?,
+            owner: self.owner(session, &request.owner)?,
+            request_id: RequestId::parse(&request.request_id, self.coordinator.limits())?,
+        })
+    }
+
+    fn locks(&self, specs: &[pb::LockSpec]) -> Result<Locks, Error> {
+        let limits = self.coordinator.limits();
+        let named = specs.iter().map(|spec| {
+            let name = LockName::parse(&spec.name, limits)?;
+            Ok((name, convert::mode(spec.mode)?))
+        });
+        Ok(Locks::new(named, limits)?)
+    }
+}
+
+pub(super) fn waiting(name: &LockName, waiting: Waiting) -> pb::WaitingForAll {
+    pb::WaitingForAll {
+        name: name.as_str().to_owned(),
+        waiting: Some(convert::waiting(waiting)),
+    }
+}
+
+/// The last answer of `AcquireAll`; the grants count as told from here on.
+pub(super) fn granted(delivery: DeliveryAll) -> Result<pb::GrantedAll, Status> {
+    let grants = grants(&delivery.take().map_err(|error| status(&error))?);
+    Ok(pb::GrantedAll { grants })
+}
+
+/// The answer to `TryAcquireAll`; the grants count as told from here on.
+pub(super) fn tried(tried: TriedAll) -> Result<pb::TryAcquireAllResponse, Status> {
+    Ok(match tried {
+        TriedAll::Acquired(delivery) => pb::TryAcquireAllResponse {
+            acquired: true,
+            grants: grants(&delivery.take().map_err(|error| status(&error))?),
+            ..pb::TryAcquireAllResponse::default()
+        },
+        TriedAll::Busy { name, holder_until } => pb::TryAcquireAllResponse {
+            busy_name: name.as_str().to_owned(),
+            holder_remaining_lease: convert::remaining(holder_until),
+            ..pb::TryAcquireAllResponse::default()
+        },
+    })
+}
+
+pub(super) fn released(locks: Vec<ReleasedLock>) -> pb::ReleaseAllResponse {
+    let locks = locks.into_iter().map(|lock| pb::ReleasedLock {
+        name: lock.name.as_str().to_owned(),
+        mode: convert::proto_mode(lock.mode).into(),
+        held: lock.left.is_some(),
+        hold_count: lock.left.unwrap_or(0),
+    });
+    pb::ReleaseAllResponse {
+        locks: locks.collect(),
+    }
+}
+
+fn grants(grants: &[Grant]) -> Vec<pb::Grant> {
+    grants.iter().map(convert::grant).collect()
+}

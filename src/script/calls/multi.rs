@@ -1,0 +1,318 @@
+//! Several locks in one call. Their keys must share a slot of a cluster.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    DONE, Hold, Mode, NOT_DONE, Ownership, PUBLISH, REPEATED, SELF_DEADLOCK, Scripts, WAKE_ALL,
+    WAKE_ONE, WRONG_KIND, count, duration, lock, malformed, millis, number, refusal, text,
+    time_to_live, unsigned,
+};
+use crate::{
+    host::Script,
+    script::{CallError, Refusal, catalog, keys},
+};
+
+/// Numbers of each lock in the reply of an acquire or a release.
+const NUMBERS: usize = 4;
+
+/// One of several locks, and what the caller knows of the owner's holds on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Member<'a> {
+    /// The lock.
+    pub name: &'a str,
+    /// How it is to be held, or is held.
+    pub mode: Mode,
+    /// The holds that the owner has without the attempt, if the caller knows.
+    pub known_holds: Option<u32>,
+    /// The serial of the grant it is about, if the caller knows.
+    pub serial: Option<u64>,
+}
+
+/// Several locks of one owner, never none. The first names the record of the request.
+#[derive(Clone, Copy, Debug)]
+pub struct Members<'a> {
+    /// The owner, as of [`Hold`].
+    pub owner: &'a str,
+    /// The locks: each name once, in the same order in every call about them.
+    pub locks: &'a [Member<'a>],
+}
+
+/// How an acquire of several locks can be told apart from all others.
+#[derive(Clone, Copy, Debug)]
+pub struct AttemptAll<'a> {
+    /// The id of its record: that of the request, or the attempt's own name if only its undo will ask for it.
+    pub record: &'a str,
+    /// Unique for this attempt.
+    pub attempt: &'a str,
+    /// As of [`super::Attempt`], for all new read grants.
+    pub fresh_serial: u64,
+}
+
+/// What an acquire of several locks came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AcquiredAll {
+    /// The owner holds all of them.
+    Granted {
+        /// One grant for each lock, in order.
+        grants: Vec<Taken>,
+        /// Whether this is the first answer to the request, told again.
+        repeated: bool,
+    },
+    /// None was taken.
+    Busy {
+        /// One that is held by another.
+        which: usize,
+        /// What is left of that holder's lease; none if that is not known.
+        remaining: Option<Duration>,
+    },
+    /// None was taken and none can be: one of them is no such lock, or the owner would wait for itself.
+    Refused {
+        /// That one.
+        which: usize,
+        /// Why.
+        why: CallError,
+    },
+}
+
+/// One of several locks that were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Holds, this one included.
+    pub hold_count: u32,
+    /// As of [`super::Acquired::Granted`].
+    pub token: u64,
+    /// Time to live at the moment the script ran.
+    pub lease: Duration,
+    /// As of [`super::Acquired::Granted`].
+    pub serial: u64,
+}
+
+/// What became of one of several locks that were to be given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReleasedMember {
+    /// Holds left after one was given back, or why the owner had none.
+    pub left: Result<u32, Ownership>,
+    /// Holds now, as of [`super::Released::Done`].
+    pub held: u32,
+    /// Time to live of what is held now.
+    pub lease: Duration,
+}
+
+// === impl Scripts ===
+
+impl Scripts {
+    /// Takes all of the locks, none of them fair, or none. The record makes a repeat get the first answer.
+    pub async fn acquire_all(
+        &self,
+        members: Members<'_>,
+        lease: Duration,
+        attempt: AttemptAll<'_>,
+        refused: Refusal,
+    ) -> Result<AcquiredAll, CallError> {
+        let script = &catalog::MULTI_ACQUIRE;
+        let retention = self.config.request_retention;
+        // A record that only an undo will look for is not needed for longer than the lease.
+        let own_record = attempt.record == attempt.attempt;
+        let retention = if own_record {
+            retention.min(lease)
+        } else {
+            retention
+        };
+        let mut args = vec![
+            text(members.owner),
+            millis(lease),
+            millis(self.config.idle_token_retention),
+            text(attempt.attempt),
+            millis(retention),
+            flag(refused == Refusal::Recorded),
+            members.digest(),
+            keys::write_field(members.owner),
+            number(attempt.fresh_serial),
+            millis(self.config.writer_hold_back),
+            flag(refused == Refusal::Waits),
+        ];
+        for member in members.locks {
+            args.extend([word(member.mode), optional(member.known_holds)]);
+        }
+        let keys = members.keys(lock::acquire_keys, Some(attempt.record));
+        let reply = self.eval(script, keys, args).await?;
+        match *reply.as_slice() {
+            [done @ (DONE | REPEATED), ref numbers @ ..] if members.fit(numbers) => {
+                let grants = numbers.chunks_exact(NUMBERS).map(taken).collect();
+                let repeated = done == REPEATED;
+                Ok(AcquiredAll::Granted { grants, repeated })
+            }
+            [NOT_DONE, which, remaining] => Ok(AcquiredAll::Busy {
+                which: members.which(which, script, &reply)?,
+                remaining: time_to_live(remaining),
+            }),
+            [why @ (WRONG_KIND | SELF_DEADLOCK), which] => Ok(AcquiredAll::Refused {
+                which: members.which(which, script, &reply)?,
+                why: refusal(script, &[why]),
+            }),
+            _ => Err(refusal(script, &reply)),
+        }
+    }
+
+    /// Gives one hold of each lock back, as far as the owner has one; each is told in order. What is left of it gets the lease of the same place.
+    /// With a request id a repeat gets the first answer.
+    pub async fn release_all(
+        &self,
+        members: Members<'_>,
+        leases: &[Duration],
+        request_id: Option<&str>,
+    ) -> Result<Vec<ReleasedMember>, CallError> {
+        let script = &catalog::MULTI_RELEASE;
+        let mut args = vec![
+            text(members.owner),
+            keys::write_field(members.owner),
+            millis(self.config.request_retention),
+        ];
+        args.extend([PUBLISH, WAKE_ONE, WAKE_ALL].map(text));
+        args.push(millis(self.config.fair_waiter_timeout));
+        args.push(members.digest());
+        for (member, lease) in members.locks.iter().zip(leases) {
+            args.extend([word(member.mode), millis(*lease), optional(member.serial)]);
+        }
+        let keys = members.keys(lock::give_back_keys, request_id);
+        let reply = self.eval(script, keys, args).await?;
+        match *reply.as_slice() {
+            [NOT_DONE | DONE | REPEATED, ref numbers @ ..] if members.fit(numbers) => {
+                let released = numbers.chunks_exact(NUMBERS).map(released);
+                released
+                    .collect::<Option<_>>()
+                    .ok_or_else(|| malformed(script, &reply))
+            }
+            [WRONG_KIND, _which] => Err(CallError::WrongKind),
+            _ => Err(refusal(script, &reply)),
+        }
+    }
+
+    /// Undoes an attempt, whether or not it ran. Where its record is gone, the owner's holds are lowered to those that are known; members for
+    /// which `undo` says no are left alone. True if the attempt is undone.
+    pub async fn undo_all(
+        &self,
+        members: Members<'_>,
+        attempt: AttemptAll<'_>,
+        undo: impl Fn(usize) -> bool + Send,
+    ) -> Result<bool, CallError> {
+        let script = &catalog::MULTI_UNDO;
+        let mut args = vec![
+            text(members.owner),
+            keys::write_field(members.owner),
+            text(attempt.attempt),
+        ];
+        args.extend([PUBLISH, WAKE_ONE, WAKE_ALL].map(text));
+        args.push(millis(self.config.fair_waiter_timeout));
+        let mut keys = Vec::new();
+        for (at, member) in members.locks.iter().enumerate() {
+            let undo = undo(at);
+            args.push(if undo {
+                word(member.mode)
+            } else {
+                Bytes::new()
+            });
+            args.extend([optional(member.known_holds), optional(member.serial)]);
+            if undo {
+                keys.extend(lock::give_back_keys(members.hold(member)));
+            }
+        }
+        keys.push(keys::record(members.locks[0].name, attempt.record));
+        let reply = self.eval(script, keys, args).await?;
+        match *reply.as_slice() {
+            [undone @ (DONE | NOT_DONE)] => Ok(undone == DONE),
+            [WRONG_KIND, _which] => Err(CallError::WrongKind),
+            _ => Err(refusal(script, &reply)),
+        }
+    }
+}
+
+// === impl Members ===
+
+impl<'a> Members<'a> {
+    fn hold(&self, member: &Member<'a>) -> Hold<'a> {
+        Hold::new(member.name, member.mode, self.owner)
+    }
+
+    fn keys(&self, of: fn(Hold<'_>) -> Vec<Bytes>, record: Option<&str>) -> Vec<Bytes> {
+        let locks = self.locks.iter().flat_map(|member| of(self.hold(member)));
+        let record = record.map(|id| keys::record(self.locks[0].name, id));
+        locks.chain(record).collect()
+    }
+
+    /// Tells these locks and modes from all others. No name contains a zero. Whether a lock is fair only its holder knows for sure.
+    fn digest(&self) -> Bytes {
+        let mut digest = Sha256::new();
+        for member in self.locks {
+            let mode = match member.mode {
+                Mode::Fair => Mode::Exclusive,
+                mode => mode,
+            };
+            digest.update(word(mode));
+            digest.update([0]);
+            digest.update(member.name);
+            digest.update([0]);
+        }
+        hex::encode(digest.finalize()).into()
+    }
+
+    fn fit(&self, numbers: &[i64]) -> bool {
+        numbers.len() == self.locks.len() * NUMBERS
+    }
+
+    /// Scripts count from 1.
+    fn which(&self, which: i64, script: &Script, reply: &[i64]) -> Result<usize, CallError> {
+        let which = usize::try_from(which)
+            .ok()
+            .and_then(|which| which.checked_sub(1));
+        which
+            .filter(|which| *which < self.locks.len())
+            .ok_or_else(|| malformed(script, &reply))
+    }
+}
+
+fn taken(numbers: &[i64]) -> Taken {
+    let number = |at: usize| numbers.get(at).copied().unwrap_or(0);
+    Taken {
+        hold_count: count(number(0)),
+        token: unsigned(number(1)),
+        lease: duration(number(2)),
+        serial: unsigned(number(3)),
+    }
+}
+
+fn released(numbers: &[i64]) -> Option<ReleasedMember> {
+    let [done, left, held, lease] = *numbers else {
+        return None;
+    };
+    Some(ReleasedMember {
+        left: if done == DONE {
+            Ok(count(left))
+        } else {
+            Err(lock::ownership(left)?)
+        },
+        held: count(held),
+        lease: duration(lease),
+    })
+}
+
+/// A mode as the scripts call it.
+fn word(mode: Mode) -> Bytes {
+    Bytes::from_static(match mode {
+        Mode::Exclusive => b"sole",
+        Mode::Fair => b"fair",
+        Mode::Read => b"read",
+        Mode::Write => b"write",
+    })
+}
+
+fn optional(value: Option<impl Into<u64>>) -> Bytes {
+    value.map_or(Bytes::new(), number)
+}
+
+fn flag(set: bool) -> Bytes {
+    Bytes::from_static(if set { b"1" } else { b"0" })
+}

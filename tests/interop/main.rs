@@ -1,0 +1,33 @@
+//! Tests with the real Redisson: a JVM with Redisson clients and our coordinators share the locks of a real redis-server. `make interop` builds the
+//! agent in the JVM and runs them.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, which the lint does not take for tests"
+)]
+
+#[path = "../it/support/client.rs"]
+#[allow(dead_code, reason = "the tests in one process use more of it")]
+mod client;
+#[path = "../support/coordinator.rs"]
+#[allow(dead_code, reason = "the tests of processes use more of it")]
+mod coordinator;
+#[path = "../support/redis_server.rs"]
+#[allow(dead_code, reason = "the tests of processes use more of it")]
+mod redis_server;
+
+mod agent;
+mod redisson;
+mod world;
+
+mod contention;
+mod scenario;
+
+mod kinds;
+
+mod counters;
+mod exclusive;
+mod fair;
+mod fair_queue;
+mod multi;
+mod read_write;

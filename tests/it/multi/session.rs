@@ -1,0 +1,173 @@
+//! Several locks in a session: frames, the watchdog, losses one by one, resuming, and the end.
+
+use lockkeeper::grpc::pb::{self, session_request::Request, session_response::Response};
+
+use super::{all, back, expect_free, holders, last, names, specs, take, told, try_all};
+use crate::support::{
+    FaultyHost, Options, World,
+    client::{proto, std_duration},
+    eventually, millis, secs,
+};
+
+#[tokio::test(start_paused = true)]
+async fn frames_do_what_the_rpcs_do() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    client.try_acquire("b", "y", secs(60)).await.unwrap();
+    let op = session.send(Request::TryAcquireAll(try_all(&["a", "b"], "")));
+    match session.answer(op).await {
+        Response::TriedAll(tried) => {
+            assert_eq!((tried.acquired, tried.busy_name.as_str()), (false, "b"));
+        }
+        other => panic!("{other:?}"),
+    }
+    let op = session.send(Request::AcquireAll(all(&["a", "b"], "", secs(60))));
+    match session.answer(op).await {
+        Response::WaitingForAll(waiting) => {
+            let left = waiting.waiting.unwrap().holder_remaining_lease;
+            assert_eq!((waiting.name.as_str(), std_duration(left)), ("b", secs(60)));
+        }
+        other => panic!("{other:?}"),
+    }
+    session.send_as(op, Request::AcquireAll(all(&["c"], "", secs(60))));
+    assert_eq!(session.expect_failed(op).await, "INVALID_OP_ID");
+    session.send_as(op, Request::Cancel(pb::CancelOperation {}));
+    match last(&mut session, op).await {
+        Response::NotGranted(ended) => assert_eq!(ended.reason(), pb::NotGrantedReason::Cancelled),
+        other => panic!("{other:?}"),
+    }
+    client.release("b", "y").await.unwrap();
+    assert_eq!(names(&take(&mut session, &["a", "b"]).await), ["a", "b"]);
+    let op = session.send(Request::ReleaseAll(back(&["a", "b", "c"], "")));
+    match session.answer(op).await {
+        Response::ReleasedAll(answer) => assert_eq!(told(answer), ["a=0", "b=0", "c lost"]),
+        other => panic!("{other:?}"),
+    }
+    session.close().await.unwrap();
+    world.expect_nothing_left(&["a", "b"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_watchdog_renews_all_and_each_is_lost_on_its_own() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    let words = ["a", "b:write", "c:read", "d:fair"];
+    let grants = take(&mut session, &words).await;
+    assert!(grants.iter().all(|grant| grant.watched));
+    tokio::time::sleep(secs(300)).await;
+    for name in ["a", "b", "c", "d"] {
+        assert_eq!(holders(&mut client, name).await, ["0=1"], "{name}");
+    }
+    world.redis(&["DEL", "b"]);
+    let lost = session.expect_lost().await.grant.unwrap();
+    assert_eq!(lost.name, "b");
+    assert_eq!(session.release("a").await.hold_count, 0);
+    let op = session.send(Request::ReleaseAll(back(&words, "")));
+    match session.answer(op).await {
+        Response::ReleasedAll(answer) => {
+            assert_eq!(told(answer), ["a lost", "b lost", "c=0", "d=0"]);
+        }
+        other => panic!("{other:?}"),
+    }
+    session.close().await.unwrap();
+    world.expect_nothing_left(&["a", "b", "c", "d"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_session_ends_its_wait_and_gives_all_back() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    for fair in ["e", "e:fair"] {
+        let mut session = client.open().await;
+        take(&mut session, &["a", "b:read", "c"]).await;
+        client.try_acquire("f", "y", secs(600)).await.unwrap();
+        session.send(Request::AcquireAll(all(&[fair, "f"], "", secs(600))));
+        eventually("it waits", || async {
+            world.coordinator(0).load().waiters == 1
+        })
+        .await;
+        session.close().await.unwrap();
+        client.release("f", "y").await.unwrap();
+        world.expect_nothing_left(&["a", "b", "c", "e", "f"]).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_stream_keeps_all_to_be_resumed_elsewhere() {
+    let world = World::with(&Options {
+        coordinators: 2,
+        ..Options::default()
+    });
+    let (mut near, mut far) = (world.client(0).await, world.client(1).await);
+    let mut session = near.open().await;
+    let grants = take(&mut session, &["a", "b:write", "c:read"]).await;
+    near.cut();
+    let opened = session.opened.clone();
+    let mut session = far.resume(&opened, grants).await.unwrap();
+    assert_eq!(names(&session.opened.grants), ["a", "b", "c"]);
+    tokio::time::sleep(secs(100)).await;
+    let op = session.send(Request::ReleaseAll(back(&["a", "b:write", "c:read"], "")));
+    match session.answer(op).await {
+        Response::ReleasedAll(answer) => assert_eq!(told(answer), ["a=0", "b=0", "c=0"]),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_of_their_own_run_out_together() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    let request = pb::TryAcquireAllRequest {
+        lease: Some(proto(secs(2))),
+        ..try_all(&["a", "b"], "")
+    };
+    let op = session.send(Request::TryAcquireAll(request));
+    match session.answer(op).await {
+        Response::TriedAll(tried) => assert!(tried.acquired && !tried.grants[0].watched),
+        other => panic!("{other:?}"),
+    }
+    for name in ["a", "b"] {
+        assert_eq!(session.expect_lost().await.grant.unwrap().name, name);
+    }
+    expect_free(&world, &["a", "b"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_whose_answer_is_lost_is_brought_to_its_end() {
+    let (faults, connect) = FaultyHost::connector();
+    let world = World::on(&Options::default(), World::store(), connect);
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    for (ran, id) in [(true, ""), (false, ""), (true, "r1"), (false, "r2")] {
+        take(&mut session, &["a", "b:read"]).await;
+        if ran {
+            faults.lose_answers("multi_release", 1);
+        } else {
+            faults.lose_requests("multi_release", 1);
+        }
+        let request = pb::ReleaseAllRequest {
+            request_id: id.to_owned(),
+            locks: specs(&["a", "b:read"]),
+            ..Default::default()
+        };
+        let op = session.send(Request::ReleaseAll(request.clone()));
+        assert_eq!(session.expect_failed(op).await, "OUTCOME_UNKNOWN");
+        if !id.is_empty() {
+            let op = session.send(Request::ReleaseAll(request));
+            match session.answer(op).await {
+                Response::ReleasedAll(answer) => assert_eq!(told(answer), ["a=0", "b=0"]),
+                other => panic!("{other:?}"),
+            }
+        }
+        expect_free(&world, &["a", "b"]).await;
+    }
+    tokio::time::sleep(millis(10)).await;
+    assert_eq!(
+        world.coordinator(0).load().deadlines,
+        0,
+        "nothing is in the books"
+    );
+}

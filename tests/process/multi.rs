@@ -1,0 +1,124 @@
+//! Several locks at once on a real Redis: two coordinators, opposite orders, and a thousand names in one call.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::future::join_all;
+use lockkeeper::grpc::pb::{self, LockMode, session_request::Request, session_response::Response};
+use tokio::time::Instant;
+
+use crate::{
+    client::Session,
+    coordinator::Coordinator,
+    redis_server::RedisServer,
+    steps::{expect_no_trace, measured, millis, secs, settings_on},
+};
+
+const CONTENDERS: usize = 24;
+const ROUNDS: usize = 5;
+
+/// What a coordinator may take for a thousand locks, on a machine that does other things as well.
+const THOUSAND_MAX: std::time::Duration = secs(2);
+
+fn spec(name: &str, mode: LockMode) -> pb::LockSpec {
+    pb::LockSpec {
+        name: name.to_owned(),
+        mode: mode.into(),
+    }
+}
+
+async fn take(session: &mut Session, locks: &[pb::LockSpec]) -> Vec<pb::Grant> {
+    let request = pb::AcquireAllRequest {
+        locks: locks.to_vec(),
+        ..Default::default()
+    };
+    let op_id = session.send(Request::AcquireAll(request));
+    loop {
+        match session.answer(op_id).await {
+            Response::WaitingForAll(_) => {}
+            Response::GrantedAll(granted) => return granted.grants,
+            other => panic!("expected granted_all, got {other:?}"),
+        }
+    }
+}
+
+async fn give_back(session: &mut Session, locks: &[pb::LockSpec]) {
+    let request = pb::ReleaseAllRequest {
+        locks: locks.to_vec(),
+        ..Default::default()
+    };
+    let op_id = session.send(Request::ReleaseAll(request));
+    match session.answer(op_id).await {
+        Response::ReleasedAll(released) => {
+            assert!(released.locks.iter().all(|lock| lock.held));
+        }
+        other => panic!("expected released_all, got {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn mission_19_opposite_orders_at_two_coordinators_never_deadlock_and_never_overlap() {
+    let redis = RedisServer::start().await;
+    let settings = settings_on(&redis.url());
+    let (a, b) = tokio::join!(Coordinator::start(&settings), Coordinator::start(&settings));
+    let inside = [const { AtomicUsize::new(0) }; 3];
+    let begun = Instant::now();
+    let contenders = (0..CONTENDERS).map(|number| {
+        let (coordinator, inside) = ([&a, &b][number % 2], &inside);
+        async move {
+            let mut session = coordinator.client().await.open().await;
+            let mut chosen = vec![number % 3, (number + 1) % 3];
+            // Every fourth takes its locks in order, because one of them is fair.
+            let modes =
+                [[LockMode::Exclusive; 3], [LockMode::Fair; 3]][usize::from(number % 4 == 3)];
+            if number % 2 == 0 {
+                chosen.reverse();
+            }
+            let locks: Vec<_> = chosen
+                .iter()
+                .map(|at| spec(["a", "b", "c"][*at], modes[*at]))
+                .collect();
+            for _ in 0..ROUNDS {
+                take(&mut session, &locks).await;
+                for at in &chosen {
+                    assert_eq!(inside[*at].fetch_add(1, Ordering::SeqCst), 0, "held twice");
+                }
+                tokio::time::sleep(millis(2)).await;
+                for at in &chosen {
+                    inside[*at].fetch_sub(1, Ordering::SeqCst);
+                }
+                give_back(&mut session, &locks).await;
+            }
+            session.close().await.unwrap();
+        }
+    });
+    join_all(contenders).await;
+    measured(
+        "opposite orders, 24 contenders, 5 rounds each",
+        begun.elapsed(),
+    );
+    expect_no_trace(&redis).await;
+}
+
+#[tokio::test]
+async fn a_thousand_locks_are_one_call() {
+    let redis = RedisServer::start().await;
+    let coordinator = Coordinator::start(&settings_on(&redis.url())).await;
+    let mut session = coordinator.client().await.open().await;
+    let modes = [LockMode::Exclusive, LockMode::Read, LockMode::Write];
+    let locks: Vec<_> = (0..1000)
+        .map(|number| spec(&format!("n{number:04}"), modes[number % 3]))
+        .collect();
+    let begun = Instant::now();
+    assert_eq!(take(&mut session, &locks).await.len(), 1000);
+    let taken = begun.elapsed();
+    give_back(&mut session, &locks).await;
+    let given = begun.elapsed().saturating_sub(taken);
+    measured("taking a thousand locks", taken);
+    measured("giving a thousand locks back", given);
+    assert!(
+        taken < THOUSAND_MAX && given < THOUSAND_MAX,
+        "{taken:?}, {given:?}"
+    );
+    session.close().await.unwrap();
+    expect_no_trace(&redis).await;
+}
