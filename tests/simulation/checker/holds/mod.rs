@@ -167,7 +167,7 @@ impl Follower<'_> {
 
     /// The answer will not be looked at, so a hold that it tells of is taken back.
     fn left(&mut self, at: Millis, asked: &Asked) {
-        if !matches!(asked.kind, Kind::Acquire(_) | Kind::Try) {
+        if !asked.kind.takes() {
             return;
         }
         let until = at + self.bounds.lease_max + self.bounds.settled();

@@ -132,7 +132,7 @@ impl Waits<'_> {
     fn held_back(&self, span: &Span, begin: Millis, until: Millis, time: Millis) -> Millis {
         let hold_back = self.bounds.hold_back;
         let writers: Vec<&Span> = self
-            .waiting()
+            .waiting_at_all()
             .filter(|of| of.name == span.name && of.holder.mode == Mode::Write)
             .filter(|of| of.from <= until && of.end() + 2 * hold_back + time > begin)
             .collect();
