@@ -54,8 +54,8 @@ pub(super) const HOLES: [Hole; 48] = [
     Hole {
         name: "a renewal does not look at the owner",
         scripts: &[&LOCK_RENEW],
-        taken: "elseif not count then",
-        put: "elseif false then",
+        taken: "elseif not count or (",
+        put: "elseif false and (",
     },
     Hole {
         name: "an undo does nothing",
@@ -132,20 +132,20 @@ pub(super) const HOLES: [Hole; 48] = [
     Hole {
         name: "a release of a fair lock wakes nobody",
         scripts: &[&LOCK_RELEASE],
-        taken: "if head and not woken then",
-        put: "if false then",
+        taken: "while head and not woken and",
+        put: "while false and",
     },
     Hole {
         name: "a release of a fair lock wakes the last in the queue",
         scripts: &[&LOCK_RELEASE],
-        taken: "then\n    redis.call(q.publish, q.channel .. ':' .. head,",
-        put: "then\n    redis.call(q.publish, q.channel .. ':' .. redis.call('lindex', q.queue, -1),",
+        taken: "woken = redis.call(q.publish, q.channel .. ':' .. head,",
+        put: "woken = redis.call(q.publish, q.channel .. ':' .. redis.call('lindex', q.queue, -1),",
     },
     Hole {
         name: "an undo of a fair lock wakes nobody",
         scripts: &[&LOCK_UNDO],
-        taken: "if head and not woken then",
-        put: "if false then",
+        taken: "while head and not woken and",
+        put: "while false and",
     },
     Hole {
         name: "who stops waiting stays in the queue",
