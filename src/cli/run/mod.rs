@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use self::{
     child::Child,
     link::{Link, LinkEvent},
-    machine::{Action, Input, Machine, Plan},
+    machine::{Action, Input, Machine, Plan, Wish},
     messages::Messages,
     signals::Signals,
 };
@@ -84,8 +84,7 @@ fn plan(args: &RunArgs) -> Plan {
             .collect()
     });
     Plan {
-        name: args.name.clone(),
-        mode: args.mode.to_proto(),
+        wish: Wish::Locks(args.locks()),
         wait: if args.no_wait {
             Some(Duration::ZERO)
         } else {
@@ -144,7 +143,7 @@ impl Io {
                 }
             }
             Action::Disconnect => self.link = None,
-            Action::StartChild { fencing_token } => return Some(self.start(fencing_token)),
+            Action::StartChild { fencing_tokens } => return Some(self.start(&fencing_tokens)),
             Action::SignalGroup(signal) => {
                 if let Some(child) = &self.child {
                     child.signal(signal);
@@ -160,7 +159,7 @@ impl Io {
         None
     }
 
-    fn start(&mut self, fencing_token: u64) -> Input {
+    fn start(&mut self, fencing_tokens: &[(String, u64)]) -> Input {
         // Others than these had nobody to go to while the lock was waited for.
         while let Some(signal) = self.signals.pending() {
             if signals::is_termination(signal) {
@@ -168,9 +167,17 @@ impl Io {
             }
         }
         // The session's id is not among these: whoever knows it can act as this session.
-        let environment = [
+        let first = fencing_tokens.first().map_or(0, |(_, token)| *token);
+        let lines = fencing_tokens
+            .iter()
+            .map(|(name, token)| format!("{token} {name}"));
+        let environment = vec![
             ("LOCKKEEPER_LOCK", self.args.name.clone()),
-            ("LOCKKEEPER_FENCING_TOKEN", fencing_token.to_string()),
+            ("LOCKKEEPER_FENCING_TOKEN", first.to_string()),
+            (
+                "LOCKKEEPER_FENCING_TOKENS",
+                lines.collect::<Vec<_>>().join("\n"),
+            ),
             ("LOCKKEEPER_SERVER", self.args.server.to_string()),
         ];
         Input::ChildStarted(Child::start(&self.args.command, environment).map(|child| {

@@ -7,5 +7,6 @@ mod expiration;
 mod fair_lock;
 mod fenced_lock;
 mod lock;
+mod multi_lock;
 mod read_write_lock;
 mod spin_lock;

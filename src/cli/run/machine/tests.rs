@@ -4,8 +4,8 @@ use super::*;
 use crate::{
     cli::failure::Failure,
     grpc::pb::{
-        GrantLost, LockMode, LostReason, NotGranted, NotGrantedReason, RenewResponse,
-        SessionGoingAway, SessionResponse, session_response::Response,
+        Grant, GrantLost, GrantedAll, LockMode, LockSpec, LostReason, NotGranted, NotGrantedReason,
+        RenewResponse, SessionGoingAway, SessionResponse, session_response::Response,
     },
 };
 
@@ -27,10 +27,24 @@ fn duration(count: f64) -> Option<prost_types::Duration> {
     seconds(count).try_into().ok()
 }
 
+fn locks(locks: &[(&str, LockMode)]) -> Wish {
+    let specs = locks.iter().map(|(name, mode)| LockSpec {
+        name: (*name).to_owned(),
+        mode: (*mode).into(),
+    });
+    Wish::Locks(specs.collect())
+}
+
+/// The start of the command with one lock.
+fn start() -> Action {
+    Action::StartChild {
+        fencing_tokens: vec![(NAME.to_owned(), TOKEN)],
+    }
+}
+
 fn plan() -> Plan {
     Plan {
-        name: NAME.to_owned(),
-        mode: LockMode::Exclusive,
+        wish: locks(&[(NAME, LockMode::Exclusive)]),
         wait: None,
         lease: Some(seconds(30.0)),
         kill_after: None,
@@ -106,12 +120,7 @@ impl Story {
         story.frame(1, Response::Granted(grant(29.0)));
         story.expect_sent("renew");
         story.renewed(29.0);
-        assert_eq!(
-            story.actions,
-            [Action::StartChild {
-                fencing_token: TOKEN
-            }]
-        );
+        assert_eq!(story.actions, [start()]);
         story.on(Input::ChildStarted(Ok(())));
         story
     }
@@ -129,7 +138,9 @@ impl Story {
 
     /// Answers the renewal under way.
     fn renewed(&mut self, valid_for: f64) {
-        let (op_id, _) = self.machine.held.as_ref().unwrap().renewing.unwrap();
+        let (op_id, _) = self.machine.held.as_ref().unwrap().items[0]
+            .renewing
+            .unwrap();
         self.frame(
             op_id,
             Response::Renewed(RenewResponse {
@@ -139,7 +150,9 @@ impl Story {
     }
 
     fn refuse_renewal(&mut self, code: tonic::Code, reason: &str) {
-        let (op_id, _) = self.machine.held.as_ref().unwrap().renewing.unwrap();
+        let (op_id, _) = self.machine.held.as_ref().unwrap().items[0]
+            .renewing
+            .unwrap();
         self.frame(op_id, failed(code, reason));
     }
 
@@ -170,6 +183,7 @@ impl Story {
             Request::Resume(_) => "resume",
             Request::Close(_) => "close",
             Request::Acquire(_) => "acquire",
+            Request::AcquireAll(_) => "acquire_all",
             Request::Renew(_) => "renew",
             Request::Cancel(_) => "cancel",
             _ => "other",
@@ -242,7 +256,7 @@ fn validity_is_counted_from_before_the_renewal_and_not_from_the_grant() {
     let sent = story.now;
     story.pass(2.0);
     story.renewed(29.0);
-    let validity = story.machine.held.as_ref().unwrap().validity.unwrap();
+    let validity = story.machine.validity().unwrap();
     assert_eq!(validity.until, sent + seconds(29.0));
     assert_eq!(validity.kill_at, sent + seconds(26.0));
     assert_eq!(validity.term_at, sent + seconds(21.0));
@@ -258,12 +272,7 @@ fn a_command_that_would_be_stopped_at_once_is_not_started() {
     story.advance(0.2);
     story.expect_sent("renew");
     story.renewed(29.0);
-    assert_eq!(
-        story.actions,
-        [Action::StartChild {
-            fencing_token: TOKEN
-        }]
-    );
+    assert_eq!(story.actions, [start()]);
 }
 
 #[test]
@@ -402,7 +411,7 @@ fn the_loss_of_another_grant_is_nothing() {
 #[test]
 fn the_mode_goes_with_what_is_asked() {
     let mut story = Story::new(Plan {
-        mode: LockMode::Read,
+        wish: locks(&[(NAME, LockMode::Read)]),
         ..plan()
     });
     story.frame(0, opened(Vec::new()));
@@ -427,6 +436,81 @@ fn the_mode_goes_with_what_is_asked() {
     assert_eq!(asked.mode(), LockMode::Read);
 }
 
+/// Up to a command that runs with two locks, each confirmed just now and valid for 29 s.
+fn running_with_two() -> Story {
+    let mut story = Story::new(Plan {
+        wish: locks(&[("z", LockMode::Exclusive), ("a", LockMode::Read)]),
+        ..plan()
+    });
+    story.frame(0, opened(Vec::new()));
+    story.expect_sent("acquire_all");
+    let grants = vec![named("a", 5, 29.0), named("z", 6, 29.0)];
+    story.frame(1, Response::GrantedAll(GrantedAll { grants }));
+    assert_eq!(story.sent(), ["renew", "renew"]);
+    story.frame(2, renewed("a", 29.0));
+    assert_eq!(story.actions, [], "one is not enough");
+    story.frame(3, renewed("z", 29.0));
+    let fencing_tokens = vec![("z".to_owned(), 6), ("a".to_owned(), 5)];
+    assert_eq!(story.actions, [Action::StartChild { fencing_tokens }]);
+    story.on(Input::ChildStarted(Ok(())));
+    story
+}
+
+fn named(name: &str, fencing_token: u64, valid_for: f64) -> Grant {
+    Grant {
+        name: name.to_owned(),
+        fencing_token,
+        ..grant(valid_for)
+    }
+}
+
+fn renewed(name: &str, valid_for: f64) -> Response {
+    let grant = Some(named(name, 0, valid_for));
+    Response::Renewed(RenewResponse { grant })
+}
+
+#[test]
+fn several_locks_are_renewed_each_by_itself() {
+    let mut story = running_with_two();
+    story.advance(10.0);
+    assert_eq!(story.sent(), ["renew", "renew"]);
+    story.frame(4, renewed("a", 29.0));
+    // The other one decides.
+    story.advance(11.0);
+    story.expect_signals(&[SIGTERM, SIGCONT]);
+    assert!(
+        story.said().contains("could not be renewed in time"),
+        "{}",
+        story.said()
+    );
+}
+
+#[test]
+fn the_loss_of_one_of_several_locks_stops_the_command() {
+    let mut story = running_with_two();
+    let lost = GrantLost {
+        grant: Some(named("z", 6, 0.0)),
+        reason: LostReason::TakenOver.into(),
+    };
+    story.frame(0, Response::Lost(lost));
+    story.expect_signals(&[SIGTERM, SIGCONT]);
+    assert_eq!(
+        story.said(),
+        "lost the lock z: somebody else holds it; stopping the command"
+    );
+}
+
+#[test]
+fn a_resume_that_does_not_bring_all_of_several_locks_back_is_a_loss() {
+    let mut story = running_with_two();
+    story.on(broken());
+    story.frame(0, opened(vec![named("a", 5, 29.0), named("z", 6, 29.0)]));
+    story.expect_signals(&[]);
+    story.on(broken());
+    story.frame(0, opened(vec![named("a", 5, 29.0)]));
+    story.expect_signals(&[SIGTERM, SIGCONT]);
+}
+
 #[test]
 fn a_broken_stream_is_resumed() {
     let mut story = Story::running(plan());
@@ -448,7 +532,7 @@ fn a_broken_stream_is_resumed() {
     assert_eq!((resume.session_id.as_str(), resume.grants.len()), ("s", 1));
     let sent = story.now - seconds(1.0);
     story.frame(0, opened(vec![grant(29.0)]));
-    let validity = story.machine.held.as_ref().unwrap().validity.unwrap();
+    let validity = story.machine.validity().unwrap();
     assert_eq!(validity.until, sent + seconds(29.0));
     story.advance(9.0);
     story.expect_sent("renew");
@@ -493,12 +577,7 @@ fn a_resume_during_confirmation_confirms() {
     story.on(broken());
     story.expect_sent("resume");
     story.frame(0, opened(vec![grant(29.0)]));
-    assert_eq!(
-        story.actions,
-        [Action::StartChild {
-            fencing_token: TOKEN
-        }]
-    );
+    assert_eq!(story.actions, [start()]);
 }
 
 #[test]
