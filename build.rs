@@ -8,7 +8,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=proto");
     let mut compiler = protox::Compiler::new(["proto"])?;
     compiler.include_source_info(true).include_imports(true);
-    compiler.open_file("lockkeeper/v1/lock_service.proto")?;
+    for service in ["lock", "semaphore", "latch"] {
+        compiler.open_file(format!("lockkeeper/v1/{service}_service.proto"))?;
+    }
     let descriptors = compiler.file_descriptor_set();
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;

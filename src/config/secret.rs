@@ -75,13 +75,18 @@ impl StoreUrl {
                 _ => REDACTED.to_owned(),
             };
         };
+        // A query may hold the password of sentinels.
+        let (rest, query) = match rest.split_once('?') {
+            Some((rest, _)) => (rest, format!("?{REDACTED}")),
+            None => (rest, String::new()),
+        };
         // The last `@`, because a password that nobody escaped may hold one too.
         match rest.rsplit_once('@') {
             Some((credentials, host)) => match credentials.split_once(':') {
-                Some((user, _)) => format!("{scheme}://{user}:{REDACTED}@{host}"),
-                None => format!("{scheme}://{REDACTED}@{host}"),
+                Some((user, _)) => format!("{scheme}://{user}:{REDACTED}@{host}{query}"),
+                None => format!("{scheme}://{REDACTED}@{host}{query}"),
             },
-            None => self.0.clone(),
+            None => format!("{scheme}://{rest}{query}"),
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::script::{CallError, Mode, Refusal};
 const LEASE_OVER_MARGIN: Duration = Duration::from_millis(2);
 
 /// What a wait does next.
-enum Next {
+pub(super) enum Next {
     Try,
     Tell,
     End(Result<NotGranted, Error>),
@@ -107,7 +107,7 @@ async fn queue_up(
         .waiters
         .join(
             &request.name,
-            request.mode,
+            request.mode.into(),
             request.owner.clone(),
             holder_until,
             place,
@@ -190,7 +190,12 @@ pub(super) fn ended_in(trouble: Option<CallError>, ended: NotGranted) -> Result<
 }
 
 /// Waits for whatever comes first.
-async fn next(core: &Core, place: &Place, check_at: Option<Instant>, stops: &Stops<'_>) -> Next {
+pub(super) async fn next(
+    core: &Core,
+    place: &Place,
+    check_at: Option<Instant>,
+    stops: &Stops<'_>,
+) -> Next {
     let deadline = stops.deadline.unwrap_or_else(Instant::now);
     tokio::select! {
         biased;
@@ -223,7 +228,7 @@ async fn follow(place: &Place, check_at: Option<Instant>) {
 
 impl Core {
     /// When the head of a queue tries again without a hint: when the holder's lease is over, and at the latest after the poll interval.
-    fn check_at(&self, holder_until: Option<Instant>) -> Instant {
+    pub(super) fn check_at(&self, holder_until: Option<Instant>) -> Instant {
         let jitter = self.config.poll_jitter * rand::rng().random_range(-1.0..1.0);
         let poll = Instant::now() + self.config.poll_interval.mul_f64(1.0 + jitter);
         holder_until.map_or(poll, |until| poll.min(until + LEASE_OVER_MARGIN))
@@ -282,9 +287,19 @@ impl InLine {
         self.check_at = Some(core.check_at(None));
     }
 
+    /// There is something new to tell, although the standing is the same.
+    pub(super) fn tell_anew(&mut self) {
+        self.told = None;
+    }
+
     /// Leaves with the lock, which is held until then at the least.
     pub(super) fn leave_granted(self, holder_until: Instant) {
         self.place.leave_granted(holder_until);
+    }
+
+    /// Leaves with permits, after which none are left if `took_all`.
+    pub(super) fn leave_with_permits(self, took_all: bool) {
+        self.place.leave_with_permits(took_all);
     }
 }
 

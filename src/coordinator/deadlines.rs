@@ -34,6 +34,14 @@ pub(crate) struct Deadlines {
     earlier: Notify,
 }
 
+// === impl Ticket ===
+
+impl Ticket {
+    pub(crate) fn at(self) -> Instant {
+        self.0
+    }
+}
+
 // === impl Deadlines ===
 
 impl Deadlines {

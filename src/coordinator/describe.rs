@@ -7,11 +7,12 @@ use super::{
     error::Error,
     operation::{Answer, Description, HolderSeen, WaiterSeen},
     types::{LockName, Owner, SessionId},
+    waiters::Goal,
 };
 use crate::script::Mode;
 
 /// Holders and waiters that a description lists; it counts the others.
-const LISTED_MAX: u32 = 1000;
+pub(crate) const LISTED_MAX: u32 = 1000;
 
 pub(super) async fn describe(core: &Core, name: &LockName) -> Result<Answer, Error> {
     let seen = core.scripts.inspect(name.as_str(), LISTED_MAX).await?;
@@ -30,7 +31,7 @@ pub(super) async fn describe(core: &Core, name: &LockName) -> Result<Answer, Err
     let (local, local_count) = core.waiters.list(name, LISTED_MAX as usize);
     let since: HashMap<&str, _> = local
         .iter()
-        .filter(|waiter| waiter.mode == Mode::Fair)
+        .filter(|waiter| waiter.goal == Goal::Lock(Mode::Fair))
         .map(|waiter| (waiter.owner.field(), waiter.since))
         .collect();
     let queued = seen.queue.iter().map(|field| {
@@ -42,12 +43,14 @@ pub(super) async fn describe(core: &Core, name: &LockName) -> Result<Answer, Err
             mode: Mode::Fair,
         }
     });
-    let others = local.iter().filter(|waiter| waiter.mode != Mode::Fair);
-    let others = others.map(|waiter| WaiterSeen {
-        client_name: core.client_name(&waiter.owner),
-        owner: waiter.owner.clone(),
-        mode: waiter.mode,
-        since: Some(waiter.since),
+    let others = local.iter().filter_map(|waiter| match waiter.goal {
+        Goal::Lock(Mode::Fair) | Goal::Permits | Goal::Latch => None,
+        Goal::Lock(mode) => Some(WaiterSeen {
+            client_name: core.client_name(&waiter.owner),
+            owner: waiter.owner.clone(),
+            mode,
+            since: Some(waiter.since),
+        }),
     });
     Ok(Answer::Described(Description {
         name: name.clone(),
@@ -64,7 +67,7 @@ pub(super) async fn describe(core: &Core, name: &LockName) -> Result<Answer, Err
 // === impl Core ===
 
 impl Core {
-    fn client_name(&self, owner: &Owner) -> String {
+    pub(crate) fn client_name(&self, owner: &Owner) -> String {
         let known = |id: &SessionId| self.sessions.get(id).ok();
         let session = owner.session.as_ref().and_then(known);
         session.map_or_else(String::new, |session| session.client_name.clone())

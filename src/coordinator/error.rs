@@ -34,7 +34,7 @@ pub enum Error {
     /// The request is wrong.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The caller does not hold the lock.
+    /// The caller does not hold the lock or the permits.
     #[error("not the owner: {}", describe(*.0))]
     NotOwner(Ownership),
     /// There is no such session, or it has ended.
@@ -49,6 +49,21 @@ pub enum Error {
     /// Something would grow beyond its bound.
     #[error("{} is reached", .0.name())]
     LimitReached(Limit),
+    /// Nobody has said how many permits there are.
+    #[error("there is no such semaphore")]
+    SemaphoreNotFound,
+    /// More permits are asked for than there are.
+    #[error("the semaphore has only {total} permits")]
+    PermitsExceeded {
+        /// So many there are.
+        total: u32,
+    },
+    /// A latch would be counted below zero.
+    #[error("the latch's count is only {count}")]
+    CountExceeded {
+        /// The count there is.
+        count: u32,
+    },
     /// The coordinator stops.
     #[error("this coordinator is draining")]
     Draining,
@@ -103,9 +118,9 @@ impl Limit {
 
 fn describe(ownership: Ownership) -> &'static str {
     match ownership {
-        Ownership::HeldByAnother => "another owner holds the lock",
-        Ownership::Expired => "the lease has expired or the lock was given back",
-        Ownership::NeverHeld => "no grant of this lock is known",
-        Ownership::HeldInAnotherMode => "the caller holds the lock in another mode",
+        Ownership::HeldByAnother => "another owner holds it",
+        Ownership::Expired => "the lease has expired or it was given back",
+        Ownership::NeverHeld => "no grant of it is known",
+        Ownership::HeldInAnotherMode => "the caller holds it in another mode",
     }
 }

@@ -14,8 +14,11 @@ mod attempt;
 mod deadlines;
 mod describe;
 mod error;
+mod holding;
+mod latch;
 mod multi;
 mod operation;
+mod permits;
 mod resume_token;
 mod session;
 mod sessions;
@@ -24,16 +27,23 @@ mod types;
 mod waiters;
 mod watchdog;
 
-pub use crate::script::Mode;
+pub use crate::script::{CountSet, Mode, PermitId, PermitsSet};
 pub use attempt::Delivery;
 pub use error::{Error, Invalid, Limit};
+pub use holding::PermitGrant;
+pub use latch::{AwaitLatch, CountDown, LatchAnswer, LatchDescription, LatchOperation, SetCount};
 pub use multi::{AcquireAll, DeliveryAll, Locks, ReleaseAll, ReleasedLock, TriedAll};
 pub use operation::{
     Acquire, Answer, Description, HolderSeen, NotGranted, Operation, Release, Renew, Reply,
     TokenChecked, Tried, WaiterSeen, Waiting,
 };
+pub use permits::{
+    AcquirePermits, PermitAnswer, PermitCount, PermitDelivery, PermitHolderSeen, PermitOperation,
+    PermitWaiterSeen, PermitsNotGranted, ReleasePermits, RenewPermits, SemaphoreDescription,
+    SetPermits, WaitingForPermits,
+};
 pub use session::{LostReason, Notice, OnDisconnect, Session};
-pub use sessions::{Opened, ResumedGrant, Stream};
+pub use sessions::{Opened, Resumed, ResumedGrant, ResumedPermits, Stream};
 pub use types::{Grant, Lease, Limits, LockName, Owner, RequestId, SessionId};
 
 use std::{sync::Arc, time::Duration};
@@ -197,10 +207,9 @@ pub struct Load {
 
 impl Core {
     fn spawn_tasks(self: &Arc<Self>, wakes: mpsc::Receiver<Wake>) {
-        let stop = self.tasks.stop().clone();
-        let follow = Arc::clone(&self.waiters).follow(wakes);
+        let (stop, core) = (self.tasks.stop().clone(), Arc::clone(self));
         self.tasks.spawn("wakes", async move {
-            stop.run_until_cancelled(follow).await;
+            stop.run_until_cancelled(core.follow(wakes)).await;
         });
         self.tasks
             .spawn("positions", Arc::clone(&self.waiters).tell_positions());
@@ -214,6 +223,19 @@ impl Core {
     pub(super) fn session_of(&self, owner: &Owner) -> Result<Option<Arc<Session>>, Error> {
         let session = owner.session.as_ref();
         session.map(|id| self.sessions.get(id)).transpose()
+    }
+
+    /// Follows the host's wakes until it is gone.
+    async fn follow(self: Arc<Self>, mut wakes: mpsc::Receiver<Wake>) {
+        while let Some(wake) = wakes.recv().await {
+            self.waiters.follow(&wake);
+            // What another server does not know of is lost, and is to be told at once.
+            if wake == Wake::TakenOver {
+                let core = Arc::clone(&self);
+                self.tasks
+                    .spawn("look", async move { watchdog::renew_all(&core).await });
+            }
+        }
     }
 
     /// Waits for the owner's turn on a lock; an attempt of the same owner whose outcome is not known yet holds it.

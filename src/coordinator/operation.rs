@@ -13,10 +13,12 @@ use super::{
     acquire::acquire,
     attempt::{Attempted, attempt},
     describe::describe,
+    latch::{self, LatchAnswer, LatchOperation},
     multi::{
         AcquireAll, DeliveryAll, ReleaseAll, ReleasedLock, TriedAll, acquire_all, release_all,
         try_acquire_all,
     },
+    permits::{self, PermitAnswer, PermitOperation},
     session::{GrantKey, Session},
     types::{Grant, Lease, LockName, Owner, RequestId, safe_until},
 };
@@ -43,6 +45,10 @@ pub enum Operation {
     Describe(LockName),
     /// Tell whether a token is the newest grant's.
     CheckToken(LockName, u64),
+    /// Something with a semaphore.
+    Permits(PermitOperation),
+    /// Something with a latch.
+    Latch(LatchOperation),
 }
 
 /// A wish to hold a lock.
@@ -128,6 +134,10 @@ pub enum Answer {
     Described(Description),
     /// About a token.
     TokenChecked(TokenChecked),
+    /// About a semaphore.
+    Permits(PermitAnswer),
+    /// About a latch.
+    Latch(LatchAnswer),
     /// There is no outcome.
     Failed(Error),
 }
@@ -234,6 +244,8 @@ pub(super) async fn run(core: Arc<Core>, operation: Operation, mut reply: Reply)
         Operation::Renew(request) => renew(&core, request).await,
         Operation::Describe(name) => describe(&core, name).await,
         Operation::CheckToken(name, token) => check_token(&core, name, *token).await,
+        Operation::Permits(operation) => permits::run(&core, operation, &mut reply).await,
+        Operation::Latch(operation) => latch::run(&core, operation, &mut reply).await,
     };
     // If nobody listens, the answer is dropped here, and a grant in it is given back.
     let _ = reply
@@ -402,7 +414,8 @@ async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Answer, Error> {
         }));
     };
     session
-        .renewed_by_client(&core.deadlines, &key, sent_at, renewed)
+        .renewed_by_client(&core.deadlines, &key, sent_at, renewed.lease)
+        .and_then(|holding| holding.lock().cloned())
         .map(Answer::Renewed)
         .ok_or(Error::NotOwner(Ownership::Expired))
 }
@@ -454,7 +467,20 @@ impl Operation {
             Self::Renew(_) => "renew",
             Self::Describe(_) => "describe",
             Self::CheckToken(..) => "check_token",
+            Self::Permits(operation) => operation.name(),
+            Self::Latch(operation) => operation.name(),
         }
+    }
+
+    /// Whether it can be cancelled because it may wait.
+    pub fn waits(&self) -> bool {
+        matches!(
+            self,
+            Self::Acquire(_)
+                | Self::AcquireAll(_)
+                | Self::Permits(PermitOperation::Acquire(_))
+                | Self::Latch(LatchOperation::Await(_))
+        )
     }
 }
 
@@ -471,7 +497,7 @@ impl Reply {
         self.tell(Answer::WaitingForAll(name.clone(), waiting))
     }
 
-    fn tell(&self, answer: Answer) -> bool {
+    pub(super) fn tell(&self, answer: Answer) -> bool {
         self.to.capacity() > 1 && self.to.try_send((self.op_id, answer)).is_ok()
     }
 

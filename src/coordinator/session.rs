@@ -16,9 +16,10 @@ use tokio_util::sync::CancellationToken;
 use super::{
     deadlines::{Deadlines, Due, Ticket},
     error::{Error, Limit},
+    holding::{Holding, PermitGrant, Terms},
     types::{Grant, LockName, SessionId, safe_until},
 };
-use crate::script::{CallError, Mode, Ownership, Renewal, Renewed};
+use crate::script::{CallError, Mode, Ownership, PermitId, PermitRenewal, Renewal};
 
 /// Renewals are asked for after this part of the lease, as Redisson's watchdog does.
 const RENEW_DIVISOR: u32 = 3;
@@ -49,12 +50,14 @@ pub(crate) struct GrantKey {
     pub(crate) label: Arc<str>,
 }
 
-/// What an owner can hold by one name at the same time: an exclusive or a fair lock; or of a read/write lock both sides.
+/// What an owner can hold by one name at the same time: an exclusive or a fair lock; or of a read/write lock both sides; or any number of grants of
+/// permits, told apart by the least of their ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Slot {
     Sole,
     Read,
     Write,
+    Permits(PermitId),
 }
 
 /// What happens to the grants when the stream breaks.
@@ -83,6 +86,8 @@ pub enum LostReason {
 pub enum Notice {
     /// A grant is no longer held.
     Lost(Box<Grant>, LostReason),
+    /// Permits are no longer held.
+    PermitsLost(Box<PermitGrant>, LostReason),
     /// Renewals are failing; what is left of the safe window of the grant closest to its end.
     AtRisk(Duration),
     /// Renewals succeed again.
@@ -103,16 +108,16 @@ pub struct Session {
     /// What a broken stream does to its grants.
     pub on_disconnect: OnDisconnect,
     epoch: Instant,
-    state: Mutex<State>,
+    pub(super) state: Mutex<State>,
     news: Notify,
 }
 
 #[derive(Debug)]
-struct State {
+pub(super) struct State {
     phase: Phase,
     /// In an order of their own, so that a simulation can be repeated.
-    grants: BTreeMap<GrantKey, Held>,
-    lost: VecDeque<(Grant, LostReason)>,
+    pub(super) grants: BTreeMap<GrantKey, Held>,
+    lost: VecDeque<(Holding, LostReason)>,
     /// Grants whose last renewal failed.
     failing: usize,
     /// Not told yet, in this order. Each is told once however often it happened meanwhile.
@@ -143,18 +148,18 @@ enum Phase {
 pub(crate) struct Lost(Arc<AtomicBool>);
 
 #[derive(Debug)]
-struct Held {
-    grant: Grant,
+pub(super) struct Held {
+    pub(super) grant: Holding,
     /// Set when the grant is lost, for those who are still to be told of it.
     lost: Lost,
     /// What renewals ask for; zero if they are only to look at it.
     lease: Duration,
-    due: Ticket,
+    pub(super) due: Ticket,
     failing: bool,
     /// A renewal is under way.
-    renewing: bool,
+    pub(super) renewing: bool,
     /// A release is under way, so that a renewal that finds nothing is no loss.
-    releasing: bool,
+    pub(super) releasing: bool,
 }
 
 /// A renewal that is due.
@@ -162,7 +167,14 @@ struct Held {
 pub(crate) struct Renewing {
     pub(crate) key: GrantKey,
     pub(crate) serial: u64,
-    pub(crate) renewal: Renewal,
+    pub(crate) renewal: LeaseRenewal,
+}
+
+/// Locks and permits are renewed by scripts of their own.
+#[derive(Clone, Debug)]
+pub(crate) enum LeaseRenewal {
+    Lock(Renewal),
+    Permits(PermitRenewal),
 }
 
 // === impl Session ===
@@ -230,7 +242,7 @@ impl Session {
     }
 
     /// Ends the session for good and takes its grants. None if it had ended before.
-    pub(crate) fn end(&self, deadlines: &Deadlines) -> Option<Vec<Grant>> {
+    pub(crate) fn end(&self, deadlines: &Deadlines) -> Option<Vec<Holding>> {
         let mut state = self.state.lock();
         match std::mem::replace(&mut state.phase, Phase::Ended) {
             Phase::Ended => return None,
@@ -291,17 +303,13 @@ impl Session {
         max: usize,
     ) -> Result<Vec<(u32, Option<u64>)>, Error> {
         let state = self.state.lock();
-        let held = keys.iter().map(|key| state.grants.get(key));
+        let held = keys.iter().map(|key| state.grants.get(key)?.grant.lock());
         let known: Vec<_> = held
-            .map(|held| {
-                held.map_or((0, None), |held| {
-                    (held.grant.hold_count, Some(held.grant.serial))
-                })
-            })
+            .map(|grant| grant.map_or((0, None), |it| (it.hold_count, Some(it.serial))))
             .collect();
         let new = known.iter().filter(|(_, serial)| serial.is_none()).count();
-        if new > 0 && state.grants.len() + state.lost.len() + new > max {
-            return Err(Error::LimitReached(Limit::GrantsPerSession));
+        if new > 0 {
+            state.room(new, max)?;
         }
         Ok(known)
     }
@@ -346,15 +354,31 @@ impl Session {
         sent_at: Instant,
     ) -> (Grant, Lost) {
         let key = GrantKey::of(&grant);
+        let holding = Holding::Lock(grant.clone());
+        let (terms, lost) = self.enter(state, deadlines, key, holding, sent_at);
+        (grant.watched, grant.safe_until) = (terms.watched, terms.safe_until);
+        (grant, lost)
+    }
+
+    /// Books a holding in the place of what is there by its key.
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        state: &mut State,
+        deadlines: &Deadlines,
+        key: GrantKey,
+        mut grant: Holding,
+        sent_at: Instant,
+    ) -> (Terms, Lost) {
         let mut lost = Lost::default();
-        if let Some(before) = state.grants.remove(&key) {
+        let mut terms = grant.terms();
+        if let Some(before) = state.forget(deadlines, &key) {
+            let known = before.grant.terms();
             lost = before.lost;
-            deadlines.remove(before.due);
-            state.failing -= usize::from(before.failing);
-            grant.watched |= before.grant.watched;
-            grant.safe_until = grant.safe_until.max(before.grant.safe_until);
+            terms.watched |= known.watched;
+            terms.safe_until = terms.safe_until.max(known.safe_until);
+            grant.set_terms(terms);
         }
-        let lease = if grant.watched {
+        let lease = if terms.watched {
             self.lease
         } else {
             Duration::ZERO
@@ -362,7 +386,7 @@ impl Session {
         let at = self.due_at(&grant, sent_at);
         let due = deadlines.insert(at, Due::Grant(Arc::clone(self), key.clone()));
         let held = Held {
-            grant: grant.clone(),
+            grant,
             lost: lost.clone(),
             lease,
             due,
@@ -371,7 +395,7 @@ impl Session {
             releasing: false,
         };
         state.grants.insert(key, held);
-        (grant, lost)
+        (terms, lost)
     }
 
     /// The grant, if the session holds it.
@@ -380,7 +404,7 @@ impl Session {
             .lock()
             .grants
             .get(key)
-            .map(|held| held.grant.clone())
+            .and_then(|held| held.grant.lock().cloned())
     }
 
     /// A resuming client was told of the grant, all of its holds included: no answer that nobody took is given back any more.
@@ -390,17 +414,17 @@ impl Session {
         }
     }
 
-    /// The grant that an answer on its way is about. None if it is over; an error if it is another one by now, or was confirmed by a resume.
+    /// The lock that an answer on its way is about. None if it is over or no lock; an error if it is another one by now, or was confirmed by a resume.
     pub(crate) fn grant_of(&self, key: &GrantKey, lost: &Lost) -> Result<Option<Grant>, ()> {
         match self.state.lock().grants.get(key) {
             None => Ok(None),
-            Some(held) if Arc::ptr_eq(&held.lost.0, &lost.0) => Ok(Some(held.grant.clone())),
+            Some(held) if Arc::ptr_eq(&held.lost.0, &lost.0) => Ok(held.grant.lock().cloned()),
             Some(_) => Err(()),
         }
     }
 
-    /// All grants the session holds.
-    pub(crate) fn grants(&self) -> Vec<Grant> {
+    /// All that the session holds.
+    pub(crate) fn grants(&self) -> Vec<Holding> {
         self.state
             .lock()
             .grants
@@ -429,9 +453,11 @@ impl Session {
             state.forget(deadlines, key);
         } else if let Some(held) = state.grants.get_mut(key) {
             held.releasing = false;
-            held.grant.hold_count = hold_count;
+            if let Holding::Lock(grant) = &mut held.grant {
+                grant.hold_count = hold_count;
+            }
             held.extend(until);
-            if !held.grant.watched {
+            if !held.grant.terms().watched {
                 let at = self.due_at(&held.grant, Instant::now());
                 self.reschedule(deadlines, key, held, at);
             }
@@ -443,15 +469,16 @@ impl Session {
         let mut state = self.state.lock();
         if let Some(Held { grant, lost, .. }) = state.forget(deadlines, key) {
             lost.set();
-            tracing::info!(name = %grant.name, ?reason, token = grant.fencing_token, "grant lost");
+            let token = grant.lock().map(|grant| grant.fencing_token);
+            tracing::info!(name = %grant.name(), ?reason, token, "grant lost");
             state.lost.push_back((grant, reason));
             self.news.notify_one();
         }
     }
 
     /// A grant that a resuming client named is gone: it is told, whether or not the session knew of it.
-    pub(crate) fn lose_named(&self, deadlines: &Deadlines, grant: Grant, reason: LostReason) {
-        let key = GrantKey::of(&grant);
+    pub(crate) fn lose_named(&self, deadlines: &Deadlines, grant: Holding, reason: LostReason) {
+        let key = GrantKey::of_holding(&grant);
         let mut state = self.state.lock();
         state.forget(deadlines, &key);
         state.lost.push_back((grant, reason));
@@ -469,10 +496,10 @@ impl Session {
         deadlines: &Deadlines,
         key: &GrantKey,
         sent_at: Instant,
-        renewed: Renewed,
-    ) -> Option<Grant> {
+        lease: Duration,
+    ) -> Option<Holding> {
         let mut state = self.state.lock();
-        let recovered = state.renewed(self, deadlines, key, sent_at, renewed);
+        let recovered = state.renewed(self, deadlines, key, sent_at, lease);
         if recovered {
             self.news.notify_one();
         }
@@ -489,7 +516,8 @@ impl Session {
         let mut state = self.state.lock();
         let live = matches!(state.phase, Phase::Live { .. });
         let held = state.grants.get_mut(key)?;
-        if now >= held.grant.safe_until {
+        let terms = held.grant.terms();
+        if now >= terms.safe_until {
             let unreachable = held.failing || held.renewing;
             let reason = if unreachable {
                 LostReason::StoreUnreachable
@@ -501,9 +529,9 @@ impl Session {
             return None;
         }
         // Until the answer is there, the next thing to happen is that the grant is lost.
-        let until = held.grant.safe_until;
-        self.reschedule(deadlines, key, held, until);
-        let looked_after = held.grant.watched || held.grant.mode == Mode::Read;
+        self.reschedule(deadlines, key, held, terms.safe_until);
+        let reads = |grant: &Grant| grant.mode == Mode::Read;
+        let looked_after = terms.watched || held.grant.lock().is_some_and(reads);
         if !live || !looked_after || held.renewing {
             return None;
         }
@@ -517,7 +545,7 @@ impl Session {
         deadlines: &Deadlines,
         renewing: &Renewing,
         sent_at: Instant,
-        outcome: Option<Result<Renewed, Ownership>>,
+        outcome: Option<Result<Duration, Ownership>>,
     ) {
         let key = &renewing.key;
         let mut state = self.state.lock();
@@ -526,16 +554,20 @@ impl Session {
             return;
         };
         // Given back and taken again meanwhile: the answer is about another grant.
-        if held.grant.serial != renewing.serial {
+        if held.grant.serial() != renewing.serial {
             return;
         }
         held.renewing = false;
         match outcome {
-            Some(Ok(renewed)) => {
-                let (own_lease, looked) = (held.grant.lease, held.lease.is_zero());
-                let recovered = state.renewed(self, deadlines, key, sent_at, renewed);
+            Some(Ok(lease)) => {
+                let (own_lease, looked) = (held.grant.terms().lease, held.lease.is_zero());
+                let recovered = state.renewed(self, deadlines, key, sent_at, lease);
                 if let Some(held) = state.grants.get_mut(key).filter(|_| looked) {
-                    held.grant.lease = own_lease;
+                    let lease = own_lease;
+                    held.grant.set_terms(Terms {
+                        lease,
+                        ..held.grant.terms()
+                    });
                 }
                 if recovered {
                     self.news.notify_one();
@@ -547,12 +579,13 @@ impl Session {
                 self.lose(deadlines, key, ownership.into());
             }
             None => {
+                let terms = held.grant.terms();
                 let retry =
-                    Instant::now() + (held.grant.lease / RETRY_DIVISOR).clamp(RETRY_MIN, RETRY_MAX);
+                    Instant::now() + (terms.lease / RETRY_DIVISOR).clamp(RETRY_MIN, RETRY_MAX);
                 let at = if live {
-                    retry.min(held.grant.safe_until)
+                    retry.min(terms.safe_until)
                 } else {
-                    held.grant.safe_until
+                    terms.safe_until
                 };
                 self.reschedule(deadlines, key, held, at);
                 if !std::mem::replace(&mut held.failing, true) {
@@ -566,19 +599,16 @@ impl Session {
         }
     }
 
-    /// Every watched grant of a live session, to be renewed at once before a drain.
+    /// Every grant of a live session, to be renewed at once; those that are not watched are only looked at.
     pub(crate) fn renew_all(self: &Arc<Self>, deadlines: &Deadlines) -> Vec<Renewing> {
         let mut state = self.state.lock();
         if !matches!(state.phase, Phase::Live { .. }) {
             return Vec::new();
         }
-        let watched = state
-            .grants
-            .iter_mut()
-            .filter(|(_, held)| held.grant.watched);
-        watched
+        let grants = state.grants.iter_mut();
+        grants
             .map(|(key, held)| {
-                let until = held.grant.safe_until;
+                let until = held.grant.terms().safe_until;
                 self.reschedule(deadlines, key, held, until);
                 held.renewing = true;
                 held.renewing(key)
@@ -590,15 +620,12 @@ impl Session {
     pub(crate) fn shorten(self: &Arc<Self>, deadlines: &Deadlines, step: Duration, now: Instant) {
         let mut state = self.state.lock();
         for (key, held) in &mut state.grants {
-            held.grant.safe_until = held
-                .grant
-                .safe_until
-                .checked_sub(step)
-                .unwrap_or(now)
-                .max(now);
+            let mut terms = held.grant.terms();
+            terms.safe_until = terms.safe_until.checked_sub(step).unwrap_or(now).max(now);
+            held.grant.set_terms(terms);
             self.reschedule(deadlines, key, held, now);
             // Until it is renewed with the new clock.
-            held.failing |= held.grant.watched;
+            held.failing |= terms.watched;
         }
         state.failing = state.grants.values().filter(|held| held.failing).count();
         if state.failing > 0 {
@@ -627,13 +654,16 @@ impl Session {
     fn next_notice(&self) -> Option<Notice> {
         let mut state = self.state.lock();
         if let Some((grant, reason)) = state.lost.pop_front() {
-            return Some(Notice::Lost(Box::new(grant), reason));
+            return Some(match grant {
+                Holding::Lock(grant) => Notice::Lost(Box::new(grant), reason),
+                Holding::Permits(grant) => Notice::PermitsLost(Box::new(grant), reason),
+            });
         }
         if std::mem::take(&mut state.at_risk) {
             let first = state
                 .grants
                 .values()
-                .map(|held| held.grant.safe_until)
+                .map(|held| held.grant.terms().safe_until)
                 .min();
             // If nothing is left, it was lost meanwhile and that has been told.
             if let Some(until) = first {
@@ -660,12 +690,15 @@ impl Session {
     }
 
     /// When the watchdog looks at a grant of a live session next, after it was granted or renewed by a call that was sent then.
-    fn due_at(&self, grant: &Grant, sent_at: Instant) -> Instant {
-        match grant.mode {
-            Mode::Read if grant.watched => self.renew_at(sent_at, self.lease.min(READ_LEASE_MAX)),
-            _ if grant.watched => self.renew_at(sent_at, self.lease),
-            Mode::Read => grant.safe_until.min(sent_at + READ_LOOK_INTERVAL),
-            Mode::Exclusive | Mode::Fair | Mode::Write => grant.safe_until,
+    fn due_at(&self, holding: &Holding, sent_at: Instant) -> Instant {
+        let terms = holding.terms();
+        match holding.lock().map(|grant| grant.mode) {
+            Some(Mode::Read) if terms.watched => {
+                self.renew_at(sent_at, self.lease.min(READ_LEASE_MAX))
+            }
+            _ if terms.watched => self.renew_at(sent_at, self.lease),
+            Some(Mode::Read) => terms.safe_until.min(sent_at + READ_LOOK_INTERVAL),
+            Some(Mode::Exclusive | Mode::Fair | Mode::Write) | None => terms.safe_until,
         }
     }
 
@@ -699,6 +732,22 @@ impl GrantKey {
     pub(crate) fn of(grant: &Grant) -> Self {
         Self::new(&grant.name, grant.mode, &grant.owner.label)
     }
+
+    pub(crate) fn of_permits(grant: &PermitGrant) -> Self {
+        let least = grant.ids.iter().min().copied().unwrap_or_default();
+        Self {
+            name: grant.name.clone(),
+            slot: Slot::Permits(least),
+            label: Arc::clone(&grant.owner.label),
+        }
+    }
+
+    pub(crate) fn of_holding(holding: &Holding) -> Self {
+        match holding {
+            Holding::Lock(grant) => Self::of(grant),
+            Holding::Permits(grant) => Self::of_permits(grant),
+        }
+    }
 }
 
 // === impl LostReason ===
@@ -718,13 +767,17 @@ impl From<Ownership> for LostReason {
 // === impl State ===
 
 impl State {
-    /// Whether a grant may be taken in.
-    fn admit(&self, grant: &Grant, adds_to: Option<u64>) -> Result<(), Error> {
+    pub(super) fn live(&self) -> Result<(), Error> {
         match self.phase {
-            Phase::Live { .. } => {}
-            Phase::Detached(_) => return Err(Error::SessionDetached),
-            Phase::Ended => return Err(Error::SessionNotFound),
+            Phase::Live { .. } => Ok(()),
+            Phase::Detached(_) => Err(Error::SessionDetached),
+            Phase::Ended => Err(Error::SessionNotFound),
         }
+    }
+
+    /// Whether a grant may be taken in, which is no grant if the one it adds a hold to was lost meanwhile.
+    fn admit(&self, grant: &Grant, adds_to: Option<u64>) -> Result<(), Error> {
+        self.live()?;
         if adds_to == Some(grant.serial) && !self.grants.contains_key(&GrantKey::of(grant)) {
             let why = "the grant was lost while a hold was added to it".to_owned();
             return Err(CallError::OutcomeUnknown(why).into());
@@ -732,14 +785,22 @@ impl State {
         Ok(())
     }
 
-    fn forget(&mut self, deadlines: &Deadlines, key: &GrantKey) -> Option<Held> {
+    /// Whether so many more grants may be taken in.
+    pub(super) fn room(&self, new: usize, max: usize) -> Result<(), Error> {
+        if self.grants.len() + self.lost.len() + new > max {
+            return Err(Error::LimitReached(Limit::GrantsPerSession));
+        }
+        Ok(())
+    }
+
+    pub(super) fn forget(&mut self, deadlines: &Deadlines, key: &GrantKey) -> Option<Held> {
         let held = self.grants.remove(key)?;
         deadlines.remove(held.due);
         self.failing -= usize::from(held.failing);
         Some(held)
     }
 
-    fn take_grants(&mut self, deadlines: &Deadlines) -> Vec<Grant> {
+    fn take_grants(&mut self, deadlines: &Deadlines) -> Vec<Holding> {
         let keys: Vec<GrantKey> = self.grants.keys().cloned().collect();
         keys.iter()
             .filter_map(|key| self.forget(deadlines, key))
@@ -757,18 +818,21 @@ impl State {
         deadlines: &Deadlines,
         key: &GrantKey,
         sent_at: Instant,
-        renewed: Renewed,
+        lease: Duration,
     ) -> bool {
         let live = matches!(self.phase, Phase::Live { .. });
         let Some(held) = self.grants.get_mut(key) else {
             return false;
         };
-        held.grant.lease = renewed.lease;
-        held.extend(Some(safe_until(sent_at, renewed.lease)));
+        held.grant.set_terms(Terms {
+            lease,
+            ..held.grant.terms()
+        });
+        held.extend(Some(safe_until(sent_at, lease)));
         let at = if live {
             session.due_at(&held.grant, sent_at)
         } else {
-            held.grant.safe_until
+            held.grant.terms().safe_until
         };
         session.reschedule(deadlines, key, held, at);
         let was_failing = std::mem::take(&mut held.failing);
@@ -798,21 +862,32 @@ impl Lost {
 impl Held {
     /// The safe window never moves back.
     fn extend(&mut self, until: Option<Instant>) {
-        self.grant.safe_until = until.map_or(self.grant.safe_until, |until| {
-            until.max(self.grant.safe_until)
-        });
+        let mut terms = self.grant.terms();
+        terms.safe_until = until.map_or(terms.safe_until, |until| until.max(terms.safe_until));
+        self.grant.set_terms(terms);
     }
 
     fn renewing(&self, key: &GrantKey) -> Renewing {
-        let renewal = Renewal {
-            name: key.name.shared(),
-            mode: self.grant.mode,
-            owner: self.grant.owner.shared_field(),
-            lease: self.lease,
+        let name = key.name.shared();
+        let owner = self.grant.owner().shared_field();
+        let lease = self.lease;
+        let renewal = match &self.grant {
+            Holding::Lock(grant) => LeaseRenewal::Lock(Renewal {
+                name,
+                mode: grant.mode,
+                owner,
+                lease,
+            }),
+            Holding::Permits(grant) => LeaseRenewal::Permits(PermitRenewal {
+                name,
+                owner,
+                lease,
+                ids: Arc::clone(&grant.ids),
+            }),
         };
         Renewing {
             key: key.clone(),
-            serial: self.grant.serial,
+            serial: self.grant.serial(),
             renewal,
         }
     }

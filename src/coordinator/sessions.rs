@@ -15,12 +15,13 @@ use super::{
     Config, Coordinator, Core,
     deadlines::Due,
     error::{Error, Invalid, Limit},
+    holding::{Holding, PermitGrant},
     resume_token::Claims,
     session::{GrantKey, Notice, OnDisconnect, Session},
     turns::Turn,
     types::{Grant, Lease, LockName, Owner, SessionId, over, safe_until},
 };
-use crate::script::{CallError, Mode, Ownership, Renewal};
+use crate::script::{CallError, Mode, Ownership, PermitId, PermitRenewal, Renewal};
 
 /// Releases of one ending session that are under way at once.
 const RELEASES_AT_ONCE: usize = 64;
@@ -44,8 +45,10 @@ pub struct Opened {
     pub stream: Stream,
     /// Shows that the session is the caller's.
     pub resume_token: Vec<u8>,
-    /// The grants that are still held, after a resume.
+    /// The locks that are still held, after a resume.
     pub grants: Vec<Grant>,
+    /// The same of permits.
+    pub permits: Vec<PermitGrant>,
 }
 
 /// A grant that a resuming client believes to hold.
@@ -64,6 +67,31 @@ pub struct ResumedGrant {
     /// What the client was told, for the notice if it is lost.
     pub hold_count: u32,
 }
+
+/// Permits of one grant that a resuming client believes to hold.
+#[derive(Clone, Debug)]
+pub struct ResumedPermits {
+    /// The semaphore.
+    pub name: LockName,
+    /// The owner within the session.
+    pub owner: Owner,
+    /// The permits.
+    pub ids: Arc<[PermitId]>,
+    /// Whether the watchdog renews them.
+    pub watched: bool,
+}
+
+/// All that a resuming client believes to hold.
+#[derive(Clone, Debug, Default)]
+pub struct Resumed {
+    /// Locks.
+    pub locks: Vec<ResumedGrant>,
+    /// Permits.
+    pub permits: Vec<ResumedPermits>,
+}
+
+/// A grant that was looked at in the store: as it is, when that was asked, and why it is gone if it is.
+type Checked = (Holding, Instant, Result<(), Ownership>);
 
 /// The stream that serves a session. Dropping it without [`Stream::close`] is a broken stream.
 #[derive(Debug)]
@@ -163,6 +191,7 @@ impl Coordinator {
             stream: Stream::new(core, session).ok_or(Error::SessionNotFound)?,
             resume_token,
             grants: Vec::new(),
+            permits: Vec::new(),
         })
     }
 
@@ -172,7 +201,7 @@ impl Coordinator {
         &self,
         id: &SessionId,
         resume_token: &[u8],
-        named: Vec<ResumedGrant>,
+        named: Resumed,
     ) -> Result<Opened, Error> {
         let core = &self.core;
         if core.draining.is_cancelled() {
@@ -185,7 +214,7 @@ impl Coordinator {
         } = &core.config;
         let claims = Claims::verify(resume_token, session_secret, id, limits)
             .ok_or(Error::ResumeTokenInvalid)?;
-        if named.len() > limits.grants_per_session_max {
+        if named.locks.len() + named.permits.len() > limits.grants_per_session_max {
             return Err(Error::LimitReached(Limit::GrantsPerSession));
         }
         // Another coordinator would release the grants of such a session whenever it notices that its own stream of it broke.
@@ -194,7 +223,8 @@ impl Coordinator {
         }
         // What is under way for these grants comes to its end before they are looked at, and what comes later knows that they were confirmed.
         let turns = core.turns_of(&named).await?;
-        let checked = core.check(&claims, named).await?;
+        let mut checked = core.check(&claims, named.locks).await?;
+        checked.extend(core.check_permits(&claims, named.permits).await?);
         let known = core.sessions.get(id).ok();
         let resumed = known.and_then(|session| Stream::new(core, session));
         let stream = if let Some(stream) = resumed {
@@ -206,26 +236,38 @@ impl Coordinator {
         let session = Arc::clone(&stream.session);
         let known = session.grants();
         session.forget_losses();
-        let mut grants = Vec::new();
+        let (mut grants, mut permits) = (Vec::new(), Vec::new());
         let mut kept: HashSet<GrantKey> = HashSet::new();
+        let mut kept_permits: HashSet<PermitId> = HashSet::new();
         for (grant, sent_at, outcome) in checked {
-            let key = GrantKey::of(&grant);
+            let key = GrantKey::of_holding(&grant);
             kept.insert(key.clone());
-            match outcome {
-                Ok(()) => {
-                    let grant = session.register(&core.deadlines, grant, None, sent_at)?.0;
-                    session.confirm(&key);
-                    grants.push(grant);
-                }
-                Err(ownership) => session.lose_named(&core.deadlines, grant, ownership.into()),
+            if let Err(ownership) = outcome {
+                session.lose_named(&core.deadlines, grant, ownership.into());
+                continue;
             }
+            let deadlines = &core.deadlines;
+            match grant {
+                Holding::Lock(grant) => {
+                    grants.push(session.register(deadlines, grant, None, sent_at)?.0);
+                }
+                Holding::Permits(grant) => {
+                    kept_permits.extend(grant.ids.iter());
+                    permits.push(session.register_permits(deadlines, grant, sent_at)?.0);
+                }
+            }
+            session.confirm(&key);
         }
         drop(turns);
         let unnamed = known
             .into_iter()
-            .filter(|grant| !kept.contains(&GrantKey::of(grant)));
-        for grant in unnamed {
-            session.set_holds(&core.deadlines, &GrantKey::of(&grant), 0, None);
+            .filter(|grant| !kept.contains(&GrantKey::of_holding(grant)));
+        for mut grant in unnamed {
+            session.set_holds(&core.deadlines, &GrantKey::of_holding(&grant), 0, None);
+            if let Holding::Permits(grant) = &mut grant {
+                let ids = grant.ids.iter().filter(|id| !kept_permits.contains(*id));
+                grant.ids = ids.copied().collect();
+            }
             core.release_later(grant);
         }
         tracing::debug!(session = %session.id.digest(), grants = grants.len(), "session resumed");
@@ -233,6 +275,7 @@ impl Coordinator {
             stream,
             resume_token: resume_token.to_vec(),
             grants,
+            permits,
         })
     }
 }
@@ -241,10 +284,12 @@ impl Coordinator {
 
 impl Core {
     /// The turns of all grants that a resuming client names, in an order that no two resumes can block each other with.
-    async fn turns_of(&self, named: &[ResumedGrant]) -> Result<Vec<Turn>, CallError> {
-        let keys: BTreeMap<(&LockName, &Arc<str>), &Owner> = named
-            .iter()
-            .map(|grant| ((&grant.name, &grant.owner.label), &grant.owner))
+    async fn turns_of(&self, named: &Resumed) -> Result<Vec<Turn>, CallError> {
+        let locks = named.locks.iter().map(|grant| (&grant.name, &grant.owner));
+        let permits = named.permits.iter().map(|it| (&it.name, &it.owner));
+        let keys: BTreeMap<(&LockName, &Arc<str>), &Owner> = locks
+            .chain(permits)
+            .map(|(name, owner)| ((name, &owner.label), owner))
             .collect();
         let mut turns = Vec::with_capacity(keys.len());
         for ((name, _), owner) in keys {
@@ -258,7 +303,7 @@ impl Core {
         &self,
         claims: &Claims,
         named: Vec<ResumedGrant>,
-    ) -> Result<Vec<(Grant, Instant, Result<(), Ownership>)>, CallError> {
+    ) -> Result<Vec<Checked>, CallError> {
         let mut checked = Vec::with_capacity(named.len());
         for batch in named.chunks(RENEWALS_PER_CALL) {
             let renewals: Vec<Renewal> = batch
@@ -290,25 +335,66 @@ impl Core {
                     safe_until: safe_until(sent_at, lease),
                     watched: named.watched,
                 };
-                checked.push((grant, sent_at, outcome.map(drop)));
+                checked.push((Holding::Lock(grant), sent_at, outcome.map(drop)));
             }
         }
         Ok(checked)
     }
 
-    /// Gives back all holds of a grant that its session no longer has.
-    async fn release_all_holds(&self, grant: &Grant) {
-        let _turn = self.turns.take(&grant.name, &grant.owner).await;
-        let lower = || self.scripts.lower(grant.hold(), grant.serial, 0);
-        self.until_answered(grant.lease, lower).await;
+    /// The same of permits.
+    async fn check_permits(
+        &self,
+        claims: &Claims,
+        named: Vec<ResumedPermits>,
+    ) -> Result<Vec<Checked>, CallError> {
+        if named.is_empty() {
+            return Ok(Vec::new());
+        }
+        let renewals = named.iter().map(|permits| PermitRenewal {
+            name: permits.name.shared(),
+            owner: permits.owner.shared_field(),
+            lease: if permits.watched {
+                claims.lease
+            } else {
+                Duration::ZERO
+            },
+            ids: Arc::clone(&permits.ids),
+        });
+        let renewals: Vec<_> = renewals.collect();
+        let sent_at = Instant::now();
+        let outcomes = self.scripts.renew_permits(&renewals).await?.outcomes;
+        let checked = named.into_iter().zip(outcomes).map(|(permits, outcome)| {
+            let lease = outcome.unwrap_or_default();
+            let grant = PermitGrant {
+                name: permits.name,
+                owner: permits.owner,
+                ids: permits.ids,
+                serial: 0,
+                lease,
+                safe_until: safe_until(sent_at, lease),
+                watched: permits.watched,
+            };
+            (Holding::Permits(grant), sent_at, outcome.map(drop))
+        });
+        Ok(checked.collect())
     }
 
-    fn release_later(self: &Arc<Self>, grant: Grant) {
+    /// Gives back what a session held and no longer has.
+    async fn release_all(&self, grant: &Holding) {
+        let _turn = self.turns.take(grant.name(), grant.owner()).await;
+        match grant {
+            Holding::Lock(grant) => {
+                let lower = || self.scripts.lower(grant.hold(), grant.serial, 0);
+                self.until_answered(grant.lease, lower).await;
+            }
+            Holding::Permits(grant) => self.give_permits_back(grant).await,
+        }
+    }
+
+    fn release_later(self: &Arc<Self>, grant: Holding) {
         let core = Arc::clone(self);
-        self.tasks.spawn(
-            "release",
-            async move { core.release_all_holds(&grant).await },
-        );
+        self.tasks
+            .spawn("release", async move { core.release_all(&grant).await });
     }
 
     /// Ends a session and gives back what it held.
@@ -320,7 +406,7 @@ impl Core {
         tracing::debug!(session = %session.id.digest(), grants = grants.len(), "session ended");
         let releases = stream::iter(grants).map(|grant| {
             let core = Arc::clone(self);
-            async move { core.release_all_holds(&grant).await }
+            async move { core.release_all(&grant).await }
         });
         releases
             .buffer_unordered(RELEASES_AT_ONCE)

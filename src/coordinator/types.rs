@@ -301,10 +301,15 @@ impl RequestId {
 impl Lease {
     /// Checks a lease.
     pub fn new(lease: Duration, limits: &Limits) -> Result<Self, Invalid> {
+        Self::named("lease", lease, limits)
+    }
+
+    /// Checks a time to live that a request calls by another name.
+    pub fn named(field: &'static str, lease: Duration, limits: &Limits) -> Result<Self, Invalid> {
         if lease < limits.lease_min || lease > limits.lease_max {
             let (min, max) = (limits.lease_min, limits.lease_max);
             return Err(Invalid::new(
-                "lease",
+                field,
                 format!("must be from {min:?} to {max:?}"),
             ));
         }

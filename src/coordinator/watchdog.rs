@@ -9,9 +9,9 @@ use tokio::{sync::Semaphore, time::Instant};
 use super::{
     Core,
     deadlines::Due,
-    session::{Renewing, Session},
+    session::{LeaseRenewal, Renewing, Session},
 };
-use crate::script::Renewal;
+use crate::script::{CallError, Ownership, PermitRenewal, Renewal};
 
 /// Holds in one renewal script: as many as Redisson's, so that no script blocks the store for long.
 const RENEWALS_PER_CALL: usize = 100;
@@ -64,7 +64,7 @@ pub(super) async fn run(core: Arc<Core>) {
     }
 }
 
-/// Gives every watched grant of a live session one more full lease; returns when each has been answered.
+/// Gives every watched grant of a live session one more full lease, and looks at the others; returns when each has been answered.
 pub(super) async fn renew_all(core: &Arc<Core>) {
     let renewer = Arc::new(Renewer::new(core));
     let mut batch = Batch::new();
@@ -90,39 +90,63 @@ impl Renewer {
         }
     }
 
-    fn renew_in_batches(self: &Arc<Self>, mut batch: Batch) -> Vec<tokio::task::JoinHandle<()>> {
+    fn renew_in_batches(self: &Arc<Self>, batch: Batch) -> Vec<tokio::task::JoinHandle<()>> {
         let mut calls = Vec::new();
-        while !batch.is_empty() {
-            let rest = batch.split_off(batch.len().min(RENEWALS_PER_CALL));
-            let (this, chunk) = (Arc::clone(self), std::mem::replace(&mut batch, rest));
-            calls.push(
-                self.core
-                    .tasks
-                    .spawn("renew", async move { this.renew(chunk).await }),
-            );
+        let (locks, permits): (Batch, Batch) = batch
+            .into_iter()
+            .partition(|(_, renewing)| matches!(renewing.renewal, LeaseRenewal::Lock(_)));
+        for mut batch in [locks, permits] {
+            while !batch.is_empty() {
+                let rest = batch.split_off(batch.len().min(RENEWALS_PER_CALL));
+                let (this, chunk) = (Arc::clone(self), std::mem::replace(&mut batch, rest));
+                calls.push(
+                    self.core
+                        .tasks
+                        .spawn("renew", async move { this.renew(chunk).await }),
+                );
+            }
         }
         calls
     }
 
     async fn renew(&self, batch: Batch) {
         let _permit = self.calls.acquire().await;
-        let renewals: Vec<Renewal> = batch
-            .iter()
-            .map(|(_, renewing)| renewing.renewal.clone())
-            .collect();
         let sent_at = Instant::now();
-        let reply = self.core.scripts.renew(&renewals).await;
+        let reply = self.ask(&batch).await;
         match &reply {
-            Ok(reply) => self.watch_clock(reply.store_micros, sent_at, Instant::now()),
+            Ok((store_micros, _)) => self.watch_clock(*store_micros, sent_at, Instant::now()),
             Err(error) => tracing::warn!(%error, grants = batch.len(), "renewal failed"),
         }
         for (at, (session, renewing)) in batch.iter().enumerate() {
             let outcome = reply
                 .as_ref()
                 .ok()
-                .and_then(|reply| reply.outcomes.get(at).copied());
+                .and_then(|(_, outcomes)| outcomes.get(at).copied());
             session.on_renewal(&self.core.deadlines, renewing, sent_at, outcome);
         }
+    }
+
+    /// The store's clock, and for each of a batch that is all of one kind the lease it has now, or why it is gone.
+    async fn ask(
+        &self,
+        batch: &Batch,
+    ) -> Result<(i64, Vec<Result<Duration, Ownership>>), CallError> {
+        let scripts = &self.core.scripts;
+        let (mut locks, mut permits) = (Vec::<Renewal>::new(), Vec::<PermitRenewal>::new());
+        for (_, renewing) in batch {
+            match &renewing.renewal {
+                LeaseRenewal::Lock(renewal) => locks.push(renewal.clone()),
+                LeaseRenewal::Permits(renewal) => permits.push(renewal.clone()),
+            }
+        }
+        if locks.is_empty() {
+            let reply = scripts.renew_permits(&permits).await?;
+            return Ok((reply.store_micros, reply.outcomes));
+        }
+        let reply = scripts.renew(&locks).await?;
+        let leases = reply.outcomes.into_iter();
+        let leases = leases.map(|outcome| outcome.map(|renewed| renewed.lease));
+        Ok((reply.store_micros, leases.collect()))
     }
 
     /// Leases run on the store's wall clock, so a step of it moves their ends. A step forward cuts every lease; a step back only makes them longer.

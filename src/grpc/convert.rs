@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use tonic::Status;
 
-use super::{pb, status::status};
+use super::{convert_permits::permits_lost, pb, status::status};
 use crate::coordinator::{
     Acquire, Coordinator, Description, Error, Grant, HolderSeen, Invalid, Lease, LockName,
     LostReason, Mode, NotGranted, Notice, OnDisconnect, Operation, Owner, Release, Renew,
@@ -210,7 +210,7 @@ pub(super) fn remaining(until: Option<Instant>) -> Option<prost_types::Duration>
     until.map(|until| whole_millis(until.saturating_duration_since(Instant::now())))
 }
 
-fn whole_millis(duration: Duration) -> prost_types::Duration {
+pub(super) fn whole_millis(duration: Duration) -> prost_types::Duration {
     let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     proto_duration(Duration::from_millis(millis))
 }
@@ -237,14 +237,18 @@ pub(super) fn waiting(waiting: Waiting) -> pb::Waiting {
     }
 }
 
-pub(super) fn not_granted(ended: NotGranted) -> pb::NotGranted {
-    let reason = if ended.cancelled {
+/// Why a wait ended.
+pub(super) fn proto_wait_end(cancelled: bool) -> pb::NotGrantedReason {
+    if cancelled {
         pb::NotGrantedReason::Cancelled
     } else {
         pb::NotGrantedReason::WaitTimeout
-    };
+    }
+}
+
+pub(super) fn not_granted(ended: NotGranted) -> pb::NotGranted {
     pb::NotGranted {
-        reason: reason.into(),
+        reason: proto_wait_end(ended.cancelled).into(),
         holder_remaining_lease: remaining(ended.holder_until),
     }
 }
@@ -327,24 +331,28 @@ fn waiter(seen: WaiterSeen, position: u32) -> pb::Waiter {
     }
 }
 
+pub(super) fn proto_lost_reason(reason: LostReason) -> pb::LostReason {
+    match reason {
+        LostReason::Expired => pb::LostReason::Expired,
+        LostReason::TakenOver => pb::LostReason::TakenOver,
+        LostReason::StoreUnreachable => pb::LostReason::StoreUnreachable,
+    }
+}
+
 pub(super) fn notice(notice: Notice) -> pb::session_response::Response {
     use pb::session_response::Response;
     match notice {
         Notice::Lost(lost, reason) => {
-            let reason = match reason {
-                LostReason::Expired => pb::LostReason::Expired,
-                LostReason::TakenOver => pb::LostReason::TakenOver,
-                LostReason::StoreUnreachable => pb::LostReason::StoreUnreachable,
-            };
             let grant = pb::Grant {
                 valid_for: None,
                 ..grant(&lost)
             };
             Response::Lost(pb::GrantLost {
                 grant: Some(grant),
-                reason: reason.into(),
+                reason: proto_lost_reason(reason).into(),
             })
         }
+        Notice::PermitsLost(lost, reason) => Response::PermitsLost(permits_lost(&lost, reason)),
         Notice::AtRisk(left) => Response::AtRisk(pb::SessionAtRisk {
             valid_for: Some(whole_millis(left)),
         }),

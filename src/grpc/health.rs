@@ -1,6 +1,6 @@
 //! `grpc.health.v1`, asked and not pushed: the store is probed when somebody wants to know, so that an idle coordinator does not talk to it.
 //!
-//! The empty service is the process; `lockkeeper.v1.LockService` also needs the store. Both are `NOT_SERVING` from the moment a drain begins.
+//! The empty service is the process; those of `lockkeeper.v1` also need the store. All are `NOT_SERVING` from the moment a drain begins.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -15,7 +15,12 @@ use tonic_health::pb::{
 
 use crate::coordinator::Coordinator;
 
-const LOCK_SERVICE: &str = "lockkeeper.v1.LockService";
+/// What needs the store.
+const SERVICES: [&str; 3] = [
+    "lockkeeper.v1.LockService",
+    "lockkeeper.v1.SemaphoreService",
+    "lockkeeper.v1.LatchService",
+];
 
 /// How long an answer of the store is good for, and how often a watch looks.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
@@ -42,7 +47,9 @@ impl HealthService {
     async fn status(&self, service: &str) -> Option<ServingStatus> {
         let serving = match service {
             "" => !self.coordinator.is_draining(),
-            LOCK_SERVICE => !self.coordinator.is_draining() && self.store_answers().await,
+            service if SERVICES.contains(&service) => {
+                !self.coordinator.is_draining() && self.store_answers().await
+            }
             _ => return None,
         };
         Some(if serving {

@@ -3,12 +3,16 @@
 pub mod pb;
 
 mod answers;
+mod call;
 mod convert;
+mod convert_permits;
 mod health;
+mod latch;
 pub mod layer;
 mod lock;
 mod multi;
 mod outbound;
+mod semaphore;
 mod session;
 mod status;
 
@@ -43,14 +47,24 @@ pub fn router(
     config: Config,
 ) -> Result<Router<Stack<layer::BodyFateLayer, Identity>>, tonic_reflection::server::Error> {
     let config = Arc::new(config);
-    let lock = pb::lock_service_server::LockServiceServer::new(lock::LockService::new(
-        coordinator.clone(),
-        Arc::clone(&config),
-    ))
-    .max_decoding_message_size(config.message_bytes_max);
+    let calls = call::Calls {
+        coordinator: coordinator.clone(),
+    };
+    let lock = lock::LockService::new(calls.clone(), Arc::clone(&config));
+    let lock = pb::lock_service_server::LockServiceServer::new(lock)
+        .max_decoding_message_size(config.message_bytes_max);
+    let semaphore = semaphore::SemaphoreService {
+        calls: calls.clone(),
+    };
+    let semaphore = pb::semaphore_service_server::SemaphoreServiceServer::new(semaphore)
+        .max_decoding_message_size(config.message_bytes_max);
+    let latch = pb::latch_service_server::LatchServiceServer::new(latch::LatchService { calls })
+        .max_decoding_message_size(config.message_bytes_max);
     let mut routes = Routes::default();
     routes = routes
         .add_service(lock)
+        .add_service(semaphore)
+        .add_service(latch)
         .add_service(health::HealthService::server(coordinator.clone()))
         .add_service(descriptors().build_v1()?)
         .add_service(descriptors().build_v1alpha()?);

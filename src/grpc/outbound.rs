@@ -14,12 +14,12 @@ use tokio_stream::Stream;
 use tonic::Status;
 
 use super::{
-    convert, multi,
+    convert, convert_permits, latch, multi,
     pb::{self, session_response::Response},
     session::{OP_ID, Waits},
     status::{message, status},
 };
-use crate::coordinator::{Answer, Error, Notice};
+use crate::coordinator::{Answer, Error, LatchAnswer, Notice, PermitAnswer};
 
 /// What is said besides answers.
 #[derive(Debug)]
@@ -97,6 +97,8 @@ impl Outbound {
             Answer::TokenChecked(checked) => {
                 Response::TokenChecked(convert::token_checked(checked))
             }
+            Answer::Permits(answer) => convert_permits::response(answer),
+            Answer::Latch(answer) => latch::response(answer),
             Answer::Failed(error) => failed(status(&error)),
         };
         pb::SessionResponse {
@@ -127,6 +129,15 @@ fn ends_wait(answer: &Answer) -> bool {
         Answer::Failed(Error::Invalid(invalid)) => invalid.field != OP_ID,
         Answer::Granted(_) | Answer::GrantedAll(_) | Answer::NotGranted(_) | Answer::Failed(_) => {
             true
+        }
+        Answer::Permits(answer) => {
+            matches!(
+                answer,
+                PermitAnswer::Granted(_) | PermitAnswer::NotGranted(_)
+            )
+        }
+        Answer::Latch(answer) => {
+            matches!(answer, LatchAnswer::Opened | LatchAnswer::NotOpened { .. })
         }
         _ => false,
     }

@@ -18,6 +18,7 @@ use tonic::{Status, Streaming};
 use super::{
     Config,
     convert::{self, Requests},
+    convert_permits::permit_grant,
     layer::BodyFate,
     outbound::{Out, Outbound},
     pb::{self, session_request::Request},
@@ -25,7 +26,8 @@ use super::{
 };
 use crate::{
     coordinator::{
-        Answer, Coordinator, Error, Invalid, Notice, Opened, Operation, Reply, SessionId, Stream,
+        Answer, Coordinator, Error, Invalid, LatchOperation, Notice, Opened, Operation,
+        PermitOperation, Reply, Resumed, SessionId, Stream,
     },
     shutdown::spawn_detached,
 };
@@ -149,12 +151,14 @@ impl Reader {
             stream,
             resume_token,
             grants,
+            permits,
         } = opened.map_err(|error| Some(status(&error)))?;
         let frame = pb::SessionOpened {
             session_id: stream.id().as_str().to_owned(),
             resume_token,
             lease: Some(convert::proto_duration(stream.lease())),
             grants: grants.iter().map(convert::grant).collect(),
+            permits: permits.iter().map(permit_grant).collect(),
         };
         let _ = self.output.notices.send(Out::Opened(Box::new(frame))).await;
         Ok(stream)
@@ -176,9 +180,12 @@ impl Reader {
             coordinator: &self.coordinator,
             session: Some(&id),
         };
-        let grants = requests.resumed(&id, resume.grants)?;
+        let named = Resumed {
+            locks: requests.resumed(&id, resume.grants)?,
+            permits: requests.resumed_permits(&id, resume.permits)?,
+        };
         self.coordinator
-            .resume(&id, &resume.resume_token, grants)
+            .resume(&id, &resume.resume_token, named)
             .await
     }
 
@@ -232,7 +239,7 @@ impl Reader {
         let output = &self.output;
         let operation = self.operation(session, op_id, request);
         let cancel = match &operation {
-            Ok(Operation::Acquire(_) | Operation::AcquireAll(_)) => {
+            Ok(operation) if operation.waits() => {
                 let cancel = CancellationToken::new();
                 output.waits.lock().insert(op_id, cancel.clone());
                 Some(cancel)
@@ -266,35 +273,57 @@ impl Reader {
         if op_id == 0 {
             return Err(Invalid::new(OP_ID, "must not be 0").into());
         }
-        match request {
-            Some(Request::Acquire(_) | Request::AcquireAll(_))
-                if self.output.waits.lock().contains_key(&op_id) =>
-            {
-                Err(Invalid::new(OP_ID, "is that of an operation that is still waiting").into())
-            }
-            Some(Request::Acquire(acquire)) => requests.acquire(acquire).map(Operation::Acquire),
-            Some(Request::TryAcquire(request)) => {
-                requests.try_acquire(&request).map(Operation::TryAcquire)
-            }
-            Some(Request::AcquireAll(request)) => {
-                requests.acquire_all(request).map(Operation::AcquireAll)
-            }
-            Some(Request::TryAcquireAll(request)) => requests
-                .try_acquire_all(&request)
-                .map(Operation::TryAcquireAll),
-            Some(Request::ReleaseAll(request)) => {
-                requests.release_all(&request).map(Operation::ReleaseAll)
-            }
-            Some(Request::Release(request)) => requests.release(&request).map(Operation::Release),
-            Some(Request::Renew(request)) => requests.renew(&request).map(Operation::Renew),
-            Some(Request::Describe(request)) => requests.describe(&request),
-            Some(Request::CheckToken(request)) => requests.check_token(&request),
-            Some(Request::Open(_) | Request::Resume(_)) => {
-                Err(Invalid::new("request", "the session of this stream is open already").into())
-            }
-            Some(Request::Close(_) | Request::Cancel(_)) | None => {
-                Err(Invalid::new("request", "must be set to an operation that is known").into())
-            }
+        let operation = operation(&requests, request)?;
+        if operation.waits() && self.output.waits.lock().contains_key(&op_id) {
+            let why = "is that of an operation that is still waiting";
+            return Err(Invalid::new(OP_ID, why).into());
+        }
+        Ok(operation)
+    }
+}
+
+/// What a frame asks for.
+fn operation(requests: &Requests<'_>, request: Option<Request>) -> Result<Operation, Error> {
+    match request {
+        Some(Request::Acquire(acquire)) => requests.acquire(acquire).map(Operation::Acquire),
+        Some(Request::TryAcquire(request)) => {
+            requests.try_acquire(&request).map(Operation::TryAcquire)
+        }
+        Some(Request::AcquireAll(request)) => {
+            requests.acquire_all(request).map(Operation::AcquireAll)
+        }
+        Some(Request::TryAcquireAll(request)) => requests
+            .try_acquire_all(&request)
+            .map(Operation::TryAcquireAll),
+        Some(Request::ReleaseAll(request)) => {
+            requests.release_all(&request).map(Operation::ReleaseAll)
+        }
+        Some(Request::Release(request)) => requests.release(&request).map(Operation::Release),
+        Some(Request::Renew(request)) => requests.renew(&request).map(Operation::Renew),
+        Some(Request::Describe(request)) => requests.describe(&request),
+        Some(Request::CheckToken(request)) => requests.check_token(&request),
+        Some(Request::AcquirePermits(request)) => requests
+            .acquire_permits(request)
+            .map(|it| Operation::Permits(PermitOperation::Acquire(it))),
+        Some(Request::TryAcquirePermits(request)) => requests
+            .try_acquire_permits(&request)
+            .map(|it| Operation::Permits(PermitOperation::TryAcquire(it))),
+        Some(Request::ReleasePermits(request)) => requests.release_permits(&request),
+        Some(Request::RenewPermits(request)) => requests.renew_permits(&request),
+        Some(Request::SetPermits(request)) => requests.set_permits(&request),
+        Some(Request::DescribeSemaphore(request)) => requests.describe_semaphore(&request),
+        Some(Request::SetCount(request)) => requests.set_count(&request),
+        Some(Request::CountDown(request)) => requests.count_down(&request),
+        Some(Request::AwaitLatch(request)) => requests
+            .await_latch(&request)
+            .map(|it| Operation::Latch(LatchOperation::Await(it))),
+        Some(Request::DescribeLatch(request)) => requests.describe_latch(&request),
+        Some(Request::DeleteLatch(request)) => requests.delete_latch(&request),
+        Some(Request::Open(_) | Request::Resume(_)) => {
+            Err(Invalid::new("request", "the session of this stream is open already").into())
+        }
+        Some(Request::Close(_) | Request::Cancel(_)) | None => {
+            Err(Invalid::new("request", "must be set to an operation that is known").into())
         }
     }
 }

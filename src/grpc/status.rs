@@ -63,6 +63,25 @@ pub(super) fn status(error: &Error) -> Status {
             details.set_retry_info(Some(LIMIT_RETRY));
             Status::with_error_details(Code::ResourceExhausted, text, details)
         }
+        Error::SemaphoreNotFound => plain(Code::NotFound, text, "SEMAPHORE_NOT_FOUND", &[]),
+        Error::PermitsExceeded { total } => {
+            let total = total.to_string();
+            plain(
+                Code::FailedPrecondition,
+                text,
+                "PERMITS_EXCEEDED",
+                &[("total", &total)],
+            )
+        }
+        Error::CountExceeded { count } => {
+            let count = count.to_string();
+            plain(
+                Code::FailedPrecondition,
+                text,
+                "COUNT_EXCEEDED",
+                &[("count", &count)],
+            )
+        }
         Error::Draining => retry(Code::Unavailable, text, "DRAINING", &[], DRAIN_RETRY),
         Error::Store(error) | Error::StoreOf(_, error) => store_status(error, text),
     }
@@ -213,6 +232,21 @@ mod tests {
                 Error::LimitReached(Limit::Waiters),
                 Code::ResourceExhausted,
                 "WAITERS_MAX",
+            ),
+            (
+                Error::SemaphoreNotFound,
+                Code::NotFound,
+                "SEMAPHORE_NOT_FOUND",
+            ),
+            (
+                Error::PermitsExceeded { total: 1 },
+                Code::FailedPrecondition,
+                "PERMITS_EXCEEDED",
+            ),
+            (
+                Error::CountExceeded { count: 1 },
+                Code::FailedPrecondition,
+                "COUNT_EXCEEDED",
             ),
             (Error::Draining, Code::Unavailable, "DRAINING"),
             (

@@ -39,6 +39,8 @@ pub enum Wake {
     },
     /// Messages of any subscribed channel may have been missed until now (a reconnect, a full queue).
     Gap,
+    /// Another server has taken over, so what was written last may not be there. Messages may have been missed too.
+    TakenOver,
 }
 
 /// A host and the one stream of its wakes.

@@ -86,8 +86,30 @@ pub static MULTI_UNDO: Script = script!(
     "multi_hold"
 );
 
+/// Takes permits of a semaphore.
+pub static PERMIT_ACQUIRE: Script = script!("permit_acquire", "token", "kind", "permit");
+/// Gives permits back.
+pub static PERMIT_RELEASE: Script = script!("permit_release", "token", "kind", "permit");
+/// Undoes an acquire of permits whose answer nobody took.
+pub static PERMIT_UNDO: Script = script!("permit_undo", "token", "kind", "permit");
+/// Extends the leases of many grants of permits.
+pub static PERMIT_RENEW: Script = script!("permit_renew", "token", "kind", "permit");
+/// Makes a semaphore or changes its size.
+pub static PERMIT_SET: Script = script!("permit_set", "token", "kind", "permit");
+/// Tells who holds permits.
+pub static PERMIT_INSPECT: Script = script!("permit_inspect", "token", "kind", "permit");
+
+/// Gives a latch its count.
+pub static LATCH_SET: Script = script!("latch_set", "kind");
+/// Lowers a latch's count.
+pub static LATCH_COUNT_DOWN: Script = script!("latch_count_down", "kind");
+/// Tells a latch's count.
+pub static LATCH_INSPECT: Script = script!("latch_inspect", "kind");
+/// Deletes a latch.
+pub static LATCH_DELETE: Script = script!("latch_delete", "kind");
+
 /// Every script, for hosts that load or test them all.
-pub static ALL: [&Script; 19] = [
+pub static ALL: [&Script; 29] = [
     &LOCK_ACQUIRE,
     &LOCK_RELEASE,
     &LOCK_UNDO,
@@ -107,4 +129,14 @@ pub static ALL: [&Script; 19] = [
     &MULTI_ACQUIRE,
     &MULTI_RELEASE,
     &MULTI_UNDO,
+    &PERMIT_ACQUIRE,
+    &PERMIT_RELEASE,
+    &PERMIT_UNDO,
+    &PERMIT_RENEW,
+    &PERMIT_SET,
+    &PERMIT_INSPECT,
+    &LATCH_SET,
+    &LATCH_COUNT_DOWN,
+    &LATCH_INSPECT,
+    &LATCH_DELETE,
 ];

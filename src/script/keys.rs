@@ -98,6 +98,35 @@ pub fn record(name: &str, request_id: &str) -> Bytes {
     key.into()
 }
 
+/// The leases of a semaphore's permits. (The semaphore and the latch are, as the lock, the name itself.)
+pub fn permit_leases(name: &str) -> Bytes {
+    if name.contains('{') {
+        format!("{name}:timeout").into()
+    } else {
+        format!("{{{name}}}:timeout").into()
+    }
+}
+
+/// Whose the permits are that we have taken.
+pub fn permit_owners(name: &str) -> Bytes {
+    prefixed("lockkeeper_permits", name).into()
+}
+
+/// The channel on which free permits are announced.
+pub fn permit_channel(name: &str) -> String {
+    prefixed("redisson_sc", name)
+}
+
+/// What kind of counter the name is.
+pub fn kind(name: &str) -> Bytes {
+    prefixed("lockkeeper_kind", name).into()
+}
+
+/// The channel on which the opening of a latch is announced. Redisson adds braces here to every name, also to one that has a hash tag.
+pub fn latch_channel(name: &str) -> String {
+    format!("redisson_countdownlatch__channel__{{{name}}}")
+}
+
 /// Why a name cannot be used, if so. Names with unbalanced braces would put the lock and its channel into different slots of a cluster.
 pub fn refuse(name: &str) -> Option<&'static str> {
     if RESERVED_PREFIXES
@@ -152,6 +181,13 @@ mod tests {
             record("build", "r1"),
             "lockkeeper_request:{build}:r1".as_bytes()
         );
+        assert_eq!(permit_channel("build"), "redisson_sc:{build}");
+        assert_eq!(permit_leases("build"), "{build}:timeout".as_bytes());
+        assert_eq!(permit_leases("a:{b}"), "a:{b}:timeout".as_bytes());
+        assert_eq!(
+            latch_channel("a:{b}"),
+            "redisson_countdownlatch__channel__{a:{b}}"
+        );
     }
 
     #[test]
@@ -200,6 +236,10 @@ mod tests {
                     read_holds(&name, "}{o"),
                     readers(&name),
                     writer_waiting(&name),
+                    permit_leases(&name),
+                    permit_owners(&name),
+                    kind(&name),
+                    Bytes::from(permit_channel(&name)),
                 ];
                 for key in keys {
                     let key = String::from_utf8(key.to_vec()).unwrap();

@@ -5,9 +5,10 @@ pub mod catalog;
 pub mod keys;
 
 pub use calls::{
-    Acquired, AcquiredAll, Attempt, AttemptAll, Hold, Holder, Inspected, Member, Members, Mode,
-    Ownership, Refusal, Released, ReleasedMember, Renewal, Renewals, Renewed, Scripts, Taken,
-    Vouched,
+    Acquired, AcquiredAll, Attempt, AttemptAll, CountSet, CountedDown, Hold, Holder, Inspected,
+    LatchInspected, Member, Members, Mode, Ownership, PermitAttempt, PermitHolder, PermitId,
+    PermitRenewal, PermitRenewals, PermitsAcquired, PermitsReleased, PermitsSet, Refusal, Released,
+    ReleasedMember, Renewal, Renewals, Renewed, Scripts, SemaphoreInspected, Taken, Vouched,
 };
 
 use std::time::Duration;

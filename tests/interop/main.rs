@@ -25,6 +25,9 @@ mod scenario;
 
 mod kinds;
 
+mod counters;
 mod exclusive;
 mod fair;
+mod fair_queue;
+mod multi;
 mod read_write;

@@ -10,8 +10,13 @@
 mod client;
 #[path = "../support/coordinator.rs"]
 mod coordinator;
+#[path = "../it/support/counters.rs"]
+#[allow(dead_code, reason = "the tests in one process use more of it")]
+mod counters;
 #[path = "../support/redis_server.rs"]
 mod redis_server;
+#[path = "../support/sentinels.rs"]
+mod sentinels;
 #[path = "../support/tcp_proxy.rs"]
 mod tcp_proxy;
 
@@ -22,6 +27,7 @@ mod cli;
 mod fake;
 mod redis_host;
 mod redis_secured;
+mod sentinel;
 
 mod smoke;
 
@@ -34,6 +40,7 @@ mod fair;
 mod multi;
 mod readers;
 mod run_processes;
+mod semaphores;
 mod store_forgets;
 mod store_frozen;
 mod store_full;

@@ -204,7 +204,12 @@ async fn a_grant_does_not_wait_for_the_acknowledgement_of_the_frame_before_it() 
 async fn health_and_reflection_answer() {
     let coordinator = start().await;
     let channel = coordinator.client().await.channel();
-    for service in ["", "lockkeeper.v1.LockService"] {
+    let services = [
+        "lockkeeper.v1.LockService",
+        "lockkeeper.v1.SemaphoreService",
+        "lockkeeper.v1.LatchService",
+    ];
+    for service in services.into_iter().chain([""]) {
         let request = HealthCheckRequest {
             service: service.to_owned(),
         };
@@ -232,7 +237,7 @@ async fn health_and_reflection_answer() {
         panic!("{answer:?}");
     };
     let names: Vec<_> = listed.service.iter().map(|it| it.name.as_str()).collect();
-    for name in ["lockkeeper.v1.LockService", "grpc.health.v1.Health"] {
+    for name in services.into_iter().chain(["grpc.health.v1.Health"]) {
         assert!(names.contains(&name), "{names:?}");
     }
 }

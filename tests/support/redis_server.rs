@@ -188,6 +188,20 @@ impl RedisServer {
         }
     }
 
+    /// Sentinels cut all clients of a server that changes its role.
+    pub(crate) async fn connect_anew(&self) {
+        *self.connection.lock().await = None;
+    }
+
+    /// A section of its `INFO`.
+    pub(crate) async fn info(&self, section: &str) -> String {
+        match self.command(&["INFO", section]).await {
+            Value::VerbatimString { text, .. } => text,
+            Value::BulkString(text) => String::from_utf8(text).expect("text"),
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// Starts watching what it executes.
     pub(crate) async fn monitor(&self) -> Monitor {
         let client = Client::open(self.url()).expect("a URL");

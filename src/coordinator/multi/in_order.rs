@@ -237,7 +237,7 @@ impl<'a> Taken<'a> {
                 }
                 if let Some(session) = &self.session {
                     let key = GrantKey::of(&grant);
-                    session.renewed_by_client(&self.core.deadlines, &key, sent_at, renewed);
+                    session.renewed_by_client(&self.core.deadlines, &key, sent_at, renewed.lease);
                 }
                 grant.lease = renewed.lease;
                 grant.safe_until = safe_until(sent_at, renewed.lease);

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::{
     super::{Core, types::LockName},
-    Waiters, channel,
+    Goal, Waiters, channel,
 };
 use crate::script::{Mode, Vouched};
 
@@ -79,11 +79,11 @@ impl Waiters {
             let Some(place) = places.get(waiter.owner.field()) else {
                 continue;
             };
-            let channel = channel(name, Mode::Fair, &waiter.owner);
+            let channel = channel(name, Goal::Lock(Mode::Fair), &waiter.owner);
             let line = state
                 .channels
                 .get_mut(channel.as_str())
-                .and_then(|channel| channel.lines.get_mut(&Mode::Fair));
+                .and_then(|channel| channel.lines.get_mut(&Goal::Lock(Mode::Fair)));
             let Some(line) = line else { continue };
             line.holder_until = holder_until;
             if *place == 0 {

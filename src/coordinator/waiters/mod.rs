@@ -14,16 +14,13 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering},
     },
     time::Duration,
 };
 
 use parking_lot::Mutex;
-use tokio::{
-    sync::{Notify, mpsc},
-    time::Instant,
-};
+use tokio::{sync::Notify, time::Instant};
 
 use super::{
     error::Limit,
@@ -41,6 +38,9 @@ const POSITIONS_PER_INTERVAL: usize = 1000;
 
 /// A holder's lease that ends this much earlier or later than it was known to is news to those who wait.
 const LEASE_NEWS: Duration = Duration::from_millis(500);
+
+/// In place of what is seen of a latch.
+const NOT_SEEN: i64 = -1;
 
 /// The lines of one coordinator.
 #[derive(Debug)]
@@ -67,7 +67,18 @@ struct State {
 #[derive(Debug)]
 struct Channel {
     subscription: Subscription,
-    lines: BTreeMap<Mode, Line>,
+    lines: BTreeMap<Goal, Line>,
+}
+
+/// What somebody waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Goal {
+    /// To hold a lock.
+    Lock(Mode),
+    /// To hold permits of a semaphore.
+    Permits,
+    /// That a latch opens.
+    Latch,
 }
 
 /// Those who wait for the same thing, by ticket, which is their order.
@@ -91,11 +102,13 @@ enum Subscription {
 #[derive(Debug)]
 pub(crate) struct Waiter {
     pub(crate) owner: Owner,
-    pub(crate) mode: Mode,
+    pub(crate) goal: Goal,
     pub(crate) since: Instant,
     head: AtomicBool,
     position: AtomicU32,
     news: Notify,
+    /// What the head has last seen of a latch, if it looked after this one had come.
+    seen: AtomicI64,
 }
 
 /// A place in a line; dropping it leaves the line.
@@ -143,19 +156,19 @@ impl Waiters {
     pub(crate) fn join(
         self: &Arc<Self>,
         name: &LockName,
-        mode: Mode,
+        goal: Goal,
         owner: Owner,
         holder_until: Option<Instant>,
         place: Option<u32>,
     ) -> Result<Place, Limit> {
-        let channel: Arc<str> = channel(name, mode, &owner).into();
+        let channel: Arc<str> = channel(name, goal, &owner).into();
         let mut state = self.state.lock();
         if state.waiting >= self.max {
             return Err(Limit::Waiters);
         }
         let known = state.channels.get(&channel);
         let ahead = known
-            .and_then(|channel| channel.lines.get(&mode))
+            .and_then(|channel| channel.lines.get(&goal))
             .map_or(0, |line| line.waiters.len());
         let fair = state.fair.get(name).map_or(0, BTreeMap::len);
         if ahead.max(fair) >= self.per_lock_max {
@@ -170,11 +183,12 @@ impl Waiters {
         let ticket = state.next_ticket;
         let waiter = Arc::new(Waiter {
             owner,
-            mode,
+            goal,
             since: Instant::now(),
             head: AtomicBool::new(ahead == 0),
             position: AtomicU32::new(place.unwrap_or_else(|| position(ahead.max(fair)))),
             news: Notify::new(),
+            seen: AtomicI64::new(NOT_SEEN),
         });
         let entry = state.channels.entry(Arc::clone(&channel));
         let lines = &mut entry
@@ -185,13 +199,13 @@ impl Waiters {
             .lines;
         // A message may have come between the attempt and now. If somebody waited in this line then, the head has followed it; if nobody did, either the
         // subscription is still to be confirmed, and that is a hint of its own, or nobody would follow it but this one.
-        let line = lines.entry(mode).or_insert_with(|| Line {
+        let line = lines.entry(goal).or_insert_with(|| Line {
             hint: known_to_others,
             ..Line::default()
         });
         line.holder_until = holder_until;
         line.waiters.insert(ticket, Arc::clone(&waiter));
-        if mode == Mode::Fair {
+        if goal == Goal::Lock(Mode::Fair) {
             let others = state.fair.entry(name.clone()).or_default();
             others.insert(ticket, Arc::clone(&waiter));
         }
@@ -223,14 +237,45 @@ impl Waiters {
         (listed.collect(), count)
     }
 
+    /// Those who wait here for permits or for a latch, in order, at most `max`, and how many there are.
+    pub(crate) fn list_for(
+        &self,
+        name: &LockName,
+        goal: Goal,
+        max: usize,
+    ) -> (Vec<Arc<Waiter>>, usize) {
+        let channel = match goal {
+            Goal::Permits => keys::permit_channel(name.as_str()),
+            Goal::Latch => keys::latch_channel(name.as_str()),
+            Goal::Lock(_) => return self.list(name, max),
+        };
+        let state = self.state.lock();
+        let line = state
+            .channels
+            .get(channel.as_str())
+            .and_then(|channel| channel.lines.get(&goal));
+        line.map_or((Vec::new(), 0), |line| {
+            let listed = line.waiters.values().take(max).cloned();
+            (listed.collect(), line.waiters.len())
+        })
+    }
+
+    /// Has the heads on a channel look at once, for a change that nothing is published of.
+    pub(crate) fn hint(&self, channel: &str) {
+        if let Some(channel) = self.state.lock().channels.get_mut(channel) {
+            channel.wake();
+        }
+    }
+
     /// Whether somebody else here relies on what a waiter has left in the store: the same owner's place in the queue of a fair lock, or the
     /// mark of a writer.
     pub(crate) fn others_want(&self, name: &LockName, mode: Mode, owner: &Owner) -> bool {
+        let goal = Goal::Lock(mode);
         let state = self.state.lock();
         state
             .channels
-            .get(channel(name, mode, owner).as_str())
-            .is_some_and(|channel| channel.lines.contains_key(&mode))
+            .get(channel(name, goal, owner).as_str())
+            .is_some_and(|channel| channel.lines.contains_key(&goal))
     }
 
     /// How many wait at this coordinator.
@@ -238,19 +283,17 @@ impl Waiters {
         self.state.lock().waiting
     }
 
-    /// Turns the host's wakes into hints until the host is gone.
-    pub(crate) async fn follow(self: Arc<Self>, mut wakes: mpsc::Receiver<Wake>) {
-        while let Some(wake) = wakes.recv().await {
-            let mut state = self.state.lock();
-            match wake {
-                // Every message of a lock's channel says that it was released, whatever its number.
-                Wake::Message { channel, .. } => {
-                    if let Some(channel) = state.channels.get_mut(channel.as_str()) {
-                        channel.wake();
-                    }
+    /// Turns a wake of the host into hints.
+    pub(crate) fn follow(&self, wake: &Wake) {
+        let mut state = self.state.lock();
+        match wake {
+            // Every message of a lock's channel says that it was released, whatever its number.
+            Wake::Message { channel, .. } => {
+                if let Some(channel) = state.channels.get_mut(channel.as_str()) {
+                    channel.wake();
                 }
-                Wake::Gap => state.channels.values_mut().for_each(Channel::wake),
             }
+            Wake::Gap | Wake::TakenOver => state.channels.values_mut().for_each(Channel::wake),
         }
     }
 
@@ -279,7 +322,7 @@ impl Waiters {
                 let lines = channel.lines.values().map(|line| &line.waiters);
                 for (ahead, waiter) in lines.flat_map(|waiters| waiters.values().enumerate()) {
                     // Where a waiter of a fair lock stands the store says.
-                    if waiter.mode != Mode::Fair {
+                    if waiter.goal != Goal::Lock(Mode::Fair) {
                         waiter.position.store(position(ahead), Ordering::Relaxed);
                     }
                     waiter.news.notify_one();
@@ -320,15 +363,15 @@ impl Waiters {
     fn leave(&self, place: &Place) {
         let mut state = self.state.lock();
         state.waiting -= 1;
-        let mode = place.waiter.mode;
+        let goal = place.waiter.goal;
         let mut crowd = 0;
         if let Some(channel) = state.channels.get_mut(&place.channel) {
-            if let Some(line) = channel.lines.get_mut(&mode) {
+            if let Some(line) = channel.lines.get_mut(&goal) {
                 line.remove(place);
                 crowd = line.waiters.len();
             }
             if crowd == 0 {
-                channel.lines.remove(&mode);
+                channel.lines.remove(&goal);
             }
         }
         if let Some(waiters) = state.fair.get_mut(&place.name) {
@@ -350,11 +393,21 @@ impl Waiters {
 }
 
 /// Where waiters learn of releases.
-fn channel(name: &LockName, mode: Mode, owner: &Owner) -> String {
-    match mode {
-        Mode::Exclusive => keys::channel(name.as_str()),
-        Mode::Fair => keys::fair_channel(name.as_str(), owner.field()),
-        Mode::Read | Mode::Write => keys::rw_channel(name.as_str()),
+fn channel(name: &LockName, goal: Goal, owner: &Owner) -> String {
+    match goal {
+        Goal::Lock(Mode::Exclusive) => keys::channel(name.as_str()),
+        Goal::Lock(Mode::Fair) => keys::fair_channel(name.as_str(), owner.field()),
+        Goal::Lock(Mode::Read | Mode::Write) => keys::rw_channel(name.as_str()),
+        Goal::Permits => keys::permit_channel(name.as_str()),
+        Goal::Latch => keys::latch_channel(name.as_str()),
+    }
+}
+
+// === impl Goal ===
+
+impl From<Mode> for Goal {
+    fn from(mode: Mode) -> Self {
+        Self::Lock(mode)
     }
 }
 
@@ -399,7 +452,7 @@ impl Place {
     pub(crate) fn is_next(&self) -> bool {
         let head = self.waiter.head.load(Ordering::Relaxed);
         let first = || self.waiter.position.load(Ordering::Relaxed) == 1;
-        head && (self.waiter.mode != Mode::Fair || first())
+        head && (self.waiter.goal != Goal::Lock(Mode::Fair) || first())
     }
 
     /// Takes the hint, if there is one and this waiter is to follow it.
@@ -440,8 +493,36 @@ impl Place {
 
     /// Leaves with the lock, which is held until then at the least. Readers leave room for more.
     pub(crate) fn leave_granted(mut self, holder_until: Instant) {
-        self.took_all = self.waiter.mode != Mode::Read;
+        self.took_all = self.waiter.goal != Goal::Lock(Mode::Read);
         self.busy_until(Some(holder_until), None);
+    }
+
+    /// Leaves with permits, after which none are left if `took_all`.
+    pub(crate) fn leave_with_permits(mut self, took_all: bool) {
+        self.took_all = took_all;
+    }
+
+    /// Those who have come so far: what is seen of a latch from now on is true for them.
+    pub(crate) fn begin_look(&self) -> u64 {
+        self.waiters.state.lock().next_ticket
+    }
+
+    /// Tells those who had come when the look at a latch began what was seen.
+    pub(crate) fn tell_seen(&self, begun: u64, count: u32) {
+        let mut state = self.waiters.state.lock();
+        let Some(line) = state.line(self) else {
+            return;
+        };
+        for waiter in line.waiters.range(..=begun).map(|(_, waiter)| waiter) {
+            if waiter.seen.swap(count.into(), Ordering::Relaxed) != i64::from(count) {
+                waiter.news.notify_one();
+            }
+        }
+    }
+
+    /// What was last seen of a latch since this one waits.
+    pub(crate) fn seen(&self) -> Option<u32> {
+        u32::try_from(self.waiter.seen.load(Ordering::Relaxed)).ok()
     }
 }
 
@@ -450,7 +531,7 @@ impl Place {
 impl State {
     fn line(&mut self, place: &Place) -> Option<&mut Line> {
         let channel = self.channels.get_mut(&place.channel)?;
-        channel.lines.get_mut(&place.waiter.mode)
+        channel.lines.get_mut(&place.waiter.goal)
     }
 }
 

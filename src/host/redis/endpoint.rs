@@ -88,6 +88,11 @@ impl Endpoint {
         })
     }
 
+    /// Host and port.
+    pub(super) fn address(&self) -> String {
+        self.client.get_connection_info().addr().to_string()
+    }
+
     /// Opens a connection that has no time limits of its own: callers bring theirs. Pushes include the loss of the connection.
     pub(super) async fn connect(
         &self,

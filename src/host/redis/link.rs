@@ -27,7 +27,7 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{endpoint::Endpoint, reply};
+use super::{endpoint::Endpoint, reply, target::Target};
 use crate::{host::HostError, shutdown::spawn_detached};
 
 /// Between the starts of two attempts to connect.
@@ -82,9 +82,9 @@ struct Loss {
 
 impl Link {
     /// Starts connecting.
-    pub(super) fn open(endpoint: Endpoint) -> Self {
+    pub(super) fn open(target: Target) -> Self {
         let (states, state) = watch::channel(State::Connecting);
-        let keeper = spawn_detached("redis-link", keep(endpoint, states));
+        let keeper = spawn_detached("redis-link", keep(target, states));
         Self {
             state,
             _keeper: AbortOnDropHandle::new(keeper),
@@ -138,25 +138,28 @@ impl State {
 }
 
 /// Connects, and again whenever the connection is lost, until the link is dropped.
-async fn keep(endpoint: Endpoint, states: watch::Sender<State>) {
+async fn keep(target: Target, states: watch::Sender<State>) {
     let mut next_attempt = Instant::now();
     let mut failure: Option<Arc<str>> = None;
     loop {
         sleep_until(next_attempt).await;
         next_attempt = Instant::now() + RECONNECT_INTERVAL;
-        match connect(&endpoint).await {
-            Ok(live) => {
+        match connect(&target).await {
+            Ok((endpoint, live)) => {
                 tracing::info!(?endpoint, "connected");
                 failure = None;
                 let live = Arc::new(live);
                 states.send_replace(State::Up(live.clone()));
-                live.until_lost(&endpoint).await;
+                tokio::select! {
+                    () = live.until_lost(&endpoint) => {}
+                    () = target.superseded(&endpoint) => live.loss.declare(),
+                }
                 tracing::info!(?endpoint, "connection lost");
                 states.send_replace(State::Connecting);
             }
             Err(error) => {
                 if failure.as_deref() != Some(&error) {
-                    tracing::warn!(?endpoint, error, "cannot connect, trying on");
+                    tracing::warn!(?target, error, "cannot connect, trying on");
                     let error: Arc<str> = error.into();
                     failure = Some(error.clone());
                     states.send_replace(State::Down(error));
@@ -166,7 +169,8 @@ async fn keep(endpoint: Endpoint, states: watch::Sender<State>) {
     }
 }
 
-async fn connect(endpoint: &Endpoint) -> Result<Live, String> {
+async fn connect(target: &Target) -> Result<(Endpoint, Live), String> {
+    let endpoint = target.endpoint()?;
     let loss = Arc::new(Loss::default());
     let pushes = {
         let loss = loss.clone();
@@ -181,13 +185,15 @@ async fn connect(endpoint: &Endpoint) -> Result<Live, String> {
         .connect(pushes)
         .await
         .map_err(|error| reply::connect_failure(&error))?;
+    target.check(&connection).await?;
     endpoint.load_scripts(&connection).await;
-    Ok(Live {
+    let live = Live {
         connection,
         loss,
         unanswered: AtomicUsize::new(0),
         stalled: Notify::new(),
-    })
+    };
+    Ok((endpoint, live))
 }
 
 // === impl Live ===

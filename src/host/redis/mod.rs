@@ -7,19 +7,23 @@ mod endpoint;
 mod eval;
 mod link;
 mod reply;
+mod sentinel;
+mod sentinel_url;
 mod settings;
 mod single;
 mod subscriber;
 mod subscriptions;
+mod target;
 
 use std::{fmt, time::Duration};
 
 use super::{Connected, Script};
+use sentinel_url::SentinelUrl;
 
 /// Where a Redis is and how long to wait for it.
 #[derive(Clone)]
 pub struct RedisConfig {
-    /// `redis://` or `rediss://`, with user, password and database as needed.
+    /// `redis://` or `rediss://`, with user, password and database as needed; or `redis+sentinel://`, see the module of that name.
     pub url: String,
     /// The time limit of one evaluation, and of one confirmation of a subscription.
     pub call_timeout: Duration,
@@ -63,10 +67,14 @@ pub enum ConfigError {
     NoConnections,
 }
 
-/// A client of one Redis. Returns at once, whether Redis can be reached or not: the connections are opened in the background, and again
+/// A client of one Redis, or of the one that sentinels name. Returns at once, whether Redis can be reached or not: the connections are opened in the background, and again
 /// whenever they are lost. Only a configuration that cannot ever work is an error.
 pub fn connect(config: &RedisConfig) -> Result<Connected, ConfigError> {
-    single::connect(config)
+    if SentinelUrl::is_one(&config.url) {
+        sentinel::connect(config)
+    } else {
+        single::connect(config)
+    }
 }
 
 // === impl RedisConfig ===

@@ -1,4 +1,4 @@
-//! One Redis server.
+//! One Redis server at a time.
 
 use std::{
     fmt,
@@ -9,10 +9,11 @@ use std::{
 
 use async_trait::async_trait;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     ConfigError, RedisConfig, endpoint::Endpoint, eval::evaluate, link::Link, settings,
-    subscriber::Subscriber,
+    subscriber::Subscriber, target::Target,
 };
 use crate::{
     host::{Call, Connected, HostError, ScriptHost, Value, WakeSender},
@@ -20,34 +21,47 @@ use crate::{
 };
 
 struct Single {
-    endpoint: Endpoint,
+    target: Target,
     links: Vec<Link>,
     subscriber: Subscriber,
     call_timeout: Duration,
+    /// What tells which server it is.
+    _watcher: Option<AbortOnDropHandle<()>>,
 }
 
+/// A client of the server that the URL names.
 pub(super) fn connect(config: &RedisConfig) -> Result<Connected, ConfigError> {
-    let endpoint = Endpoint::new(config)?;
-    let pool = endpoint.pool(1)?;
+    let target = Target::Fixed(Box::new(Endpoint::new(config)?));
+    let (sender, wakes) = WakeSender::channel();
+    Ok((host(config, &target, sender, None)?, wakes))
+}
+
+/// A client of the server that the target names.
+pub(super) fn host(
+    config: &RedisConfig,
+    target: &Target,
+    wakes: WakeSender,
+    watcher: Option<AbortOnDropHandle<()>>,
+) -> Result<Arc<dyn ScriptHost>, ConfigError> {
     let links: Vec<_> = (0..config.connections)
-        .map(|_| Link::open(endpoint.clone()))
+        .map(|_| Link::open(target.clone()))
         .collect();
     let first_up = links.first().ok_or(ConfigError::NoConnections)?.first_up();
+    let reached = target.clone();
     spawn_detached("redis-settings", async move {
-        if first_up.await {
-            settings::check(pool).await;
+        let up = first_up.await;
+        if let (true, Ok(endpoint)) = (up, reached.endpoint()) {
+            settings::check(&endpoint).await;
         }
     });
-
-    let (sender, wakes) = WakeSender::channel();
-    let subscriber = Subscriber::new(endpoint.clone(), config.ping_interval, sender);
-    let host = Single {
-        endpoint,
+    let subscriber = Subscriber::new(target.clone(), config.ping_interval, wakes);
+    Ok(Arc::new(Single {
+        target: target.clone(),
         links,
         subscriber,
         call_timeout: config.call_timeout,
-    };
-    Ok((Arc::new(host), wakes))
+        _watcher: watcher,
+    }))
 }
 
 // === impl Single ===
@@ -84,7 +98,7 @@ impl ScriptHost for Single {
 impl fmt::Debug for Single {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Single")
-            .field("endpoint", &self.endpoint)
+            .field("target", &self.target)
             .field("links", &self.links.len())
             .finish_non_exhaustive()
     }

@@ -19,6 +19,7 @@ use super::{
     endpoint::Endpoint,
     reply,
     subscriptions::{Confirm, Order, Subscriptions},
+    target::Target,
 };
 use crate::{
     host::{HostError, Wake, WakeSender},
@@ -50,7 +51,7 @@ enum Wish {
 }
 
 struct Task {
-    endpoint: Endpoint,
+    target: Target,
     ping_interval: Duration,
     wishes: mpsc::UnboundedReceiver<Wish>,
     wakes: WakeSender,
@@ -67,12 +68,12 @@ struct Lost;
 // === impl Subscriber ===
 
 impl Subscriber {
-    pub(super) fn new(endpoint: Endpoint, ping_interval: Duration, wakes: WakeSender) -> Self {
+    pub(super) fn new(target: Target, ping_interval: Duration, wakes: WakeSender) -> Self {
         let (sender, wishes) = mpsc::unbounded_channel();
         let subscriptions = Subscriptions::default();
         let pause = RECONNECT_PAUSE.0;
         let task = Task {
-            endpoint,
+            target,
             ping_interval,
             wishes,
             wakes,
@@ -121,17 +122,19 @@ impl Task {
                 self.apply(wish);
             }
             let (pushes, incoming) = mpsc::unbounded_channel();
-            let endpoint = self.endpoint.clone();
-            let connecting = async move { endpoint.connect(pushes).await };
+            let connecting = connect(self.target.clone(), pushes);
             match self.applying_wishes(connecting).await {
                 None => return,
-                Some(Ok(connection)) => {
+                Some(Ok((endpoint, connection))) => {
                     tracing::debug!("subscriber connected");
-                    let Lost = self.serve(connection, incoming).await;
+                    let target = self.target.clone();
+                    tokio::select! {
+                        Lost = self.serve(connection, incoming) => {}
+                        () = target.superseded(&endpoint) => {}
+                    }
                     self.subscriptions.disconnected();
                 }
                 Some(Err(error)) => {
-                    let error = reply::connect_failure(&error);
                     tracing::debug!(error, "subscriber cannot connect");
                     self.subscriptions
                         .fail_waiting(&HostError::Unavailable(error));
@@ -257,6 +260,17 @@ impl Task {
         }
         Ok(None)
     }
+}
+
+async fn connect(
+    target: Target,
+    pushes: mpsc::UnboundedSender<PushInfo>,
+) -> Result<(Endpoint, MultiplexedConnection), String> {
+    let endpoint = target.endpoint()?;
+    let connection = endpoint.connect(pushes).await;
+    let connection = connection.map_err(|error| reply::connect_failure(&error))?;
+    target.check(&connection).await?;
+    Ok((endpoint, connection))
 }
 
 /// Sends orders, in their order, as few commands. Confirmations are pushes; what the futures tell is whether the server refused.

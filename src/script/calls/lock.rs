@@ -14,9 +14,9 @@ use crate::{
 };
 
 /// Why a release found no hold of the owner.
-const HELD_BY_ANOTHER: i64 = 1;
-const EXPIRED: i64 = 2;
-const NEVER_HELD: i64 = 3;
+pub(super) const HELD_BY_ANOTHER: i64 = 1;
+pub(super) const EXPIRED: i64 = 2;
+pub(super) const NEVER_HELD: i64 = 3;
 const HELD_IN_ANOTHER_MODE: i64 = 4;
 
 /// What an acquire came to.

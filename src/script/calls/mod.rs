@@ -1,13 +1,20 @@
 //! One function per script: typed arguments, typed replies. The numbers that scripts return have their meaning here and nowhere else.
 
 mod inspect;
+mod latch;
 mod lock;
 mod multi;
+mod permits;
 mod renew;
 
 pub use inspect::{Holder, Inspected};
+pub use latch::{CountSet, CountedDown, LatchInspected};
 pub use lock::{Acquired, Attempt, Refusal, Released, Vouched};
 pub use multi::{AcquiredAll, AttemptAll, Member, Members, ReleasedMember, Taken};
+pub use permits::{
+    PermitAttempt, PermitHolder, PermitId, PermitRenewal, PermitRenewals, PermitsAcquired,
+    PermitsReleased, PermitsSet, SemaphoreInspected,
+};
 pub use renew::{Renewal, Renewals, Renewed};
 
 use std::{sync::Arc, time::Duration};
@@ -30,6 +37,8 @@ const REQUEST_ID_REUSED: i64 = 3;
 const WRONG_KIND: i64 = 4;
 const REPEATED: i64 = 5;
 const SELF_DEADLOCK: i64 = 6;
+const NO_SEMAPHORE: i64 = 7;
+const TOO_MANY_PERMITS: i64 = 8;
 
 /// The scripts on one host.
 #[derive(Clone, Debug)]

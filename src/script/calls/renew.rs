@@ -12,7 +12,7 @@ use crate::{
 
 /// In place of a lease in the reply of a renewal.
 const EXPIRED: i64 = -1;
-const HELD_BY_ANOTHER: i64 = -2;
+pub(super) const HELD_BY_ANOTHER: i64 = -2;
 
 /// One hold to renew.
 #[derive(Clone, Debug)]

@@ -20,7 +20,7 @@ async fn next(wakes: &mut mpsc::Receiver<Wake>) -> (String, Bytes) {
     let wake = timeout(PATIENCE, wakes.recv()).await.expect("a wake came");
     match wake.expect("the client lives") {
         Wake::Message { channel, payload } => (channel, payload),
-        Wake::Gap => panic!("nothing has been missed"),
+        Wake::Gap | Wake::TakenOver => panic!("nothing has been missed"),
     }
 }
 

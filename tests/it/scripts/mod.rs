@@ -1,14 +1,18 @@
 //! Every script of the catalogue, as tables that run on every host. (What the coordinator makes of them is in the other modules.)
 
+mod counter_story;
 mod mask;
 mod story;
 
 mod acquire;
 mod acquire_repeated;
 mod clock;
+mod counters_same_on_all;
 mod fair;
 mod inspect;
+mod latch;
 mod multi;
+mod permits;
 mod read_write;
 mod release;
 mod renew;

@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use lockkeeper::{
     host::Value,
     script::{
-        Acquired, AcquiredAll, Attempt, AttemptAll, CallError, Config, Hold, Member, Members, Mode,
-        Refusal, Released, Renewal, Scripts, keys,
+        Acquired, AcquiredAll, Attempt, AttemptAll, CallError, Config, CountedDown, Hold, Member,
+        Members, Mode, PermitAttempt, PermitRenewal, PermitsAcquired, PermitsReleased, Refusal,
+        Released, Renewal, Scripts, keys,
     },
 };
 
@@ -58,6 +59,15 @@ fn all_keys(name: &str) -> Vec<String> {
         text(keys::readers(name)),
         text(keys::writer_waiting(name)),
     ]);
+    all.extend(
+        [
+            keys::permit_leases(name),
+            keys::permit_owners(name),
+            keys::kind(name),
+        ]
+        .map(text),
+    );
+    all.push(keys::permit_channel(name));
     all.extend(REQUEST_IDS.map(|id| text(keys::record(name, id))));
     all
 }
@@ -115,6 +125,7 @@ async fn every_script_runs_on_a_cluster() {
                 )
                 .await;
             }
+            counters(&scripts, &format!("{name}-counter"), id).await;
         }
     }
     several_around(&scripts).await;
@@ -123,6 +134,52 @@ async fn every_script_runs_on_a_cluster() {
         matches!(&torn, Err(CallError::Refused(why)) if why.starts_with("CROSSSLOT")),
         "{torn:?}"
     );
+}
+
+/// The same for semaphores and latches.
+async fn counters(scripts: &Scripts, name: &str, id: &str) {
+    let ids = [[7; 16], [8; 16]];
+    let attempt = PermitAttempt {
+        request_id: Some(id),
+        attempt: "a",
+        ids: &ids,
+    };
+    let lease = secs(100);
+    assert!(scripts.set_permits(name, 2, true).await.unwrap().created);
+    let taken = scripts
+        .acquire_permits(name, id, lease, attempt, true)
+        .await;
+    assert!(
+        matches!(taken, Ok(PermitsAcquired::Granted { .. })),
+        "{name}: {taken:?}"
+    );
+    let renewal = PermitRenewal {
+        name: name.into(),
+        owner: id.into(),
+        lease,
+        ids: ids.into(),
+    };
+    let renewed = scripts.renew_permits(&[renewal]).await.unwrap();
+    assert!(renewed.outcomes[0].is_ok(), "{name}");
+    assert_eq!(scripts.inspect_semaphore(name).await.unwrap().available, 0);
+    assert_eq!(scripts.undo_permits(name, attempt).await, Ok(true));
+    let released = scripts.release_permits(name, id, &[], Some(id)).await;
+    assert!(
+        matches!(released, Ok(PermitsReleased::NotOwner(_))),
+        "{name}: {released:?}"
+    );
+    assert_eq!(scripts.set_permits(name, 0, false).await.unwrap().total, 0);
+    let other = format!("{id}-3");
+    let set = scripts
+        .set_count(name, 1, None, Some(&other))
+        .await
+        .unwrap();
+    assert!(set.set, "{name}");
+    assert_eq!(scripts.inspect_latch(name).await.unwrap().count, 1);
+    let other = format!("{id}-4");
+    let counted = scripts.count_down(name, 1, Some(&other)).await;
+    assert_eq!(counted, Ok(CountedDown::Left(0)), "{name}");
+    assert_eq!(scripts.delete_latch(name).await, Ok(false), "{name}");
 }
 
 async fn once_around(scripts: &Scripts, hold: Hold<'_>, id: &str) {

@@ -297,7 +297,7 @@ impl<'a> Teller<'a> {
                     let whom = on.strip_prefix(&channel).unwrap_or_default();
                     heard.push(format!("{}{whom}", payload.escape_ascii()));
                 }
-                Wake::Gap => heard.push("a gap".to_owned()),
+                Wake::Gap | Wake::TakenOver => heard.push("a gap".to_owned()),
             }
         }
         if heard.is_empty() {
@@ -372,7 +372,7 @@ pub(super) fn mode(word: &str) -> Mode {
     }
 }
 
-fn config() -> Config {
+pub(super) fn config() -> Config {
     Config {
         idle_token_retention: Duration::from_secs(1000),
         request_retention: Duration::from_secs(600),
@@ -452,7 +452,7 @@ fn resolve(word: &str) -> Bytes {
     bytes.into()
 }
 
-fn named(error: &CallError) -> String {
+pub(super) fn named(error: &CallError) -> String {
     let debug = format!("{error:?}");
     let name = debug.split('(').next().unwrap_or_default();
     format!("error {name}")

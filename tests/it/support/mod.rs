@@ -2,6 +2,7 @@
 //! everybody waits. Tests read as steps: `world.client(0)`, `session.acquire("a")`, `session.expect_lost("a")`.
 
 pub(crate) mod client;
+pub(crate) mod counters;
 mod faults;
 pub(crate) mod hosts;
 mod world;

@@ -190,6 +190,9 @@ fn failed(error: &Error, kind: Kind, history: &History) -> Told {
         Error::Invalid(_)
         | Error::ResumeTokenInvalid
         | Error::LimitReached(_)
+        | Error::SemaphoreNotFound
+        | Error::PermitsExceeded { .. }
+        | Error::CountExceeded { .. }
         | Error::StoreOf(..)
         | Error::Store(
             CallError::OutOfMemory

@@ -41,6 +41,7 @@ impl Machine {
                 let resume = ResumeSession {
                     session_id: session.session_id.clone(),
                     resume_token: session.resume_token.clone(),
+                    permits: Vec::new(),
                     // Whatever else was granted, to a wait whose stream broke, is released by not naming it.
                     grants: self.held.iter().flat_map(Held::grants).collect(),
                 };

@@ -72,6 +72,7 @@ fn opened(grants: Vec<Grant>) -> Response {
         resume_token: vec![1],
         lease: duration(30.0),
         grants,
+        permits: Vec::new(),
     })
 }
 

@@ -10,7 +10,8 @@ use std::{
 
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use lockkeeper::coordinator::{
-    Lease, LockName, Mode, Notice, OnDisconnect, Opened, Owner, ResumedGrant, SessionId, Stream,
+    Lease, LockName, Mode, Notice, OnDisconnect, Opened, Owner, Resumed, ResumedGrant, SessionId,
+    Stream,
 };
 use rand::RngExt as _;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -198,7 +199,7 @@ impl Life {
                 }
                 false
             }
-            Notice::AtRisk(_) | Notice::Recovered => false,
+            Notice::AtRisk(_) | Notice::Recovered | Notice::PermitsLost(..) => false,
             // Some go at once, some when they have to.
             Notice::GoingAway => self.dice.random_bool(0.5),
         }
@@ -306,7 +307,10 @@ impl Life {
                 fencing_token: held.token,
                 hold_count: held.count,
             });
-            let named = named.collect();
+            let named = Resumed {
+                locks: named.collect(),
+                ..Resumed::default()
+            };
             let resume = node.coordinator.resume(&self.id, &self.resume_token, named);
             let resumed = tokio::select! {
                 biased;

@@ -1,0 +1,21 @@
+-- Deletes a latch, which opens it: a name without a count counts as 0.
+--
+-- KEYS: 1 latch, 2 kind, 3 leases that a semaphore of the name would have
+-- ARGV: 1 publish command, 2 channel, which is no key because Redisson's name of it need not share the latch's slot
+-- Returns: {1}  deleted
+--          {0}  there was none
+--          {4}  the key is not a latch's
+-- Publishes: 1 if it was deleted, as Redisson does, which closes the gate that its clients keep by themselves
+
+local latch, kind, leases = KEYS[1], KEYS[2], KEYS[3]
+local publish, channel = ARGV[1], ARGV[2]
+
+local number = read_number(latch, kind, 'latch', leases)
+if number == false then
+  return {4}
+elseif not number then
+  return {0}
+end
+redis.call(publish, channel, '1')
+redis.call('del', latch, kind)
+return {1}

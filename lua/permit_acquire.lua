@@ -1,0 +1,108 @@
+-- Takes permits of a semaphore, all that are asked for or none.
+--
+-- KEYS: 1 semaphore, 2 leases, 3 owners, 4 kind, 5 channel, 6 record of the request (only with a request id)
+-- ARGV: 1 owner, 2 lease ms, 3 time to live of an idle kind ms, 4 attempt, 5 retention of the record ms,
+--       6 '1' to record a refusal too (an answer), '0' not to (the caller will wait), 7 publish command, 8 the ids of the permits, 16 bytes each
+-- Returns: {1, available, total, lease ms}           granted
+--          {5, available, total, lease ms, ids}      the same, as answer to a repeat; the ids are those of the first, in hexadecimal digits
+--          {0, available, total, ms}                 too few are free; the next lease ends in so many ms; -1: none ever does
+--          {2}         a repeat of a request that was granted, but the grant has ended
+--          {3}         the request id was used for something else
+--          {4}         the key is not a semaphore's
+--          {7}         there is no semaphore
+--          {8, total}  there are not as many
+-- Publishes: what is available, if permits whose leases are over were swept and some are left
+
+local semaphore, leases, owners, kind, channel, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local owner, lease, kind_ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local attempt, retention, record_refusal, publish = ARGV[4], ARGV[5], ARGV[6] == '1', ARGV[7]
+local ids = split_ids(ARGV[8])
+
+local now = now_millis()
+local state = read_semaphore(semaphore, leases, owners, kind, now)
+if not state then
+  return {4}
+end
+
+local function remember(answer)
+  if record then
+    redis.call('hset', record, 'op', 'acquire_permits', 'owner', owner, 'attempt', attempt, 'answer', answer)
+    redis.call('pexpire', record, retention)
+  end
+end
+
+local function repeated(answer)
+  local busy = { string.match(answer, '^busy (%S+) (%S+) (%S+)$') }
+  if busy[1] then
+    -- The answer to a try says nothing to a call that waits.
+    return record_refusal and {0, tonumber(busy[1]), tonumber(busy[2]), tonumber(busy[3])} or {3}
+  elseif #answer ~= 32 * #ids then
+    return {3}
+  end
+  local ends
+  for _, id in ipairs(split_ids(unhex(answer))) do
+    local until_ms = held_until(leases, owners, id, owner, now)
+    if not until_ms then
+      return {2}
+    end
+    ends = math.min(ends or until_ms, until_ms)
+  end
+  -- From now on several attempts may have been told of the grant, so no undo of one of them may take it away: it finds no attempt's mark
+  -- and leaves the grant alone. PEXPIRE first: it works when memory is full.
+  redis.call('pexpire', record, retention)
+  redis.call('hset', record, 'attempt', '')
+  return {5, state.available or 0, state.total, ends - now, answer}
+end
+
+if record then
+  local first = redis.call('hmget', record, 'op', 'owner', 'answer')
+  if first[1] then
+    if first[1] ~= 'acquire_permits' or first[2] ~= owner then
+      return {3}
+    end
+    return repeated(first[3])
+  end
+end
+
+if not state.available then
+  return {7}
+elseif #ids > state.total then
+  return {8, state.total}
+end
+
+if #ids > state.available then
+  give_back(semaphore, leases, owners, channel, publish, state, {})
+  local next_end = redis.call('zrangebyscore', leases, now, '+inf', 'withscores', 'limit', 0, 1)[2]
+  local wait = -1
+  if next_end and tonumber(next_end) < NEVER then
+    wait = tonumber(next_end) - now
+  end
+  if record_refusal then
+    remember(string.format('busy %.0f %.0f %.0f', state.available, state.total, wait))
+  end
+  return {0, state.available, state.total, wait}
+end
+
+-- A semaphore with a time to live takes its permits with it, so their leases cannot be longer.
+local ttl = redis.call('pttl', semaphore)
+if ttl >= 0 then
+  lease = math.min(lease, math.max(ttl, 1))
+end
+local available = state.available - #ids
+if #state.expired > 0 and available > 0 then
+  redis.call(publish, channel, string.format('%.0f', available))
+end
+drop_permits(semaphore, leases, owners, state.expired, #state.expired - #ids)
+local ends, digits = string.format('%.0f', now + lease), {}
+for i, id in ipairs(ids) do
+  digits[i] = hex(id)
+  redis.call('zadd', leases, ends, id)
+  redis.call('hset', owners, digits[i], owner)
+end
+redis.call('pexpire', owners, math.max(lease, redis.call('pttl', owners)))
+if ttl >= 0 then
+  redis.call('pexpire', leases, math.max(ttl, 1))
+end
+mark_kind(kind, 'semaphore', kind_ttl)
+remember(table.concat(digits))
+return {1, available, state.total, lease}

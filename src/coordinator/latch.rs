@@ -1,0 +1,282 @@
+//! Latches: setting a count, counting down, and waiting for the end of that. All that wait here stand in one line; its head looks at the latch, and tells
+//! the others what it has seen.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Core,
+    acquire::{CountedWait, Next, Stops, next},
+    error::Error,
+    operation::{Answer, Reply},
+    types::{LockName, Owner, RequestId, SessionId},
+    waiters::{Goal, Place},
+};
+use crate::script::{CallError, CountSet, CountedDown, keys};
+
+/// Something to do with a latch, already checked.
+#[derive(Clone, Debug)]
+pub enum LatchOperation {
+    /// Give it a count if it has none.
+    Set(SetCount),
+    /// Lower its count.
+    CountDown(CountDown),
+    /// Wait until it is open.
+    Await(AwaitLatch),
+    /// Tell its count and who waits.
+    Describe(LockName),
+    /// Delete it.
+    Delete(LockName),
+}
+
+/// A count for a latch.
+#[derive(Clone, Debug)]
+pub struct SetCount {
+    /// The latch.
+    pub name: LockName,
+    /// At least 1.
+    pub count: u32,
+    /// When it is forgotten; none: never.
+    pub ttl: Option<Duration>,
+    /// Makes a repeat safe.
+    pub request_id: Option<RequestId>,
+}
+
+/// A count to lower.
+#[derive(Clone, Debug)]
+pub struct CountDown {
+    /// The latch.
+    pub name: LockName,
+    /// By how many; at least 1.
+    pub by: u32,
+    /// Makes a repeat safe.
+    pub request_id: Option<RequestId>,
+}
+
+/// A wish to know when a latch is open.
+#[derive(Clone, Debug)]
+pub struct AwaitLatch {
+    /// The latch.
+    pub name: LockName,
+    /// The session whose end ends the wait.
+    pub session: Option<SessionId>,
+    /// None: without limit.
+    pub wait: Option<Duration>,
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LatchAnswer {
+    /// Whether the count was set, and the count there is.
+    Set(CountSet),
+    /// What is left.
+    CountedDown(u32),
+    /// The wait goes on: so much is left.
+    Waiting(u32),
+    /// It is open.
+    Opened,
+    /// The wait ended while it was closed.
+    NotOpened {
+        /// Cancelled by the caller; otherwise its time ran out.
+        cancelled: bool,
+        /// What was left when the store was last asked.
+        count: u32,
+    },
+    /// How it is.
+    Described(LatchDescription),
+    /// Whether there was one.
+    Deleted(bool),
+}
+
+/// A latch as it was when the store was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LatchDescription {
+    /// The latch.
+    pub name: LockName,
+    /// What is left; 0: it is open.
+    pub count: u32,
+    /// When it is forgotten; none if it is open or stays.
+    pub remaining: Option<Duration>,
+    /// How many wait at this coordinator.
+    pub waiter_count: usize,
+}
+
+/// Runs an operation to its end.
+pub(super) async fn run(
+    core: &Arc<Core>,
+    operation: &LatchOperation,
+    reply: &mut Reply,
+) -> Result<Answer, Error> {
+    let answer = match operation {
+        LatchOperation::Set(request) => set(core, request).await,
+        LatchOperation::CountDown(request) => count_down(core, request).await,
+        LatchOperation::Await(request) => await_latch(core, request, reply).await,
+        LatchOperation::Describe(name) => describe(core, name).await,
+        LatchOperation::Delete(name) => {
+            let deleted = core.scripts.delete_latch(name.as_str()).await?;
+            Ok(LatchAnswer::Deleted(deleted))
+        }
+    };
+    answer.map(Answer::Latch)
+}
+
+async fn set(core: &Core, request: &SetCount) -> Result<LatchAnswer, Error> {
+    let SetCount {
+        name,
+        count,
+        ttl,
+        request_id,
+    } = request;
+    let record = request_id.as_ref().map(RequestId::as_str);
+    let set = core
+        .scripts
+        .set_count(name.as_str(), *count, *ttl, record)
+        .await?;
+    Ok(LatchAnswer::Set(set))
+}
+
+async fn count_down(core: &Core, request: &CountDown) -> Result<LatchAnswer, Error> {
+    let record = request.request_id.as_ref().map(RequestId::as_str);
+    let name = request.name.as_str();
+    match core.scripts.count_down(name, request.by, record).await? {
+        CountedDown::Left(left) => {
+            // Nothing is published before the latch opens, because Redisson knows no such message.
+            if left > 0 {
+                core.waiters.hint(&keys::latch_channel(name));
+            }
+            Ok(LatchAnswer::CountedDown(left))
+        }
+        CountedDown::TooMany(count) => Err(Error::CountExceeded { count }),
+    }
+}
+
+async fn describe(core: &Core, name: &LockName) -> Result<LatchAnswer, Error> {
+    let seen = core.scripts.inspect_latch(name.as_str()).await?;
+    let (_, waiter_count) = core.waiters.list_for(name, Goal::Latch, 0);
+    Ok(LatchAnswer::Described(LatchDescription {
+        name: name.clone(),
+        count: seen.count,
+        remaining: seen.remaining,
+        waiter_count,
+    }))
+}
+
+async fn await_latch(
+    core: &Arc<Core>,
+    request: &AwaitLatch,
+    reply: &mut Reply,
+) -> Result<LatchAnswer, Error> {
+    let AwaitLatch {
+        name,
+        session,
+        wait,
+    } = request;
+    let deadline = wait.and_then(|wait| Instant::now().checked_add(wait));
+    if core.draining.is_cancelled() {
+        return Err(Error::Draining);
+    }
+    let session = session
+        .as_ref()
+        .map(|id| core.sessions.get(id))
+        .transpose()?;
+    let stream = session
+        .as_ref()
+        .map_or_else(|| Ok(CancellationToken::new()), |s| s.live())?;
+    let seen = core.scripts.inspect_latch(name.as_str()).await?;
+    if seen.count == 0 {
+        return Ok(LatchAnswer::Opened);
+    }
+    if *wait == Some(Duration::ZERO) {
+        return Ok(LatchAnswer::NotOpened {
+            cancelled: false,
+            count: seen.count,
+        });
+    }
+    let _counted = CountedWait::begin(session, core.config.limits.waits_per_session_max)?;
+    let forgotten_at = seen.remaining.map(|left| Instant::now() + left);
+    // Those who wait for a latch get nothing that could be theirs.
+    let owner = Owner::made(name, None);
+    let place = core
+        .waiters
+        .join(name, Goal::Latch, owner, forgotten_at, None)
+        .map_err(Error::LimitReached)?;
+    reply.slot = None;
+    let stops = Stops {
+        deadline,
+        session: stream,
+        reply,
+    };
+    wait_for(core, name, &place, seen.count, &stops).await
+}
+
+async fn wait_for(
+    core: &Core,
+    name: &LockName,
+    place: &Place,
+    mut count: u32,
+    stops: &Stops<'_>,
+) -> Result<LatchAnswer, Error> {
+    let mut told = None;
+    // Why the last look had no outcome; a wait rides out a store that is down, but says so if its time runs out meanwhile.
+    let mut trouble: Option<CallError> = None;
+    let mut check_at = None;
+    loop {
+        if place.is_next() {
+            check_at.get_or_insert_with(|| core.check_at(place.standing().holder_until));
+        }
+        let waiting = LatchAnswer::Waiting(count);
+        if told != Some(count) && stops.reply.tell(Answer::Latch(waiting)) {
+            told = Some(count);
+        }
+        match next(core, place, check_at, stops).await {
+            Next::Tell => match place.seen() {
+                Some(0) => return Ok(LatchAnswer::Opened),
+                seen => count = seen.unwrap_or(count),
+            },
+            Next::End(ended) => {
+                let cancelled = ended?.cancelled;
+                return match trouble {
+                    Some(error) if !cancelled => Err(error.into()),
+                    _ => Ok(LatchAnswer::NotOpened { cancelled, count }),
+                };
+            }
+            Next::Try => {
+                let begun = place.begin_look();
+                match core.scripts.inspect_latch(name.as_str()).await {
+                    Ok(seen) => {
+                        trouble = None;
+                        count = seen.count;
+                        place.tell_seen(begun, count);
+                        if count == 0 {
+                            return Ok(LatchAnswer::Opened);
+                        }
+                        let forgotten_at = seen.remaining.map(|left| Instant::now() + left);
+                        check_at = Some(core.check_at(forgotten_at));
+                    }
+                    Err(error @ (CallError::Unavailable(_) | CallError::OutcomeUnknown(_))) => {
+                        trouble = Some(error);
+                        check_at = Some(core.check_at(None));
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+    }
+}
+
+// === impl LatchOperation ===
+
+impl LatchOperation {
+    /// For logs and task names.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Set(_) => "set_count",
+            Self::CountDown(_) => "count_down",
+            Self::Await(_) => "await_latch",
+            Self::Describe(_) => "describe_latch",
+            Self::Delete(_) => "delete_latch",
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! One attempt to take permits, and how it is undone when nobody takes what it got. The ids are the attempt's own, so an undo is exact.
+
+use std::sync::Arc;
+
+use rand::RngExt as _;
+use tokio::time::Instant;
+
+use super::{
+    super::{
+        Core,
+        error::Error,
+        holding::PermitGrant,
+        session::{GrantKey, Lost, Session},
+        types::{RequestId, safe_until},
+    },
+    AcquirePermits,
+};
+use crate::script::{CallError, Ownership, PermitAttempt, PermitId, PermitsAcquired};
+
+/// What an attempt came to.
+#[derive(Debug)]
+pub(super) enum Attempted {
+    Granted(PermitDelivery),
+    Busy {
+        /// Permits that are free.
+        available: u32,
+        /// When the next lease of a taken permit ends; none if none ever does.
+        next_end: Option<Instant>,
+    },
+}
+
+/// Permits on their way to the caller. If this is dropped before it is taken, they are given back.
+#[derive(Debug)]
+pub struct PermitDelivery {
+    grant: PermitGrant,
+    /// Permits that were left when these were taken.
+    available: u32,
+    lost: Lost,
+    undo: Option<Box<Undo>>,
+}
+
+/// What is needed to give permits back that nobody took.
+#[derive(Debug)]
+struct Undo {
+    core: Arc<Core>,
+    session: Option<Arc<Session>>,
+    taking: Taking,
+}
+
+/// What an attempt is known by.
+#[derive(Clone, Debug)]
+struct Taking {
+    record: Option<RequestId>,
+    attempt: String,
+    ids: Arc<[PermitId]>,
+}
+
+/// Makes one attempt. Must run to its end: it registers what it gets, or undoes it.
+pub(super) async fn attempt(
+    core: &Arc<Core>,
+    request: &AcquirePermits,
+    record_refusal: bool,
+) -> Result<Attempted, Error> {
+    let AcquirePermits { name, owner, .. } = request;
+    let session = core.session_of(owner)?;
+    // A release of all that the owner holds comes before this or after it.
+    let _turn = core.turn(name, owner).await?;
+    if let Some(session) = &session {
+        session.may_take_permits(core.config.limits.grants_per_session_max)?;
+    }
+    let lease = match (&session, request.lease) {
+        (_, Some(lease)) => lease.get(),
+        (Some(session), None) => session.lease,
+        (None, None) => core.config.lease,
+    };
+    let taking = Taking {
+        record: request.request_id.clone(),
+        attempt: core.attempts.next(),
+        ids: (0..request.permits.get())
+            .map(|_| rand::rng().random())
+            .collect(),
+    };
+    let sent_at = Instant::now();
+    let reply = core
+        .scripts
+        .acquire_permits(
+            name.as_str(),
+            owner.field(),
+            lease,
+            taking.identity(),
+            record_refusal,
+        )
+        .await;
+    match reply {
+        Ok(PermitsAcquired::Granted {
+            ids,
+            available,
+            lease,
+            repeated,
+        }) => {
+            let grant = PermitGrant {
+                name: name.clone(),
+                owner: owner.clone(),
+                ids: ids.into(),
+                serial: 0,
+                lease,
+                safe_until: safe_until(sent_at, lease),
+                watched: session.is_some() && request.lease.is_none(),
+            };
+            let core = Arc::clone(core);
+            let undo = (!repeated).then(|| Undo {
+                core: Arc::clone(&core),
+                session: session.clone(),
+                taking,
+            });
+            let delivery = PermitDelivery {
+                grant,
+                available,
+                lost: Lost::default(),
+                undo: undo.map(Box::new),
+            };
+            deliver(&core, session.as_ref(), delivery, sent_at).map(Attempted::Granted)
+        }
+        Ok(PermitsAcquired::Busy {
+            available,
+            next_end,
+        }) => Ok(Attempted::Busy {
+            available,
+            next_end: next_end.map(|left| Instant::now() + left),
+        }),
+        Ok(PermitsAcquired::TooMany { total }) => Err(Error::PermitsExceeded { total }),
+        Ok(PermitsAcquired::NoSemaphore) => Err(Error::SemaphoreNotFound),
+        Err(error) => {
+            if let CallError::OutcomeUnknown(_) = error {
+                let (core, name) = (Arc::clone(core), name.clone());
+                core.tasks.clone().spawn("undo-permits", async move {
+                    let undo = || core.scripts.undo_permits(name.as_str(), taking.identity());
+                    core.until_answered(lease, undo).await;
+                });
+            }
+            Err(error.into())
+        }
+    }
+}
+
+/// Registers permits and gets them on their way. From here on those that cannot be told are given back; but not the answer to a repeat, because
+/// the first one may have arrived.
+fn deliver(
+    core: &Core,
+    session: Option<&Arc<Session>>,
+    mut delivery: PermitDelivery,
+    sent_at: Instant,
+) -> Result<PermitDelivery, Error> {
+    if let Some(session) = session {
+        let grant = delivery.grant.clone();
+        (delivery.grant, delivery.lost) =
+            session.register_permits(&core.deadlines, grant, sent_at)?;
+    }
+    if delivery.grant.safe_until <= Instant::now() {
+        let why = "the answer came when the lease was over".to_owned();
+        return Err(CallError::OutcomeUnknown(why).into());
+    }
+    Ok(delivery)
+}
+
+// === impl Taking ===
+
+impl Taking {
+    fn identity(&self) -> PermitAttempt<'_> {
+        PermitAttempt {
+            request_id: self.record.as_ref().map(RequestId::as_str),
+            attempt: &self.attempt,
+            ids: &self.ids,
+        }
+    }
+}
+
+// === impl PermitDelivery ===
+
+impl PermitDelivery {
+    /// The grant, to be told to the caller now; an error if its session has lost it while it was on its way.
+    pub fn take(mut self) -> Result<PermitGrant, Error> {
+        if self.lost.is_set() {
+            return Err(Error::NotOwner(Ownership::Expired));
+        }
+        self.undo = None;
+        Ok(self.grant.clone())
+    }
+
+    /// Permits that were left when these were taken.
+    pub(super) fn available(&self) -> u32 {
+        self.available
+    }
+}
+
+impl Drop for PermitDelivery {
+    fn drop(&mut self) {
+        if let Some(undo) = self.undo.take() {
+            let (grant, lost) = (self.grant.clone(), self.lost.clone());
+            tracing::debug!(name = %grant.name, "nobody took the permits");
+            let tasks = undo.core.tasks.clone();
+            tasks.spawn("give-permits-back", undo.give_back(grant, lost));
+        }
+    }
+}
+
+// === impl Undo ===
+
+impl Undo {
+    async fn give_back(self, grant: PermitGrant, lost: Lost) {
+        let Self {
+            core,
+            session,
+            taking,
+        } = self;
+        let _turn = core.turns.take(&grant.name, &grant.owner).await;
+        let key = GrantKey::of_permits(&grant);
+        // A resume has told the client of them, so they are not this one's to give back any more.
+        if let Some(session) = &session
+            && session.grant_of(&key, &lost).is_err()
+        {
+            return;
+        }
+        if let Some(session) = &session {
+            session.set_releasing(&key, true);
+        }
+        let undo = || {
+            core.scripts
+                .undo_permits(grant.name.as_str(), taking.identity())
+        };
+        let undone = core.until_answered(grant.lease, undo).await;
+        // A repeat of the request may have taken the grant over; then the session keeps it.
+        if let Some(session) = session {
+            if undone == Some(true) || taking.record.is_none() {
+                session.drop_permits(&core.deadlines, &[grant], &[]);
+            } else {
+                session.set_releasing(&key, false);
+            }
+        }
+    }
+}
+
+// === impl Core ===
+
+impl Core {
+    /// Gives back permits that a session held and no longer has.
+    pub(crate) async fn give_permits_back(&self, grant: &PermitGrant) {
+        if grant.ids.is_empty() {
+            return;
+        }
+        let exactly = PermitAttempt {
+            request_id: None,
+            attempt: "",
+            ids: &grant.ids,
+        };
+        let undo = || self.scripts.undo_permits(grant.name.as_str(), exactly);
+        self.until_answered(grant.lease, undo).await;
+    }
+}

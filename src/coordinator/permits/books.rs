@@ -1,0 +1,105 @@
+//! Permits in the books of a session. One acquire of several is one grant, of which some may be given back.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::super::{
+    deadlines::{Deadlines, Due},
+    error::Error,
+    holding::{Holding, PermitGrant},
+    session::{GrantKey, Lost, Session, Slot},
+    types::{LockName, Owner},
+};
+use crate::script::PermitId;
+
+// === impl Session ===
+
+impl Session {
+    /// Whether the session may take one more grant.
+    pub(crate) fn may_take_permits(&self, max: usize) -> Result<(), Error> {
+        let state = self.state.lock();
+        state.live()?;
+        state.room(1, max)
+    }
+
+    /// As [`Session::register`].
+    pub(crate) fn register_permits(
+        self: &Arc<Self>,
+        deadlines: &Deadlines,
+        mut grant: PermitGrant,
+        sent_at: Instant,
+    ) -> Result<(PermitGrant, Lost), Error> {
+        let mut state = self.state.lock();
+        state.live()?;
+        let key = GrantKey::of_permits(&grant);
+        let holding = Holding::Permits(grant.clone());
+        let (terms, lost) = self.enter(&mut state, deadlines, key, holding, sent_at);
+        (grant.watched, grant.safe_until) = (terms.watched, terms.safe_until);
+        Ok((grant, lost))
+    }
+
+    /// The grants of an owner that have one of these permits; without ids all of them.
+    pub(crate) fn permits_of(
+        &self,
+        name: &LockName,
+        owner: &Owner,
+        ids: &[PermitId],
+    ) -> Vec<PermitGrant> {
+        let least = GrantKey {
+            name: name.clone(),
+            slot: Slot::Permits(PermitId::default()),
+            label: Arc::default(),
+        };
+        let state = self.state.lock();
+        let of_name = state
+            .grants
+            .range(least..)
+            .take_while(|(key, _)| key.name == *name);
+        let grants = of_name.filter_map(|(_, held)| held.grant.permits());
+        let wanted = |grant: &&PermitGrant| {
+            let named = ids.is_empty() || grant.ids.iter().any(|id| ids.contains(id));
+            named && grant.owner.label == owner.label
+        };
+        grants.filter(wanted).cloned().collect()
+    }
+
+    /// Some of these permits, or all, were given back.
+    pub(crate) fn drop_permits(
+        self: &Arc<Self>,
+        deadlines: &Deadlines,
+        grants: &[PermitGrant],
+        ids: &[PermitId],
+    ) {
+        for grant in grants {
+            let mut state = self.state.lock();
+            let key = GrantKey::of_permits(grant);
+            let left = |id: &&PermitId| !ids.is_empty() && !ids.contains(id);
+            let left: Arc<[PermitId]> = grant.ids.iter().filter(left).copied().collect();
+            if left.is_empty() {
+                state.forget(deadlines, &key);
+                continue;
+            }
+            let Some(mut held) = state.grants.remove(&key) else {
+                continue;
+            };
+            let mut rest = grant.clone();
+            rest.ids = left;
+            // A renewal under way asks for permits that are no longer there; its answer will be that of another grant.
+            rest.serial = held.grant.serial() + 1;
+            let rest_key = GrantKey::of_permits(&rest);
+            let at = if held.renewing {
+                Instant::now()
+            } else {
+                held.due.at()
+            };
+            deadlines.remove(held.due);
+            held.due = deadlines.insert(at, Due::Grant(Arc::clone(self), rest_key.clone()));
+            let terms = held.grant.terms();
+            held.grant = Holding::Permits(rest);
+            held.grant.set_terms(terms);
+            (held.renewing, held.releasing) = (false, false);
+            state.grants.insert(rest_key, held);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Giving permits back.
+
+use std::sync::Arc;
+
+use super::{
+    super::{
+        Core,
+        error::Error,
+        holding::PermitGrant,
+        session::{GrantKey, Session},
+        types::RequestId,
+    },
+    PermitAnswer, ReleasePermits,
+};
+use crate::script::{CallError, PermitsReleased};
+
+pub(super) async fn release(
+    core: &Arc<Core>,
+    request: &ReleasePermits,
+) -> Result<PermitAnswer, Error> {
+    let ReleasePermits {
+        name,
+        owner,
+        ids,
+        request_id,
+    } = request;
+    let session = core.session_of(owner)?;
+    let turn = core.turn(name, owner).await?;
+    let held = session
+        .as_ref()
+        .map_or_else(Vec::new, |session| session.permits_of(name, owner, ids));
+    set_releasing(session.as_ref(), &held, true);
+    let record = request_id.as_ref().map(RequestId::as_str);
+    let released = core
+        .scripts
+        .release_permits(name.as_str(), owner.field(), ids, record)
+        .await;
+    match released {
+        Ok(PermitsReleased::Done {
+            permits,
+            available,
+            repeated,
+        }) => {
+            if let Some(session) = &session {
+                // What the owner has taken since the first call, a repeat of it has not given back.
+                if repeated && ids.is_empty() {
+                    set_releasing(Some(session), &held, false);
+                } else {
+                    session.drop_permits(&core.deadlines, &held, ids);
+                }
+            }
+            Ok(PermitAnswer::Released { permits, available })
+        }
+        Ok(PermitsReleased::NotOwner(ownership)) => {
+            if let Some(session) = &session {
+                match held.as_slice() {
+                    [grant] => {
+                        let key = GrantKey::of_permits(grant);
+                        session.lose(&core.deadlines, &key, ownership.into());
+                    }
+                    // Which of them it is, the next renewal finds out.
+                    _ => set_releasing(Some(session), &held, false),
+                }
+            }
+            Err(Error::NotOwner(ownership))
+        }
+        Err(error) => {
+            match (&error, session) {
+                (CallError::OutcomeUnknown(_), Some(session)) if !held.is_empty() => {
+                    let (core, request) = (Arc::clone(core), request.clone());
+                    // They are the session's no longer, whatever the store says.
+                    session.drop_permits(&core.deadlines, &held, ids);
+                    core.tasks.clone().spawn("finish-release", async move {
+                        finish_release(&core, &request, held).await;
+                        drop(turn);
+                    });
+                }
+                (_, session) => set_releasing(session.as_ref(), &held, false),
+            }
+            Err(error.into())
+        }
+    }
+}
+
+/// Brings a release to its end whose outcome is not known: the caller wanted it, and repeating it does no harm.
+async fn finish_release(core: &Core, request: &ReleasePermits, held: Vec<PermitGrant>) {
+    let at_most = held.iter().map(|grant| grant.lease).max();
+    if let Some(id) = &request.request_id {
+        // The same call again leaves the record that the client's own repeat will find.
+        let (name, owner) = (request.name.as_str(), request.owner.field());
+        let again = || {
+            let record = Some(id.as_str());
+            core.scripts
+                .release_permits(name, owner, &request.ids, record)
+        };
+        core.until_answered(at_most.unwrap_or_default(), again)
+            .await;
+        return;
+    }
+    for mut grant in held {
+        if !request.ids.is_empty() {
+            let named = grant.ids.iter().filter(|id| request.ids.contains(id));
+            grant.ids = named.copied().collect();
+        }
+        core.give_permits_back(&grant).await;
+    }
+}
+
+fn set_releasing(session: Option<&Arc<Session>>, grants: &[PermitGrant], releasing: bool) {
+    for grant in grants {
+        if let Some(session) = session {
+            session.set_releasing(&GrantKey::of_permits(grant), releasing);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Extending the leases of permits, when their owner asks for it.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{
+    super::{
+        Core,
+        error::{Error, Invalid},
+        holding::{Holding, PermitGrant},
+        session::GrantKey,
+        types::{Lease, safe_until},
+    },
+    PermitAnswer, RenewPermits,
+};
+use crate::script::{Ownership, PermitRenewal};
+
+pub(super) async fn renew(core: &Arc<Core>, request: &RenewPermits) -> Result<PermitAnswer, Error> {
+    let RenewPermits {
+        name,
+        owner,
+        ids,
+        lease,
+    } = request;
+    let session = core.session_of(owner)?;
+    let held = match &session {
+        Some(session) => session.permits_of(name, owner, ids),
+        None if ids.is_empty() => {
+            let why = "must name the permits without a session_id";
+            return Err(Invalid::new("permit_ids", why).into());
+        }
+        // The permits that are named stand for a grant; of which they are, only their owner knows.
+        None => vec![PermitGrant {
+            name: name.clone(),
+            owner: owner.clone(),
+            ids: ids.clone().into(),
+            serial: 0,
+            lease: core.config.lease,
+            safe_until: Instant::now(),
+            watched: false,
+        }],
+    };
+    let known = |id| held.iter().any(|grant| grant.ids.contains(id));
+    // After `permits_lost` there is no renewal, even if the store still has the permits.
+    if held.is_empty() || !ids.iter().all(known) {
+        return Err(Error::NotOwner(Ownership::Expired));
+    }
+    let own_lease = |grant: &PermitGrant| match &session {
+        Some(session) if grant.watched => session.lease,
+        _ => grant.lease,
+    };
+    let renewals = held.iter().map(|grant| PermitRenewal {
+        name: name.shared(),
+        owner: owner.shared_field(),
+        lease: lease.map_or_else(|| own_lease(grant), Lease::get),
+        ids: Arc::clone(&grant.ids),
+    });
+    let renewals: Vec<_> = renewals.collect();
+    let sent_at = Instant::now();
+    let outcomes = core.scripts.renew_permits(&renewals).await?.outcomes;
+    let mut renewed = Vec::with_capacity(held.len());
+    let mut gone = None;
+    for (grant, outcome) in held.into_iter().zip(outcomes) {
+        let key = GrantKey::of_permits(&grant);
+        let outcome = match (outcome, &session) {
+            (Ok(lease), None) => Ok(with_lease(grant, sent_at, lease)),
+            (Ok(lease), Some(session)) => session
+                .renewed_by_client(&core.deadlines, &key, sent_at, lease)
+                .as_ref()
+                .and_then(Holding::permits)
+                .cloned()
+                .ok_or(Ownership::Expired),
+            (Err(ownership), session) => {
+                if let Some(session) = session {
+                    session.lose(&core.deadlines, &key, ownership.into());
+                }
+                Err(ownership)
+            }
+        };
+        match outcome {
+            Ok(grant) => renewed.push(grant),
+            Err(ownership) => gone = Some(ownership),
+        }
+    }
+    match gone {
+        Some(ownership) => Err(Error::NotOwner(ownership)),
+        None => Ok(PermitAnswer::Renewed(renewed)),
+    }
+}
+
+fn with_lease(grant: PermitGrant, sent_at: Instant, lease: Duration) -> PermitGrant {
+    PermitGrant {
+        lease,
+        safe_until: safe_until(sent_at, lease),
+        ..grant
+    }
+}

@@ -1,0 +1,205 @@
+//! A master that sentinels watch over, and that another one may take over from.
+//!
+//! All sentinels are asked at an interval, and the one with the newest configuration is believed: one that was cut off goes on naming the old
+//! master. Connections to a master that was replaced are given up at once, also if it still answers.
+
+use std::time::Duration;
+
+use deadpool_redis::redis::{RedisError, Value, aio::MultiplexedConnection, cmd};
+use futures::future::join_all;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until, timeout},
+};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{
+    ConfigError, RedisConfig, endpoint::Endpoint, sentinel_url::SentinelUrl, single, target::Target,
+};
+use crate::{
+    host::{Connected, Wake, WakeSender},
+    shutdown::spawn_detached,
+};
+
+/// How often the sentinels are asked. They themselves need seconds to agree.
+const ASK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// A master, as a sentinel names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Named {
+    /// Grows with every election.
+    epoch: u64,
+    host: String,
+    port: u16,
+}
+
+/// One sentinel, and the connection to it while there is one.
+struct Sentinel {
+    endpoint: Endpoint,
+    connection: Option<MultiplexedConnection>,
+}
+
+struct Watcher {
+    url: SentinelUrl,
+    config: RedisConfig,
+    sentinels: Vec<Sentinel>,
+    master: watch::Sender<Option<Endpoint>>,
+    wakes: WakeSender,
+    known: Option<Named>,
+}
+
+/// A client of the master of a service.
+pub(super) fn connect(config: &RedisConfig) -> Result<Connected, ConfigError> {
+    let url = SentinelUrl::parse(&config.url)?;
+    let endpoint = |url: String| {
+        Endpoint::new(&RedisConfig {
+            url,
+            scripts: &[],
+            ..config.clone()
+        })
+    };
+    let sentinels = url
+        .sentinel_urls()
+        .map(|url| {
+            Ok(Sentinel {
+                endpoint: endpoint(url)?,
+                connection: None,
+            })
+        })
+        .collect::<Result<Vec<_>, ConfigError>>()?;
+    // Shows now, and not at the first election, if the rest of the URL cannot be used.
+    endpoint(url.master_url("localhost", 1))?;
+    let (master, elected) = watch::channel(None);
+    let (wakes, incoming) = WakeSender::channel();
+    let watcher = Watcher {
+        url,
+        config: config.clone(),
+        sentinels,
+        master,
+        wakes: wakes.clone(),
+        known: None,
+    };
+    let watcher = spawn_detached("redis-sentinels", watcher.run());
+    let host = single::host(
+        config,
+        &Target::Elected(elected),
+        wakes,
+        Some(AbortOnDropHandle::new(watcher)),
+    )?;
+    Ok((host, incoming))
+}
+
+// === impl Watcher ===
+
+impl Watcher {
+    async fn run(mut self) {
+        loop {
+            let next = Instant::now() + ASK_INTERVAL;
+            let (limit, service) = (self.config.connect_timeout, self.url.service.as_str());
+            let asked = self.sentinels.iter_mut().map(|sentinel| async move {
+                if let Ok(Ok(named)) = timeout(limit, sentinel.ask(service)).await {
+                    return named;
+                }
+                sentinel.connection = None;
+                None
+            });
+            let newest = join_all(asked).await.into_iter().flatten().max();
+            if let Some(named) = newest {
+                self.follow(named);
+            }
+            sleep_until(next).await;
+        }
+    }
+
+    /// Goes over to another master if this one is newer than what is known.
+    fn follow(&mut self, named: Named) {
+        let is_news = self.known.as_ref().is_none_or(|known| {
+            named.epoch >= known.epoch && (&named.host, named.port) != (&known.host, known.port)
+        });
+        if !is_news {
+            return;
+        }
+        let url = self.url.master_url(&named.host, named.port);
+        let config = RedisConfig {
+            url,
+            ..self.config.clone()
+        };
+        let endpoint = match Endpoint::new(&config) {
+            Ok(endpoint) => endpoint,
+            Err(error) => {
+                tracing::warn!(%error, "the master that the sentinels name cannot be used");
+                return;
+            }
+        };
+        tracing::info!(master = ?endpoint, epoch = named.epoch, "master elected");
+        self.master.send_replace(Some(endpoint));
+        if self.known.replace(named).is_some() {
+            self.wakes.send(Wake::TakenOver);
+        }
+    }
+}
+
+// === impl Sentinel ===
+
+impl Sentinel {
+    /// The master that it knows; none if it does not know the service.
+    async fn ask(&mut self, service: &str) -> Result<Option<Named>, RedisError> {
+        let mut connection = if let Some(connection) = &self.connection {
+            connection.clone()
+        } else {
+            let connection = self.endpoint.connect(|_| Ok::<(), RedisError>(())).await?;
+            self.connection.insert(connection).clone()
+        };
+        let answer = connection
+            .send_packed_command(cmd("SENTINEL").arg("MASTER").arg(service))
+            .await?;
+        Ok(named(&answer))
+    }
+}
+
+/// Reads the answer to `SENTINEL MASTER`: names and values by turns, or a map.
+fn named(answer: &Value) -> Option<Named> {
+    let pairs: Vec<(&Value, &Value)> = match answer {
+        Value::Map(pairs) => pairs.iter().map(|(name, value)| (name, value)).collect(),
+        Value::Array(items) => items
+            .chunks_exact(2)
+            .map(|pair| (&pair[0], &pair[1]))
+            .collect(),
+        _ => return None,
+    };
+    let find = |wanted: &str| {
+        pairs.iter().find_map(|(name, value)| match (name, value) {
+            (Value::BulkString(name), Value::BulkString(value)) if name == wanted.as_bytes() => {
+                String::from_utf8(value.clone()).ok()
+            }
+            _ => None,
+        })
+    };
+    Some(Named {
+        epoch: find("config-epoch")?.parse().ok()?,
+        host: find("ip")?,
+        port: find("port")?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_sentinel_says_is_read_in_either_form() {
+        let text = |text: &str| Value::BulkString(text.into());
+        let words = ["ip", "10.0.0.1", "port", "6379", "config-epoch", "7"].map(text);
+        let expected = Named {
+            epoch: 7,
+            host: "10.0.0.1".to_owned(),
+            port: 6379,
+        };
+        assert_eq!(named(&Value::Array(words.to_vec())), Some(expected.clone()));
+        let [ip, host, port, number, epoch, seven] = words;
+        let map = Value::Map(vec![(ip, host), (port, number), (epoch, seven)]);
+        assert_eq!(named(&map), Some(expected));
+        assert_eq!(named(&Value::Nil), None);
+        assert_eq!(named(&Value::Array(vec![text("ip"), text("x")])), None);
+    }
+}

@@ -1,0 +1,302 @@
+//! The scripts of semaphores whose permits have owners and leases.
+
+mod outcomes;
+
+pub use outcomes::{
+    PermitAttempt, PermitHolder, PermitId, PermitRenewal, PermitRenewals, PermitsAcquired,
+    PermitsReleased, PermitsSet, SemaphoreInspected,
+};
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{
+    DONE, NO_SEMAPHORE, NOT_DONE, Ownership, PUBLISH, REPEATED, Scripts, TOO_MANY_PERMITS, count,
+    duration,
+    lock::{EXPIRED, HELD_BY_ANOTHER, NEVER_HELD},
+    malformed, millis, number, refusal, renew, text, time_to_live,
+};
+use crate::{
+    host::{Call, Script, Value},
+    script::{CallError, catalog, keys},
+};
+
+/// Permits that one renewal script looks at, so that it does not block the store for long.
+const PERMITS_PER_RENEWAL: usize = 1000;
+
+// === impl Scripts ===
+
+impl Scripts {
+    /// Takes permits for the owner. With a request id a repeat gets the first answer; `record_refusal` says whether being busy counts as an answer.
+    pub async fn acquire_permits(
+        &self,
+        name: &str,
+        owner: &str,
+        lease: Duration,
+        attempt: PermitAttempt<'_>,
+        record_refusal: bool,
+    ) -> Result<PermitsAcquired, CallError> {
+        let script = &catalog::PERMIT_ACQUIRE;
+        let args = vec![
+            text(owner),
+            millis(lease),
+            millis(self.config.idle_token_retention),
+            text(attempt.attempt),
+            millis(self.config.request_retention),
+            Bytes::from_static(if record_refusal { b"1" } else { b"0" }),
+            Bytes::from_static(PUBLISH.as_bytes()),
+            joined(attempt.ids),
+        ];
+        let keys = permit_keys(name, attempt.request_id);
+        let reply = self.host.eval(Call { script, keys, args }).await?;
+        let Value::Array(values) = &reply else {
+            return Err(malformed(script, &reply));
+        };
+        // Only a repeat is told ids, those of the first attempt.
+        if let [
+            Value::Int(REPEATED),
+            Value::Int(available),
+            _,
+            Value::Int(lease),
+            Value::Bytes(ids),
+        ] = values.as_slice()
+        {
+            return Ok(PermitsAcquired::Granted {
+                ids: parsed(ids).ok_or_else(|| malformed(script, &reply))?,
+                available: count(*available),
+                lease: duration(*lease),
+                repeated: true,
+            });
+        }
+        let numbers = numbers(script, &reply)?;
+        match *numbers.as_slice() {
+            [DONE, available, _total, lease] => Ok(PermitsAcquired::Granted {
+                ids: attempt.ids.to_vec(),
+                available: count(available),
+                lease: duration(lease),
+                repeated: false,
+            }),
+            [NOT_DONE, available, _total, next_end] => Ok(PermitsAcquired::Busy {
+                available: count(available),
+                next_end: time_to_live(next_end),
+            }),
+            [NO_SEMAPHORE] => Ok(PermitsAcquired::NoSemaphore),
+            [TOO_MANY_PERMITS, total] => Ok(PermitsAcquired::TooMany {
+                total: count(total),
+            }),
+            _ => Err(refusal(script, &numbers)),
+        }
+    }
+
+    /// Gives permits back, all that are named or none; without ids all that the owner has. With a request id a repeat gets the first answer.
+    pub async fn release_permits(
+        &self,
+        name: &str,
+        owner: &str,
+        ids: &[PermitId],
+        request_id: Option<&str>,
+    ) -> Result<PermitsReleased, CallError> {
+        let args = vec![
+            text(owner),
+            joined(ids),
+            millis(self.config.request_retention),
+            Bytes::from_static(PUBLISH.as_bytes()),
+        ];
+        let script = &catalog::PERMIT_RELEASE;
+        let reply = self
+            .eval(script, permit_keys(name, request_id), args)
+            .await?;
+        match *reply.as_slice() {
+            [done @ (DONE | REPEATED), permits, available] => Ok(PermitsReleased::Done {
+                permits: count(permits),
+                available: count(available),
+                repeated: done == REPEATED,
+            }),
+            [NOT_DONE, HELD_BY_ANOTHER] => Ok(PermitsReleased::NotOwner(Ownership::HeldByAnother)),
+            [NOT_DONE, EXPIRED] => Ok(PermitsReleased::NotOwner(Ownership::Expired)),
+            [NOT_DONE, NEVER_HELD] => Ok(PermitsReleased::NotOwner(Ownership::NeverHeld)),
+            _ => Err(refusal(script, &reply)),
+        }
+    }
+
+    /// Undoes an attempt, whether or not it ran. True if permits were taken back.
+    pub async fn undo_permits(
+        &self,
+        name: &str,
+        attempt: PermitAttempt<'_>,
+    ) -> Result<bool, CallError> {
+        let args = vec![
+            text(attempt.attempt),
+            joined(attempt.ids),
+            Bytes::from_static(PUBLISH.as_bytes()),
+        ];
+        let script = &catalog::PERMIT_UNDO;
+        let keys = permit_keys(name, attempt.request_id);
+        let reply = self.eval(script, keys, args).await?;
+        match *reply.as_slice() {
+            [done, _permits] => Ok(done == DONE),
+            _ => Err(refusal(script, &reply)),
+        }
+    }
+
+    /// Extends the leases of many grants; never shortens one.
+    pub async fn renew_permits(
+        &self,
+        renewals: &[PermitRenewal],
+    ) -> Result<PermitRenewals, CallError> {
+        let mut renewed = PermitRenewals {
+            store_micros: 0,
+            outcomes: Vec::with_capacity(renewals.len()),
+        };
+        let mut rest = renewals;
+        loop {
+            let mut permits = 0;
+            let fits = rest.iter().take_while(|renewal| {
+                let first = permits == 0;
+                permits += renewal.ids.len();
+                first || permits <= PERMITS_PER_RENEWAL
+            });
+            let (batch, later) = rest.split_at(fits.count());
+            self.renew_batch(batch, &mut renewed).await?;
+            if later.is_empty() {
+                return Ok(renewed);
+            }
+            rest = later;
+        }
+    }
+
+    async fn renew_batch(
+        &self,
+        batch: &[PermitRenewal],
+        renewed: &mut PermitRenewals,
+    ) -> Result<(), CallError> {
+        let script = &catalog::PERMIT_RENEW;
+        let (mut keys, mut args) = (Vec::new(), Vec::new());
+        for renewal in batch {
+            keys.push(keys::permit_leases(&renewal.name));
+            keys.push(keys::permit_owners(&renewal.name));
+            args.push(text(&renewal.owner));
+            args.push(millis(renewal.lease));
+            args.push(joined(&renewal.ids));
+        }
+        let reply = self.eval(script, keys, args).await?;
+        let [store_micros, ref outcomes @ ..] = *reply.as_slice() else {
+            return Err(refusal(script, &reply));
+        };
+        if outcomes.len() != batch.len() {
+            return Err(refusal(script, &reply));
+        }
+        renewed.store_micros = store_micros;
+        let outcomes = outcomes.iter().map(|outcome| match *outcome {
+            renew::HELD_BY_ANOTHER => Err(Ownership::HeldByAnother),
+            gone if gone < 0 => Err(Ownership::Expired),
+            lease => Ok(duration(lease)),
+        });
+        renewed.outcomes.extend(outcomes);
+        Ok(())
+    }
+
+    /// Makes a semaphore or changes its size; `only_if_absent` leaves one that there is as it is.
+    pub async fn set_permits(
+        &self,
+        name: &str,
+        total: u32,
+        only_if_absent: bool,
+    ) -> Result<PermitsSet, CallError> {
+        let args = vec![
+            number(total),
+            Bytes::from_static(if only_if_absent { b"1" } else { b"0" }),
+            millis(self.config.idle_token_retention),
+            Bytes::from_static(PUBLISH.as_bytes()),
+        ];
+        let script = &catalog::PERMIT_SET;
+        let reply = self.eval(script, permit_keys(name, None), args).await?;
+        match *reply.as_slice() {
+            [DONE, total, available, created] => Ok(PermitsSet {
+                created: created == 1,
+                total: count(total),
+                available,
+            }),
+            [NOT_DONE, total, available] => Ok(PermitsSet {
+                created: false,
+                total: count(total),
+                available,
+            }),
+            _ => Err(refusal(script, &reply)),
+        }
+    }
+
+    /// How many permits a semaphore has and who holds them. Changes nothing.
+    pub async fn inspect_semaphore(&self, name: &str) -> Result<SemaphoreInspected, CallError> {
+        let script = &catalog::PERMIT_INSPECT;
+        let mut keys = permit_keys(name, None);
+        keys.truncate(4);
+        let args = Vec::new();
+        let reply = self.host.eval(Call { script, keys, args }).await?;
+        let Value::Array(values) = &reply else {
+            return Err(malformed(script, &reply));
+        };
+        let [
+            Value::Int(DONE),
+            Value::Int(total),
+            Value::Int(available),
+            owners @ ..,
+        ] = values.as_slice()
+        else {
+            return Err(refusal(script, &numbers(script, &reply)?));
+        };
+        let holders = owners.chunks(3).map(|holder| match holder {
+            [
+                Value::Bytes(owner),
+                Value::Int(permits),
+                Value::Int(remaining),
+            ] => Ok(PermitHolder {
+                owner: owner.clone(),
+                permits: count(*permits),
+                remaining: time_to_live(*remaining),
+            }),
+            _ => Err(malformed(script, &holder)),
+        });
+        Ok(SemaphoreInspected {
+            total: count(*total),
+            available: *available,
+            holders: holders.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+fn permit_keys(name: &str, request_id: Option<&str>) -> Vec<Bytes> {
+    let mut keys = vec![
+        keys::lock(name),
+        keys::permit_leases(name),
+        keys::permit_owners(name),
+        keys::kind(name),
+        keys::permit_channel(name).into(),
+    ];
+    keys.extend(request_id.map(|id| keys::record(name, id)));
+    keys
+}
+
+fn joined(ids: &[PermitId]) -> Bytes {
+    ids.concat().into()
+}
+
+fn parsed(digits: &[u8]) -> Option<Vec<PermitId>> {
+    let bytes = hex::decode(digits).ok()?;
+    let (ids, rest) = bytes.as_chunks();
+    rest.is_empty().then(|| ids.to_vec())
+}
+
+fn numbers(script: &Script, reply: &Value) -> Result<Vec<i64>, CallError> {
+    let Value::Array(values) = reply else {
+        return Err(malformed(script, reply));
+    };
+    let numbers = values.iter().map(|value| match value {
+        Value::Int(number) => Some(*number),
+        Value::Nil | Value::Bytes(_) | Value::Array(_) => None,
+    });
+    numbers
+        .collect::<Option<_>>()
+        .ok_or_else(|| malformed(script, reply))
+}

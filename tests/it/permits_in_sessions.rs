@@ -1,0 +1,292 @@
+//! Permits that sessions hold: watched, lost, resumed, and given back at the end.
+
+use lockkeeper::{
+    grpc::pb::{self, session_request::Request, session_response::Response},
+    host::Value,
+    script::keys,
+};
+use tokio::time::Instant;
+
+use crate::support::{
+    FaultyHost, Options, World,
+    client::{proto, std_duration},
+    counters::Semaphore,
+    eventually, millis, secs,
+};
+
+fn resume(opened: &pb::SessionOpened, permits: Vec<pb::PermitGrant>) -> Request {
+    Request::Resume(pb::ResumeSession {
+        session_id: opened.session_id.clone(),
+        resume_token: opened.resume_token.clone(),
+        grants: Vec::new(),
+        permits,
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_watchdog_keeps_permits_as_long_as_the_session_lives() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut permits = Semaphore::new(&client, "s");
+    permits.set(3).await;
+    let mut session = client.open().await;
+    let lock = session.acquire("lock").await;
+    let grant = session.acquire_permits("s", 2).await;
+    assert!(lock.watched && grant.watched);
+    tokio::time::sleep(secs(300)).await;
+    let seen = permits.describe().await;
+    assert_eq!(seen.available, 1);
+    assert!(std_duration(seen.holders[0].remaining_lease) >= secs(15));
+    session.close().await.unwrap();
+    assert!(permits.is_idle(3).await, "given back at once");
+    permits.set(0).await;
+    world.expect_nothing_left(&["s", "lock"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_with_a_lease_of_their_own_run_out_and_that_is_told() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut permits = Semaphore::new(&client, "s");
+    permits.set(1).await;
+    let mut session = client.open().await;
+    let op_id = session.send(Request::AcquirePermits(pb::AcquirePermitsRequest {
+        lease: Some(proto(secs(5))),
+        ..permits.request("", 1)
+    }));
+    let grant = session.expect_permits(op_id).await;
+    assert!(!grant.watched);
+    let begun = Instant::now();
+    let lost = session.expect_permits_lost().await;
+    assert!(
+        begun.elapsed() < secs(5),
+        "before somebody else can have it"
+    );
+    assert_eq!(lost.reason(), pb::LostReason::Expired);
+    assert_eq!(lost.grant.unwrap().permit_ids, grant.permit_ids);
+}
+
+#[tokio::test(start_paused = true)]
+async fn some_of_a_grant_are_given_back_and_the_rest_stays_watched() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut permits = Semaphore::new(&client, "s");
+    permits.set(4).await;
+    let mut session = client.open().await;
+    let grant = session.acquire_permits("s", 3).await;
+    let other = session.acquire_permits("s", 1).await;
+    // In whatever order they are sorted, the rest is another set of permits than before.
+    for (id, left) in grant.permit_ids.iter().zip([1, 2]) {
+        tokio::time::sleep(secs(9)).await;
+        let released = session.release_permits("s", std::slice::from_ref(id)).await;
+        assert_eq!((released.released, released.available), (1, left));
+    }
+    tokio::time::sleep(secs(100)).await;
+    assert_eq!(permits.describe().await.available, 2);
+    let renew = pb::RenewPermitsRequest {
+        name: "s".to_owned(),
+        lease: Some(proto(secs(600))),
+        ..Default::default()
+    };
+    let op_id = session.send(Request::RenewPermits(renew));
+    let Response::PermitsRenewed(renewed) = session.answer(op_id).await else {
+        panic!("not renewed");
+    };
+    let mut counts: Vec<_> = renewed.grants.iter().map(|grant| grant.permits).collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [1, 1], "both grants, as they are now");
+    let all = session.release_permits("s", &[]).await;
+    assert_eq!((all.released, all.available), (2, 4));
+    drop(other);
+    session.close().await.unwrap();
+    world.expect_nothing_left(&[]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_that_somebody_took_away_are_told_as_lost_at_the_next_renewal() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    Semaphore::new(&client, "s").set(2).await;
+    let mut session = client.open().await;
+    let grant = session.acquire_permits("s", 2).await;
+    let id = hex::decode(&grant.permit_ids[0]).unwrap();
+    let leases = keys::permit_leases("s");
+    let removed = world.store.command(&[b"ZREM", &leases, &id]);
+    assert_eq!(removed, Ok(Value::Int(1)));
+    let begun = Instant::now();
+    let lost = session.expect_permits_lost().await;
+    assert!(begun.elapsed() <= secs(11));
+    assert_eq!(lost.reason(), pb::LostReason::Expired);
+    assert_eq!(lost.grant.unwrap().permits, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_are_lost_by_the_clock_when_the_store_is_away() {
+    let (faults, connect) = FaultyHost::connector();
+    let world = World::on(&Options::default(), World::store(), connect);
+    let mut client = world.client(0).await;
+    Semaphore::new(&client, "s").set(2).await;
+    let mut session = client.open().await;
+    session.acquire_permits("s", 2).await;
+    faults.set_unavailable(true);
+    let begun = Instant::now();
+    let at_risk = session.notice().await;
+    assert!(matches!(at_risk, Response::AtRisk(_)), "{at_risk:?}");
+    let lost = session.expect_permits_lost().await;
+    assert!(begun.elapsed() < secs(30));
+    assert_eq!(lost.reason(), pb::LostReason::StoreUnreachable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_resumed_elsewhere_with_its_permits() {
+    let world = World::with(&Options {
+        coordinators: 2,
+        ..Options::default()
+    });
+    let mut first = world.client(0).await;
+    let mut permits = Semaphore::new(&world.client(1).await, "s");
+    permits.set(5).await;
+    let mut session = first.open().await;
+    let kept = session.acquire_permits("s", 2).await;
+    let gone = session.acquire_permits("s", 1).await;
+    first.cut();
+    permits.release("nobody", &[]).await.unwrap_err();
+    let id = hex::decode(&gone.permit_ids[0]).unwrap();
+    let leases = keys::permit_leases("s");
+    world.store.command(&[b"ZREM", &leases, &id]).unwrap();
+    world.store.command(&[b"INCRBY", b"s", b"1"]).unwrap();
+    let mut second = world.client(1).await;
+    let named = vec![kept.clone(), gone.clone()];
+    let mut resumed = second
+        .session(resume(&session.opened, named))
+        .await
+        .unwrap();
+    assert_eq!(resumed.opened.permits.len(), 1);
+    assert_eq!(resumed.opened.permits[0].permit_ids, kept.permit_ids);
+    let lost = resumed.expect_permits_lost().await;
+    assert_eq!(lost.grant.unwrap().permit_ids, gone.permit_ids);
+    tokio::time::sleep(secs(100)).await;
+    assert_eq!(permits.describe().await.available, 3, "still renewed");
+    resumed.close().await.unwrap();
+    assert!(permits.is_idle(5).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resume_gives_back_the_permits_that_it_does_not_name() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut permits = Semaphore::new(&world.client(0).await, "s");
+    permits.set(5).await;
+    let mut session = client.open().await;
+    let part = session.acquire_permits("s", 2).await;
+    session.acquire_permits("s", 1).await;
+    client.cut();
+    drop(client);
+    let mut again = world.client(0).await;
+    // Of the first grant the client knows one permit less than the coordinator.
+    let named = pb::PermitGrant {
+        permit_ids: part.permit_ids[1..].to_vec(),
+        ..part.clone()
+    };
+    let resumed = again
+        .session(resume(&session.opened, vec![named]))
+        .await
+        .unwrap();
+    assert_eq!(resumed.opened.permits[0].permits, 1);
+    eventually("the others are free", || async {
+        permits.clone().describe().await.available == 4
+    })
+    .await;
+    tokio::time::sleep(secs(100)).await;
+    assert_eq!(permits.describe().await.available, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_on_the_stream_ends_with_a_cancel_or_with_the_session() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut permits = Semaphore::new(&client, "s");
+    permits.set(1).await;
+    permits.take("x", 1, secs(600)).await;
+    let mut session = client.open().await;
+    let first = session.send_acquire_permits("s", 1);
+    let told = session.answer(first).await;
+    assert!(matches!(told, Response::WaitingForPermits(_)), "{told:?}");
+    session.send_as(first, Request::Cancel(pb::CancelOperation {}));
+    let ended = session.answer(first).await;
+    let Response::PermitsNotGranted(ended) = ended else {
+        panic!("{ended:?}");
+    };
+    assert_eq!(ended.reason(), pb::NotGrantedReason::Cancelled);
+    let second = session.send_acquire_permits("s", 1);
+    session.answer(second).await;
+    session.close().await.unwrap();
+    permits.release("x", &[]).await.unwrap();
+    assert!(permits.is_idle(1).await);
+    permits.set(0).await;
+    world.expect_nothing_left(&["s"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquire_whose_outcome_is_not_known_is_undone_exactly() {
+    let (faults, connect) = FaultyHost::connector();
+    let options = Options {
+        call_timeout: secs(1),
+        ..Options::default()
+    };
+    let world = World::on(&options, World::store(), connect);
+    let mut client = world.client(0).await;
+    let mut permits = Semaphore::new(&client, "s");
+    permits.set(5).await;
+    let mut session = client.open().await;
+    session.acquire_permits("s", 1).await;
+    faults.lose_answers("permit_acquire", 1);
+    let tried = session.send(Request::TryAcquirePermits(pb::TryAcquirePermitsRequest {
+        name: "s".to_owned(),
+        permits: 2,
+        ..Default::default()
+    }));
+    assert_eq!(session.expect_failed(tried).await, "OUTCOME_UNKNOWN");
+    eventually("they are given back", || async {
+        permits.clone().describe().await.available == 4
+    })
+    .await;
+    // A release that may have happened: it is brought to its end, and nothing is lost.
+    faults.lose_requests("permit_release", 1);
+    let release = session.send(Request::ReleasePermits(pb::ReleasePermitsRequest {
+        name: "s".to_owned(),
+        ..Default::default()
+    }));
+    assert_eq!(session.expect_failed(release).await, "OUTCOME_UNKNOWN");
+    eventually("it is given back", || async {
+        permits.clone().is_idle(5).await
+    })
+    .await;
+    session.close().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_that_nobody_takes_are_given_back() {
+    let (faults, connect) = FaultyHost::connector();
+    let world = World::on(&Options::default(), World::store(), connect);
+    let mut client = world.client(0).await;
+    let mut permits = Semaphore::new(&world.client(0).await, "s");
+    permits.set(3).await;
+    let session = client.open().await;
+    faults.set_answer_delay(millis(500));
+    let mut theirs = Semaphore::new(&client, "s");
+    let request = pb::AcquirePermitsRequest {
+        session_id: session.id(),
+        ..theirs.request("", 2)
+    };
+    let call = tokio::time::timeout(millis(100), async {
+        theirs.acquire(request).await.unwrap().end().await
+    });
+    assert!(call.await.is_err(), "gone before the answer");
+    faults.set_answer_delay(millis(0));
+    eventually("they are given back", || async {
+        permits.clone().is_idle(3).await
+    })
+    .await;
+    session.close().await.unwrap();
+}

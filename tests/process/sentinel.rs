@@ -1,0 +1,143 @@
+//! A store whose master may die: sentinels elect another one, and everything goes on there.
+
+use lockkeeper::grpc::pb::{
+    self, LostReason, session_request::Request, session_response::Response,
+};
+use tokio::time::Instant;
+
+use crate::{
+    client::Session,
+    coordinator::{Coordinator, Settings},
+    redis_server::eventually,
+    sentinels::Sentinels,
+    steps::{expect_serving, measured, secs, timed_wait, wait_for},
+};
+
+/// Until the sentinels have agreed, and then some.
+const FAILOVER_MAX: std::time::Duration = secs(12);
+
+async fn deployment() -> (Sentinels, Coordinator) {
+    let store = Sentinels::start().await;
+    let settings = Settings::on(&store.url())
+        .with("session.lease", "20s")
+        .with("store.call_timeout", "300ms");
+    let coordinator = Coordinator::start(&settings).await;
+    expect_serving(&coordinator).await;
+    (store, coordinator)
+}
+
+/// Replicas know what they are asked about.
+async fn until_replicated(store: &Sentinels, name: &str) {
+    eventually("the replicas have the lock", || async {
+        let mut have = 0;
+        for server in &store.servers {
+            have += usize::from(server.text(&["EXISTS", name]).await == "1");
+        }
+        have == store.servers.len()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn mission_21_a_master_that_is_killed_is_replaced_and_grants_and_waits_live_on() {
+    let (mut store, coordinator) = deployment().await;
+    let mut client = coordinator.client().await;
+    let mut holder = client.open().await;
+    let held = holder.acquire("build").await;
+    let waiting = timed_wait(&mut client, "build").await;
+    until_replicated(&store, "build").await;
+
+    let before = store.master().await.expect("there is a master");
+    let killed = Instant::now();
+    store.servers[before].kill();
+    let master = store.until_another_than(before).await;
+    eventually("the grant is renewed on the new master", || async {
+        let left = store.servers[master].text(&["PTTL", "build"]).await;
+        left.parse::<i64>().unwrap() > 19_000
+    })
+    .await;
+    measured("until a renewal after the master's death", killed.elapsed());
+    assert!(killed.elapsed() < FAILOVER_MAX, "{:?}", killed.elapsed());
+    assert!(!waiting.is_finished());
+    assert!(released(&mut holder, "build").await);
+    let (_, (granted, _session)) = waiting.await.unwrap();
+    assert!(granted.fencing_token > held.fencing_token);
+    expect_serving(&coordinator).await;
+}
+
+#[tokio::test]
+async fn a_grant_that_the_new_master_does_not_know_is_told_as_lost() {
+    let (mut store, coordinator) = deployment().await;
+    let mut client = coordinator.client().await;
+    let mut holder = client.open().await;
+    let before = store.master().await.expect("there is a master");
+    // What is written from now on does not reach the replicas, which the sentinels take for connected all the same.
+    for (number, server) in store.servers.iter().enumerate() {
+        if number != before {
+            server.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
+        }
+    }
+    holder.acquire("build").await;
+    store.servers[before].kill();
+    let lost = loop {
+        match holder.notice().await {
+            Response::Lost(lost) => break lost,
+            Response::AtRisk(_) | Response::Recovered(_) => {}
+            other => panic!("expected lost, got {other:?}"),
+        }
+    };
+    assert_eq!(lost.reason, i32::from(LostReason::Expired));
+    expect_serving(&coordinator).await;
+}
+
+#[tokio::test]
+async fn a_master_that_comes_back_after_a_freeze_is_not_believed() {
+    let (store, coordinator) = deployment().await;
+    let mut client = coordinator.client().await;
+    let mut holder = client.open().await;
+    holder.acquire("build").await;
+    until_replicated(&store, "build").await;
+    let before = store.master().await.expect("there is a master");
+    store.servers[before].stop();
+    let master = store.until_another_than(before).await;
+    assert!(released(&mut holder, "build").await);
+    let mut second = client.open().await;
+    let newer = second.acquire("build").await;
+    store.servers[before].cont();
+    // It takes itself for the master until the sentinels make a replica of it; nobody asks it.
+    let (mut waiter, op_id) = wait_for(&mut client, "build").await;
+    second.release("build").await;
+    let newest = waiter.expect_granted(op_id).await;
+    assert!(newest.fencing_token > newer.fencing_token);
+    let on_master = store.servers[master].text(&["EXISTS", "build"]).await;
+    assert_eq!(on_master, "1");
+}
+
+#[tokio::test]
+async fn sentinels_may_come_and_go() {
+    let (mut store, coordinator) = deployment().await;
+    store.sentinels[2].kill();
+    let before = store.master().await.expect("there is a master");
+    store.servers[before].kill();
+    store.until_another_than(before).await;
+    expect_serving(&coordinator).await;
+}
+
+/// Gives the lock back, again while the store changes hands.
+async fn released(session: &mut Session, name: &str) -> bool {
+    let deadline = Instant::now() + FAILOVER_MAX;
+    loop {
+        let op_id = session.send(Request::Release(pb::ReleaseRequest {
+            name: name.to_owned(),
+            request_id: "once".to_owned(),
+            ..Default::default()
+        }));
+        match session.answer(op_id).await {
+            Response::Released(released) => return released.released,
+            Response::Failed(_) if Instant::now() < deadline => {
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! A master with two replicas and three sentinels, real processes that belong to one test.
+
+use std::{
+    fs,
+    process::{Child, Command, Stdio},
+};
+
+use deadpool_redis::redis::{Client, Value, cmd};
+use tempfile::TempDir;
+
+use crate::redis_server::{RedisServer, eventually, free_port};
+
+/// What the sentinels call the master.
+pub(crate) const SERVICE: &str = "locks";
+
+const REPLICAS: usize = 2;
+const SENTINELS: usize = 3;
+
+/// A deployment of Redis that survives the loss of its master.
+pub(crate) struct Sentinels {
+    /// The first master and its replicas.
+    pub(crate) servers: Vec<RedisServer>,
+    pub(crate) sentinels: Vec<Sentinel>,
+}
+
+/// One sentinel. It ends with this.
+pub(crate) struct Sentinel {
+    child: Child,
+    port: u16,
+    _directory: TempDir,
+}
+
+// === impl Sentinels ===
+
+impl Sentinels {
+    /// Starts all of them; resolves when each sentinel knows all others and both replicas.
+    pub(crate) async fn start() -> Self {
+        let master = RedisServer::start().await;
+        let port = master.port().to_string();
+        let mut servers = vec![master];
+        for _ in 0..REPLICAS {
+            let arguments = ["--replicaof", "127.0.0.1", &port];
+            servers.push(RedisServer::start_with(&arguments).await);
+        }
+        let sentinels = (0..SENTINELS).map(|_| Sentinel::start(&port)).collect();
+        let this = Self { servers, sentinels };
+        eventually("the replicas are connected", || async {
+            let info = this.servers[0].info("replication").await;
+            info.matches("state=online").count() == REPLICAS
+        })
+        .await;
+        for sentinel in &this.sentinels {
+            eventually("a sentinel knows all", || async {
+                let master = sentinel.master().await.unwrap_or_default();
+                let known = |field: &str, count: usize| {
+                    let expected = format!("{field}={count};");
+                    master.contains(&expected)
+                };
+                known("num-slaves", REPLICAS) && known("num-other-sentinels", SENTINELS - 1)
+            })
+            .await;
+        }
+        this
+    }
+
+    /// The store's address.
+    pub(crate) fn url(&self) -> String {
+        let hosts: Vec<_> = self
+            .sentinels
+            .iter()
+            .map(|sentinel| format!("127.0.0.1:{}", sentinel.port))
+            .collect();
+        format!("redis+sentinel://{}/{SERVICE}", hosts.join(","))
+    }
+
+    /// The server that the sentinels name.
+    pub(crate) async fn master(&self) -> Option<usize> {
+        let master = self.sentinels[0].master().await?;
+        self.servers
+            .iter()
+            .position(|server| master.contains(&format!(";port={};", server.port())))
+    }
+
+    /// Resolves when another server than this one is the master, and says which.
+    pub(crate) async fn until_another_than(&self, before: usize) -> usize {
+        let found = parking_lot::Mutex::new(None);
+        eventually("another master is elected", || async {
+            let Some(master) = self.master().await.filter(|master| *master != before) else {
+                return false;
+            };
+            *found.lock() = Some(master);
+            self.servers[master].connect_anew().await;
+            let info = self.servers[master].info("replication").await;
+            info.contains("role:master")
+        })
+        .await;
+        let found = found.into_inner();
+        found.expect("it was found")
+    }
+}
+
+// === impl Sentinel ===
+
+impl Sentinel {
+    fn start(master_port: &str) -> Self {
+        let directory = TempDir::new().expect("a temporary directory");
+        let port = free_port();
+        let config = directory.path().join("sentinel.conf");
+        let text = format!(
+            "port {port}\nbind 127.0.0.1\ndir {}\n\
+             sentinel monitor {SERVICE} 127.0.0.1 {master_port} 2\n\
+             sentinel down-after-milliseconds {SERVICE} 1000\n\
+             sentinel failover-timeout {SERVICE} 3000\n",
+            directory.path().display()
+        );
+        fs::write(&config, text).expect("written");
+        let child = Command::new("redis-server")
+            .arg(&config)
+            .arg("--sentinel")
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server is installed");
+        Self {
+            child,
+            port,
+            _directory: directory,
+        }
+    }
+
+    /// What it knows of the master, as `;name=value;…`; none while it does not answer.
+    async fn master(&self) -> Option<String> {
+        let client = Client::open(format!("redis://127.0.0.1:{}", self.port)).expect("a URL");
+        let mut connection = client.get_multiplexed_async_connection().await.ok()?;
+        let mut ask = cmd("SENTINEL");
+        ask.arg("MASTER").arg(SERVICE);
+        let Ok(Value::Array(words)) = ask.query_async::<Value>(&mut connection).await else {
+            return None;
+        };
+        let words = words.chunks(2).map(|pair| match pair {
+            [Value::BulkString(name), Value::BulkString(value)] => format!(
+                "{}={}",
+                String::from_utf8_lossy(name),
+                String::from_utf8_lossy(value)
+            ),
+            _ => String::new(),
+        });
+        Some(format!(";{};", words.collect::<Vec<_>>().join(";")))
+    }
+
+    /// Ends it.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("gone");
+    }
+}
+
+impl Drop for Sentinel {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
