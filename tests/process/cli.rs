@@ -595,6 +595,10 @@ fn wrong_usage_has_its_exit_code() {
         &["acquire", "orders", "--wait", "soon"],
         &["acquire", "orders", "--mode", "shared"],
         &["acquire-all"],
+        &["run", "pool", "--permits", "1", "--read", "a", "--", "true"],
+        &["semaphore"],
+        &["semaphore", "renew", "pool", "--owner", "o"],
+        &["latch", "set", "start"],
         &["describe", "orders", "--server", "https://example.com"],
         &["serve", "--set", "nothing"],
     ] {

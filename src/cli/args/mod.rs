@@ -1,6 +1,7 @@
 //! The command line's words.
 
 mod lock;
+mod permits;
 mod run;
 mod serve;
 
@@ -11,6 +12,11 @@ pub use self::{
     lock::{
         AcquireAllArgs, AcquireArgs, CheckTokenArgs, DescribeArgs, ReleaseAllArgs, ReleaseArgs,
         RenewArgs, TryAcquireAllArgs, TryAcquireArgs,
+    },
+    permits::{
+        AcquirePermitsArgs, AwaitLatchArgs, CountDownArgs, CounterArgs, LatchCommand,
+        ReleasePermitsArgs, RenewPermitsArgs, SemaphoreCommand, SetCountArgs, SetPermitsArgs,
+        TryAcquirePermitsArgs,
     },
     run::RunArgs,
     serve::ServeArgs,
@@ -34,6 +40,7 @@ Examples:
   lockkeeper serve
   lockkeeper run nightly-report -- ./report.sh
   lockkeeper run index --mode read -- ./search.sh
+  lockkeeper run downloads --permits 1 -- ./fetch.sh
   lockkeeper acquire orders --wait 10s --output json
   lockkeeper describe orders", after_help = exit::HELP)]
 pub(super) struct Cli {
@@ -70,6 +77,12 @@ pub enum ClientCommand {
     TryAcquireAll(TryAcquireAllArgs),
     /// Give several locks back.
     ReleaseAll(ReleaseAllArgs),
+    /// Take and give back permits of a semaphore.
+    #[command(subcommand)]
+    Semaphore(SemaphoreCommand),
+    /// Count latches down, and wait for them.
+    #[command(subcommand)]
+    Latch(LatchCommand),
     /// Show who holds a lock and who waits for it.
     Describe(DescribeArgs),
     /// Tell whether a fencing token is that of the newest grant.

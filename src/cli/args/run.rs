@@ -14,9 +14,10 @@ const RUN_NOTES: &str = "\
 CMD runs without a shell, in a process group of its own, which gets the signals INT, TERM, HUP,
 QUIT, USR1 and USR2 that lockkeeper gets. It cannot read from a terminal. Its environment has
 LOCKKEEPER_LOCK and LOCKKEEPER_FENCING_TOKEN, of NAME; LOCKKEEPER_FENCING_TOKENS, a line `TOKEN NAME` for
-each lock; and LOCKKEEPER_SERVER.
+each lock; or with --permits LOCKKEEPER_SEMAPHORE and LOCKKEEPER_PERMITS; and LOCKKEEPER_SERVER.
 
-Several locks are taken all or none. If one of them is lost, CMD is stopped.
+Several locks are taken all or none. If one of them is lost, CMD is stopped. What is said of a lock
+here holds for permits too.
 
 The lock is renewed while CMD runs. If it is lost, or cannot be renewed in time, the process
 group gets TERM, and KILL before anybody else can have the lock. When CMD ends the lock is
@@ -33,12 +34,16 @@ Examples:
   lockkeeper run deploy --no-wait -E 0 -- make deploy     # not if somebody else is at it
   lockkeeper run printer --mode fair -- lp report.pdf     # in the order of asking
   lockkeeper run index --mode write -- ./rebuild.sh       # alone; with --mode read, together with readers
+  lockkeeper run downloads --permits 1 -- ./fetch.sh      # as many at once as the semaphore has permits
   lockkeeper run orders --also billing --read prices -- ./invoice.sh
   lockkeeper run import --wait 1m --lease 10s -- sh -c 'import --fence \"$LOCKKEEPER_FENCING_TOKEN\"'",
   after_help = format!("{RUN_NOTES}\n{}", exit::RUN_HELP))]
 pub struct RunArgs {
-    /// The lock's name.
+    /// The name of the lock, or with --permits of the semaphore.
     pub(in crate::cli) name: String,
+    /// Hold so many permits of a semaphore and no lock.
+    #[arg(long, short, conflicts_with_all = ["mode", "also", "fair", "read", "write"])]
+    pub(in crate::cli) permits: Option<u32>,
     /// How to hold it.
     #[arg(long, short, value_enum, default_value_t)]
     pub(in crate::cli) mode: Mode,

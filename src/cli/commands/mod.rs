@@ -1,11 +1,15 @@
 //! The commands that are one call each.
 
 mod all;
+mod latch;
 mod lock;
+mod semaphore;
 
 pub(super) use self::{
     all::{acquire_all, release_all, try_acquire_all},
+    latch::latch,
     lock::{acquire, check_token, describe, release, renew, try_acquire},
+    semaphore::semaphore,
 };
 
 use tonic::Status;

@@ -84,7 +84,13 @@ fn plan(args: &RunArgs) -> Plan {
             .collect()
     });
     Plan {
-        wish: Wish::Locks(args.locks()),
+        wish: match args.permits {
+            Some(permits) => Wish::Permits {
+                name: args.name.clone(),
+                permits,
+            },
+            None => Wish::Locks(args.locks()),
+        },
         wait: if args.no_wait {
             Some(Duration::ZERO)
         } else {
@@ -166,22 +172,29 @@ impl Io {
                 return Input::Signal(signal);
             }
         }
-        // The session's id is not among these: whoever knows it can act as this session.
+        let environment = self.environment(fencing_tokens);
+        Input::ChildStarted(Child::start(&self.args.command, environment).map(|child| {
+            self.child = Some(child);
+        }))
+    }
+
+    /// What the command is told. The session's id is not among it: whoever knows it can act as this session.
+    fn environment(&self, fencing_tokens: &[(String, u64)]) -> Vec<(&'static str, String)> {
+        let name = self.args.name.clone();
+        let mut environment = vec![("LOCKKEEPER_SERVER", self.args.server.to_string())];
+        if let Some(permits) = self.args.permits {
+            environment.push(("LOCKKEEPER_SEMAPHORE", name));
+            environment.push(("LOCKKEEPER_PERMITS", permits.to_string()));
+            return environment;
+        }
         let first = fencing_tokens.first().map_or(0, |(_, token)| *token);
         let lines = fencing_tokens
             .iter()
             .map(|(name, token)| format!("{token} {name}"));
-        let environment = vec![
-            ("LOCKKEEPER_LOCK", self.args.name.clone()),
-            ("LOCKKEEPER_FENCING_TOKEN", first.to_string()),
-            (
-                "LOCKKEEPER_FENCING_TOKENS",
-                lines.collect::<Vec<_>>().join("\n"),
-            ),
-            ("LOCKKEEPER_SERVER", self.args.server.to_string()),
-        ];
-        Input::ChildStarted(Child::start(&self.args.command, environment).map(|child| {
-            self.child = Some(child);
-        }))
+        let lines: Vec<String> = lines.collect();
+        environment.push(("LOCKKEEPER_LOCK", name));
+        environment.push(("LOCKKEEPER_FENCING_TOKEN", first.to_string()));
+        environment.push(("LOCKKEEPER_FENCING_TOKENS", lines.join("\n")));
+        environment
     }
 }

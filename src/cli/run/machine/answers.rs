@@ -2,11 +2,11 @@
 
 use tokio::time::Instant;
 
-use super::{Held, LinkState, Machine, Phase, Thing, Timing};
+use super::{Held, LinkState, Machine, Phase, Thing, Timing, Wish};
 use crate::{
     cli::{exit, failure::Failure, output},
     grpc::pb::{
-        CloseSession, LostReason, NotGranted, NotGrantedReason, SessionOpened, SessionResponse,
+        CloseSession, LostReason, NotGrantedReason, SessionOpened, SessionResponse,
         session_request::Request, session_response::Response,
     },
 };
@@ -27,14 +27,27 @@ impl Machine {
                 let waiting = told.waiting.unwrap_or_default();
                 self.say(output::waiting(&told.name, &waiting));
             }
+            Some(Response::WaitingForPermits(waiting)) if answers_wait && !self.said_waiting => {
+                self.said_waiting = true;
+                let name = self.plan.wish.words();
+                self.say(output::permits::waiting(&name, &waiting));
+            }
             Some(Response::Granted(grant)) if answers_wait => {
                 self.on_granted(now, vec![Thing::Lock(grant)]);
             }
             Some(Response::GrantedAll(all)) if answers_wait => {
                 self.on_granted(now, all.grants.into_iter().map(Thing::Lock).collect());
             }
+            Some(Response::PermitsGranted(grant)) if answers_wait => {
+                self.on_granted(now, vec![Thing::Permits(grant)]);
+            }
             Some(Response::NotGranted(refusal)) if answers_wait => {
-                self.on_not_granted(now, &refusal);
+                let holder = output::holder(refusal.holder_remaining_lease.as_ref());
+                self.on_not_granted(now, refusal.reason(), &holder);
+            }
+            Some(Response::PermitsNotGranted(refusal)) if answers_wait => {
+                let available = format!("available={}", refusal.available);
+                self.on_not_granted(now, refusal.reason(), &available);
             }
             Some(Response::Failed(status)) if answers_wait => {
                 self.refuse_wait(now, Failure::from_frame(&status));
@@ -42,12 +55,20 @@ impl Machine {
             Some(Response::Renewed(renewed)) => {
                 self.on_renewed(now, op_id, renewed.grant.map(Thing::Lock));
             }
+            Some(Response::PermitsRenewed(renewed)) => {
+                let grant = renewed.grants.into_iter().next();
+                self.on_renewed(now, op_id, grant.map(Thing::Permits));
+            }
             Some(Response::Failed(status)) => {
                 self.on_renewal_failed(now, op_id, &Failure::from_frame(&status));
             }
             Some(Response::Lost(lost)) => {
                 let reason = lost.reason();
                 self.on_lost(now, lost.grant.map(Thing::Lock), reason);
+            }
+            Some(Response::PermitsLost(lost)) => {
+                let reason = lost.reason();
+                self.on_lost(now, lost.grant.map(Thing::Permits), reason);
             }
             Some(Response::AtRisk(_)) => {
                 self.say("renewals are failing; the command is stopped if that goes on".to_owned());
@@ -135,13 +156,15 @@ impl Machine {
         }
     }
 
-    fn on_not_granted(&mut self, now: Instant, refusal: &NotGranted) {
-        let why = match refusal.reason() {
-            NotGrantedReason::WaitTimeout => "held by another",
+    fn on_not_granted(&mut self, now: Instant, reason: NotGrantedReason, holder: &str) {
+        let why = match reason {
+            NotGrantedReason::WaitTimeout => match self.plan.wish {
+                Wish::Locks(_) => "held by another",
+                Wish::Permits { .. } => "too few permits are free",
+            },
             NotGrantedReason::Cancelled => "the wait was cancelled",
             NotGrantedReason::Unspecified => "not granted",
         };
-        let holder = output::holder(refusal.holder_remaining_lease.as_ref());
         self.say(format!("{}: {why}, {holder}", self.plan.wish.words()));
         self.close(now, self.plan.conflict_exit_code);
     }

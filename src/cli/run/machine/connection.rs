@@ -41,9 +41,9 @@ impl Machine {
                 let resume = ResumeSession {
                     session_id: session.session_id.clone(),
                     resume_token: session.resume_token.clone(),
-                    permits: Vec::new(),
                     // Whatever else was granted, to a wait whose stream broke, is released by not naming it.
-                    grants: self.held.iter().flat_map(Held::grants).collect(),
+                    grants: self.held.as_ref().map(Held::grants).unwrap_or_default(),
+                    permits: self.held.as_ref().map(Held::permits).unwrap_or_default(),
                 };
                 (Request::Resume(resume), RESUME_TIMEOUT)
             }
@@ -138,7 +138,7 @@ impl Machine {
         let left = self.validity();
         let left = left.map_or(Duration::ZERO, |it| it.until.saturating_duration_since(now));
         self.say(format!(
-            "connection lost: {}; the lock is valid for {:.1} s, trying to resume",
+            "connection lost: {}; held for sure for {:.1} s more, trying to resume",
             why.message,
             left.as_secs_f64()
         ));

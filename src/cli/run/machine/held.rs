@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use super::{Thing, Timing, Validity};
-use crate::grpc::pb::Grant;
+use crate::grpc::pb::{Grant, PermitGrant};
 
 /// Everything that was granted.
 #[derive(Debug)]
@@ -65,11 +65,15 @@ impl Held {
     }
 
     /// The locks, as a resume names them.
-    pub(super) fn grants(&self) -> impl Iterator<Item = Grant> {
-        self.items.iter().map(|item| {
-            let Thing::Lock(grant) = &item.thing;
-            grant.clone()
-        })
+    pub(super) fn grants(&self) -> Vec<Grant> {
+        let locks = self.items.iter().filter_map(|item| item.thing.lock());
+        locks.cloned().collect()
+    }
+
+    /// The permits, as a resume names them.
+    pub(super) fn permits(&self) -> Vec<PermitGrant> {
+        let permits = self.items.iter().filter_map(|item| item.thing.permits());
+        permits.cloned().collect()
     }
 
     /// What is held of this grant.

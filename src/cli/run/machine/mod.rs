@@ -13,6 +13,8 @@ mod event;
 mod held;
 mod holding;
 #[cfg(test)]
+mod several_tests;
+#[cfg(test)]
 mod tests;
 mod wish;
 
@@ -207,7 +209,7 @@ impl Machine {
             Phase::Closing { code, until, .. } if until <= now => {
                 self.say(match &self.held {
                     Some(_) => {
-                        "the lock could not be given back; it ends with its lease".to_owned()
+                        "what is held could not be given back; it ends with its lease".to_owned()
                     }
                     None => "the session could not be ended in time".to_owned(),
                 });

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     cli::failure::Failure,
     grpc::pb::{
-        Grant, GrantLost, GrantedAll, LockMode, LockSpec, LostReason, NotGranted, NotGrantedReason,
+        Grant, GrantLost, LockMode, LockSpec, LostReason, NotGranted, NotGrantedReason,
         RenewResponse, SessionGoingAway, SessionResponse, session_response::Response,
     },
 };
@@ -13,21 +13,21 @@ const NAME: &str = "orders";
 const TOKEN: u64 = 7;
 
 /// A machine with a clock that only the test moves, and what it has asked for.
-struct Story {
-    machine: Machine,
-    now: Instant,
-    actions: Vec<Action>,
+pub(super) struct Story {
+    pub(super) machine: Machine,
+    pub(super) now: Instant,
+    pub(super) actions: Vec<Action>,
 }
 
-fn seconds(count: f64) -> Duration {
+pub(super) fn seconds(count: f64) -> Duration {
     Duration::from_secs_f64(count)
 }
 
-fn duration(count: f64) -> Option<prost_types::Duration> {
+pub(super) fn duration(count: f64) -> Option<prost_types::Duration> {
     seconds(count).try_into().ok()
 }
 
-fn locks(locks: &[(&str, LockMode)]) -> Wish {
+pub(super) fn locks(locks: &[(&str, LockMode)]) -> Wish {
     let specs = locks.iter().map(|(name, mode)| LockSpec {
         name: (*name).to_owned(),
         mode: (*mode).into(),
@@ -42,7 +42,7 @@ fn start() -> Action {
     }
 }
 
-fn plan() -> Plan {
+pub(super) fn plan() -> Plan {
     Plan {
         wish: locks(&[(NAME, LockMode::Exclusive)]),
         wait: None,
@@ -53,7 +53,7 @@ fn plan() -> Plan {
     }
 }
 
-fn grant(valid_for: f64) -> Grant {
+pub(super) fn grant(valid_for: f64) -> Grant {
     Grant {
         name: NAME.to_owned(),
         session_id: "s".to_owned(),
@@ -66,7 +66,7 @@ fn grant(valid_for: f64) -> Grant {
     }
 }
 
-fn opened(grants: Vec<Grant>) -> Response {
+pub(super) fn opened(grants: Vec<Grant>) -> Response {
     Response::Opened(SessionOpened {
         session_id: "s".to_owned(),
         resume_token: vec![1],
@@ -92,12 +92,12 @@ fn lost() -> Response {
     })
 }
 
-fn broken() -> Input {
+pub(super) fn broken() -> Input {
     Input::LinkEnded(Some(Failure::unavailable("reset")))
 }
 
 impl Story {
-    fn new(plan: Plan) -> Self {
+    pub(super) fn new(plan: Plan) -> Self {
         let now = Instant::now();
         let (machine, actions) = Machine::new(plan, now);
         Self {
@@ -108,7 +108,7 @@ impl Story {
     }
 
     /// Up to the wait for the lock.
-    fn waiting(plan: Plan) -> Self {
+    pub(super) fn waiting(plan: Plan) -> Self {
         let mut story = Self::new(plan);
         story.frame(0, opened(Vec::new()));
         story.expect_sent("acquire");
@@ -116,7 +116,7 @@ impl Story {
     }
 
     /// Up to the running command, with a grant confirmed just now and valid for 29 s.
-    fn running(plan: Plan) -> Self {
+    pub(super) fn running(plan: Plan) -> Self {
         let mut story = Self::waiting(plan);
         story.frame(1, Response::Granted(grant(29.0)));
         story.expect_sent("renew");
@@ -126,11 +126,11 @@ impl Story {
         story
     }
 
-    fn on(&mut self, input: Input) {
+    pub(super) fn on(&mut self, input: Input) {
         self.actions = self.machine.on(self.now, input);
     }
 
-    fn frame(&mut self, op_id: u64, response: Response) {
+    pub(super) fn frame(&mut self, op_id: u64, response: Response) {
         self.on(Input::Frame(SessionResponse {
             op_id,
             response: Some(response),
@@ -138,7 +138,7 @@ impl Story {
     }
 
     /// Answers the renewal under way.
-    fn renewed(&mut self, valid_for: f64) {
+    pub(super) fn renewed(&mut self, valid_for: f64) {
         let (op_id, _) = self.machine.held.as_ref().unwrap().items[0]
             .renewing
             .unwrap();
@@ -150,7 +150,7 @@ impl Story {
         );
     }
 
-    fn refuse_renewal(&mut self, code: tonic::Code, reason: &str) {
+    pub(super) fn refuse_renewal(&mut self, code: tonic::Code, reason: &str) {
         let (op_id, _) = self.machine.held.as_ref().unwrap().items[0]
             .renewing
             .unwrap();
@@ -158,12 +158,12 @@ impl Story {
     }
 
     /// Lets time pass without a tick.
-    fn pass(&mut self, time: f64) {
+    pub(super) fn pass(&mut self, time: f64) {
         self.now += seconds(time);
     }
 
     /// Lets time pass with a tick whenever one is wanted, and keeps all that was asked for.
-    fn advance(&mut self, time: f64) {
+    pub(super) fn advance(&mut self, time: f64) {
         let end = self.now + seconds(time);
         let mut actions = Vec::new();
         while let Some(at) = self.machine.wake_at().filter(|at| *at <= end) {
@@ -174,7 +174,7 @@ impl Story {
         self.actions = actions;
     }
 
-    fn sent(&self) -> Vec<&'static str> {
+    pub(super) fn sent(&self) -> Vec<&'static str> {
         let frame = |action: &Action| match action {
             Action::Connect(frame) | Action::Send(frame) => frame.request.clone(),
             _ => None,
@@ -186,13 +186,15 @@ impl Story {
             Request::Acquire(_) => "acquire",
             Request::AcquireAll(_) => "acquire_all",
             Request::Renew(_) => "renew",
+            Request::AcquirePermits(_) => "acquire_permits",
+            Request::RenewPermits(_) => "renew_permits",
             Request::Cancel(_) => "cancel",
             _ => "other",
         };
         self.actions.iter().filter_map(frame).map(name).collect()
     }
 
-    fn signals(&self) -> Vec<Signal> {
+    pub(super) fn signals(&self) -> Vec<Signal> {
         let signal = |action: &Action| match action {
             Action::SignalGroup(signal) => Some(*signal),
             _ => None,
@@ -200,7 +202,7 @@ impl Story {
         self.actions.iter().filter_map(signal).collect()
     }
 
-    fn said(&self) -> String {
+    pub(super) fn said(&self) -> String {
         let said = |action: &Action| match action {
             Action::Say(message) => Some(message.clone()),
             _ => None,
@@ -213,17 +215,17 @@ impl Story {
     }
 
     #[track_caller]
-    fn expect_sent(&self, request: &'static str) {
+    pub(super) fn expect_sent(&self, request: &'static str) {
         assert_eq!(self.sent(), [request], "{:?}", self.actions);
     }
 
     #[track_caller]
-    fn expect_signals(&self, signals: &[Signal]) {
+    pub(super) fn expect_signals(&self, signals: &[Signal]) {
         assert_eq!(self.signals(), signals, "{:?}", self.actions);
     }
 
     #[track_caller]
-    fn expect_exit(&self, code: u8) {
+    pub(super) fn expect_exit(&self, code: u8) {
         assert!(
             self.actions.contains(&Action::Exit(code)),
             "{:?}",
@@ -234,7 +236,7 @@ impl Story {
 
     /// The session is being ended; lets it end.
     #[track_caller]
-    fn expect_close_and_exit(&mut self, code: u8) {
+    pub(super) fn expect_close_and_exit(&mut self, code: u8) {
         assert_eq!(self.sent().last(), Some(&"close"), "{:?}", self.actions);
         self.on(Input::LinkEnded(None));
         self.expect_exit(code);
@@ -435,81 +437,6 @@ fn the_mode_goes_with_what_is_asked() {
         panic!("{frame:?}");
     };
     assert_eq!(asked.mode(), LockMode::Read);
-}
-
-/// Up to a command that runs with two locks, each confirmed just now and valid for 29 s.
-fn running_with_two() -> Story {
-    let mut story = Story::new(Plan {
-        wish: locks(&[("z", LockMode::Exclusive), ("a", LockMode::Read)]),
-        ..plan()
-    });
-    story.frame(0, opened(Vec::new()));
-    story.expect_sent("acquire_all");
-    let grants = vec![named("a", 5, 29.0), named("z", 6, 29.0)];
-    story.frame(1, Response::GrantedAll(GrantedAll { grants }));
-    assert_eq!(story.sent(), ["renew", "renew"]);
-    story.frame(2, renewed("a", 29.0));
-    assert_eq!(story.actions, [], "one is not enough");
-    story.frame(3, renewed("z", 29.0));
-    let fencing_tokens = vec![("z".to_owned(), 6), ("a".to_owned(), 5)];
-    assert_eq!(story.actions, [Action::StartChild { fencing_tokens }]);
-    story.on(Input::ChildStarted(Ok(())));
-    story
-}
-
-fn named(name: &str, fencing_token: u64, valid_for: f64) -> Grant {
-    Grant {
-        name: name.to_owned(),
-        fencing_token,
-        ..grant(valid_for)
-    }
-}
-
-fn renewed(name: &str, valid_for: f64) -> Response {
-    let grant = Some(named(name, 0, valid_for));
-    Response::Renewed(RenewResponse { grant })
-}
-
-#[test]
-fn several_locks_are_renewed_each_by_itself() {
-    let mut story = running_with_two();
-    story.advance(10.0);
-    assert_eq!(story.sent(), ["renew", "renew"]);
-    story.frame(4, renewed("a", 29.0));
-    // The other one decides.
-    story.advance(11.0);
-    story.expect_signals(&[SIGTERM, SIGCONT]);
-    assert!(
-        story.said().contains("could not be renewed in time"),
-        "{}",
-        story.said()
-    );
-}
-
-#[test]
-fn the_loss_of_one_of_several_locks_stops_the_command() {
-    let mut story = running_with_two();
-    let lost = GrantLost {
-        grant: Some(named("z", 6, 0.0)),
-        reason: LostReason::TakenOver.into(),
-    };
-    story.frame(0, Response::Lost(lost));
-    story.expect_signals(&[SIGTERM, SIGCONT]);
-    assert_eq!(
-        story.said(),
-        "lost the lock z: somebody else holds it; stopping the command"
-    );
-}
-
-#[test]
-fn a_resume_that_does_not_bring_all_of_several_locks_back_is_a_loss() {
-    let mut story = running_with_two();
-    story.on(broken());
-    story.frame(0, opened(vec![named("a", 5, 29.0), named("z", 6, 29.0)]));
-    story.expect_signals(&[]);
-    story.on(broken());
-    story.frame(0, opened(vec![named("a", 5, 29.0)]));
-    story.expect_signals(&[SIGTERM, SIGCONT]);
 }
 
 #[test]

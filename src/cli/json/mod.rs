@@ -1,12 +1,14 @@
 //! Answers as the API's JSON mapping has them: lowerCamelCase, 64-bit numbers and durations as strings. Fields with a
 //! default value are shown, so that a script finds every field; unset messages are not.
 
+pub(super) mod permits;
+
 use serde_json::{Map, Value, json};
 
 use crate::grpc::pb::{
-    CheckTokenResponse, DescribeResponse, Grant, GrantedAll, Holder, LockMode, NotGranted,
-    NotGrantedReason, ReleaseAllResponse, ReleaseResponse, RenewResponse, TryAcquireAllResponse,
-    TryAcquireResponse, Waiter,
+    CheckTokenResponse, DescribeLatchResponse, DescribeResponse, Grant, GrantedAll, Holder,
+    LockMode, NotGranted, NotGrantedReason, ReleaseAllResponse, ReleaseResponse, RenewResponse,
+    TryAcquireAllResponse, TryAcquireResponse, Waiter,
 };
 
 pub(super) fn granted(grant: &Grant) -> Value {
@@ -76,6 +78,15 @@ pub(super) fn released(answer: ReleaseResponse) -> Value {
 
 pub(super) fn renewed(answer: &RenewResponse) -> Value {
     json!({ "grant": answer.grant.as_ref().map(grant) })
+}
+
+pub(super) fn latch(answer: &DescribeLatchResponse) -> Value {
+    let mut fields = Map::new();
+    fields.insert("name".to_owned(), answer.name.as_str().into());
+    fields.insert("count".to_owned(), answer.count.into());
+    insert_duration(&mut fields, "remainingTtl", answer.remaining_ttl.as_ref());
+    fields.insert("waiterCount".to_owned(), answer.waiter_count.into());
+    fields.into()
 }
 
 pub(super) fn token_checked(answer: &CheckTokenResponse) -> Value {
