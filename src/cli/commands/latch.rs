@@ -106,14 +106,12 @@ async fn describe(args: CounterArgs) -> Ended {
     let request = DescribeLatchRequest { name: args.name };
     let answer = client.describe_latch(short(request)).await;
     let answer = answer.map_err(reading)?.into_inner();
-    let mut text = state(&answer.name, answer.count);
-    if answer.remaining_ttl.is_some() {
-        text += &format!(
-            " remaining_ttl={}",
-            output::duration(answer.remaining_ttl.as_ref())
-        );
-    }
-    text += &format!(" waiters={}", answer.waiter_count);
+    let ttl = match &answer.remaining_ttl {
+        Some(ttl) => format!(" remaining_ttl={}", output::duration(Some(ttl))),
+        None => String::new(),
+    };
+    let state = state(&answer.name, answer.count);
+    let text = format!("{state}{ttl} waiters={}", answer.waiter_count);
     args.common.output.data(&text, &json::latch(&answer))?;
     Ok(exit::OK)
 }

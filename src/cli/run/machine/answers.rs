@@ -107,17 +107,7 @@ impl Machine {
                     Err(problem) => self.refuse_wait(now, Failure::local(exit::USAGE, problem)),
                 }
             }
-            Phase::Confirming { .. } | Phase::Running => {
-                // Each grant was checked by renewing it.
-                if !self.on_resumed(now, sent_at, &resumed) {
-                    let what = self.all_that_is_held();
-                    self.stop(
-                        now,
-                        &what,
-                        "the coordinator does not know the grant any more",
-                    );
-                }
-            }
+            Phase::Confirming { .. } | Phase::Running => self.go_on(now, sent_at, &resumed),
             Phase::Closing { code, until, .. } => {
                 self.phase = Phase::Closing {
                     code,
@@ -127,6 +117,15 @@ impl Machine {
                 self.send(0, Request::Close(CloseSession {}));
             }
             _ => {}
+        }
+    }
+
+    /// Each grant was checked by renewing it.
+    fn go_on(&mut self, now: Instant, sent_at: Instant, resumed: &[Thing]) {
+        if !self.on_resumed(now, sent_at, resumed) {
+            let what = self.all_that_is_held();
+            let why = "the coordinator does not know the grant any more";
+            self.stop(now, &what, why);
         }
     }
 
