@@ -473,12 +473,13 @@ fn several_locks_are_asked_for_at_once() {
         &[&["acquire-all"][..], &modes, &["-w", "1m"]].concat(),
     );
     assert_code(&output, 0);
-    let mut lines = String::new();
-    for (name, mode) in [("a", "write"), ("b", "write"), ("c", "fair"), ("d", "read")] {
-        lines += &format!(
+    let line = |(name, mode): (&str, &str)| {
+        format!(
             "granted {name} mode={mode} owner=0 fencing_token={TOKEN} hold_count=1 lease=3s valid_for=2s940ms\n"
-        );
-    }
+        )
+    };
+    let locks = [("a", "write"), ("b", "write"), ("c", "fair"), ("d", "read")];
+    let lines: String = locks.map(line).concat();
     assert_eq!(stdout(&output), lines);
     let waiting = "lockkeeper: waiting for a at position 1, the holder's lease ends in 12s\n";
     assert_eq!(stderr(&output), waiting);
