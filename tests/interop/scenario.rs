@@ -60,6 +60,12 @@ pub(crate) async fn we_hold_and_java_waits(version: Version, pair: Pair) {
     ours.acquire().await;
 
     assert!(other.is_locked(pair.ours, NAME).yes().await);
+    let left = other
+        .tell(&["ttl", pair.ours.in_java(), NAME])
+        .value()
+        .await;
+    let left = millis(left.parse().unwrap());
+    assert!(left > secs(15) && left <= secs(30), "{left:?}");
     assert!(!other.try_lock(pair.java, NAME, Duration::ZERO).yes().await);
     assert!(!other.try_lock(pair.java, NAME, millis(200)).yes().await);
     let waiting = timed_lock(&world, &java, pair.java, NAME).await;
