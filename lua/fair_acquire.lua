@@ -40,14 +40,15 @@ end, function(seen)
     return seen.remaining, place
   end
   if not redis.call('zscore', q.deadlines, owner) then
+    local others = others_in_queue(q)
     -- Another program's script took a waiter for dead that its coordinator still vouches for: it was the first, so it is again.
     if redis.call('zscore', q.vouched, owner) then
       redis.call('lpush', q.queue, owner)
-      place = 1
+      place, others = 1, 0
     else
       place = redis.call('rpush', q.queue, owner)
     end
-    vouch(q, owner, now, redis.call('llen', q.queue) - 1 - redis.call('zcard', q.vouched))
+    vouch(q, owner, now, others)
     keep_queue(q, now)
   end
   return seen.remaining, place

@@ -14,10 +14,11 @@ local q = {
 }
 local now = now_millis()
 
--- Those that another program's script took for dead stood before all that are still there.
+-- Those that another program's script took for dead stood before all that are still there. One that waits twice is named twice.
 for i = #ARGV, 5, -1 do
   if redis.call('zscore', q.vouched, ARGV[i]) and not redis.call('zscore', q.deadlines, ARGV[i]) then
     redis.call('lpush', q.queue, ARGV[i])
+    redis.call('zadd', q.deadlines, string.format('%.0f', now), ARGV[i])
   end
 end
 

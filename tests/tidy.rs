@@ -1,5 +1,5 @@
 //! What must not break and what no compiler checks: the arrows between the layers, the form of the scripts, what the documents say, and
-//! that every line of the list of promises has a test. Each check reads the tree; each matcher has a test that it can fail.
+//! that every line of the list of promises, and every test in the table of Redisson's, has a test. Each check reads the tree; each matcher has a test that it can fail.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,6 +17,8 @@ mod layers;
 mod lua;
 #[path = "tidy/mission.rs"]
 mod mission;
+#[path = "tidy/redisson.rs"]
+mod redisson;
 
 use source::{File, tree};
 

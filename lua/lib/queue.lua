@@ -34,6 +34,23 @@ local function vouch(q, owner, now, others)
   redis.call('zadd', q.vouched, string.format('%.0f', now + q.patience), owner)
 end
 
+-- How many of another program stand in the queue, without a walk through all of it: the last of ours knows how many stand before it.
+local function others_in_queue(q)
+  local others = 0
+  while true do
+    local owner = redis.call('lindex', q.queue, -1 - others)
+    if not owner then
+      return others
+    end
+    local vouched = tonumber(redis.call('zscore', q.vouched, owner) or nil)
+    if vouched then
+      local deadline = tonumber(redis.call('zscore', q.deadlines, owner) or nil) or vouched
+      return others + math.max(math.floor((deadline - vouched) / REDISSON_WAIT + 0.5), 0)
+    end
+    others = others + 1
+  end
+end
+
 -- Whether the head of another program is to be passed over. One that listens lives and is woken by the way; one that does not gets the patience to
 -- come back: a Redisson waiter listens to its own channel all the time.
 local function is_dead(q, head, now)

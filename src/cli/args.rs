@@ -28,7 +28,7 @@ The lock is renewed while CMD runs. If it is lost, or cannot be renewed in time,
 group gets TERM, and KILL before anybody else can have the lock. When CMD ends the lock is
 released; processes that it left behind run on without it. If lockkeeper itself is killed or
 stopped (KILL, STOP), CMD runs on and the lock ends with its lease: let the resource check the
-fencing token.
+fencing token. A reader's token is that of the last writer, 0 if none is known.
 ";
 
 /// A lock coordinator over gRPC, and its client.
@@ -37,6 +37,7 @@ fencing token.
 Examples:
   lockkeeper serve
   lockkeeper run nightly-report -- ./report.sh
+  lockkeeper run index --mode read -- ./search.sh
   lockkeeper acquire orders --wait 10s --output json
   lockkeeper describe orders", after_help = exit::HELP)]
 pub(super) struct Cli {
@@ -108,11 +109,16 @@ pub struct ServeArgs {
 Examples:
   lockkeeper run nightly-report -- ./report.sh
   lockkeeper run deploy --no-wait -E 0 -- make deploy     # not if somebody else is at it
+  lockkeeper run printer --mode fair -- lp report.pdf     # in the order of asking
+  lockkeeper run index --mode write -- ./rebuild.sh       # alone; with --mode read, together with readers
   lockkeeper run import --wait 1m --lease 10s -- sh -c 'import --fence \"$LOCKKEEPER_FENCING_TOKEN\"'",
   after_help = format!("{RUN_NOTES}\n{}", exit::RUN_HELP))]
 pub struct RunArgs {
     /// The lock's name.
     pub(super) name: String,
+    /// How to hold it.
+    #[arg(long, short, value_enum, default_value_t)]
+    pub(super) mode: Mode,
     /// How long to wait for the lock [default: without limit].
     #[arg(long, short, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(super) wait: Option<Duration>,
@@ -144,6 +150,7 @@ pub struct RunArgs {
 #[command(help_template = TEMPLATE, before_help = "\
 Examples:
   lockkeeper acquire orders --wait 10s
+  lockkeeper acquire orders --mode fair --wait 1m
   lockkeeper acquire orders --lease 5m --owner job-17 --request-id $(uuidgen)", after_help = exit::HELP)]
 pub struct AcquireArgs {
     #[command(flatten)]
@@ -159,7 +166,8 @@ pub struct AcquireArgs {
 #[derive(Args, Debug)]
 #[command(help_template = TEMPLATE, before_help = "\
 Examples:
-  lockkeeper try-acquire orders --output json", after_help = exit::HELP)]
+  lockkeeper try-acquire orders --output json
+  lockkeeper try-acquire catalogue --mode read --owner job-17", after_help = exit::HELP)]
 pub struct TryAcquireArgs {
     #[command(flatten)]
     pub(super) hold: HoldArgs,
@@ -182,7 +190,7 @@ pub(super) struct HoldArgs {
     #[arg(long, value_name = "ID")]
     pub(super) request_id: Option<String>,
     /// How to hold it.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, short, value_enum, default_value_t)]
     pub(super) mode: Mode,
 }
 
@@ -190,13 +198,17 @@ pub(super) struct HoldArgs {
 #[derive(Args, Debug)]
 #[command(help_template = TEMPLATE, before_help = "\
 Examples:
-  lockkeeper release orders --owner job-17", after_help = exit::HELP)]
+  lockkeeper release orders --owner job-17
+  lockkeeper release catalogue --mode read --owner job-17", after_help = exit::HELP)]
 pub struct ReleaseArgs {
     /// The lock's name.
     pub(super) name: String,
     /// The owner, as the grant named it.
     #[arg(long)]
     pub(super) owner: String,
+    /// How it is held, as the grant said.
+    #[arg(long, short, value_enum, default_value_t)]
+    pub(super) mode: Mode,
     /// Makes a repeat safe: it gets the first answer.
     #[arg(long, value_name = "ID")]
     pub(super) request_id: Option<String>,
@@ -208,13 +220,17 @@ pub struct ReleaseArgs {
 #[derive(Args, Debug)]
 #[command(help_template = TEMPLATE, before_help = "\
 Examples:
-  lockkeeper renew orders --owner job-17 --lease 5m", after_help = exit::HELP)]
+  lockkeeper renew orders --owner job-17 --lease 5m
+  lockkeeper renew catalogue --mode read --owner job-17", after_help = exit::HELP)]
 pub struct RenewArgs {
     /// The lock's name.
     pub(super) name: String,
     /// The owner, as the grant named it.
     #[arg(long)]
     pub(super) owner: String,
+    /// How it is held, as the grant said.
+    #[arg(long, short, value_enum, default_value_t)]
+    pub(super) mode: Mode,
     /// The lease to count from now; never shortens it [default: the coordinator's].
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(super) lease: Option<Duration>,
@@ -226,7 +242,8 @@ pub struct RenewArgs {
 #[derive(Args, Debug)]
 #[command(help_template = TEMPLATE, before_help = "\
 Examples:
-  lockkeeper describe orders", after_help = exit::HELP)]
+  lockkeeper describe orders
+  lockkeeper describe orders --output json | jq -r '.waiters[].owner'", after_help = exit::HELP)]
 pub struct DescribeArgs {
     /// The lock's name.
     pub(super) name: String,
@@ -262,9 +279,15 @@ pub(super) struct CommonArgs {
 /// How to hold a lock.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(super) enum Mode {
-    /// One owner at a time.
+    /// One owner at a time; who comes next is not defined.
     #[default]
     Exclusive,
+    /// One owner at a time, in the order of asking, also across coordinators and with Redisson's fair lock.
+    Fair,
+    /// Together with other readers, but no writer.
+    Read,
+    /// Alone. Who reads already has to give that back first.
+    Write,
 }
 
 // === impl ServeArgs ===
@@ -308,6 +331,9 @@ impl Mode {
     pub(super) fn to_proto(self) -> LockMode {
         match self {
             Self::Exclusive => LockMode::Exclusive,
+            Self::Fair => LockMode::Fair,
+            Self::Read => LockMode::Read,
+            Self::Write => LockMode::Write,
         }
     }
 }

@@ -10,8 +10,8 @@ use super::{
     json, output,
 };
 use crate::grpc::pb::{
-    AcquireRequest, CheckTokenRequest, DescribeRequest, DescribeResponse, NotGrantedReason,
-    ReleaseRequest, RenewRequest, TryAcquireRequest, acquire_response::Event,
+    AcquireRequest, CheckTokenRequest, DescribeRequest, NotGrantedReason, ReleaseRequest,
+    RenewRequest, TryAcquireRequest, acquire_response::Event,
 };
 
 /// How a command ends: with an exit code, or with a message and an exit code.
@@ -105,7 +105,7 @@ pub(super) async fn release(args: ReleaseArgs) -> Ended {
         session_id: String::new(),
         owner: args.owner,
         request_id: args.request_id.unwrap_or_default(),
-        mode: 0,
+        mode: args.mode.to_proto().into(),
     };
     let mut client = connect(&args.common.server).await?;
     let answer = client
@@ -128,7 +128,7 @@ pub(super) async fn renew(args: RenewArgs) -> Ended {
         session_id: String::new(),
         owner: args.owner,
         lease: args.lease.map(to_proto).transpose()?,
-        mode: 0,
+        mode: args.mode.to_proto().into(),
     };
     let mut client = connect(&args.common.server).await?;
     let answer = client
@@ -153,7 +153,7 @@ pub(super) async fn describe(args: DescribeArgs) -> Ended {
         .into_inner();
     args.common
         .output
-        .data(&description(&answer), &json::described(&answer))?;
+        .data(&output::description(&answer), &json::described(&answer))?;
     Ok(exit::OK)
 }
 
@@ -187,46 +187,6 @@ pub(super) async fn check_token(args: CheckTokenArgs) -> Ended {
     } else {
         exit::NOT_GRANTED
     })
-}
-
-fn description(answer: &DescribeResponse) -> String {
-    let mut lines = vec![if answer.holders.is_empty() {
-        format!(
-            "free {} last_fencing_token={}",
-            answer.name, answer.last_fencing_token
-        )
-    } else {
-        format!(
-            "held {} last_fencing_token={} remaining_lease={}",
-            answer.name,
-            answer.last_fencing_token,
-            output::duration(answer.remaining_lease.as_ref())
-        )
-    }];
-    lines.extend(answer.holders.iter().map(|holder| {
-        format!(
-            "  holder owner={} hold_count={} session_digest={} client_name={}",
-            holder.owner, holder.hold_count, holder.session_digest, holder.client_name
-        )
-    }));
-    lines.extend(answer.waiters.iter().map(|waiter| {
-        format!(
-            "  waiter position={} owner={} waiting_for={} session_digest={} client_name={}",
-            waiter.position,
-            waiter.owner,
-            output::duration(waiter.waiting_for.as_ref()),
-            waiter.session_digest,
-            waiter.client_name
-        )
-    }));
-    let shown = answer.waiters.len();
-    if answer.waiter_count as usize > shown {
-        lines.push(format!(
-            "  and {} more waiters",
-            answer.waiter_count as usize - shown
-        ));
-    }
-    lines.join("\n")
 }
 
 /// For a flag's value, which the protocol may not be able to carry.

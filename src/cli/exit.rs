@@ -33,7 +33,8 @@ pub const HELP: &str = "\
 Exit codes:
   0    done
   1    not granted: held by another, the wait ran out, or not the owner
-  64   wrong usage, or a value that the coordinator refuses
+  64   wrong usage, a value that the coordinator refuses, another kind of lock under this
+       name, or a reader that asks to write
   69   the coordinator or its store is unavailable
   70   internal error
   75   outcome unknown: it may have been done; repeat it with the same --request-id
@@ -45,7 +46,8 @@ pub const RUN_HELP: &str = "\
 Exit codes:
   that of CMD; 128 + N if signal N ended it, or ended the wait for the lock
   1    not granted: held by another, or the wait ran out (-E sets another)
-  64   wrong usage, or a value that the coordinator refuses
+  64   wrong usage, a value that the coordinator refuses, or another kind of lock under this
+       name
   69   the coordinator or its store is unavailable; CMD was not started
   70   internal error; CMD was not started
   75   outcome unknown; CMD was not started

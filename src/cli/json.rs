@@ -81,6 +81,7 @@ pub(super) fn described(answer: &DescribeResponse) -> Value {
         answer.waiters.iter().map(waiter).collect(),
     );
     fields.insert("waiterCount".to_owned(), answer.waiter_count.into());
+    fields.insert("holderCount".to_owned(), answer.holder_count.into());
     fields.into()
 }
 
@@ -105,12 +106,24 @@ fn grant(grant: &Grant) -> Value {
 }
 
 fn holder(holder: &Holder) -> Value {
-    json!({
-        "sessionDigest": holder.session_digest,
-        "owner": holder.owner,
-        "holdCount": holder.hold_count,
-        "clientName": holder.client_name,
-    })
+    let mut fields = Map::new();
+    fields.insert(
+        "sessionDigest".to_owned(),
+        holder.session_digest.as_str().into(),
+    );
+    fields.insert("owner".to_owned(), holder.owner.as_str().into());
+    fields.insert("holdCount".to_owned(), holder.hold_count.into());
+    fields.insert("clientName".to_owned(), holder.client_name.as_str().into());
+    fields.insert(
+        "mode".to_owned(),
+        LockMode::as_str_name(&holder.mode()).into(),
+    );
+    insert_duration(
+        &mut fields,
+        "remainingLease",
+        holder.remaining_lease.as_ref(),
+    );
+    fields.into()
 }
 
 fn waiter(waiter: &Waiter) -> Value {
@@ -123,6 +136,10 @@ fn waiter(waiter: &Waiter) -> Value {
     fields.insert("clientName".to_owned(), waiter.client_name.as_str().into());
     fields.insert("position".to_owned(), waiter.position.into());
     insert_duration(&mut fields, "waitingFor", waiter.waiting_for.as_ref());
+    fields.insert(
+        "mode".to_owned(),
+        LockMode::as_str_name(&waiter.mode()).into(),
+    );
     fields.into()
 }
 

@@ -8,12 +8,12 @@ use std::{
 use clap::ValueEnum;
 use serde_json::Value;
 
-use crate::grpc::pb::{Grant, Waiting};
+use crate::grpc::pb::{DescribeResponse, Grant, Holder, LockMode, Waiter, Waiting};
 
 /// The form of data on stdout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// One line for people.
+    /// Lines for people.
     #[default]
     Text,
     /// One JSON object on one line, as in the API.
@@ -45,8 +45,9 @@ pub(super) fn say(message: &str) {
 /// A grant in words.
 pub(super) fn grant(grant: &Grant) -> String {
     format!(
-        "{} owner={} fencing_token={} hold_count={} lease={} valid_for={}",
+        "{} mode={} owner={} fencing_token={} hold_count={} lease={} valid_for={}",
         grant.name,
+        mode(grant.mode()),
         grant.owner,
         grant.fencing_token,
         grant.hold_count,
@@ -68,7 +69,69 @@ pub(super) fn waiting(name: &str, waiting: &Waiting) -> String {
 pub(super) fn holder(remaining: Option<&prost_types::Duration>) -> String {
     match remaining {
         Some(_) => format!("the holder's lease ends in {}", duration(remaining)),
-        None => "the holder has no lease that ends".to_owned(),
+        // It has none that ends, or nobody holds the lock and others come first.
+        None => "when that ends is not known".to_owned(),
+    }
+}
+
+/// A lock in words: its state, then a line for each holder, then one for each waiter.
+pub(super) fn description(answer: &DescribeResponse) -> String {
+    let (name, token) = (&answer.name, answer.last_fencing_token);
+    let mut lines = vec![if answer.holders.is_empty() {
+        format!("free {name} last_fencing_token={token}")
+    } else {
+        format!(
+            "held {name} mode={} holders={} last_fencing_token={token} remaining_lease={}",
+            mode(answer.mode()),
+            answer.holder_count,
+            duration(answer.remaining_lease.as_ref())
+        )
+    }];
+    lines.extend(answer.holders.iter().map(holder_line));
+    lines.extend(more(answer.holder_count, answer.holders.len(), "holders"));
+    lines.extend(answer.waiters.iter().map(waiter_line));
+    lines.extend(more(answer.waiter_count, answer.waiters.len(), "waiters"));
+    lines.join("\n")
+}
+
+fn holder_line(holder: &Holder) -> String {
+    format!(
+        "  holder owner={} mode={} hold_count={} remaining_lease={} session_digest={} client_name={}",
+        holder.owner,
+        mode(holder.mode()),
+        holder.hold_count,
+        duration(holder.remaining_lease.as_ref()),
+        holder.session_digest,
+        holder.client_name
+    )
+}
+
+fn waiter_line(waiter: &Waiter) -> String {
+    format!(
+        "  waiter position={} owner={} mode={} waiting_for={} session_digest={} client_name={}",
+        waiter.position,
+        waiter.owner,
+        mode(waiter.mode()),
+        duration(waiter.waiting_for.as_ref()),
+        waiter.session_digest,
+        waiter.client_name
+    )
+}
+
+fn more(counted: u32, shown: usize, what: &str) -> Option<String> {
+    let more = (counted as usize)
+        .checked_sub(shown)
+        .filter(|more| *more > 0)?;
+    Some(format!("  and {more} more {what}"))
+}
+
+/// A mode as the flags have it.
+fn mode(mode: LockMode) -> &'static str {
+    match mode {
+        LockMode::Unspecified | LockMode::Exclusive => "exclusive",
+        LockMode::Fair => "fair",
+        LockMode::Read => "read",
+        LockMode::Write => "write",
     }
 }
 

@@ -124,7 +124,7 @@ pub enum Answer {
     GrantedAll(DeliveryAll),
     /// What a try for several locks came to.
     TriedAll(TriedAll),
-    /// Holds left after a release; 0: the lock is free.
+    /// Holds that the owner has left after a release.
     Released(u32),
     /// What became of each of several locks.
     ReleasedAll(Vec<ReleasedLock>),

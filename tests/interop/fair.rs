@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use deadpool_redis::redis::Value;
 use futures::future::join_all;
-use lockkeeper::{grpc::pb::session_response::Response, shutdown::spawn_detached};
+use lockkeeper::shutdown::spawn_detached;
 use tokio::time::Instant;
 
 use crate::{
@@ -12,19 +12,19 @@ use crate::{
     contention::Witness,
     redis_server::eventually,
     redisson::{JavaThread, Kind, Redisson},
-    world::{Ours, PROMPT, World, measured, millis, secs, timed},
+    world::{Ours, World, measured, secs, timed},
 };
 
-const NAME: &str = "build";
+pub(crate) const NAME: &str = "build";
 const QUEUE: &str = "redisson_lock_queue:{build}";
-const CHANNELS: &str = "redisson_lock__channel:{build}:*";
+pub(crate) const CHANNELS: &str = "redisson_lock__channel:{build}:*";
 const SIGNATURES: &str = "signatures";
 
 /// What a dead waiter at the head may cost the next one.
-const DEAD_HEAD_MAX: Duration = secs(10);
+pub(crate) const DEAD_HEAD_MAX: Duration = secs(10);
 
 /// So many wait, by their own count or that of others.
-async fn until_queued(world: &World, count: usize) {
+pub(crate) async fn until_queued(world: &World, count: usize) {
     let count = i64::try_from(count).unwrap();
     eventually("so many are in the queue", || async {
         world.redis.command(&["LLEN", QUEUE]).await == Value::Int(count)
@@ -242,56 +242,4 @@ async fn a_killed_jvm_at_the_head_delays_our_next_waiter_for_seconds() {
         released.elapsed()
     );
     drop(head);
-}
-
-#[tokio::test]
-async fn whoever_stops_waiting_leaves_the_queue() {
-    let world = World::without_polls(Version::Current).await;
-    let redisson = world.redisson().await;
-    let java = redisson.thread("a");
-    let mut holder = world.ours(Kind::Fair, NAME).await;
-    holder.acquire().await;
-
-    let impatient = java.try_lock(Kind::Fair, NAME, millis(700));
-    until_queued(&world, 1).await;
-    let mut cancelled = world.ours(Kind::Fair, NAME).await;
-    cancelled.wait().await;
-    until_queued(&world, 2).await;
-    let mut next = world.ours(Kind::Fair, NAME).await;
-    let op_id = next.wait().await;
-    until_queued(&world, 3).await;
-    assert!(!impatient.yes().await);
-    until_queued(&world, 2).await;
-    drop(cancelled);
-    until_queued(&world, 1).await;
-    let released = Instant::now();
-    holder.release().await;
-    next.granted(op_id).await;
-    assert!(released.elapsed() < PROMPT, "{:?}", released.elapsed());
-    until_queued(&world, 0).await;
-}
-
-#[tokio::test]
-async fn a_crowd_of_java_threads_that_leaves_does_not_hold_us_up() {
-    let world = World::without_polls(Version::Current).await;
-    let redisson = world.redisson().await;
-    let mut holder = world.ours(Kind::Fair, NAME).await;
-    holder.acquire().await;
-    let mut leaving = Vec::new();
-    for number in 0..8 {
-        let thread = redisson.thread(&number.to_string());
-        leaving.push(thread.try_lock(Kind::Fair, NAME, millis(1500)));
-        until_queued(&world, number + 1).await;
-    }
-    let mut next = world.ours(Kind::Fair, NAME).await;
-    let op_id = next.wait().await;
-    for answer in join_all(leaving.into_iter().map(Told::answer)).await {
-        assert_eq!(answer.as_deref(), Ok("no"));
-    }
-    until_queued(&world, 1).await;
-    holder.release().await;
-    match next.session.end(op_id).await {
-        Response::Granted(grant) => assert_eq!(grant.hold_count, 1),
-        other => panic!("expected granted, got {other:?}"),
-    }
 }

@@ -28,4 +28,6 @@ mod kinds;
 mod counters;
 mod exclusive;
 mod fair;
+mod fair_queue;
+mod multi;
 mod read_write;

@@ -127,6 +127,35 @@ async fn our_writer_goes_on_as_a_reader() {
 }
 
 #[tokio::test]
+async fn a_name_is_of_one_kind_at_a_time() {
+    let world = World::start(Version::Current).await;
+    let redisson = world.redisson().await;
+    let java = redisson.thread("a");
+    java.lock(Kind::Plain, NAME).value().await;
+    for kind in [Kind::Read, Kind::Write] {
+        let mut ours = world.ours(kind, NAME).await;
+        let op_id = ours.send_acquire();
+        assert_eq!(ours.session.expect_failed(op_id).await, "WRONG_KIND");
+    }
+    java.unlock(Kind::Plain, NAME).value().await;
+    java.lock(Kind::Read, NAME).value().await;
+    for kind in [Kind::Plain, Kind::Fair] {
+        let mut ours = world.ours(kind, NAME).await;
+        let op_id = ours.send_acquire();
+        assert_eq!(ours.session.expect_failed(op_id).await, "WRONG_KIND");
+    }
+    java.unlock(Kind::Read, NAME).value().await;
+    assert!(
+        world
+            .ours(Kind::Fair, NAME)
+            .await
+            .try_acquire()
+            .await
+            .acquired
+    );
+}
+
+#[tokio::test]
 async fn javas_read_watchdog_leaves_our_longer_read_alone() {
     let world = World::start(Version::Current).await;
     let redisson = Redisson::with_watchdog(Version::Current, &world.redis, millis(1500)).await;

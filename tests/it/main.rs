@@ -15,12 +15,15 @@ mod scripts;
 
 mod bad_input;
 mod drain;
+mod fair;
 mod idempotency;
 mod latch;
 mod multi;
 mod permits;
 mod permits_in_sessions;
 mod read_leases;
+mod read_write;
+mod redisson;
 mod reentrant;
 mod session;
 mod waiting;

@@ -350,7 +350,7 @@ fn acquire_prints_the_grant() {
     assert_eq!(
         stdout(&output),
         format!(
-            "granted orders owner=0 fencing_token={TOKEN} hold_count=1 lease=3s valid_for=2s940ms\n"
+            "granted orders mode=exclusive owner=0 fencing_token={TOKEN} hold_count=1 lease=3s valid_for=2s940ms\n"
         )
     );
     let waiting = "lockkeeper: waiting for orders at position 1, the holder's lease ends in 12s\n";
@@ -375,24 +375,93 @@ fn acquire_prints_the_grant() {
 fn the_other_calls_print_their_answers() {
     let fake = fake();
     let text = |arguments: &[&str]| stdout(&ask(&fake, arguments));
-    assert!(text(&["try-acquire", "orders"]).starts_with("granted orders owner=0"));
+    assert!(text(&["try-acquire", "orders"]).starts_with("granted orders mode=exclusive"));
     assert_eq!(
         text(&["release", "orders", "--owner", "0"]),
         "released orders\n"
     );
-    assert!(text(&["renew", "orders", "--owner", "0"]).starts_with("renewed orders owner=0"));
-    let described = text(&["describe", "orders"]);
-    assert!(described.starts_with("held orders"), "{described}");
-    assert!(described.ends_with("  and 2 more waiters\n"), "{described}");
-    let json: serde_json::Value =
-        serde_json::from_str(&text(&["describe", "orders", "--output", "json"])).unwrap();
-    assert_eq!(json["remainingLease"], "1.500s");
-    assert_eq!(json["waiterCount"], 3);
+    assert!(
+        text(&["renew", "orders", "--owner", "0"]).starts_with("renewed orders mode=exclusive")
+    );
     let token = TOKEN.to_string();
     assert_code(&ask(&fake, &["check-token", "orders", &token]), 0);
     assert_code(&ask(&fake, &["check-token", "orders", "1"]), 1);
     fake.set(|it| it.is_busy = true);
     assert_code(&ask(&fake, &["try-acquire", "orders"]), 1);
+}
+
+#[test]
+fn describe_prints_who_holds_and_who_waits() {
+    let fake = fake();
+    let text = |arguments: &[&str]| stdout(&ask(&fake, arguments));
+    let lines = [
+        &format!(
+            "held orders mode=read holders=12 last_fencing_token={TOKEN} remaining_lease=1s500ms"
+        ),
+        "  holder owner=0 mode=read hold_count=2 remaining_lease=1s500ms session_digest=5feceb66ffc86f38 client_name=search",
+        "  and 11 more holders",
+        "  waiter position=1 owner=1 mode=write waiting_for=2s session_digest= client_name=",
+        "  and 2 more waiters",
+        "",
+    ];
+    assert_eq!(text(&["describe", "orders"]), lines.join("\n"));
+    let described = text(&["describe", "orders", "--output", "json"]);
+    let described: serde_json::Value = serde_json::from_str(&described).unwrap();
+    let expected = serde_json::json!({
+        "name": "orders",
+        "mode": "LOCK_MODE_READ",
+        "holders": [{
+            "sessionDigest": "5feceb66ffc86f38", "owner": "0", "holdCount": 2, "clientName": "search",
+            "mode": "LOCK_MODE_READ", "remainingLease": "1.500s",
+        }],
+        "remainingLease": "1.500s",
+        "lastFencingToken": TOKEN.to_string(),
+        "waiters": [{
+            "sessionDigest": "", "owner": "1", "clientName": "", "position": 1, "waitingFor": "2s",
+            "mode": "LOCK_MODE_WRITE",
+        }],
+        "waiterCount": 3,
+        "holderCount": 12,
+    });
+    assert_eq!(described, expected);
+}
+
+#[test]
+fn a_mode_is_asked_for_as_it_was_given() {
+    for (word, name) in [
+        ("fair", "LOCK_MODE_FAIR"),
+        ("read", "LOCK_MODE_READ"),
+        ("write", "LOCK_MODE_WRITE"),
+    ] {
+        let fake = fake();
+        let granted = format!("orders mode={word} owner=0 fencing_token={TOKEN}");
+        for (arguments, answer) in [
+            (&["acquire", "orders"][..], format!("granted {granted}")),
+            (&["try-acquire", "orders"], format!("granted {granted}")),
+            (
+                &["renew", "orders", "--owner", "0"],
+                format!("renewed {granted}"),
+            ),
+            (
+                &["release", "orders", "--owner", "0"],
+                "released orders".to_owned(),
+            ),
+        ] {
+            let output = ask(&fake, &[arguments, &["--mode", word]].concat());
+            assert_code(&output, 0);
+            assert!(stdout(&output).starts_with(&answer), "{output:?}");
+        }
+        let place = Place::new();
+        assert_code(&start(&fake, &place, &["-m", word], "exit 7").end(), 7);
+        let seen = fake.seen();
+        let asked = |frame: &str| seen.iter().rposition(|seen| seen == frame).unwrap();
+        assert_eq!(
+            (&*seen[asked("acquire") - 1], &*seen[asked("renew") - 1]),
+            (name, name)
+        );
+        let calls = seen[1..].iter().take_while(|seen| *seen == name).count();
+        assert_eq!(calls, 3, "{seen:?}");
+    }
 }
 
 #[test]
@@ -408,6 +477,11 @@ fn failures_have_one_line_and_their_exit_code() {
             &["release", "orders", "--owner", "unknown"],
             75,
             "lockkeeper: OUTCOME_UNKNOWN: no\n",
+        ),
+        (
+            &["release", "orders", "--owner", "writer", "--mode", "write"],
+            64,
+            "lockkeeper: WRONG_KIND: no\n",
         ),
         (&["describe", ""], 64, "lockkeeper: INVALID_NAME: no\n"),
     ] {
@@ -444,6 +518,7 @@ fn wrong_usage_has_its_exit_code() {
         &["run", "orders"],
         &["run", "orders", "-n", "-w", "1s", "--", "true"],
         &["acquire", "orders", "--wait", "soon"],
+        &["acquire", "orders", "--mode", "shared"],
         &["describe", "orders", "--server", "https://example.com"],
         &["serve", "--set", "nothing"],
     ] {

@@ -116,7 +116,7 @@ impl Fake {
     }
 
     pub(crate) fn tell_lost(&self) {
-        let grant = self.service.grant("orders");
+        let grant = self.service.grant("orders", LockMode::Exclusive.into());
         let reason = LostReason::TakenOver.into();
         self.tell(Ok(Said::Lost(GrantLost {
             grant: Some(grant),
@@ -167,15 +167,22 @@ impl Service {
         self.0.lock().seen.push(word.into());
     }
 
+    /// Exclusive is what most tests ask for, and says nothing.
+    fn saw_mode(&self, mode: LockMode) {
+        if !matches!(mode, LockMode::Unspecified | LockMode::Exclusive) {
+            self.saw(mode.as_str_name());
+        }
+    }
+
     fn behaviour(&self) -> Behaviour {
         self.0.lock().behaviour.clone()
     }
 
-    fn grant(&self, name: &str) -> Grant {
+    fn grant(&self, name: &str, mode: i32) -> Grant {
         let lease = self.behaviour().lease;
         Grant {
             name: name.to_owned(),
-            mode: LockMode::Exclusive.into(),
+            mode,
             session_id: String::new(),
             owner: "0".to_owned(),
             hold_count: 1,
@@ -186,8 +193,8 @@ impl Service {
         }
     }
 
-    fn promise(&self, name: &str) -> Grant {
-        let grant = self.grant(name);
+    fn promise(&self, name: &str, mode: i32) -> Grant {
+        let grant = self.grant(name, mode);
         let mut state = self.0.lock();
         state.promised_until = Some(Instant::now() + state.behaviour.lease.mul_f64(VALID_FOR));
         grant
@@ -210,13 +217,17 @@ impl Service {
                 let grants = resume
                     .grants
                     .iter()
-                    .map(|grant| self.promise(&grant.name))
+                    .map(|grant| self.promise(&grant.name, grant.mode))
                     .collect();
                 ("resume", Some(self.opened(grants)))
             }
-            Asked::Acquire(asked) => ("acquire", Some(self.answer_acquire(&asked))),
+            Asked::Acquire(asked) => {
+                self.saw_mode(asked.mode());
+                ("acquire", Some(self.answer_acquire(&asked)))
+            }
             Asked::Renew(asked) => {
-                let grant = Some(self.promise(&asked.name));
+                self.saw_mode(asked.mode());
+                let grant = Some(self.promise(&asked.name, asked.mode));
                 ("renew", Some(Said::Renewed(RenewResponse { grant })))
             }
             Asked::Cancel(_) => ("cancel", None),
@@ -230,7 +241,7 @@ impl Service {
     fn answer_acquire(&self, asked: &AcquireRequest) -> Said {
         let waits = asked.wait_timeout.is_none_or(|wait| wait.seconds > 0);
         match (self.behaviour().is_busy, waits) {
-            (false, _) => Said::Granted(self.grant(&asked.name)),
+            (false, _) => Said::Granted(self.grant(&asked.name, asked.mode)),
             (true, true) => Said::Waiting(waiting()),
             (true, false) => Said::NotGranted(not_granted()),
         }
@@ -309,7 +320,7 @@ impl LockService for Service {
         let last = if self.behaviour().is_busy {
             acquire_response::Event::NotGranted(not_granted())
         } else {
-            acquire_response::Event::Granted(self.grant(&request.name))
+            acquire_response::Event::Granted(self.grant(&request.name, request.mode))
         };
         let events = [acquire_response::Event::Waiting(waiting()), last];
         let events = events.map(|event| Ok(AcquireResponse { event: Some(event) }));
@@ -321,9 +332,11 @@ impl LockService for Service {
         request: Request<TryAcquireRequest>,
     ) -> Result<Response<TryAcquireResponse>, Status> {
         let acquired = !self.behaviour().is_busy;
+        let request = request.into_inner();
+        self.saw_mode(request.mode());
         Ok(Response::new(TryAcquireResponse {
             acquired,
-            grant: acquired.then(|| self.grant(&request.get_ref().name)),
+            grant: acquired.then(|| self.grant(&request.name, request.mode)),
             holder_remaining_lease: None,
         }))
     }
@@ -332,12 +345,14 @@ impl LockService for Service {
         &self,
         request: Request<ReleaseRequest>,
     ) -> Result<Response<ReleaseResponse>, Status> {
+        self.saw_mode(request.get_ref().mode());
         match request.get_ref().owner.as_str() {
             "0" => Ok(Response::new(ReleaseResponse {
                 released: true,
                 hold_count: 0,
             })),
             "unknown" => Err(refusal(Code::Unavailable, "OUTCOME_UNKNOWN")),
+            "writer" => Err(refusal(Code::FailedPrecondition, "WRONG_KIND")),
             _ => Err(refusal(Code::FailedPrecondition, "NOT_OWNER")),
         }
     }
@@ -346,7 +361,9 @@ impl LockService for Service {
         &self,
         request: Request<RenewRequest>,
     ) -> Result<Response<RenewResponse>, Status> {
-        let grant = Some(self.grant(&request.get_ref().name));
+        let request = request.into_inner();
+        self.saw_mode(request.mode());
+        let grant = Some(self.grant(&request.name, request.mode));
         Ok(Response::new(RenewResponse { grant }))
     }
 
@@ -383,21 +400,26 @@ impl LockService for Service {
         }
         Ok(Response::new(DescribeResponse {
             name,
-            mode: LockMode::Exclusive.into(),
+            mode: LockMode::Read.into(),
             holders: vec![Holder {
+                session_digest: "5feceb66ffc86f38".to_owned(),
                 owner: "0".to_owned(),
-                hold_count: 1,
-                ..Holder::default()
+                hold_count: 2,
+                client_name: "search".to_owned(),
+                mode: LockMode::Read.into(),
+                remaining_lease: Duration::from_millis(1500).try_into().ok(),
             }],
             remaining_lease: Duration::from_millis(1500).try_into().ok(),
             last_fencing_token: TOKEN,
             waiters: vec![Waiter {
                 owner: "1".to_owned(),
                 position: 1,
+                mode: LockMode::Write.into(),
+                waiting_for: Duration::from_secs(2).try_into().ok(),
                 ..Waiter::default()
             }],
             waiter_count: 3,
-            holder_count: 1,
+            holder_count: 12,
         }))
     }
 

@@ -68,7 +68,9 @@ async fn the_command_line_is_such_a_client() {
     let output = waiting.wait_with_output().await.unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(
-        output.stdout.starts_with(b"granted build owner=b"),
+        output
+            .stdout
+            .starts_with(b"granted build mode=exclusive owner=b"),
         "{output:?}"
     );
     assert_eq!(ask(&["renew", "build", "--owner", "b"]).await.0, 0);
@@ -82,6 +84,96 @@ async fn the_command_line_is_such_a_client() {
         "echo $LOCKKEEPER_LOCK; exit 7",
     ];
     assert_eq!(ask(&run).await, (7, "build\n".to_owned()));
+}
+
+#[tokio::test]
+async fn the_command_line_knows_all_modes() {
+    let coordinator = start().await;
+    let ask = async |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let output = lockkeeper(&coordinator, &words).output().await.unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        (output.status.code().unwrap(), text)
+    };
+    let describe = async |expected: &[&str]| {
+        let (_, text) = ask("describe index").await;
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), expected.len(), "{text}");
+        for (line, start) in lines.iter().zip(expected) {
+            assert!(line.starts_with(start), "{text}");
+        }
+    };
+    for owner in ["a", "b"] {
+        let line = format!("try-acquire index --mode read --owner {owner} --lease 1m");
+        let (code, text) = ask(&line).await;
+        assert_eq!(code, 0, "{text}");
+        let granted = format!("granted index mode=read owner={owner} fencing_token=0 ");
+        assert!(text.starts_with(&granted), "{text}");
+    }
+    assert_eq!(ask("try-acquire index -m write --owner c").await.0, 1);
+    for (line, reason) in [
+        ("acquire index --mode write --owner a", "SELF_DEADLOCK"),
+        ("acquire index --mode fair --owner c", "WRONG_KIND"),
+        ("release index --owner a", "WRONG_KIND"),
+    ] {
+        let (code, text) = ask(line).await;
+        assert_eq!(code, 64, "{text}");
+        assert!(
+            text.starts_with(&format!("lockkeeper: {reason}: ")),
+            "{text}"
+        );
+    }
+    let writer = [
+        "run",
+        "index",
+        "--mode",
+        "write",
+        "--client-name",
+        "rebuild",
+        "--",
+        "true",
+    ];
+    let writer = lockkeeper(&coordinator, &writer).spawn().unwrap();
+    until_waiting(&coordinator.client().await, "index", 1).await;
+    describe(&[
+        "held index mode=read holders=2 last_fencing_token=0 remaining_lease=5",
+        "  holder owner=a mode=read hold_count=1 remaining_lease=5",
+        "  holder owner=b mode=read hold_count=1 remaining_lease=5",
+        "  waiter position=1 owner=0 mode=write waiting_for=",
+    ])
+    .await;
+    let (code, text) = ask("renew index --mode read --owner a --lease 2m").await;
+    assert_eq!(code, 0, "{text}");
+    assert!(
+        text.starts_with("renewed index mode=read owner=a "),
+        "{text}"
+    );
+    for owner in ["a", "b"] {
+        let line = format!("release index --mode read --owner {owner}");
+        assert_eq!(ask(&line).await, (0, "released index\n".to_owned()));
+    }
+    let output = writer.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    describe(&["free index last_fencing_token=1"]).await;
+
+    assert_eq!(ask("try-acquire index --mode fair --owner d").await.0, 0);
+    let waiter = ["acquire", "index", "--mode", "fair", "--owner", "e"];
+    let waiter = lockkeeper(&coordinator, &waiter).spawn().unwrap();
+    until_waiting(&coordinator.client().await, "index", 1).await;
+    describe(&[
+        "held index mode=fair holders=1 last_fencing_token=1",
+        "  holder owner=d mode=fair hold_count=1 remaining_lease=29",
+        "  waiter position=1 owner=e mode=fair waiting_for=",
+    ])
+    .await;
+    assert_eq!(ask("release index --mode fair --owner d").await.0, 0);
+    let output = waiter.wait_with_output().await.unwrap();
+    assert!(
+        output
+            .stdout
+            .starts_with(b"granted index mode=fair owner=e"),
+        "{output:?}"
+    );
 }
 
 #[tokio::test]

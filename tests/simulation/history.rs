@@ -3,6 +3,7 @@
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
+use lockkeeper::script::Mode;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -15,11 +16,21 @@ pub(crate) type Op = u32;
 /// One session, numbered in the order of opening; it keeps its number when it is resumed.
 pub(crate) type SessionNo = u32;
 
-/// Who may hold a lock: an owner of a session, or one without.
+/// Who may hold a lock, and how: an owner of a session, or one without. The same owner as a reader and as a writer is two holders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Holder {
     pub(crate) session: Option<SessionNo>,
     pub(crate) label: u32,
+    pub(crate) mode: Mode,
+}
+
+/// What a holder has in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    pub(crate) holder: Holder,
+    pub(crate) count: i64,
+    /// None: it has no time to live.
+    pub(crate) until: Option<Millis>,
 }
 
 /// What was asked.
@@ -104,14 +115,16 @@ pub(crate) enum What {
     Closing(SessionNo),
     /// A client that talks to the store itself took or gave back a lock; until when it may rely on it.
     Foreign(Holder, Name, Option<Millis>),
-    /// The lock as it now stands in the store, its token, when the key expires, and the script that changed it.
+    /// The lock as it now stands in the store, its token, who stands in its queue, and the script that changed it.
     Stored {
         name: Name,
-        holders: Vec<(Holder, i64)>,
+        shares: Vec<Share>,
         token: u64,
-        until: Option<Millis>,
+        queue: Vec<Holder>,
         by: &'static str,
     },
+    /// The store has told a call that waits that it cannot have the lock now.
+    Waits(Holder, Name),
     /// The lock's keys were deleted by hand.
     Forced(Name),
     Reach(usize, Reach),
@@ -196,14 +209,16 @@ impl History {
         state.labels
     }
 
-    /// Says under which field the store shows a holder.
-    pub(crate) fn is_field_of(&self, field: &str, holder: Holder) {
+    /// Says under which field the store shows an owner.
+    pub(crate) fn is_field_of(&self, field: &str, owner: Holder) {
         let mut state = self.0.state.lock();
-        state.holders.insert(field.to_owned(), holder);
+        state.holders.insert(field.to_owned(), owner);
     }
 
-    pub(crate) fn holder(&self, field: &[u8]) -> Option<Holder> {
+    /// Whose field it is, whatever the mode.
+    pub(crate) fn owner(&self, field: &[u8]) -> Option<Holder> {
         let field = str::from_utf8(field).ok()?;
+        let field = field.strip_suffix(":write").unwrap_or(field);
         self.0.state.lock().holders.get(field).copied()
     }
 
@@ -212,14 +227,63 @@ impl History {
     }
 }
 
+// === impl Holder ===
+
+impl Holder {
+    /// An owner of a session; how it holds a lock is another question.
+    pub(crate) const fn in_session(session: SessionNo, label: u32) -> Self {
+        Self {
+            session: Some(session),
+            label,
+            mode: Mode::Exclusive,
+        }
+    }
+
+    /// An owner without a session.
+    pub(crate) const fn sessionless(label: u32) -> Self {
+        Self {
+            session: None,
+            label,
+            mode: Mode::Exclusive,
+        }
+    }
+
+    /// The same owner, holding in this way.
+    pub(crate) const fn with(self, mode: Mode) -> Self {
+        Self { mode, ..self }
+    }
+
+    /// Whether both may hold a lock at the same time.
+    pub(crate) fn goes_with(self, other: Self) -> bool {
+        let both_read = self.mode == Mode::Read && other.mode == Mode::Read;
+        both_read || self.is_same_owner(other)
+    }
+
+    pub(crate) fn is_same_owner(self, other: Self) -> bool {
+        (self.session, self.label) == (other.session, other.label)
+    }
+}
+
 // === impl Display ===
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.session {
-            Some(session) => write!(f, "s{session}.{}", self.label),
-            None => write!(f, "o{}", self.label),
+            Some(session) => write!(f, "s{session}.{}", self.label)?,
+            None => write!(f, "o{}", self.label)?,
         }
+        f.write_str(match self.mode {
+            Mode::Exclusive => "",
+            Mode::Fair => "/fair",
+            Mode::Read => "/read",
+            Mode::Write => "/write",
+        })
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={} until {:?}", self.holder, self.count, self.until)
     }
 }
 
@@ -258,17 +322,21 @@ impl fmt::Display for Event {
             What::Foreign(holder, name, None) => write!(f, "{holder} gives lock {name} back"),
             What::Stored {
                 name,
-                holders,
+                shares,
                 token,
-                until,
+                queue,
                 by,
             } => {
                 write!(f, "        store: lock {name}")?;
-                for (holder, count) in holders {
-                    write!(f, " {holder}={count}")?;
+                for share in shares {
+                    write!(f, " {share}")?;
                 }
-                write!(f, " until {until:?}, token {token}, by {by}")
+                for waiter in queue {
+                    write!(f, " < {waiter}")?;
+                }
+                write!(f, ", token {token}, by {by}")
             }
+            What::Waits(holder, name) => write!(f, "        {holder} waits for lock {name}"),
             What::Forced(name) => write!(f, "lock {name} is deleted by hand"),
             What::Reach(node, reach) => write!(f, "        node {node} is {reach:?}"),
             What::Healed => write!(f, "healed"),

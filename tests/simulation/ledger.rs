@@ -5,11 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lockkeeper::{
     host::{Value, embedded::EmbeddedStore},
-    script::keys,
+    script::{Mode, keys},
 };
 use parking_lot::Mutex;
 
-use super::history::{History, Holder, Millis, Name, What};
+use super::{
+    history::{History, Holder, Millis, Name, Share, What},
+    plan::{Family, Plan},
+};
 
 /// The locks of a run.
 #[derive(Clone, Debug)]
@@ -20,25 +23,27 @@ struct Shared {
     store: EmbeddedStore,
     history: History,
     names: Vec<&'static str>,
+    families: Vec<Family>,
     last: Mutex<Vec<Snapshot>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Snapshot {
-    holders: Vec<(Holder, i64)>,
+    shares: Vec<Share>,
     token: u64,
-    until: Option<Millis>,
+    queue: Vec<Holder>,
 }
 
 // === impl Ledger ===
 
 impl Ledger {
-    pub(crate) fn new(store: EmbeddedStore, history: History, names: Vec<&'static str>) -> Self {
-        let last = Mutex::new(vec![Snapshot::default(); names.len()]);
+    pub(crate) fn new(store: EmbeddedStore, history: History, plan: &Plan) -> Self {
+        let last = Mutex::new(vec![Snapshot::default(); plan.names.len()]);
         Self(Arc::new(Shared {
             store,
             history,
-            names,
+            names: plan.names.clone(),
+            families: plan.families.clone(),
             last,
         }))
     }
@@ -51,9 +56,13 @@ impl Ledger {
         &self.0.names
     }
 
+    pub(crate) fn family(&self, name: Name) -> Family {
+        self.0.families[name]
+    }
+
     /// Runs a command as redis-cli would.
-    pub(crate) fn command(&self, words: &[&str]) -> Value {
-        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+    pub(crate) fn command<T: AsRef<[u8]>>(&self, words: &[T]) -> Value {
+        let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
         self.0.store.command(&words).unwrap()
     }
 
@@ -76,11 +85,36 @@ impl Ledger {
         drop(last);
         self.0.history.record(What::Stored {
             name,
-            holders: seen.holders,
+            shares: seen.shares,
             token: seen.token,
-            until: seen.until,
+            queue: seen.queue,
             by,
         });
+    }
+
+    /// A call that waits, made with these keys by the owner with this field, was told that the lock is busy.
+    pub(crate) fn waits(&self, keys: &[Bytes], field: &[u8]) {
+        let name = self.0.names.iter().position(|name| keys[0] == name);
+        if let Some((name, holder)) = name.and_then(|name| Some((name, self.holder(name, field)?)))
+        {
+            self.0.history.record(What::Waits(holder, name));
+        }
+    }
+
+    /// The owner with this field, if it is one.
+    pub(crate) fn owner(&self, field: &[u8]) -> Option<Holder> {
+        self.0.history.owner(field)
+    }
+
+    /// A text for a channel that has no random parts, as the owners' fields in those of fair locks are.
+    pub(crate) fn same_in_every_run(&self, channel: &str) -> String {
+        let owner = |name: &&str| {
+            let field = channel.strip_prefix(&keys::channel(name))?;
+            self.owner(field.strip_prefix(':')?.as_bytes())
+        };
+        let of = |name: &&'static str| Some(format!("{name} {}", owner(name)?));
+        let known = self.0.names.iter().find_map(of);
+        known.unwrap_or_else(|| channel.to_owned())
     }
 
     /// Whether the lock's key exists.
@@ -88,33 +122,88 @@ impl Ledger {
         self.command(&["EXISTS", self.0.names[name]]) == Value::Int(1)
     }
 
+    fn holder(&self, name: Name, field: &[u8]) -> Option<Holder> {
+        let owner = self.0.history.owner(field)?;
+        Some(owner.with(self.0.families[name].mode_of(field)))
+    }
+
     fn snapshot(&self, name: Name) -> Snapshot {
         let text = self.0.names[name];
         let Value::Array(fields) = self.command(&["HGETALL", text]) else {
             return Snapshot::default();
         };
-        let holders = fields.chunks(2).filter_map(|pair| match pair {
-            [Value::Bytes(field), Value::Bytes(count)] => {
-                let holder = self.0.history.holder(field)?;
-                Some((holder, number(count)?))
+        let until = self.time_to_live(text.as_bytes());
+        let mut shares = Vec::new();
+        for pair in fields.chunks(2) {
+            let [Value::Bytes(field), Value::Bytes(count)] = pair else {
+                continue;
+            };
+            let (Some(holder), Some(count)) = (self.holder(name, field), number(count)) else {
+                continue;
+            };
+            let until = match (holder.mode, until) {
+                (Mode::Read, lock) => {
+                    let hold = self.read_hold(text, field, count);
+                    lock.and_then(|lock| Some(earlier(lock, hold?)))
+                }
+                (_, lock) => lock,
+            };
+            if let Some(until) = until {
+                shares.push(Share {
+                    holder,
+                    count,
+                    until,
+                });
             }
-            _ => None,
-        });
-        let until = match self.command(&["PTTL", text]) {
-            Value::Int(left) => u64::try_from(left).ok(),
-            _ => None,
-        };
-        let counter = keys::counter(text);
-        let token = self.0.store.command(&[b"GET", counter.as_ref()]).unwrap();
-        let token = match token {
+        }
+        let token = match self.command(&[b"GET".as_ref(), keys::counter(text).as_ref()]) {
             Value::Bytes(token) => number(&token).unwrap_or(0),
             _ => 0,
         };
         Snapshot {
-            holders: holders.collect(),
+            shares,
             token,
-            until: until.map(|left| self.0.history.now() + left),
+            queue: self.queue(name),
         }
+    }
+
+    /// Until when an owner's newest read hold lives; none if it is over.
+    fn read_hold(&self, lock: &str, owner: &[u8], count: i64) -> Option<Option<Millis>> {
+        let owner = str::from_utf8(owner).ok()?;
+        let mut key = keys::read_holds(lock, owner).to_vec();
+        key.extend(format!(":{count}").as_bytes());
+        self.time_to_live(&key)
+    }
+
+    /// None if there is no such key; the inner one if it has no time to live.
+    fn time_to_live(&self, key: &[u8]) -> Option<Option<Millis>> {
+        match self.command(&[b"PTTL".as_ref(), key]) {
+            Value::Int(-1) => Some(None),
+            Value::Int(left) => Some(Some(self.0.history.now() + u64::try_from(left).ok()?)),
+            _ => None,
+        }
+    }
+
+    fn queue(&self, name: Name) -> Vec<Holder> {
+        if self.0.families[name] != Family::Fair {
+            return Vec::new();
+        }
+        let key = keys::queue(self.0.names[name]);
+        let Value::Array(owners) = self.command(&[b"LRANGE", key.as_ref(), b"0", b"-1"]) else {
+            return Vec::new();
+        };
+        let owners = owners.iter().filter_map(|owner| match owner {
+            Value::Bytes(field) => self.holder(name, field),
+            _ => None,
+        });
+        owners.collect()
+    }
+}
+
+fn earlier(a: Option<Millis>, b: Option<Millis>) -> Option<Millis> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use lockkeeper::{
     host::{Call, Connected, HostError, ScriptHost, Value, Wake, WakeSender},
     shutdown::spawn_detached,
@@ -166,8 +167,14 @@ impl Link {
                 script = broken;
             }
             let names = keys.clone();
+            let waiter = waiter(script.name, &args);
             let answer = self.0.host.eval(Call { script, keys, args }).await;
             self.0.ledger.look(&names, script.name);
+            if let (Some(field), Ok(Value::Array(answer))) = (waiter, &answer)
+                && answer.first() == Some(&Value::Int(0))
+            {
+                self.0.ledger.waits(&names, &field);
+            }
             // Nobody waits if the caller has given up.
             let _ = item.answer.send(answer);
         }
@@ -180,11 +187,12 @@ impl Link {
                 continue;
             };
             let messages = &self.0.plan.messages;
-            if self.chance("message", channel, messages.lost) {
+            let channel = self.0.ledger.same_in_every_run(channel);
+            if self.chance("message", &channel, messages.lost) {
                 continue;
             }
             let mut delay = self.0.plan.latency;
-            if self.chance("delay", channel, messages.delayed) {
+            if self.chance("delay", &channel, messages.delayed) {
                 delay += messages.delay;
             }
             if delay.is_zero() {
@@ -223,7 +231,9 @@ impl Link {
                 }
         };
         let key = call.keys.first().map_or_else(String::new, |key| {
-            format!("{} {}", call.script.name, String::from_utf8_lossy(key))
+            let lock = String::from_utf8_lossy(key);
+            let owner = call.args.first().map(|field| self.0.ledger.owner(field));
+            format!("{} {lock} {owner:?}", call.script.name)
         });
         if self.chance("request", &key, plan.calls.request_lost) {
             self.notice_a_broken_connection(&key).await;
@@ -271,7 +281,8 @@ impl Link {
         if self.0.mutant.forgets_to_subscribe() {
             return Ok(());
         }
-        if self.chance("subscribe", channel, plan.messages.subscribe_fails) {
+        let spot = self.0.ledger.same_in_every_run(channel);
+        if self.chance("subscribe", &spot, plan.messages.subscribe_fails) {
             let (link, channel) = (self.clone(), channel.to_owned());
             spawn_detached("subscribe-again", async move {
                 sleep(millis(700)).await;
@@ -280,7 +291,7 @@ impl Link {
             });
             return Err(HostError::OutcomeUnknown("by the simulation".to_owned()));
         }
-        if self.chance("late", channel, plan.messages.subscribe_late) {
+        if self.chance("late", &spot, plan.messages.subscribe_late) {
             sleep(millis(300)).await;
         }
         sleep(plan.latency).await;
@@ -294,6 +305,16 @@ impl Link {
             let _ = self.0.host.subscribe(channel).await;
         }
     }
+}
+
+/// The field of the owner that waits if this call does not get the lock, and is known to do so in the store.
+fn waiter(script: &str, args: &[Bytes]) -> Option<Bytes> {
+    let waits = match script {
+        "fair_acquire" => args.get(7)? == "1",
+        "write_acquire" => !args.get(8)?.is_empty(),
+        _ => false,
+    };
+    args.first().filter(|_| waits).cloned()
 }
 
 // === impl FaultyHost ===

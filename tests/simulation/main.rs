@@ -32,6 +32,9 @@ const SEEDS: u64 = 2000;
 /// Within so many seeds a breakage has to be found.
 const MUTANT_SEEDS: u64 = 1500;
 
+/// What a script that does not work at all, and a panic, look like.
+const UNRULY: [&str; 2] = ["panic: ", "the store answered: "];
+
 /// Events that are shown before and after the first violation.
 const TAIL: usize = 60;
 
@@ -140,6 +143,8 @@ fn canonical(events: &[Event]) -> Vec<String> {
 /// A simulation that finds nothing proves nothing, so here is something to find.
 #[test]
 fn every_breakage_on_purpose_is_noticed() {
+    // Otherwise it would be noticed by what goes wrong here.
+    assert_eq!(Mutant::without_effect(), Vec::<String>::new());
     let all = Mutant::all();
     let next = AtomicUsize::new(0);
     let unnoticed = Mutex::new(Vec::new());
@@ -152,10 +157,16 @@ fn every_breakage_on_purpose_is_noticed() {
                         Some((seed, run.violations.first()?.rule.clone()))
                     });
                     match noticed {
+                        // A breakage that cannot even run shows nothing of the rules.
+                        Some((seed, rule)) if UNRULY.iter().any(|what| rule.contains(what)) => {
+                            unnoticed
+                                .lock()
+                                .push(format!("{}: seed {seed}: {rule}", mutant.name()));
+                        }
                         Some((seed, rule)) => {
                             say(&format!("{}: seed {seed}: {rule}", mutant.name()));
                         }
-                        None => unnoticed.lock().push(mutant.name()),
+                        None => unnoticed.lock().push(mutant.name().to_owned()),
                     }
                 }
             });

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lockkeeper::script::Mode;
 use rand::{Rng as _, RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 
 /// A generator whose numbers stay the same with every version of the crate.
@@ -13,6 +14,8 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) nodes: usize,
     pub(crate) names: Vec<&'static str>,
+    /// What each of them is.
+    pub(crate) families: Vec<Family>,
     pub(crate) session_clients: usize,
     pub(crate) sessionless_clients: usize,
     pub(crate) foreign_clients: usize,
@@ -23,6 +26,10 @@ pub(crate) struct Plan {
     /// Leases that sessions and requests choose from.
     pub(crate) leases: Vec<Duration>,
     pub(crate) poll_interval: Duration,
+    /// How long a waiter of a fair lock keeps its place when its coordinator says nothing.
+    pub(crate) patience: Duration,
+    /// How long a writer that waits holds readers back.
+    pub(crate) hold_back: Duration,
     pub(crate) call_timeout: Duration,
     /// One way to the store in good times.
     pub(crate) latency: Duration,
@@ -30,6 +37,14 @@ pub(crate) struct Plan {
     pub(crate) calls: Calls,
     pub(crate) manners: Manners,
     pub(crate) incidents: Vec<(Duration, Incident)>,
+}
+
+/// What a lock is: one name is always used as the same kind of lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    Exclusive,
+    Fair,
+    ReadWrite,
 }
 
 /// What happens to messages, each in so many of a thousand.
@@ -62,6 +77,10 @@ pub(crate) struct Manners {
     pub(crate) closes: u64,
     /// Takes what it holds again.
     pub(crate) reenters: u64,
+    /// Wants the other side of a read/write lock that it holds.
+    pub(crate) nests: u64,
+    /// Wants a read/write lock as a reader.
+    pub(crate) reads: u64,
     /// Asks for a lease of its own.
     pub(crate) fixed: u64,
     pub(crate) request_ids: u64,
@@ -96,6 +115,14 @@ impl Plan {
         let dice = &mut dice;
         let nodes = dice.random_range(1..=3);
         let names = ["a", "b", "x{c}"][..dice.random_range(1..=3)].to_vec();
+        let families = [
+            Family::Exclusive,
+            Family::Fair,
+            Family::Fair,
+            Family::ReadWrite,
+            Family::ReadWrite,
+        ];
+        let families = names.iter().map(|_| pick(dice, &families)).collect();
         let leases = match dice.random_range(0..4) {
             0 => vec![600],
             1 => vec![1000, 3000],
@@ -112,6 +139,8 @@ impl Plan {
             pause: millis(pick(dice, &[20, 100, 400])),
             leases: leases.into_iter().map(millis).collect(),
             poll_interval: millis(pick(dice, &[1000, 1000, 3000])),
+            patience: millis(pick(dice, &[900, 2000, 5000])),
+            hold_back: millis(pick(dice, &[200, 800, 2500])),
             call_timeout: millis(pick(dice, &[200, 500, 2000])),
             latency: millis(pick(dice, &[0, 1, 1, 5, 20])),
             messages: Messages::default(),
@@ -119,6 +148,7 @@ impl Plan {
             manners: Manners::draw(dice),
             incidents: Vec::new(),
             names,
+            families,
         };
         plan.messages = Messages::draw(dice);
         plan.calls = Calls::draw(dice);
@@ -181,6 +211,30 @@ impl Plan {
     }
 }
 
+// === impl Family ===
+
+impl Family {
+    /// A way to hold it.
+    pub(crate) fn mode(self, dice: &mut Dice, reads: u64) -> Mode {
+        match self {
+            Self::Exclusive => Mode::Exclusive,
+            Self::Fair => Mode::Fair,
+            Self::ReadWrite if happens(dice, reads) => Mode::Read,
+            Self::ReadWrite => Mode::Write,
+        }
+    }
+
+    /// How whoever has this field holds it.
+    pub(crate) fn mode_of(self, field: &[u8]) -> Mode {
+        match self {
+            Self::Exclusive => Mode::Exclusive,
+            Self::Fair => Mode::Fair,
+            Self::ReadWrite if field.ends_with(b":write") => Mode::Write,
+            Self::ReadWrite => Mode::Read,
+        }
+    }
+}
+
 // === impl Messages ===
 
 impl Messages {
@@ -237,6 +291,8 @@ impl Manners {
             crashes: pick(dice, &[0, 0, 15, 50]),
             closes: pick(dice, &[0, 20, 60]),
             reenters: pick(dice, &[0, 100, 400]),
+            nests: pick(dice, &[0, 100, 400]),
+            reads: pick(dice, &[400, 600, 850]),
             fixed: pick(dice, &[0, 200]),
             request_ids: pick(dice, &[0, 300, 900]),
             stranger: pick(dice, &[0, 30, 100]),

@@ -2,9 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use lockkeeper::{
     coordinator::{Config, Coordinator, Limits, Load},
-    host::embedded::{Clock, EmbeddedStore},
+    host::{
+        Value,
+        embedded::{Clock, EmbeddedStore},
+    },
     script::{self, keys},
     shutdown::spawn_detached,
 };
@@ -55,6 +59,9 @@ pub(crate) struct Node {
 /// How long a request id is remembered.
 const REQUEST_RETENTION: Duration = Duration::from_secs(60);
 
+/// How long a queue that nobody looks after outlives its waiters, those of the other program included.
+const QUEUE_RETENTION: Duration = Duration::from_secs(1200);
+
 /// Between the signal to stop and the end of the streams.
 const DRAIN_GRACE: Duration = Duration::from_secs(2);
 
@@ -75,7 +82,7 @@ impl World {
     pub(crate) fn new(plan: Plan, mutant: Mutant) -> Self {
         let history = History::new();
         let store = EmbeddedStore::new(Clock::starting_at(1_700_000_000_000_000));
-        let ledger = Ledger::new(store, history.clone(), plan.names.clone());
+        let ledger = Ledger::new(store, history.clone(), &plan);
         let world = Self(Arc::new(Shared {
             plan: Arc::new(plan),
             history,
@@ -116,8 +123,8 @@ impl World {
             scripts: script::Config {
                 idle_token_retention: Duration::from_secs(7 * 24 * 3600),
                 request_retention: REQUEST_RETENTION,
-                fair_waiter_timeout: Duration::from_secs(5),
-                writer_hold_back: Duration::from_secs(5),
+                fair_waiter_timeout: plan.patience,
+                writer_hold_back: plan.hold_back,
             },
             session_secret: b"a secret of all coordinators".to_vec(),
         };
@@ -291,6 +298,15 @@ impl World {
         live.cloned().collect()
     }
 
+    fn known_keys(&self) -> Vec<Bytes> {
+        let names = self.ledger.names().iter();
+        names.flat_map(|name| keys_of(name)).collect()
+    }
+
+    fn time_to_live(&self, key: &Bytes) -> Value {
+        self.ledger.command(&[b"PTTL".as_ref(), key])
+    }
+
     /// When all leases are over and all clients are gone, nothing may be left.
     pub(crate) async fn look_for_leftovers(&self) {
         let broke = |rule: String| self.history.record(What::Broke(rule));
@@ -310,16 +326,21 @@ impl World {
                 broke(format!("{listeners} still listen for lock {number}"));
             }
         }
-        sleep(REQUEST_RETENTION).await;
-        let counters = |name: &&&str| {
-            let counter = keys::counter(name);
-            let exists = self.ledger.store().command(&[b"EXISTS", counter.as_ref()]);
-            exists.unwrap() == lockkeeper::host::Value::Int(1)
-        };
-        let expected = self.ledger.names().iter().filter(counters).count();
+        for key in self.known_keys() {
+            if self.time_to_live(&key) == Value::Int(-1) {
+                broke(format!("{key:?} has no time to live"));
+            }
+        }
+        sleep(QUEUE_RETENTION + REQUEST_RETENTION).await;
+        let left = |key: &Bytes| self.time_to_live(key) != Value::Int(-2);
+        let left: Vec<Bytes> = self.known_keys().into_iter().filter(left).collect();
+        let counters = self.ledger.names().iter().map(|name| keys::counter(name));
+        let expected = counters.filter(|counter| left.contains(counter)).count();
         let keys = self.ledger.store().key_count();
         if keys != expected {
-            broke(format!("{keys} keys are left, {expected} of them counters"));
+            broke(format!(
+                "{keys} keys are left, {expected} of them counters: {left:?} and others"
+            ));
         }
         for node in self.live_nodes() {
             if !node.coordinator.stop(Duration::from_secs(5)).await {
@@ -327,6 +348,19 @@ impl World {
             }
         }
     }
+}
+
+/// The keys of a lock that are always called the same.
+fn keys_of(name: &str) -> [Bytes; 7] {
+    [
+        keys::lock(name),
+        keys::counter(name),
+        keys::queue(name),
+        keys::queue_deadlines(name),
+        keys::vouched_waiters(name),
+        keys::readers(name),
+        keys::writer_waiting(name),
+    ]
 }
 
 fn limits() -> Limits {

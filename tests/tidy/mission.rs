@@ -6,7 +6,7 @@ use crate::source::{Rust, rust_below};
 
 /// The numbers of the promises: those of locks that exist. A new kind of lock brings its own.
 fn promised() -> BTreeSet<u32> {
-    (1..=4).chain(6..=16).chain([19]).chain(23..=30).collect()
+    (1..=4).chain(6..=19).chain(23..=30).collect()
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn tested(code: &str) -> Vec<u32> {
 }
 
 /// Whether the attributes right before a function make it a test.
-fn is_test(before: &str) -> bool {
+pub(crate) fn is_test(before: &str) -> bool {
     let signature = before.rsplit(['}', ';', '{']).next().unwrap_or_default();
     signature
         .lines()
@@ -89,5 +89,5 @@ fn only_tests_count() {
         tested("#[test]\nfn mission_5_x() {}\nfn mission_6_helper() {}"),
         [5]
     );
-    assert!(!promised().contains(&17) && promised().len() == 24);
+    assert!(!promised().contains(&22) && promised().len() == 26);
 }

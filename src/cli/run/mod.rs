@@ -85,6 +85,7 @@ fn plan(args: &RunArgs) -> Plan {
     });
     Plan {
         name: args.name.clone(),
+        mode: args.mode.to_proto(),
         wait: if args.no_wait {
             Some(Duration::ZERO)
         } else {

@@ -153,12 +153,14 @@ async fn a_writer_that_gives_up_lets_readers_in_again() {
     call.expect_waiting().await;
     assert!(!tried(&mut client, try_all(&["r:read"], "y")).await.acquired);
     call.expect_timeout().await;
+    let gave_up_at = Instant::now();
     eventually("readers are let in", || async {
         tried(&mut client.clone(), try_all(&["r:read"], "y"))
             .await
             .acquired
     })
     .await;
+    assert!(gave_up_at.elapsed() < secs(1), "not when the mark ends");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,10 @@
 //! However an attempt ends, and whenever the caller goes: what was taken is given back.
 
+use lockkeeper::coordinator::{
+    AcquireAll, Limits, LockName, Locks, Mode, Operation, Owner, Reply, RequestId, SessionId,
+};
 use lockkeeper::grpc::pb::{self, session_request::Request, session_response::Response};
-use tokio::time::Instant;
+use tokio::{sync::mpsc, time::Instant};
 
 use super::{Call, all, back, expect_free, holders, last, names, specs, take, tried, try_all};
 use crate::support::{FaultyHost, Options, World, client::proto, eventually, millis, reason, secs};
@@ -215,4 +218,69 @@ async fn a_drain_ends_waits_and_leaves_nothing() {
         world.coordinator(0).load().waiters == 0
     })
     .await;
+}
+
+/// An operation whose caller goes: before the answer is there, or with the answer unread.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_nobody_takes_is_given_back_at_once() {
+    let (faults, connect) = FaultyHost::connector();
+    let world = World::on(&Options::default(), World::store(), connect);
+    let mut client = world.client(0).await;
+    let session = client.open().await;
+    let coordinator = world.coordinator(0);
+    let limits = coordinator.limits();
+    let in_session = SessionId::parse(&session.id()).unwrap();
+    let in_session = Owner::in_session(in_session, "", limits).unwrap();
+    let named = Owner::sessionless("x", limits).unwrap();
+    let made = Owner::made(&LockName::parse("a", limits).unwrap(), None);
+    faults.set_answer_delay(millis(20));
+    for words in WORDS {
+        for owner in [&in_session, &named, &made] {
+            for (id, wait, read_late) in [
+                ("", None, false),
+                ("", Some(secs(0)), true),
+                ("r", None, true),
+                ("r", Some(secs(9)), false),
+            ] {
+                let request = AcquireAll {
+                    locks: locks(&words, limits),
+                    owner: owner.clone(),
+                    lease: None,
+                    wait,
+                    request_id: RequestId::parse(id, limits).unwrap(),
+                };
+                let (to, answers) = mpsc::channel(4);
+                let reply = Reply {
+                    op_id: 1,
+                    to,
+                    cancel: None,
+                    slot: None,
+                };
+                coordinator.submit(Operation::AcquireAll(request), reply);
+                tokio::time::sleep(millis(if read_late { 200 } else { 10 })).await;
+                assert_eq!(holders(&mut client, "a").await.len(), 1);
+                drop(answers);
+                let gone_at = Instant::now();
+                expect_free(&world, &["a", "b", "c"]).await;
+                assert!(
+                    gone_at.elapsed() < secs(1),
+                    "{words:?} {owner:?} {id} {wait:?}"
+                );
+                assert_eq!(coordinator.load().deadlines, 0, "nothing is in the books");
+            }
+        }
+    }
+}
+
+fn locks(words: &[&str], limits: &Limits) -> Locks {
+    let named = words.iter().map(|word| {
+        let (name, mode) = word.split_once(':').unwrap_or((word, ""));
+        let mode = match mode {
+            "fair" => Mode::Fair,
+            "write" => Mode::Write,
+            _ => Mode::Exclusive,
+        };
+        Ok((LockName::parse(name, limits)?, mode))
+    });
+    Locks::new(named, limits).unwrap()
 }

@@ -127,6 +127,27 @@ const ROWS: &[Row] = &[
          inspect => a=1 T1 300s queue x,y of 2",
     ),
     (
+        "one that waits twice comes back once",
+        "acquire a 300s mode=fair
+         acquire x 100s mode=fair waits
+         LPOP queue
+         ZREM deadlines x
+         vouch x x => 300s, places 1 1
+         inspect => a=1 T1 300s queue x of 1",
+    ),
+    (
+        "who comes after one that was taken for dead is not dead to other programs at once",
+        "acquire a 300s mode=fair
+         acquire x 100s mode=fair waits
+         acquire y 100s mode=fair waits
+         LPOP queue
+         ZREM deadlines x
+         LPOP queue
+         ZREM deadlines y
+         acquire z 100s mode=fair waits => busy 300s place 1
+         state => lock{a=1}/300s counter=T1/1000s queue{z}/700s deadlines{z}/700s vouched{x=y z}/700s",
+    ),
+    (
         "a waiter of another program that listens is woken, and not passed over",
         "RPUSH queue x
          ZADD deadlines 1 x

@@ -8,7 +8,7 @@ pub(crate) mod hosts;
 mod world;
 
 pub(crate) use client::reason;
-pub(crate) use faults::FaultyHost;
+pub(crate) use faults::{Faults, FaultyHost};
 pub(crate) use world::{Options, World};
 
 use std::{future::Future, time::Duration};

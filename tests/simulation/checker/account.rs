@@ -10,6 +10,10 @@ pub(super) struct Account {
     pub(super) belief: Option<Belief>,
     /// Holds that the owner knows of, less those that it is giving back.
     pub(super) count: i64,
+    /// Holds that it took itself and did not ask to give back. An answer that lies unread is counted by the store, but taken back when it is left.
+    pub(super) own: i64,
+    /// Until then a hold may be taken back that the owner was never told of.
+    pub(super) left_until: Millis,
     /// Operations without an answer yet.
     pub(super) flying: BTreeSet<Op>,
     pub(super) releases: i64,
@@ -18,6 +22,15 @@ pub(super) struct Account {
     /// The next answer says what the count is.
     pub(super) unsure: bool,
     pub(super) lost: BTreeSet<u64>,
+}
+
+// === impl Account ===
+
+impl Account {
+    /// Whether all holds that the store counts may be taken back, because their answers were left.
+    pub(super) fn is_left_with_nothing(&self, at: Millis) -> bool {
+        at < self.left_until && self.own <= 0
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -13,29 +13,25 @@ pub(super) struct Interval {
     pub(super) until: Millis,
 }
 
-/// No two owners at once.
+/// No two at once that do not go together: a writer is alone but for its own reads.
 pub(super) fn exclusion(intervals: &[Interval]) -> Vec<Violation> {
     let mut sorted: Vec<Interval> = intervals.to_vec();
     sorted.sort_by_key(|interval| (interval.name, interval.from, interval.until));
     let mut violations = Vec::new();
-    let mut last: Option<Interval> = None;
+    let mut current: Vec<Interval> = Vec::new();
     for interval in sorted.into_iter().filter(|i| i.from < i.until) {
-        if let Some(before) = last.filter(|before| before.name == interval.name) {
-            if before.until > interval.from && before.holder != interval.holder {
-                let Interval { name, from, .. } = interval;
-                violations.push(violation(
-                    from,
-                    format!(
-                        "exclusion: {} relies on lock {name} until {}, {} from {from}",
-                        before.holder, before.until, interval.holder
-                    ),
-                ));
-            }
-            if before.until > interval.until {
-                continue;
+        let Interval { name, from, .. } = interval;
+        current.retain(|before| before.name == name && before.until > from);
+        for before in &current {
+            if !before.holder.goes_with(interval.holder) {
+                let rule = format!(
+                    "exclusion: {} relies on lock {name} until {}, {} from {from}",
+                    before.holder, before.until, interval.holder
+                );
+                violations.push(violation(from, rule));
             }
         }
-        last = Some(interval);
+        current.push(interval);
     }
     violations
 }

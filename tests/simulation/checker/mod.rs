@@ -1,13 +1,16 @@
 //! The rules that every history must keep, whatever broke meanwhile:
 //!
-//! - **exclusion**: the times in which different owners may rely on a lock do not overlap ([`intervals`]);
+//! - **exclusion**: the times in which different owners may rely on a lock do not overlap, but for those of readers ([`intervals`]);
 //! - **truth**: who may rely on a lock has it in the store ([`truth`]);
-//! - **tokens** are unique and grow ([`tokens`]);
+//! - **tokens** are unique and grow, and readers have that of the last writer ([`tokens`]);
 //! - **counts** of holds are exact where nothing is in doubt ([`holds`]);
 //! - **orphans**: a hold that nobody was told of is soon given back ([`orphans`]);
 //! - **losses** are told once, in time, and for good ([`holds`]);
 //! - **answers**: each operation ends with one, in time ([`waits`]);
-//! - **wake-ups**: a lock that is free and wanted is granted soon ([`waits`]).
+//! - **wake-ups**: a lock that can be had and is wanted is granted soon ([`waits::wake_ups`]);
+//! - **order**: a fair lock is granted to those who came first ([`waits::order`]);
+//! - **writers** that wait do not starve ([`waits::writers`]);
+//! - **upgrades**: a reader that wants to write is told that it would wait for itself ([`waits::upgrades`]).
 
 mod account;
 mod holds;
@@ -32,6 +35,10 @@ pub(crate) struct Bounds {
     pub(crate) call_timeout: Millis,
     pub(crate) poll_interval: Millis,
     pub(crate) lease_max: Millis,
+    /// How long a waiter of a fair lock keeps its place when its coordinator says nothing.
+    pub(crate) patience: Millis,
+    /// How long a writer that waits holds readers back.
+    pub(crate) hold_back: Millis,
 }
 
 /// A rule that was broken, and when that shows.
@@ -63,8 +70,12 @@ pub(crate) fn check(events: &[Event], bounds: &Bounds) -> Vec<Violation> {
     violations.extend(truth.contradictions(&holds.intervals));
     violations.extend(tokens::check(events));
     violations.extend(orphans::check(events, &truth, &holds.intervals, bounds));
-    violations.extend(waits::answers(events, bounds));
-    violations.extend(waits::wake_ups(events, &truth, bounds));
+    let waits = waits::Waits::of(events, bounds);
+    violations.extend(waits.answers());
+    violations.extend(waits::wake_ups::check(&waits, &truth));
+    violations.extend(waits::order::check(&waits));
+    violations.extend(waits::writers::check(&waits));
+    violations.extend(waits::upgrades::check(&waits, &truth));
     violations.sort_by_key(|violation| violation.at);
     violations
 }
@@ -86,6 +97,8 @@ impl Bounds {
             call_timeout: millis(plan.call_timeout),
             poll_interval: millis(plan.poll_interval),
             lease_max: millis(plan.lease_max()),
+            patience: millis(plan.patience),
+            hold_back: millis(plan.hold_back),
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use lockkeeper::script::Mode;
+
 use super::{
     Bounds, MARGIN, Violation,
     intervals::Interval,
@@ -33,7 +35,10 @@ pub(super) fn check(
     for ((holder, name), mut excuses) in excuses {
         excuses.extend(doubtful.iter().copied());
         excuses.sort_unstable();
-        let held = |state: &&State| state.holders.iter().any(|(of, _)| *of == holder);
+        // A write hold lives as long as the lock, which a read hold of the same owner keeps.
+        let own_read = holder.with(Mode::Read);
+        let kept = |state: &State| holder.mode == Mode::Write && state.has(own_read);
+        let held = |state: &&State| state.has(holder) && !kept(state);
         for state in truth.states(name).filter(held) {
             let Some(since) = unexcused(state, &excuses, grace, history_end) else {
                 continue;

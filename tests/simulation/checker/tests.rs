@@ -1,27 +1,23 @@
 //! The checker itself: histories that keep the rules, and such that break each of them.
 
 use super::{Bounds, check};
-use crate::history::{Event, Holder, Kind, Millis, Op, Reach, Seen, Told, What};
+use crate::history::{Event, Holder, Kind, Millis, Op, Reach, Seen, Share, Told, What};
 
 const A: Holder = holder(1);
 const B: Holder = holder(2);
-const FOREIGN: Holder = Holder {
-    session: None,
-    label: 7,
-};
+const FOREIGN: Holder = Holder::sessionless(7);
 const BOUNDS: Bounds = Bounds {
     round_trip: 2,
     call_timeout: 200,
     poll_interval: 1000,
     lease_max: 3000,
+    patience: 900,
+    hold_back: 200,
 };
 const WAIT: Kind = Kind::Acquire(None);
 
 const fn holder(session: u32) -> Holder {
-    Holder {
-        session: Some(session),
-        label: 0,
-    }
+    Holder::in_session(session, 0)
 }
 
 fn ask(op: Op, holder: Holder, kind: Kind) -> What {
@@ -60,24 +56,30 @@ fn released(op: Op, left: u32) -> What {
     What::Told(op, Told::Released(left))
 }
 
-fn held(by: Holder, count: i64, token: u64) -> What {
-    What::Stored {
-        name: 0,
-        holders: vec![(by, count)],
-        token,
+fn share(holder: Holder, count: i64) -> Share {
+    Share {
+        holder,
+        count,
         until: Some(100_000),
-        by: "lock_acquire",
     }
 }
 
-fn free(by: &'static str) -> What {
+fn stored(shares: &[Share], token: u64, by: &'static str) -> What {
     What::Stored {
         name: 0,
-        holders: Vec::new(),
-        token: 0,
-        until: None,
+        shares: shares.to_vec(),
+        token,
+        queue: Vec::new(),
         by,
     }
+}
+
+fn held(by: Holder, count: i64, token: u64) -> What {
+    stored(&[share(by, count)], token, "lock_acquire")
+}
+
+fn free(by: &'static str) -> What {
+    stored(&[], 0, by)
 }
 
 /// Two sessions on a coordinator that nothing happens to, and what is wrong with what they do.

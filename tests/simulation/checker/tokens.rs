@@ -1,6 +1,8 @@
-//! Fencing tokens: one grant, one token; and whatever was granted later has a larger one.
+//! Fencing tokens: one grant, one token; and whatever was granted later has a larger one. Readers have that of the last writer.
 
 use std::collections::BTreeMap;
+
+use lockkeeper::script::Mode;
 
 use super::{Violation, violation};
 use crate::history::{Event, Holder, Kind, Millis, Name, Op, Told, What};
@@ -18,6 +20,8 @@ pub(super) fn check(events: &[Event]) -> Vec<Violation> {
     let mut violations = in_the_store(events);
     violations.extend(repeats(events));
     for (name, grants) in grants(events) {
+        violations.extend(of_the_last_writer(events, name, &grants));
+        let (_, grants): (Vec<_>, Vec<_>) = grants.into_iter().partition(Grant::reads);
         violations.extend(unique(name, &grants));
         violations.extend(in_order(name, grants));
     }
@@ -31,7 +35,7 @@ fn in_the_store(events: &[Event]) -> Vec<Violation> {
     for event in events {
         let What::Stored {
             name,
-            holders,
+            shares,
             token,
             by,
             ..
@@ -40,13 +44,14 @@ fn in_the_store(events: &[Event]) -> Vec<Violation> {
             continue;
         };
         let (before, largest) = seen.entry(*name).or_default();
-        let new = holders.iter().any(|(holder, _)| !before.contains(holder));
-        if new && *by == "lock_acquire" && token <= largest {
+        let new = shares.iter().any(|share| !before.contains(&share.holder));
+        let alone = matches!(*by, "lock_acquire" | "fair_acquire" | "write_acquire");
+        if new && alone && token <= largest {
             let rule = format!("token: lock {name} was granted anew with {token} after {largest}");
             violations.push(violation(event.at, rule));
         }
         *largest = (*largest).max(*token);
-        *before = holders.iter().map(|(holder, _)| *holder).collect();
+        *before = shares.iter().map(|share| share.holder).collect();
     }
     violations
 }
@@ -117,6 +122,37 @@ fn grants(events: &[Event]) -> BTreeMap<Name, Vec<Grant>> {
     grants
 }
 
+/// A reader's token is the counter as it stood at some time between question and answer. The answer to a repeat has the counter of now too.
+fn of_the_last_writer(events: &[Event], name: Name, grants: &[Grant]) -> Vec<Violation> {
+    let mut counter: Vec<(Millis, u64)> = vec![(0, 0)];
+    for event in events {
+        match &event.what {
+            What::Stored {
+                name: of, token, ..
+            } if *of == name => counter.push((event.at, *token)),
+            _ => {}
+        }
+    }
+    let wrong = |grant: &&Grant| {
+        let after = counter.partition_point(|(at, _)| *at <= grant.told_at);
+        let known = counter[..after].iter().rev();
+        let mut known = known.scan(false, |before, (at, token)| {
+            (!std::mem::replace(before, *at < grant.asked_at)).then_some(*token)
+        });
+        grant.reads() && !known.any(|token| token == grant.token)
+    };
+    let grants = grants.iter().filter(wrong);
+    grants
+        .map(|grant| {
+            let rule = format!(
+                "token: {} reads lock {name} with {}, which is not the last writer's",
+                grant.holder, grant.token
+            );
+            violation(grant.told_at, rule)
+        })
+        .collect()
+}
+
 fn unique(name: Name, grants: &[Grant]) -> Vec<Violation> {
     let mut owners: BTreeMap<u64, Holder> = BTreeMap::new();
     let mut violations = Vec::new();
@@ -158,4 +194,12 @@ fn in_order(name: Name, mut grants: Vec<Grant>) -> Vec<Violation> {
         }
     }
     violations
+}
+
+// === impl Grant ===
+
+impl Grant {
+    fn reads(&self) -> bool {
+        self.holder.mode == Mode::Read
+    }
 }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use lockkeeper::script::Mode;
+
 use super::{Violation, intervals::Interval, violation};
-use crate::history::{Event, Holder, Millis, Name, What};
+use crate::history::{Event, Holder, Millis, Name, Share, What};
 
 /// The states of all locks, in order of time.
 #[derive(Debug, Default)]
@@ -21,51 +23,117 @@ pub(super) struct State {
     pub(super) by: &'static str,
 }
 
-/// What ends a lock that nobody gave back.
-const EXPIRY: &str = "expiry";
+/// A lock as it was looked at.
+struct Stored<'a> {
+    from: Millis,
+    shares: &'a [Share],
+    by: &'static str,
+}
+
+/// What ends a hold that nobody gave back.
+pub(super) const EXPIRY: &str = "expiry";
 
 // === impl Truth ===
 
 impl Truth {
     pub(super) fn of(events: &[Event]) -> Self {
         let mut truth = Self::default();
-        let end = events.last().map_or(0, |event| event.at);
+        let mut last: BTreeMap<Name, Stored<'_>> = BTreeMap::new();
         for event in events {
             let What::Stored {
-                name,
-                holders,
-                until,
-                by,
-                ..
+                name, shares, by, ..
             } = &event.what
             else {
                 continue;
             };
-            let states = truth.states.entry(*name).or_default();
-            if let Some(last) = states.last_mut() {
-                last.until = last.until.min(event.at);
-            }
-            expire(states, event.at);
-            states.push(State {
+            let stored = Stored {
                 from: event.at,
-                until: until.unwrap_or(Millis::MAX),
-                holders: holders.clone(),
+                shares,
                 by,
-            });
+            };
+            if let Some(before) = last.insert(*name, stored) {
+                truth.follow(*name, &before, event.at);
+            }
         }
-        for states in truth.states.values_mut() {
-            expire(states, end);
+        for (name, stored) in last {
+            truth.follow(name, &stored, Millis::MAX);
         }
         truth
+    }
+
+    /// Adds the states from one look at a lock until the next: each time a hold runs out there is another.
+    fn follow(&mut self, name: Name, stored: &Stored<'_>, end: Millis) {
+        let states = self.states.entry(name).or_default();
+        let Stored {
+            mut from,
+            shares,
+            mut by,
+        } = *stored;
+        loop {
+            let live = |share: &&Share| share.until.is_none_or(|until| until > from);
+            let live: Vec<&Share> = shares.iter().filter(live).collect();
+            let next = live.iter().filter_map(|share| share.until).min();
+            let until = next.map_or(end, |next| next.min(end));
+            states.push(State {
+                from,
+                until,
+                holders: live
+                    .iter()
+                    .map(|share| (share.holder, share.count))
+                    .collect(),
+                by,
+            });
+            if until >= end {
+                return;
+            }
+            (from, by) = (until, EXPIRY);
+        }
     }
 
     pub(super) fn states(&self, name: Name) -> impl Iterator<Item = &State> {
         self.states.get(&name).into_iter().flatten()
     }
 
-    /// Times at which nobody held a lock, and what began them.
-    pub(super) fn free(&self, name: Name) -> impl Iterator<Item = &State> {
-        self.states(name).filter(|state| state.holders.is_empty())
+    /// Times at which a lock could be had by somebody who waits for it in this way, and what began them.
+    pub(super) fn free_for(&self, name: Name, mode: Mode) -> Vec<State> {
+        let mut times: Vec<State> = Vec::new();
+        for state in self.states(name) {
+            let mut modes = state.holders.iter().map(|(of, _)| of.mode);
+            let open = match mode {
+                Mode::Read => modes.all(|mode| mode == Mode::Read),
+                Mode::Exclusive | Mode::Fair | Mode::Write => modes.next().is_none(),
+            };
+            match times.last_mut().filter(|last| last.until == state.from) {
+                _ if !open => {}
+                Some(last) => last.until = state.until,
+                None => times.push(state.clone()),
+            }
+        }
+        times
+    }
+
+    /// Whether a holder had a lock all the time, and the instants before and after.
+    pub(super) fn had(&self, name: Name, holder: Holder, from: Millis, until: Millis) -> bool {
+        let mut states = self.around(name, from, until).peekable();
+        states.peek().is_some_and(|first| first.from < from)
+            && states.all(|state| state.has(holder))
+    }
+
+    /// Whether a holder had a lock at any time.
+    pub(super) fn had_at_all(
+        &self,
+        name: Name,
+        holder: Holder,
+        from: Millis,
+        until: Millis,
+    ) -> bool {
+        self.around(name, from, until)
+            .any(|state| state.has(holder))
+    }
+
+    fn around(&self, name: Name, from: Millis, until: Millis) -> impl Iterator<Item = &State> {
+        self.states(name)
+            .filter(move |state| state.until >= from && state.from <= until)
     }
 
     /// Whoever relies on a lock must have it.
@@ -85,11 +153,7 @@ impl Truth {
             let wrong = overlapping.find(|state| {
                 // What changes within one millisecond cannot be told apart.
                 let time = state.until.min(until) - state.from.max(from);
-                time > 0
-                    && !state
-                        .holders
-                        .iter()
-                        .any(|(of, count)| *of == holder && *count > 0)
+                time > 0 && !state.has(holder)
             });
             if let Some(state) = wrong {
                 let at = state.from.max(from);
@@ -104,16 +168,12 @@ impl Truth {
     }
 }
 
-/// Adds what follows when a key's time is over before the next event.
-fn expire(states: &mut Vec<State>, now: Millis) {
-    let Some(last) = states.last() else { return };
-    let from = last.until;
-    if from < now && !last.holders.is_empty() {
-        states.push(State {
-            from,
-            until: now,
-            holders: Vec::new(),
-            by: EXPIRY,
-        });
+// === impl State ===
+
+impl State {
+    pub(super) fn has(&self, holder: Holder) -> bool {
+        self.holders
+            .iter()
+            .any(|(of, count)| *of == holder && *count > 0)
     }
 }

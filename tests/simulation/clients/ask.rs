@@ -18,6 +18,9 @@ use crate::{
     world::{Node, World},
 };
 
+/// Nothing was done, because the owner would wait for itself.
+pub(crate) const SELF_DEADLOCK: &str = "self deadlock";
+
 /// How long the client wants the answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
@@ -181,6 +184,7 @@ fn failed(error: &Error, kind: Kind, history: &History) -> Told {
         Error::SessionDetached => Told::Refused("session detached"),
         Error::Draining => Told::Refused("draining"),
         Error::Store(CallError::RequestOver) => Told::Refused("request over"),
+        Error::Store(CallError::SelfDeadlock) => Told::Refused(SELF_DEADLOCK),
         Error::Store(CallError::OutcomeUnknown(_)) => Told::Unknown,
         // A wait makes many attempts, and this tells only of the last.
         Error::Store(CallError::Unavailable(_)) if matches!(kind, Kind::Acquire(_)) => {
@@ -196,7 +200,6 @@ fn failed(error: &Error, kind: Kind, history: &History) -> Told {
         | Error::StoreOf(..)
         | Error::Store(
             CallError::OutOfMemory
-            | CallError::SelfDeadlock
             | CallError::WrongKind
             | CallError::RequestIdReused
             | CallError::Refused(_),

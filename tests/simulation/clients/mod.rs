@@ -5,6 +5,7 @@ mod foreign;
 mod session;
 mod sessionless;
 
+pub(crate) use ask::SELF_DEADLOCK;
 pub(crate) use foreign::foreign;
 pub(crate) use session::session_client;
 pub(crate) use sessionless::sessionless_client;

@@ -10,7 +10,7 @@ use rand::RngExt as _;
 use tokio::time::sleep;
 
 use super::{
-    ask::{Patience, ask},
+    ask::{Patience, SELF_DEADLOCK, ask},
     pause,
 };
 use crate::{
@@ -50,10 +50,7 @@ pub(crate) async fn sessionless_client(world: World, number: u64) {
 
 fn new_owner(world: &World) -> (Holder, Owner) {
     let label = world.history.next_label();
-    let holder = Holder {
-        session: None,
-        label,
-    };
+    let holder = Holder::sessionless(label);
     let owner = Owner::sessionless(&format!("owner-{label}"), &world.limits).unwrap();
     world.history.is_field_of(owner.field(), holder);
     (holder, owner)
@@ -64,9 +61,12 @@ fn new_owner(world: &World) -> (Holder, Owner) {
 impl Sessionless {
     /// False if the owner's state is in doubt afterwards.
     async fn hold_once(&mut self) -> bool {
+        let manners = self.world.plan.manners.clone();
         let name = self.dice.random_range(0..self.world.ledger.names().len());
+        let family = self.world.ledger.family(name);
+        let mode = family.mode(&mut self.dice, manners.reads);
         let lease = pick(&mut self.dice, &self.world.plan.leases);
-        match self.acquire(name, lease).await {
+        match self.acquire(name, mode, lease).await {
             Some(Told::Granted(_)) => {}
             Some(Told::Busy | Told::TimedOut | Told::Refused("draining" | "unavailable")) => {
                 return true;
@@ -74,35 +74,51 @@ impl Sessionless {
             _ => return false,
         }
         let mut holds = 1;
-        let manners = self.world.plan.manners.clone();
         if happens(&mut self.dice, manners.reenters) {
-            match self.acquire(name, lease).await {
+            match self.acquire(name, mode, lease).await {
                 Some(Told::Granted(seen)) => holds = seen.count,
                 _ => return false,
+            }
+        }
+        let mut reads_too = false;
+        if mode == Mode::Write && happens(&mut self.dice, manners.nests) {
+            match self.acquire(name, Mode::Read, lease).await {
+                Some(Told::Granted(_)) => reads_too = true,
+                _ => return false,
+            }
+        } else if mode == Mode::Read && happens(&mut self.dice, manners.nests) {
+            let told = self.acquire(name, Mode::Write, lease).await;
+            if !matches!(told, Some(Told::Refused(SELF_DEADLOCK))) {
+                return false;
             }
         }
         let held_for = lease.mul_f64(self.dice.random_range(0.0..0.6));
         sleep(held_for).await;
         if happens(&mut self.dice, 200) {
-            self.renew(name).await;
+            self.renew(name, mode).await;
         }
         if happens(&mut self.dice, manners.crashes) {
             return false;
         }
-        for _ in 0..holds {
-            match self.release(name).await {
+        let mut releases = vec![mode; usize::try_from(holds).unwrap_or(0)];
+        if reads_too {
+            let at = self.dice.random_range(0..=releases.len());
+            releases.insert(at, Mode::Read);
+        }
+        for mode in releases {
+            match self.release(name, mode).await {
                 Some(Told::Released(_)) => {}
-                Some(Told::NotOwner) => return true,
+                Some(Told::NotOwner) => return !reads_too,
                 _ => return false,
             }
         }
         if happens(&mut self.dice, manners.stranger) {
-            return matches!(self.release(name).await, Some(Told::NotOwner));
+            return matches!(self.release(name, mode).await, Some(Told::NotOwner));
         }
         true
     }
 
-    async fn acquire(&mut self, name: Name, lease: Duration) -> Option<Told> {
+    async fn acquire(&mut self, name: Name, mode: Mode, lease: Duration) -> Option<Told> {
         let wait = self
             .dice
             .random_bool(0.6)
@@ -111,7 +127,7 @@ impl Sessionless {
             Kind::Acquire(u64::try_from(wait.as_millis()).ok())
         });
         let request = Acquire {
-            mode: Mode::Exclusive,
+            mode,
             name: self.lock(name),
             owner: self.owner.clone(),
             lease: Some(Lease::new(lease, &self.world.limits).unwrap()),
@@ -123,39 +139,39 @@ impl Sessionless {
             Kind::Try => Operation::TryAcquire(request),
             _ => Operation::Acquire(request),
         };
-        self.ask_again_and_again(name, kind, operation, id.is_some())
+        self.ask_again_and_again((name, mode), kind, operation, id.is_some())
             .await
     }
 
-    async fn release(&mut self, name: Name) -> Option<Told> {
+    async fn release(&mut self, name: Name, mode: Mode) -> Option<Told> {
         let request_id = self.request_id();
         let repeatable = request_id.is_some();
         let operation = Operation::Release(Release {
-            mode: Mode::Exclusive,
+            mode,
             name: self.lock(name),
             owner: self.owner.clone(),
             request_id,
         });
-        self.ask_again_and_again(name, Kind::Release, operation, repeatable)
+        self.ask_again_and_again((name, mode), Kind::Release, operation, repeatable)
             .await
     }
 
-    async fn renew(&mut self, name: Name) {
+    async fn renew(&mut self, name: Name, mode: Mode) {
         let lease = pick(&mut self.dice, &self.world.plan.leases);
         let operation = Operation::Renew(Renew {
-            mode: Mode::Exclusive,
+            mode,
             name: self.lock(name),
             owner: self.owner.clone(),
             lease: Some(Lease::new(lease, &self.world.limits).unwrap()),
         });
-        self.ask_again_and_again(name, Kind::Renew, operation, false)
+        self.ask_again_and_again((name, mode), Kind::Renew, operation, false)
             .await;
     }
 
     /// Asks some coordinator, and any other if there is no answer and the request can be repeated; sometimes also if there is one.
     async fn ask_again_and_again(
         &mut self,
-        name: Name,
+        (name, mode): (Name, Mode),
         kind: Kind,
         operation: Operation,
         repeatable: bool,
@@ -174,7 +190,7 @@ impl Sessionless {
             let asking = ask(
                 &self.world,
                 &node,
-                (self.holder, name, kind),
+                (self.holder.with(mode), name, kind),
                 operation.clone(),
                 first,
                 patience,

@@ -6,7 +6,7 @@ use super::{Held, LinkState, Machine, Phase, Timing};
 use crate::{
     cli::{exit, failure::Failure, output},
     grpc::pb::{
-        AcquireRequest, CloseSession, Grant, LockMode, LostReason, NotGranted, NotGrantedReason,
+        AcquireRequest, CloseSession, Grant, LostReason, NotGranted, NotGrantedReason,
         SessionOpened, SessionResponse, session_request::Request, session_response::Response,
     },
 };
@@ -108,7 +108,7 @@ impl Machine {
             .map(|until| until.saturating_duration_since(now));
         let request = AcquireRequest {
             name: self.plan.name.clone(),
-            mode: LockMode::Exclusive.into(),
+            mode: self.plan.mode.into(),
             // One too long for the protocol is one without limit.
             wait_timeout: wait_timeout.and_then(|it| it.try_into().ok()),
             ..AcquireRequest::default()

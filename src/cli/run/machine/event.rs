@@ -6,13 +6,14 @@ use nix::sys::signal::Signal;
 
 use crate::{
     cli::failure::Failure,
-    grpc::pb::{SessionRequest, SessionResponse},
+    grpc::pb::{LockMode, SessionRequest, SessionResponse},
 };
 
 /// What the user wants.
 #[derive(Clone, Debug)]
 pub(in crate::cli::run) struct Plan {
     pub(in crate::cli::run) name: String,
+    pub(in crate::cli::run) mode: LockMode,
     /// `None`: without limit.
     pub(in crate::cli::run) wait: Option<Duration>,
     /// `None`: the coordinator's.

@@ -28,6 +28,7 @@ impl Machine {
         let request = RenewRequest {
             name: held.grant.name.clone(),
             owner: held.grant.owner.clone(),
+            mode: held.grant.mode,
             ..RenewRequest::default()
         };
         self.send(op_id, Request::Renew(request));

@@ -4,8 +4,8 @@ use super::*;
 use crate::{
     cli::failure::Failure,
     grpc::pb::{
-        GrantLost, LostReason, NotGranted, NotGrantedReason, RenewResponse, SessionGoingAway,
-        SessionResponse, session_response::Response,
+        GrantLost, LockMode, LostReason, NotGranted, NotGrantedReason, RenewResponse,
+        SessionGoingAway, SessionResponse, session_response::Response,
     },
 };
 
@@ -30,6 +30,7 @@ fn duration(count: f64) -> Option<prost_types::Duration> {
 fn plan() -> Plan {
     Plan {
         name: NAME.to_owned(),
+        mode: LockMode::Exclusive,
         wait: None,
         lease: Some(seconds(30.0)),
         kill_after: None,
@@ -397,6 +398,34 @@ fn the_loss_of_another_grant_is_nothing() {
         }),
     );
     assert_eq!(story.actions, []);
+}
+
+#[test]
+fn the_mode_goes_with_what_is_asked() {
+    let mut story = Story::new(Plan {
+        mode: LockMode::Read,
+        ..plan()
+    });
+    story.frame(0, opened(Vec::new()));
+    let [Action::Send(frame)] = story.actions.as_slice() else {
+        panic!("{:?}", story.actions);
+    };
+    let Some(Request::Acquire(asked)) = &frame.request else {
+        panic!("{frame:?}");
+    };
+    assert_eq!(asked.mode(), LockMode::Read);
+    let granted = Grant {
+        mode: LockMode::Read.into(),
+        ..grant(29.0)
+    };
+    story.frame(1, Response::Granted(granted));
+    let [Action::Send(frame)] = story.actions.as_slice() else {
+        panic!("{:?}", story.actions);
+    };
+    let Some(Request::Renew(asked)) = &frame.request else {
+        panic!("{frame:?}");
+    };
+    assert_eq!(asked.mode(), LockMode::Read);
 }
 
 #[test]

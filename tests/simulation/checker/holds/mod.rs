@@ -100,11 +100,18 @@ impl Follower<'_> {
                     self.account(asked.holder, asked.name).flying.remove(op);
                     self.give_releases_back(&asked);
                     self.doubt(at, &asked);
+                    self.left(at, &asked);
+                }
+            }
+            What::Unread(op) => {
+                if let Some(asked) = self.asked.get(op).copied() {
+                    self.left(at, &asked);
                 }
             }
             What::Lost(holder, name, token) => self.lost(at, *holder, *name, *token),
             What::Kept(holder, name, seen) => {
                 let asked_at = at.saturating_sub(self.bounds.call_timeout);
+                self.account(*holder, *name).own = i64::from(seen.count);
                 self.grant(at, asked_at, (*holder, *name), *seen);
             }
             What::Forgot(holder, name) => {
@@ -121,8 +128,8 @@ impl Follower<'_> {
             }
             What::Foreign(holder, name, until) => self.foreign(at, *holder, *name, *until),
             What::Forced(name) => self.forced(at, *name),
-            What::Unread(_)
-            | What::Stored { .. }
+            What::Stored { .. }
+            | What::Waits(..)
             | What::Reach(..)
             | What::Healed
             | What::Broke(_)
@@ -141,10 +148,27 @@ impl Follower<'_> {
         if asked.kind == Kind::Release {
             account.releases += 1;
             account.count -= 1;
-            let in_doubt = account.flying.len() > 1 || at < account.doubt_until || account.unsure;
+            account.own -= 1;
+            let in_doubt = account.flying.len() > 1
+                || at < account.doubt_until
+                || account.unsure
+                || account.is_left_with_nothing(at);
             if in_doubt || account.count <= 0 {
                 self.end_belief(at, holder, name);
             }
+        }
+    }
+
+    /// The answer will not be looked at, so a hold that it tells of is taken back.
+    fn left(&mut self, at: Millis, asked: &Asked) {
+        if !matches!(asked.kind, Kind::Acquire(_) | Kind::Try) {
+            return;
+        }
+        let until = at + self.bounds.lease_max + self.bounds.settled();
+        let account = self.account(asked.holder, asked.name);
+        account.left_until = account.left_until.max(until);
+        if account.is_left_with_nothing(at) {
+            self.end_belief(at, asked.holder, asked.name);
         }
     }
 
@@ -240,6 +264,7 @@ impl Follower<'_> {
             .is_some_and(|b| !b.kept_alive && b.safe_until <= at)
         {
             account.count = 0;
+            account.own = 0;
             // The store keeps it a little longer than the owner may rely on it.
             account.unsure = true;
             self.end_belief(at, holder, name);

@@ -1,5 +1,7 @@
 //! What answers and notices do to what an owner may believe.
 
+use lockkeeper::script::Mode;
+
 use super::{Asked, Follower};
 use crate::{
     checker::account::Belief,
@@ -30,7 +32,13 @@ impl Follower<'_> {
                     );
                     self.broke(at, rule);
                 }
-                self.account(holder, name).unsure &= !certain;
+                let account = self.account(holder, name);
+                account.unsure &= !certain;
+                account.own = if asked.repeat {
+                    i64::from(seen.count)
+                } else {
+                    account.own + 1
+                };
                 self.grant(at, asked.at, (holder, name), *seen);
             }
             Told::Renewed(seen) => {
@@ -68,6 +76,7 @@ impl Follower<'_> {
                 // What is left of a grant that was lost meanwhile is nobody's.
                 account.unsure |= account.belief.is_none() && *left > 0;
                 if account.count <= 0 {
+                    account.own = 0;
                     self.end_belief(at, holder, name);
                 }
             }
@@ -75,6 +84,7 @@ impl Follower<'_> {
                 self.end_belief(at, holder, name);
                 let account = self.account(holder, name);
                 account.count = 0;
+                account.own = 0;
                 account.unsure = !certain;
                 self.paid(holder, name);
             }
@@ -122,6 +132,10 @@ impl Follower<'_> {
             .is_some_and(|session| self.live.contains(&session));
         self.paid(holder, name);
         let account = self.account(holder, name);
+        if holder.mode == Mode::Read {
+            // Readers may get the same token again and again, and lose it as often.
+            account.lost.remove(&seen.token);
+        }
         account.count = i64::from(seen.count) - account.releases;
         if account.releases > 0 && at < account.doubt_until {
             // There may be fewer holds than that, so the release under way may be the last one.
@@ -131,7 +145,9 @@ impl Follower<'_> {
             .belief
             .is_some_and(|belief| belief.token != seen.token)
         {
-            if at >= account.doubt_until && !account.unsure && account.flying.is_empty() {
+            // A writer that reads has a new token as a reader too when it is granted the lock anew.
+            let anew = holder.mode == Mode::Read;
+            if !anew && at >= account.doubt_until && !account.unsure && account.flying.is_empty() {
                 self.broke(
                     at,
                     format!("token: {holder} holds lock {name} and was told another token"),
@@ -140,7 +156,7 @@ impl Follower<'_> {
             self.end_belief(at, holder, name);
         }
         let account = self.account(holder, name);
-        if account.count <= 0 || void {
+        if account.count <= 0 || void || account.is_left_with_nothing(at) {
             return;
         }
         let from = account.belief.map_or(at, |belief| belief.from);
@@ -156,7 +172,10 @@ impl Follower<'_> {
     pub(super) fn lost(&mut self, at: Millis, holder: Holder, name: Name, token: u64) {
         self.settle(at, holder, name);
         self.paid(holder, name);
-        if !self.account(holder, name).lost.insert(token) {
+        let account = self.account(holder, name);
+        // Several grants of a reader may have one token, and one that was lost on its way was never told.
+        let another = holder.mode == Mode::Read && !account.flying.is_empty();
+        if !account.lost.insert(token) && !another {
             self.broke(
                 at,
                 format!("lost: {holder} was told twice of lock {name}, token {token}"),
@@ -167,6 +186,7 @@ impl Follower<'_> {
             self.end_belief(at, holder, name);
             let account = self.account(holder, name);
             account.count = 0;
+            account.own = 0;
             account.unsure = true;
         }
     }

@@ -6,10 +6,10 @@ use futures::StreamExt as _;
 use lockkeeper::coordinator::{Acquire, Lease, Mode, Operation, Release, Renew, RequestId, Stream};
 use rand::RngExt as _;
 
-use super::{End, Life, OPS_MAX, Open};
+use super::{End, Key, Life, OPS_MAX, Open};
 use crate::{
     clients::ask::{Patience, ask},
-    history::{Kind, Name, What},
+    history::{Kind, What},
     plan::{happens, millis, pick},
     world::Node,
 };
@@ -36,20 +36,24 @@ impl Life {
         }
         let name = dice.random_range(0..self.world.ledger.names().len());
         let label = self.labels_from + dice.random_range(0..2);
+        let mode = self.world.ledger.family(name).mode(dice, manners.reads);
+        let key = (name, label, mode);
         if happens(dice, manners.stranger) {
-            self.release(node, name, label);
+            self.release(node, key);
         } else if !self.held.is_empty() && dice.random_bool(0.6) {
             let at = dice.random_range(0..self.held.len());
-            let (name, label) = *self.held.keys().nth(at).unwrap();
+            let key = *self.held.keys().nth(at).unwrap();
             if happens(dice, manners.reenters) {
-                self.acquire(node, name, label);
+                self.acquire(node, key);
+            } else if happens(dice, manners.nests) {
+                self.acquire(node, other_side(key));
             } else if happens(dice, 150) {
-                self.renew(node, name, label);
+                self.renew(node, key);
             } else {
-                self.release(node, name, label);
+                self.release(node, key);
             }
-        } else if manners.reenters > 0 || !self.held.contains_key(&(name, label)) {
-            self.acquire(node, name, label);
+        } else if manners.reenters > 0 || !self.held.contains_key(&key) {
+            self.acquire(node, key);
         }
         None
     }
@@ -60,14 +64,14 @@ impl Life {
             self.close(node, stream).await;
             return Some(End::Over);
         }
-        let releasing = |key: &(Name, u32)| {
+        let releasing = |key: &Key| {
             let releases = self.open.values().filter(|open| open.kind == Kind::Release);
             releases.into_iter().any(|open| open.key == *key)
         };
         let held: Vec<_> = self.held.keys().filter(|key| !releasing(key)).collect();
         let held: Vec<_> = held.into_iter().copied().collect();
-        for (name, label) in held {
-            self.release(node, name, label);
+        for key in held {
+            self.release(node, key);
         }
         None
     }
@@ -86,7 +90,7 @@ impl Life {
         }
     }
 
-    fn acquire(&mut self, node: &Arc<Node>, name: Name, label: u32) {
+    fn acquire(&mut self, node: &Arc<Node>, key: Key) {
         let manners = self.world.plan.manners.clone();
         let lease = happens(&mut self.dice, manners.fixed)
             .then(|| pick(&mut self.dice, &self.world.plan.leases));
@@ -96,9 +100,9 @@ impl Life {
             _ => Some(millis(self.dice.random_range(1..6000))),
         };
         let request = Acquire {
-            mode: Mode::Exclusive,
-            name: self.lock(name),
-            owner: self.owner(label),
+            mode: key.2,
+            name: self.lock(key.0),
+            owner: self.owner(key.1),
             lease: lease.map(|lease| Lease::new(lease, &self.world.limits).unwrap()),
             wait,
             request_id: self.request_id(),
@@ -110,41 +114,40 @@ impl Life {
             (Kind::Acquire(in_ms), Operation::Acquire(request))
         };
         let patience = self.patience();
-        self.ask(node, (name, label, kind), operation, patience);
+        self.ask(node, (key, kind), operation, patience);
     }
 
-    fn release(&mut self, node: &Arc<Node>, name: Name, label: u32) {
+    fn release(&mut self, node: &Arc<Node>, key: Key) {
         let operation = Operation::Release(Release {
-            mode: Mode::Exclusive,
-            name: self.lock(name),
-            owner: self.owner(label),
+            mode: key.2,
+            name: self.lock(key.0),
+            owner: self.owner(key.1),
             request_id: self.request_id(),
         });
-        let what = (name, label, Kind::Release);
+        let what = (key, Kind::Release);
         self.ask(node, what, operation, Patience::ToTheEnd);
     }
 
-    fn renew(&mut self, node: &Arc<Node>, name: Name, label: u32) {
+    fn renew(&mut self, node: &Arc<Node>, key: Key) {
         let operation = Operation::Renew(Renew {
-            mode: Mode::Exclusive,
-            name: self.lock(name),
-            owner: self.owner(label),
+            mode: key.2,
+            name: self.lock(key.0),
+            owner: self.owner(key.1),
             lease: None,
         });
-        let what = (name, label, Kind::Renew);
+        let what = (key, Kind::Renew);
         self.ask(node, what, operation, Patience::ToTheEnd);
     }
 
     fn ask(
         &mut self,
         node: &Arc<Node>,
-        (name, label, kind): (Name, u32, Kind),
+        (key, kind): (Key, Kind),
         operation: Operation,
         patience: Patience,
     ) {
-        let what = (self.holder(label), name, kind);
+        let what = (self.holder(key), key.0, kind);
         let asking = ask(&self.world, node, what, operation, None, patience);
-        let key = (name, label);
         self.open.insert(asking.op, Open { key, kind });
         self.ops.push(asking.end);
     }
@@ -169,4 +172,14 @@ impl Life {
         let id = format!("r-{}", self.world.history.next_label());
         RequestId::parse(&id, &self.world.limits).unwrap()
     }
+}
+
+/// A reader as a writer, and the other way round.
+fn other_side((name, label, mode): Key) -> Key {
+    let mode = match mode {
+        Mode::Read => Mode::Write,
+        Mode::Write => Mode::Read,
+        sole => sole,
+    };
+    (name, label, mode)
 }

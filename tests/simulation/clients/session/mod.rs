@@ -10,14 +10,14 @@ use std::{
 
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use lockkeeper::coordinator::{
-    Lease, LockName, Mode, Notice, OnDisconnect, Opened, Owner, Resumed, ResumedGrant, SessionId,
-    Stream,
+    Grant, Lease, LockName, Mode, Notice, OnDisconnect, Opened, Owner, Resumed, ResumedGrant,
+    SessionId, Stream,
 };
 use rand::RngExt as _;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
-    ask::{Done, seen},
+    ask::{Done, SELF_DEADLOCK, seen},
     pause,
 };
 use crate::{
@@ -29,10 +29,13 @@ use crate::{
 /// Operations that a client has under way at once.
 const OPS_MAX: usize = 4;
 
+/// A lock, the owner within the session, and how it holds the lock.
+type Key = (Name, u32, Mode);
+
 /// An operation under way.
 #[derive(Clone, Copy, Debug)]
 struct Open {
-    key: (Name, u32),
+    key: Key,
     kind: Kind,
 }
 
@@ -53,14 +56,14 @@ struct Life {
     resume_token: Vec<u8>,
     lease: Duration,
     keeps: bool,
-    held: BTreeMap<(Name, u32), Held>,
+    held: BTreeMap<Key, Held>,
     /// Owners that new grants go to are this and the next. A session that moves to another coordinator takes new ones: what its old owners had
     /// in doubt may still be carried out or undone by the coordinator it has left, which cannot know of grants made elsewhere.
     labels_from: u32,
     /// Operations without an answer at this coordinator.
     open: BTreeMap<Op, Open>,
     /// What they left in doubt.
-    doubtful: BTreeSet<(Name, u32)>,
+    doubtful: BTreeSet<Key>,
     ops: FuturesUnordered<BoxFuture<'static, Done>>,
 }
 
@@ -123,11 +126,10 @@ impl Life {
             let attached = What::Attached(self.number, node.number);
             self.world.history.record(attached);
             for grant in &opened.grants {
-                let label = grant.owner.label.parse().unwrap();
-                let name = self.name_of(grant.name.as_str());
-                let kept = What::Kept(self.holder(label), name, seen(grant, &self.world.history));
+                let key = self.key_of(grant);
+                let kept = What::Kept(self.holder(key), key.0, seen(grant, &self.world.history));
                 self.world.history.record(kept);
-                if let Some(held) = self.held.get_mut(&(name, label)) {
+                if let Some(held) = self.held.get_mut(&key) {
                     held.token = grant.fencing_token;
                     held.count = grant.hold_count;
                 }
@@ -185,17 +187,12 @@ impl Life {
     fn on_notice(&mut self, notice: &Notice) -> bool {
         match notice {
             Notice::Lost(grant, _) => {
-                let label = grant.owner.label.parse().unwrap();
-                let name = self.name_of(grant.name.as_str());
+                let key = self.key_of(grant);
                 let token = grant.fencing_token;
-                let holder = self.holder(label);
-                self.world.history.record(What::Lost(holder, name, token));
-                if self
-                    .held
-                    .get(&(name, label))
-                    .is_some_and(|held| held.token == token)
-                {
-                    self.held.remove(&(name, label));
+                let lost = What::Lost(self.holder(key), key.0, token);
+                self.world.history.record(lost);
+                if self.held.get(&key).is_some_and(|held| held.token == token) {
+                    self.held.remove(&key);
                 }
                 false
             }
@@ -228,6 +225,7 @@ impl Life {
                     held.count = *left;
                 }
             }
+            Some(Told::Refused(SELF_DEADLOCK)) => {}
             // A hold that could not be told is being undone.
             None | Some(Told::Unknown | Told::Refused(_)) => {
                 self.doubtful.insert(key);
@@ -251,7 +249,7 @@ impl Life {
     }
 
     /// A hold was to be given back, and whether that was done is now the coordinator's business.
-    fn given_back(&mut self, key: (Name, u32)) {
+    fn given_back(&mut self, key: Key) {
         if let Some(held) = self.held.get_mut(&key) {
             held.count = held.count.saturating_sub(1);
             if held.count == 0 {
@@ -264,7 +262,7 @@ impl Life {
     fn introduce(&self) {
         for label in self.labels_from..self.labels_from + 2 {
             let owner = self.owner(label);
-            let holder = self.holder(label);
+            let holder = Holder::in_session(self.number, label);
             self.world.history.is_field_of(owner.field(), holder);
         }
     }
@@ -294,19 +292,22 @@ impl Life {
             if node.number != left {
                 for key in &self.doubtful {
                     if self.held.remove(key).is_some() {
-                        let forgot = What::Forgot(self.holder(key.1), key.0);
+                        let forgot = What::Forgot(self.holder(*key), key.0);
                         self.world.history.record(forgot);
                     }
                 }
             }
-            let named = self.held.iter().map(|((name, label), held)| ResumedGrant {
-                mode: Mode::Exclusive,
-                name: self.lock(*name),
-                owner: self.owner(*label),
-                watched: held.watched,
-                fencing_token: held.token,
-                hold_count: held.count,
-            });
+            let named = self
+                .held
+                .iter()
+                .map(|((name, label, mode), held)| ResumedGrant {
+                    mode: *mode,
+                    name: self.lock(*name),
+                    owner: self.owner(*label),
+                    watched: held.watched,
+                    fencing_token: held.token,
+                    hold_count: held.count,
+                });
             let named = Resumed {
                 locks: named.collect(),
                 ..Resumed::default()
@@ -332,11 +333,8 @@ impl Life {
         None
     }
 
-    fn holder(&self, label: u32) -> Holder {
-        Holder {
-            session: Some(self.number),
-            label,
-        }
+    fn holder(&self, (_, label, mode): Key) -> Holder {
+        Holder::in_session(self.number, label).with(mode)
     }
 
     fn owner(&self, label: u32) -> Owner {
@@ -347,8 +345,10 @@ impl Life {
         LockName::parse(self.world.ledger.names()[name], &self.world.limits).unwrap()
     }
 
-    fn name_of(&self, text: &str) -> Name {
+    fn key_of(&self, grant: &Grant) -> Key {
         let names = self.world.ledger.names();
-        names.iter().position(|name| *name == text).unwrap()
+        let name = names.iter().position(|name| *name == grant.name.as_str());
+        let label = grant.owner.label.parse().unwrap();
+        (name.unwrap(), label, grant.mode)
     }
 }

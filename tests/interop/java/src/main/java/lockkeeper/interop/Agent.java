@@ -43,6 +43,7 @@ public final class Agent {
         String[] arguments = Arrays.copyOfRange(words, 4, words.length);
         Worker worker = workers.computeIfAbsent(client + " " + words[2], Worker::new);
         if (verb.equals("interrupt")) {
+            // What the thread is at would keep it from obeying.
             worker.interrupt();
             answer(id, "ok", "");
             return;
@@ -65,8 +66,6 @@ public final class Agent {
             case "shutdown":
                 clients.remove(name).shutdown();
                 return "";
-            case "client-id":
-                return client(name).redisson().getId();
             default:
                 return Verbs.named(verb).run(client(name), arguments);
         }

@@ -14,8 +14,7 @@ final class Contest {
         for (int round = 0; round < rounds; round++) {
             lock.lock();
             try {
-                countUp(client, arguments[3]);
-                client.redisson().getList(arguments[4]).add("java");
+                takePart(client, arguments[3], arguments[4]);
             } finally {
                 lock.unlock();
             }
@@ -70,7 +69,12 @@ final class Contest {
         return "";
     }
 
-    static void countUp(Client client, String witness) {
+    static void takePart(Client client, String witness, String sides) {
+        countUp(client, witness);
+        client.redisson().getList(sides).add("java");
+    }
+
+    private static void countUp(Client client, String witness) {
         int count = count(client, witness);
         bucket(client, witness).set(Integer.toString(count + 1));
     }

@@ -51,14 +51,14 @@ final class Semaphores {
         return Integer.toString(semaphore(client, arguments).availablePermits());
     }
 
-    /** name, rounds, witness: counts the witness up while it has the only permit. */
+    /** name, rounds, witness, sides: counts the witness up and signs the list while it has the only permit. */
     static String contend(Client client, String[] arguments) throws InterruptedException {
         RPermitExpirableSemaphore semaphore = semaphore(client, arguments);
         int rounds = Integer.parseInt(arguments[1]);
         for (int round = 0; round < rounds; round++) {
             String id = semaphore.acquire();
             try {
-                Contest.countUp(client, arguments[2]);
+                Contest.takePart(client, arguments[2], arguments[3]);
             } finally {
                 semaphore.release(id);
             }

@@ -1,0 +1,11 @@
+//! What Redisson's own tests assert of its locks, one file for each of its test classes. docs/redisson.md has the table of both.
+
+mod parties;
+mod stories;
+
+mod expiration;
+mod fair_lock;
+mod fenced_lock;
+mod lock;
+mod read_write_lock;
+mod spin_lock;

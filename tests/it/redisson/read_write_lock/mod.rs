@@ -1,0 +1,267 @@
+//! `RedissonReadWriteLockTest`.
+
+mod leases;
+
+use std::cell::Cell;
+
+use futures::future::join_all;
+use lockkeeper::grpc::pb::LockMode::{Read, Write};
+use tokio::time::Instant;
+
+use super::{
+    parties::{Lock, Program},
+    stories::{self, NAME, is_free},
+};
+use crate::support::{Options, World, millis, secs};
+
+fn read(program: &Program, thread: &str) -> Lock {
+    program.lock(NAME, Read, thread)
+}
+
+fn write(program: &Program, thread: &str) -> Lock {
+    program.lock(NAME, Write, thread)
+}
+
+#[tokio::test(start_paused = true)]
+async fn read_lock_is_locked() {
+    let world = World::new();
+    let program = Program::start(&world).await;
+    write(&program, "1").lock().await;
+    assert!(!read(&program, "1").is_locked().await);
+    read(&program, "1").lock().await;
+    assert!(read(&program, "1").is_locked().await && write(&program, "1").is_locked().await);
+    read(&program, "1").unlock().await;
+    assert!(!read(&program, "1").is_locked().await);
+    write(&program, "1").unlock().await;
+    assert!(is_free(&world));
+}
+
+#[tokio::test(start_paused = true)]
+async fn name() {
+    const NAME: &str = "{test}:abc:key";
+    let world = World::new();
+    let program = Program::start(&world).await;
+    let readers = (0..10).map(|thread: u32| {
+        let lock = program.lock(NAME, Read, &thread.to_string());
+        async move {
+            lock.lock().await;
+            tokio::time::sleep(secs(1)).await;
+            lock.unlock().await;
+        }
+    });
+    let writer = program.lock(NAME, Write, "a writer");
+    let writing = async {
+        assert!(writer.try_lock_for(secs(2)).await);
+        writer.unlock().await;
+    };
+    tokio::join!(join_all(readers), writing);
+}
+
+/// `testWR`.
+#[tokio::test(start_paused = true)]
+async fn wr() {
+    let world = World::new();
+    let program = Program::start(&world).await;
+    let (reader, writer) = (read(&program, "1"), write(&program, "1"));
+    writer.lock().await;
+    reader.lock().await;
+    assert_eq!(reader.unlock().await, 0);
+    assert_eq!(writer.hold_count().await, 1);
+    assert!(!read(&program, "2").try_lock().await);
+    tokio::time::sleep(secs(60)).await;
+    assert_eq!(writer.unlock().await, 0, "it is still renewed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_read() {
+    let world = World::with(&Options {
+        coordinators: 2,
+        ..Options::default()
+    });
+    let (one, two) = (
+        Program::start(&world).await,
+        Program::start_at(&world, 1).await,
+    );
+    let writer = write(&one, "writer");
+    writer.lock().await;
+    let readers = (0..20).map(|thread: u32| {
+        let program = if thread.is_multiple_of(2) { &one } else { &two };
+        let lock = read(program, &thread.to_string());
+        async move {
+            lock.lock().await;
+            tokio::time::sleep(millis(800)).await;
+            lock.unlock().await;
+        }
+    });
+    let writing = async {
+        tokio::time::sleep(secs(5)).await;
+        writer.unlock().await;
+        Instant::now()
+    };
+    let (_, released) = tokio::join!(join_all(readers), writing);
+    assert!(released.elapsed() < secs(1), "{:?}", released.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_read_reentrancy() {
+    let world = World::new();
+    let program = Program::start(&world).await;
+    let (reader, writer) = (read(&program, "1"), write(&program, "1"));
+    writer.lock().await;
+    reader.lock().await;
+    assert!(!read(&program, "2").try_lock().await);
+    assert_eq!(writer.unlock().await, 0);
+    assert!(!write(&program, "2").try_lock().await);
+    let other = read(&program, "2");
+    assert!(other.try_lock().await);
+    other.unlock().await;
+    assert_eq!(reader.unlock().await, 0);
+    assert!(write(&program, "2").try_lock().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_lock() {
+    let world = World::new();
+    let program = Program::start(&world).await;
+    let writer = write(&program, "1");
+    assert!(writer.try_lock().await && writer.clone().try_lock().await);
+    let (other, reader) = (write(&program, "2"), read(&program, "2"));
+    assert_eq!(other.hold_count().await, 0);
+    assert!(!other.try_lock().await && !reader.try_lock().await);
+    assert_eq!(writer.unlock().await, 1);
+    assert!(!reader.try_lock().await);
+    assert_eq!(writer.unlock().await, 0);
+    assert!(reader.try_lock().await && read(&program, "3").try_lock().await);
+    assert!(!writer.try_lock().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn multi_read() {
+    let world = World::new();
+    let program = Program::start(&world).await;
+    let (one, two) = (read(&program, "1"), read(&program, "2"));
+    assert!(one.try_lock().await && two.try_lock().await);
+    assert_eq!((one.hold_count().await, two.hold_count().await), (1, 1));
+    let writer = write(&program, "3");
+    assert!(!writer.try_lock().await);
+    one.unlock().await;
+    assert!(!writer.try_lock().await);
+    two.unlock().await;
+    assert!(writer.try_lock().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn force_unlock() {
+    stories::force_unlock(Read).await;
+    stories::force_unlock(Write).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn hold_count() {
+    stories::get_hold_count(Read).await;
+    stories::get_hold_count(Write).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn is_held_by_current_thread_other_thread() {
+    stories::is_held_by_current_thread_other_thread(Read).await;
+    stories::is_held_by_current_thread_other_thread(Write).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn is_held_by_current_thread() {
+    stories::is_held_by_current_thread(Read).await;
+    stories::is_held_by_current_thread(Write).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn is_locked_other_thread() {
+    stories::is_locked_other_thread(Read).await;
+    stories::is_locked_other_thread(Write).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn is_locked() {
+    stories::is_locked(Read).await;
+    stories::is_locked(Write).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn unlock_fail() {
+    stories::unlock_fail(Read).await;
+    stories::unlock_fail(Write).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn lock_unlock() {
+    stories::lock_unlock(Read).await;
+    stories::lock_unlock(Write).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn reentrancy() {
+    stories::reentrancy(Read, Write).await;
+    stories::reentrancy(Write, Read).await;
+    stories::reentrancy(Write, Write).await;
+}
+
+/// Readers and writers at two coordinators; unlike in Redisson's tests nobody may write together with another.
+async fn concurrency(programs: usize, threads: u32, rounds: u32) {
+    let world = World::with(&Options {
+        coordinators: 2,
+        ..Options::default()
+    });
+    let mut running = Vec::new();
+    for number in 0..programs {
+        running.push(Program::start_at(&world, number % 2).await);
+    }
+    let (reading, writing) = (Cell::new(0_u32), Cell::new(false));
+    let (reading, writing) = (&reading, &writing);
+    let all = running.iter().flat_map(|program| {
+        (0..threads).map(move |thread| async move {
+            let (reader, writer) = (
+                read(program, &thread.to_string()),
+                write(program, &thread.to_string()),
+            );
+            for _ in 0..rounds {
+                if rand::random_bool(0.5) {
+                    reader.lock().await;
+                    assert!(!writing.get(), "a reader with a writer");
+                    reading.set(reading.get() + 1);
+                    tokio::task::yield_now().await;
+                    reading.set(reading.get() - 1);
+                    assert_eq!(reader.unlock().await, 0);
+                } else {
+                    writer.lock().await;
+                    assert!(
+                        !writing.replace(true) && reading.get() == 0,
+                        "a writer with others"
+                    );
+                    tokio::task::yield_now().await;
+                    writing.set(false);
+                    assert_eq!(writer.unlock().await, 0);
+                }
+            }
+        })
+    });
+    join_all(all).await;
+    for program in running {
+        program.session.close().await.unwrap();
+    }
+    world.expect_nothing_left(&[NAME]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn concurrency_single_instance() {
+    concurrency(1, 15, 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn concurrency_loop_multi_instance() {
+    concurrency(16, 1, 10).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn concurrency_multi_instance() {
+    concurrency(100, 1, 1).await;
+}

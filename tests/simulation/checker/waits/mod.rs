@@ -1,0 +1,172 @@
+//! Operations from their beginning to their end: that each has one answer, and what waits may expect meanwhile.
+
+pub(super) mod order;
+pub(super) mod upgrades;
+pub(super) mod wake_ups;
+pub(super) mod writers;
+
+use std::collections::BTreeMap;
+
+use super::{Bounds, MARGIN, Violation, violation};
+use crate::history::{Event, Holder, Kind, Millis, Name, Op, Reach, Told, What};
+
+/// An operation from its beginning to its end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    op: Op,
+    holder: Holder,
+    name: Name,
+    node: usize,
+    kind: Kind,
+    repeat: bool,
+    /// Its place among the events.
+    index: usize,
+    from: Millis,
+    until: Option<Millis>,
+}
+
+/// All operations of a history, and how far the coordinators could rely on the store.
+pub(super) struct Waits<'a> {
+    bounds: &'a Bounds,
+    events: &'a [Event],
+    spans: Vec<Span>,
+    reaches: BTreeMap<usize, Vec<(Millis, Reach)>>,
+}
+
+// === impl Waits ===
+
+impl<'a> Waits<'a> {
+    pub(super) fn of(events: &'a [Event], bounds: &'a Bounds) -> Self {
+        let mut spans: BTreeMap<Op, Span> = BTreeMap::new();
+        let mut reaches: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (index, event) in events.iter().enumerate() {
+            match &event.what {
+                What::Invoked {
+                    op,
+                    holder,
+                    name,
+                    node,
+                    kind,
+                    repeats,
+                } => {
+                    let span = Span {
+                        op: *op,
+                        holder: *holder,
+                        name: *name,
+                        node: *node,
+                        kind: *kind,
+                        repeat: repeats.is_some(),
+                        index,
+                        from: event.at,
+                        until: None,
+                    };
+                    spans.insert(*op, span);
+                }
+                What::Told(op, _) | What::Unread(op) | What::Dropped(op) => {
+                    if let Some(span) = spans.get_mut(op) {
+                        span.until.get_or_insert(event.at);
+                    }
+                }
+                What::Reach(node, reach) => {
+                    reaches.entry(*node).or_default().push((event.at, *reach));
+                }
+                _ => {}
+            }
+        }
+        Self {
+            bounds,
+            events,
+            spans: spans.into_values().collect(),
+            reaches,
+        }
+    }
+
+    /// Each operation has one answer, in time.
+    pub(super) fn answers(&self) -> Vec<Violation> {
+        let mut violations = Vec::new();
+        let mut told: BTreeMap<Op, usize> = BTreeMap::new();
+        for event in self.events {
+            if let What::Told(op, answer) = &event.what {
+                *told.entry(*op).or_default() += 1;
+                if told[op] > 1 {
+                    violations.push(violation(event.at, format!("answers: #{op} has two")));
+                }
+                if *answer == Told::Nothing {
+                    let rule = format!("answers: #{op} ended without one");
+                    violations.push(violation(event.at, rule));
+                }
+            }
+        }
+        let end = self.events.last().map_or(0, |event| event.at);
+        for span in &self.spans {
+            // A turn behind another operation and a call of its own, at the beginning and once more when the time is up.
+            let slack = 4 * self.bounds.call_timeout + self.bounds.round_trip + MARGIN;
+            let limit = match span.kind {
+                Kind::Acquire(None) => Millis::MAX,
+                Kind::Acquire(Some(wait)) => span.from + wait + slack,
+                Kind::Try | Kind::Release | Kind::Renew => span.from + slack,
+            };
+            let until = span.until.unwrap_or(end);
+            if until > limit {
+                let rule = format!("answers: #{} took until {until}, at most {limit}", span.op);
+                violations.push(violation(limit, rule));
+            }
+            if span.until.is_none() {
+                violations.push(violation(end, format!("answers: #{} has none", span.op)));
+            }
+        }
+        violations
+    }
+
+    fn waiting(&self) -> impl Iterator<Item = &Span> {
+        self.spans
+            .iter()
+            .filter(|span| matches!(span.kind, Kind::Acquire(_)))
+    }
+
+    /// Whether the owner had nothing else under way that could take the lock for it, or its place in the queue away.
+    fn is_alone(&self, span: &Span) -> bool {
+        let other = |of: &&Span| {
+            of.op != span.op
+                && of.holder.is_same_owner(span.holder)
+                && of.name == span.name
+                && of.from <= span.end()
+                && of.end() >= span.from
+        };
+        !self.spans.iter().any(|of| other(&of))
+    }
+
+    /// Whether a node was not as good as this all the time, or what was wrong has not been cleared up by then.
+    fn was(&self, node: usize, bad: impl Fn(Reach) -> bool, from: Millis, until: Millis) -> bool {
+        let reaches = self.reaches.get(&node).map_or(&[][..], Vec::as_slice);
+        let mut known = reaches.iter().enumerate();
+        known.any(|(place, (at, reach))| {
+            let ended = reaches.get(place + 1).map(|(next, _)| *next);
+            bad(*reach)
+                && *at < until
+                && ended.is_none_or(|ended| ended + self.bounds.settled() > from)
+        })
+    }
+
+    fn was_any(&self, bad: impl Fn(Reach) -> bool, from: Millis, until: Millis) -> bool {
+        self.reaches
+            .keys()
+            .any(|node| self.was(*node, &bad, from, until))
+    }
+}
+
+fn fails(reach: Reach) -> bool {
+    matches!(reach, Reach::Rough | Reach::Down)
+}
+
+fn is_not_calm(reach: Reach) -> bool {
+    reach != Reach::Calm
+}
+
+// === impl Span ===
+
+impl Span {
+    fn end(&self) -> Millis {
+        self.until.unwrap_or(Millis::MAX)
+    }
+}

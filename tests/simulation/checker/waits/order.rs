@@ -1,0 +1,80 @@
+//! Fair locks: first come, first served. Waiters come in the order in which the store first told them that the lock is busy.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lockkeeper::script::Mode;
+
+use super::{Span, Waits, fails};
+use crate::{
+    checker::{Violation, violation},
+    history::{Holder, Millis, Name, Op, What},
+};
+
+/// Nobody gets a fair lock while somebody who came earlier still waits for it at a coordinator that lives.
+pub(in crate::checker) fn check(waits: &Waits<'_>) -> Vec<Violation> {
+    let fair = |span: &&Span| span.holder.mode == Mode::Fair;
+    let spans: Vec<&Span> = waits.waiting().filter(fair).collect();
+    let mut violations = Vec::new();
+    let mut arrived: BTreeMap<Op, usize> = BTreeMap::new();
+    let mut unknown: BTreeSet<Op> = BTreeSet::new();
+    let mut holders: BTreeMap<Name, Vec<Holder>> = BTreeMap::new();
+    for (index, event) in waits.events.iter().enumerate() {
+        let open = |holder: Holder, name: Name, late: Millis| {
+            spans.iter().copied().filter(move |span| {
+                span.holder == holder
+                    && span.name == name
+                    && span.index < index
+                    && span.end().saturating_add(late) >= event.at
+            })
+        };
+        match &event.what {
+            What::Waits(holder, name) => {
+                for span in open(*holder, *name, 0) {
+                    arrived.entry(span.op).or_insert(index);
+                }
+            }
+            // Whoever was in the queue may have to queue up again.
+            What::Forced(name) => {
+                let before = spans.iter().filter(|span| span.index < index);
+                unknown.extend(before.filter(|span| span.name == *name).map(|span| span.op));
+            }
+            What::Stored {
+                name, shares, by, ..
+            } => {
+                let now: Vec<Holder> = shares.iter().map(|share| share.holder).collect();
+                let before = holders.insert(*name, now.clone()).unwrap_or_default();
+                let Some(granted) = now.iter().find(|of| !before.contains(of)) else {
+                    continue;
+                };
+                if *by != "fair_acquire" {
+                    continue;
+                }
+                // Its last try may have been under way when it was no longer wanted.
+                let own: Vec<&Span> = open(*granted, *name, waits.bounds.settled()).collect();
+                if own.iter().any(|span| unknown.contains(&span.op)) {
+                    continue;
+                }
+                let came = own.iter().filter_map(|span| arrived.get(&span.op)).min();
+                let came = came.copied().unwrap_or(index);
+                let earlier = spans.iter().find(|span| {
+                    span.name == *name
+                        && span.holder != *granted
+                        && span.end() > event.at + 1
+                        && arrived.get(&span.op).is_some_and(|at| *at < came)
+                        && !unknown.contains(&span.op)
+                        && waits.is_alone(span)
+                        && !waits.was(span.node, fails, span.from, event.at)
+                });
+                if let Some(earlier) = earlier {
+                    let rule = format!(
+                        "order: {granted} got lock {name} before #{} of {}, who came earlier",
+                        earlier.op, earlier.holder
+                    );
+                    violations.push(violation(event.at, rule));
+                }
+            }
+            _ => {}
+        }
+    }
+    violations
+}

@@ -1,0 +1,104 @@
+//! Writers do not starve: while one waits, readers are held back for a while again and again, so that those who are there can go.
+
+use lockkeeper::script::Mode;
+
+use super::{Span, Waits, fails};
+use crate::{
+    checker::{MARGIN, Violation, violation},
+    history::{Holder, Millis, What},
+};
+
+/// What happens to a lock while a writer waits.
+enum Turn {
+    /// A reader came in.
+    Reader,
+    /// Readers need not be held back any more, until the writer asks again.
+    Anew,
+}
+
+/// A rounding.
+const INSTANT: Millis = 2;
+
+pub(in crate::checker) fn check(waits: &Waits<'_>) -> Vec<Violation> {
+    let bounds = waits.bounds;
+    let slack = bounds.poll_interval + 6 * bounds.round_trip + MARGIN;
+    let mut violations = Vec::new();
+    for span in waits.waiting() {
+        let failed = || waits.was(span.node, fails, span.from, span.end());
+        if span.holder.mode != Mode::Write || !waits.is_alone(span) || failed() {
+            continue;
+        }
+        let Some(since) = waits.told_to_wait(span) else {
+            continue;
+        };
+        // Since when no reader has come in, and when such a time must have begun at the latest.
+        let (mut quiet, mut due) = (since, since + bounds.hold_back + slack);
+        for (at, turn) in waits.turns(span, since) {
+            let long = at + INSTANT >= quiet + bounds.hold_back;
+            match turn {
+                Turn::Reader if !long && at > due => {
+                    let rule = format!(
+                        "writers: #{} of {} waits for lock {} since {since}, and readers come in all the time",
+                        span.op, span.holder, span.name
+                    );
+                    violations.push(violation(at, rule));
+                    break;
+                }
+                Turn::Reader if !long => {}
+                _ => due = at + bounds.hold_back + slack,
+            }
+            quiet = at;
+        }
+    }
+    violations
+}
+
+// === impl Waits ===
+
+impl Waits<'_> {
+    /// When the store first told a waiting call that the lock is busy.
+    fn told_to_wait(&self, span: &Span) -> Option<Millis> {
+        let later = self.events[span.index..].iter();
+        later
+            .take_while(|event| event.at <= span.end())
+            .find(|event| event.what == What::Waits(span.holder, span.name))
+            .map(|event| event.at)
+    }
+
+    fn turns(&self, span: &Span, since: Millis) -> Vec<(Millis, Turn)> {
+        let mut turns = Vec::new();
+        let mut before = Vec::new();
+        for event in self.events {
+            let at = event.at;
+            let meanwhile = at > since && at < span.end();
+            match &event.what {
+                What::Stored {
+                    name, shares, by, ..
+                } if *name == span.name => {
+                    let holders: Vec<Holder> = shares.iter().map(|share| share.holder).collect();
+                    let written = holders.iter().any(|of| of.mode == Mode::Write);
+                    let is_new = |of: &Holder| !before.contains(of);
+                    let came = *by == "read_acquire" && holders.iter().any(is_new);
+                    if meanwhile && written {
+                        turns.push((at, Turn::Anew));
+                    } else if meanwhile && came {
+                        turns.push((at, Turn::Reader));
+                    }
+                    before = holders;
+                }
+                What::Forced(name) if *name == span.name && meanwhile => {
+                    turns.push((at, Turn::Anew));
+                }
+                What::Told(op, _) | What::Dropped(op) if meanwhile => {
+                    let writes = |of: &&Span| of.op == *op && of.holder.mode == Mode::Write;
+                    let of = self.spans.iter().find(writes);
+                    if of.is_some_and(|of| of.name == span.name) {
+                        turns.push((at, Turn::Anew));
+                    }
+                }
+                _ => {}
+            }
+        }
+        turns
+    }
+}

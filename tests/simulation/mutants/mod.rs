@@ -1,0 +1,105 @@
+//! Breakages on purpose: each is a script with a hole, or a store that does not do what it says. The simulation has to notice every one of them.
+
+mod holes;
+
+use std::sync::LazyLock;
+
+use holes::HOLES;
+use lockkeeper::host::Script;
+#[cfg(test)]
+use lockkeeper::script::catalog;
+
+/// What is broken in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mutant {
+    /// Nothing.
+    None,
+    /// A script with some of its text replaced.
+    Script(usize),
+    /// A store that confirms subscriptions that it has not made.
+    Deaf,
+}
+
+/// Scripts, the text that is taken out of each of them, and what is put there instead.
+struct Hole {
+    name: &'static str,
+    scripts: &'static [&'static Script],
+    taken: &'static str,
+    put: &'static str,
+}
+
+static SCRIPTS: LazyLock<Vec<Vec<Script>>> =
+    LazyLock::new(|| HOLES.iter().map(Hole::scripts).collect());
+
+// === impl Mutant ===
+
+impl Mutant {
+    /// All of them.
+    pub(crate) fn all() -> Vec<Self> {
+        let mut all = vec![Self::Deaf];
+        all.extend((0..HOLES.len()).map(Self::Script));
+        all
+    }
+
+    /// Breakages that break nothing, because a script has no such text. To be asked before any of them is run: a run would not tell.
+    pub(crate) fn without_effect() -> Vec<String> {
+        HOLES.iter().flat_map(Hole::not_found).collect()
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::None => "nothing is broken",
+            Self::Deaf => "the store forgets to subscribe",
+            Self::Script(hole) => HOLES[hole].name,
+        }
+    }
+
+    /// The script to run in the place of the one with this name.
+    pub(crate) fn script(self, name: &str) -> Option<&'static Script> {
+        match self {
+            Self::Script(hole) => SCRIPTS[hole].iter().find(|script| script.name == name),
+            Self::None | Self::Deaf => None,
+        }
+    }
+
+    pub(crate) fn forgets_to_subscribe(self) -> bool {
+        self == Self::Deaf
+    }
+}
+
+// === impl Hole ===
+
+impl Hole {
+    fn scripts(&self) -> Vec<Script> {
+        let broken = self.scripts.iter().map(|script| {
+            let source = script.source.replace(self.taken, self.put);
+            Script::new(script.name, Box::leak(source.into_boxed_str()))
+        });
+        broken.collect()
+    }
+
+    fn not_found(&self) -> Vec<String> {
+        let whole = self
+            .scripts
+            .iter()
+            .filter(|script| !script.source.contains(self.taken));
+        whole
+            .map(|script| format!("{}: {} has no `{}`", self.name, script.name, self.taken))
+            .collect()
+    }
+}
+
+#[test]
+fn every_text_to_be_taken_out_is_found() {
+    assert_eq!(Mutant::without_effect(), Vec::<String>::new());
+    const GONE: Hole = Hole {
+        name: "something",
+        scripts: &[&catalog::LOCK_RENEW],
+        taken: "no such text",
+        put: "",
+    };
+    assert_eq!(
+        GONE.not_found(),
+        ["something: lock_renew has no `no such text`"]
+    );
+}
