@@ -5,6 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::FutureExt as _;
 use rand::RngExt as _;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -77,7 +78,7 @@ pub(super) async fn acquire(
         Ok(Attempted::Granted(delivery)) => return Ok(Answer::Granted(delivery)),
         Err(error) => {
             if let Error::Store(CallError::OutcomeUnknown(_)) = error {
-                leave(core, request).await;
+                leave(core, request);
             }
             return Err(error);
         }
@@ -85,7 +86,7 @@ pub(super) async fn acquire(
     let answer = queue_up(core, request, reply, deadline, (holder_until, place)).await;
     // A grant has taken away what the wait left in the store.
     if !matches!(answer, Ok(Answer::Granted(_))) {
-        leave(core, request).await;
+        leave(core, request);
     }
     answer
 }
@@ -122,19 +123,27 @@ async fn queue_up(
     wait(core, request, place, &stops).await
 }
 
-/// Takes away what a wait has left in the store: a place in a queue, or the mark of a writer. Returns when nothing else of this owner can come in
-/// between; the store is told in the background.
-pub(super) async fn leave(core: &Arc<Core>, request: &Acquire) {
-    let (name, owner) = (&request.name, &request.owner);
+/// Takes away what a wait has left in the store: a place in a queue, or the mark of a writer. The store is told in the background, in the owner's turn:
+/// nothing that the owner asks for after this comes before it.
+pub(super) fn leave(core: &Arc<Core>, request: &Acquire) {
     if !matches!(request.mode, Mode::Fair | Mode::Write) {
         return;
     }
-    let turn = core.turns.take(name, owner).await;
-    if core.waiters.others_want(name, request.mode, owner) {
-        return;
-    }
     let (core, request) = (Arc::clone(core), request.clone());
+    let turns = Arc::clone(&core.turns);
+    let (name, owner) = (request.name.clone(), request.owner.clone());
+    let mut turn = Box::pin(async move { turns.take(&name, &owner).await });
+    // Asks for the turn now, and waits for it in the background: an attempt that is in doubt may have it for long.
+    let at_once = turn.as_mut().now_or_never();
     core.tasks.clone().spawn("leave", async move {
+        let turn = match at_once {
+            Some(turn) => turn,
+            None => turn.await,
+        };
+        let (name, owner) = (&request.name, &request.owner);
+        if core.waiters.others_want(name, request.mode, owner) {
+            return;
+        }
         let config = core.scripts.config();
         // After that the store forgets it by itself.
         let at_most = config.fair_waiter_timeout.max(2 * config.writer_hold_back);

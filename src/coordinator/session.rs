@@ -354,6 +354,11 @@ impl Session {
         sent_at: Instant,
     ) -> (Grant, Lost) {
         let key = GrantKey::of(&grant);
+        let before = state.grants.get(&key).and_then(|held| held.grant.lock());
+        // A fair lock that its owner takes again as an exclusive one still has a queue, whose first the release has to wake.
+        if before.is_some_and(|before| before.mode == Mode::Fair) {
+            grant.mode = Mode::Fair;
+        }
         let holding = Holding::Lock(grant.clone());
         let (terms, lost) = self.enter(state, deadlines, key, holding, sent_at);
         (grant.watched, grant.safe_until) = (terms.watched, terms.safe_until);

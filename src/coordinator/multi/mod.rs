@@ -129,20 +129,11 @@ pub(super) async fn acquire_all(
     let answer = acquire_together(core, request, deadline, reply, &mut refused).await;
     // A grant has taken the marks away.
     if !matches!(answer, Ok(Answer::GrantedAll(_))) {
-        leave_all(core, request, refused);
+        for which in refused {
+            leave(core, &request.member(which, None));
+        }
     }
     answer
-}
-
-/// Takes marks of writers away. In the background: the answer is not to wait for an attempt of this owner that is in doubt, and a mark ends by
-/// itself as well.
-fn leave_all(core: &Arc<Core>, request: &AcquireAll, refused: Refused) {
-    let (core, request) = (Arc::clone(core), request.clone());
-    core.tasks.clone().spawn("leave-all", async move {
-        for which in refused {
-            leave(&core, &request.member(which, None)).await;
-        }
-    });
 }
 
 async fn try_once(
