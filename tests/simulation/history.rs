@@ -39,6 +39,9 @@ pub(crate) enum Kind {
     /// With the longest wait; none: without limit.
     Acquire(Option<Millis>),
     Try,
+    /// One of several locks, with the longest wait.
+    AcquireAll(Millis),
+    TryAll,
     Release,
     Renew,
 }
@@ -224,6 +227,14 @@ impl History {
 
     pub(crate) fn take(&self) -> Vec<Event> {
         std::mem::take(&mut self.0.state.lock().events)
+    }
+}
+
+// === impl Kind ===
+
+impl Kind {
+    pub(crate) fn takes(self) -> bool {
+        !matches!(self, Self::Release | Self::Renew)
     }
 }
 

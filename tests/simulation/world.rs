@@ -331,6 +331,11 @@ impl World {
                 broke(format!("{key:?} has no time to live"));
             }
         }
+        for node in self.live_nodes() {
+            if !node.coordinator.stop(Duration::from_secs(5)).await {
+                broke(format!("node {} does not stop", node.number));
+            }
+        }
         sleep(QUEUE_RETENTION + REQUEST_RETENTION).await;
         let left = |key: &Bytes| self.time_to_live(key) != Value::Int(-2);
         let left: Vec<Bytes> = self.known_keys().into_iter().filter(left).collect();
@@ -341,11 +346,6 @@ impl World {
             broke(format!(
                 "{keys} keys are left, {expected} of them counters: {left:?} and others"
             ));
-        }
-        for node in self.live_nodes() {
-            if !node.coordinator.stop(Duration::from_secs(5)).await {
-                broke(format!("node {} does not stop", node.number));
-            }
         }
     }
 }

@@ -7,13 +7,13 @@ use lockkeeper::script::Mode;
 use super::{Span, Waits, fails};
 use crate::{
     checker::{Violation, violation},
-    history::{Holder, Millis, Name, Op, What},
+    history::{Holder, Kind, Millis, Name, Op, What},
 };
 
 /// Nobody gets a fair lock while somebody who came earlier still waits for it at a coordinator that lives.
 pub(in crate::checker) fn check(waits: &Waits<'_>) -> Vec<Violation> {
     let fair = |span: &&Span| span.holder.mode == Mode::Fair;
-    let spans: Vec<&Span> = waits.waiting().filter(fair).collect();
+    let spans: Vec<&Span> = waits.waiting_at_all().filter(fair).collect();
     let mut violations = Vec::new();
     let mut arrived: BTreeMap<Op, usize> = BTreeMap::new();
     let mut unknown: BTreeSet<Op> = BTreeSet::new();
@@ -59,6 +59,7 @@ pub(in crate::checker) fn check(waits: &Waits<'_>) -> Vec<Violation> {
                 let earlier = spans.iter().find(|span| {
                     span.name == *name
                         && span.holder != *granted
+                        && matches!(span.kind, Kind::Acquire(_))
                         && span.end() > event.at + 1
                         && arrived.get(&span.op).is_some_and(|at| *at < came)
                         && !unknown.contains(&span.op)
