@@ -50,7 +50,7 @@ pub(in crate::checker) fn check(waits: &Waits<'_>) -> Vec<Violation> {
                     continue;
                 }
                 // Its last try may have been under way when it was no longer wanted.
-                let own: Vec<&Span> = open(*granted, *name, waits.bounds.settled()).collect();
+                let own = with_those_before(open(*granted, *name, waits.bounds.settled()), &spans);
                 if own.iter().any(|span| unknown.contains(&span.op)) {
                     continue;
                 }
@@ -78,4 +78,26 @@ pub(in crate::checker) fn check(waits: &Waits<'_>) -> Vec<Violation> {
         }
     }
     violations
+}
+
+/// Waits of one owner, and those whose place in the queue they have kept.
+fn with_those_before<'a>(
+    waits: impl Iterator<Item = &'a Span>,
+    spans: &[&'a Span],
+) -> Vec<&'a Span> {
+    let mut own: Vec<&Span> = waits.collect();
+    let mut next = 0;
+    while let Some(later) = own.get(next).copied() {
+        let before = spans.iter().filter(|span| {
+            span.holder == later.holder
+                && span.name == later.name
+                && span.from <= later.from
+                && span.end() >= later.from
+                && !own.iter().any(|known| known.op == span.op)
+        });
+        let before: Vec<&Span> = before.copied().collect();
+        own.extend(before);
+        next += 1;
+    }
+    own
 }
