@@ -18,6 +18,8 @@ pub(crate) struct Plan {
     pub(crate) families: Vec<Family>,
     pub(crate) session_clients: usize,
     pub(crate) sessionless_clients: usize,
+    /// Those that take several locks at once.
+    pub(crate) several_clients: usize,
     pub(crate) foreign_clients: usize,
     /// How long clients come and things break.
     pub(crate) chaos: Duration,
@@ -134,8 +136,9 @@ impl Plan {
             nodes,
             session_clients: dice.random_range(1..=5),
             sessionless_clients: dice.random_range(0..=2),
+            several_clients: pick(dice, &[0, 0, 1, 2]),
             foreign_clients: dice.random_range(0..=1),
-            chaos: millis(dice.random_range(5_000..16_000)),
+            chaos: millis(dice.random_range(4_000..11_000)),
             pause: millis(pick(dice, &[20, 100, 400])),
             leases: leases.into_iter().map(millis).collect(),
             poll_interval: millis(pick(dice, &[1000, 1000, 3000])),

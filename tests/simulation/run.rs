@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::{
     checker::{self, Bounds, Violation},
-    clients::{foreign, session_client, sessionless_client},
+    clients::{foreign, session_client, sessionless_client, several_client},
     history::{Event, Told, What},
     mutants::Mutant,
     plan::Plan,
@@ -82,6 +82,10 @@ async fn live(plan: Plan, mutant: Mutant) -> Vec<Event> {
     for _ in 0..plan.sessionless_clients {
         let client = sessionless_client(world.clone(), next());
         clients.push(spawn_detached("sessionless client", client));
+    }
+    for _ in 0..plan.several_clients {
+        let client = several_client(world.clone(), next());
+        clients.push(spawn_detached("client of several locks", client));
     }
     for _ in 0..plan.foreign_clients {
         let client = foreign(world.clone(), next());

@@ -177,7 +177,7 @@ pub(crate) fn seen(grant: &Grant, history: &History) -> Seen {
     }
 }
 
-fn failed(error: &Error, kind: Kind, history: &History) -> Told {
+pub(crate) fn failed(error: &Error, kind: Kind, history: &History) -> Told {
     match error {
         Error::NotOwner(_) => Told::NotOwner,
         Error::SessionNotFound => Told::Refused("session not found"),
@@ -187,7 +187,9 @@ fn failed(error: &Error, kind: Kind, history: &History) -> Told {
         Error::Store(CallError::SelfDeadlock) => Told::Refused(SELF_DEADLOCK),
         Error::Store(CallError::OutcomeUnknown(_)) => Told::Unknown,
         // A wait makes many attempts, and this tells only of the last.
-        Error::Store(CallError::Unavailable(_)) if matches!(kind, Kind::Acquire(_)) => {
+        Error::Store(CallError::Unavailable(_))
+            if matches!(kind, Kind::Acquire(_) | Kind::AcquireAll(_)) =>
+        {
             Told::Unknown
         }
         Error::Store(CallError::Unavailable(_)) => Told::Refused("unavailable"),

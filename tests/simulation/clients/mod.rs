@@ -1,14 +1,16 @@
-//! Those who want locks: clients with sessions, clients without, and one that uses the store by itself as Redisson does.
+//! Those who want locks: clients with sessions, clients without, some of which take several at once, and one that uses the store by itself as Redisson does.
 
 mod ask;
 mod foreign;
 mod session;
 mod sessionless;
+mod several;
 
 pub(crate) use ask::SELF_DEADLOCK;
 pub(crate) use foreign::foreign;
 pub(crate) use session::session_client;
 pub(crate) use sessionless::sessionless_client;
+pub(crate) use several::several_client;
 
 use std::time::Duration;
 

@@ -5,6 +5,8 @@ mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lockkeeper::script::Mode;
+
 use super::{
     Bounds, Violation,
     account::{Account, Belief},
@@ -111,6 +113,10 @@ impl Follower<'_> {
             What::Lost(holder, name, token) => self.lost(at, *holder, *name, *token),
             What::Kept(holder, name, seen) => {
                 let asked_at = at.saturating_sub(self.bounds.call_timeout);
+                if holder.mode == Mode::Read {
+                    // It may be another grant, which the token does not tell.
+                    self.settle(at, *holder, *name);
+                }
                 self.account(*holder, *name).own = i64::from(seen.count);
                 self.grant(at, asked_at, (*holder, *name), *seen);
             }
@@ -161,7 +167,7 @@ impl Follower<'_> {
 
     /// The answer will not be looked at, so a hold that it tells of is taken back.
     fn left(&mut self, at: Millis, asked: &Asked) {
-        if !matches!(asked.kind, Kind::Acquire(_) | Kind::Try) {
+        if !asked.kind.takes() {
             return;
         }
         let until = at + self.bounds.lease_max + self.bounds.settled();

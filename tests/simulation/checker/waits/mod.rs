@@ -104,6 +104,9 @@ impl<'a> Waits<'a> {
             let limit = match span.kind {
                 Kind::Acquire(None) => Millis::MAX,
                 Kind::Acquire(Some(wait)) => span.from + wait + slack,
+                // What was taken of several locks is given back before the answer.
+                Kind::AcquireAll(wait) => span.from + wait + 3 * slack,
+                Kind::TryAll => span.from + 3 * slack,
                 Kind::Try | Kind::Release | Kind::Renew => span.from + slack,
             };
             let until = span.until.unwrap_or(end);
@@ -118,10 +121,15 @@ impl<'a> Waits<'a> {
         violations
     }
 
+    /// Those that wait for a single lock. One of several may be free, and that is not enough.
     fn waiting(&self) -> impl Iterator<Item = &Span> {
-        self.spans
-            .iter()
+        self.waiting_at_all()
             .filter(|span| matches!(span.kind, Kind::Acquire(_)))
+    }
+
+    fn waiting_at_all(&self) -> impl Iterator<Item = &Span> {
+        let waits = |span: &&Span| matches!(span.kind, Kind::Acquire(_) | Kind::AcquireAll(_));
+        self.spans.iter().filter(waits)
     }
 
     /// Whether the owner had nothing else under way that could take the lock for it, or its place in the queue away.

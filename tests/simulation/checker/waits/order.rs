@@ -7,13 +7,13 @@ use lockkeeper::script::Mode;
 use super::{Span, Waits, fails};
 use crate::{
     checker::{Violation, violation},
-    history::{Holder, Millis, Name, Op, What},
+    history::{Holder, Kind, Millis, Name, Op, What},
 };
 
 /// Nobody gets a fair lock while somebody who came earlier still waits for it at a coordinator that lives.
 pub(in crate::checker) fn check(waits: &Waits<'_>) -> Vec<Violation> {
     let fair = |span: &&Span| span.holder.mode == Mode::Fair;
-    let spans: Vec<&Span> = waits.waiting().filter(fair).collect();
+    let spans: Vec<&Span> = waits.waiting_at_all().filter(fair).collect();
     let mut violations = Vec::new();
     let mut arrived: BTreeMap<Op, usize> = BTreeMap::new();
     let mut unknown: BTreeSet<Op> = BTreeSet::new();
@@ -50,7 +50,7 @@ pub(in crate::checker) fn check(waits: &Waits<'_>) -> Vec<Violation> {
                     continue;
                 }
                 // Its last try may have been under way when it was no longer wanted.
-                let own: Vec<&Span> = open(*granted, *name, waits.bounds.settled()).collect();
+                let own = with_those_before(open(*granted, *name, waits.bounds.settled()), &spans);
                 if own.iter().any(|span| unknown.contains(&span.op)) {
                     continue;
                 }
@@ -59,6 +59,7 @@ pub(in crate::checker) fn check(waits: &Waits<'_>) -> Vec<Violation> {
                 let earlier = spans.iter().find(|span| {
                     span.name == *name
                         && span.holder != *granted
+                        && matches!(span.kind, Kind::Acquire(_))
                         && span.end() > event.at + 1
                         && arrived.get(&span.op).is_some_and(|at| *at < came)
                         && !unknown.contains(&span.op)
@@ -77,4 +78,26 @@ pub(in crate::checker) fn check(waits: &Waits<'_>) -> Vec<Violation> {
         }
     }
     violations
+}
+
+/// Waits of one owner, and those whose place in the queue they have kept.
+fn with_those_before<'a>(
+    waits: impl Iterator<Item = &'a Span>,
+    spans: &[&'a Span],
+) -> Vec<&'a Span> {
+    let mut own: Vec<&Span> = waits.collect();
+    let mut next = 0;
+    while let Some(later) = own.get(next).copied() {
+        let before = spans.iter().filter(|span| {
+            span.holder == later.holder
+                && span.name == later.name
+                && span.from <= later.from
+                && span.end() >= later.from
+                && !own.iter().any(|known| known.op == span.op)
+        });
+        let before: Vec<&Span> = before.copied().collect();
+        own.extend(before);
+        next += 1;
+    }
+    own
 }

@@ -8,11 +8,13 @@ use super::{Span, Waits};
 use crate::{
     checker::{Violation, truth::Truth, violation},
     clients::SELF_DEADLOCK,
-    history::{Op, Told, What},
+    history::{Kind, Op, Told, What},
 };
 
 pub(in crate::checker) fn check(waits: &Waits<'_>, truth: &Truth) -> Vec<Violation> {
-    let writes = |span: &&Span| span.holder.mode == Mode::Write && !span.repeat;
+    // Of several locks one may be the reason for all.
+    let single = |span: &&Span| matches!(span.kind, Kind::Acquire(_) | Kind::Try);
+    let writes = |span: &&Span| span.holder.mode == Mode::Write && !span.repeat && single(span);
     let writes: BTreeMap<Op, &Span> = waits
         .spans
         .iter()

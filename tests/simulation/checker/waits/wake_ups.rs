@@ -9,7 +9,7 @@ use crate::{
         truth::{EXPIRY, State, Truth},
         violation,
     },
-    history::{Holder, Millis, What},
+    history::{Event, Holder, Millis, Name, What},
 };
 
 /// Readers that wait at one coordinator come in one after the other, each a call after the one before.
@@ -84,7 +84,8 @@ impl Waits<'_> {
         let (poll, patience) = (bounds.poll_interval, bounds.patience);
         let long_ago = begin.saturating_sub(2 * patience + bounds.settled());
         let mut time = 0;
-        if free.by == EXPIRY || free.by == "by hand" || self.was_any(is_not_calm, long_ago, until) {
+        let unforeseen = free.by == EXPIRY || self.forced(span.name, long_ago, until).is_some();
+        if unforeseen || self.was_any(is_not_calm, long_ago, until) {
             time += patience / 3 + poll + bounds.round_trip;
         }
         if self.was_any(fails, long_ago, until) {
@@ -117,18 +118,30 @@ impl Waits<'_> {
         most
     }
 
-    /// By when a reader is let in although writers wait: each that leaves may make room for another, whose time begins anew.
+    /// When keys of a lock, its queue perhaps, were first deleted by hand.
+    fn forced(&self, name: Name, after: Millis, until: Millis) -> Option<Millis> {
+        let meanwhile = |event: &&Event| event.at > after && event.at <= until;
+        let mut forced = self.events.iter().filter(meanwhile);
+        forced
+            .find(|event| event.what == What::Forced(name))
+            .map(|event| event.at)
+    }
+
+    /// By when a reader is let in although writers wait: each that leaves may make room for another, whose time begins anew; a mark that is deleted
+    /// does so too.
     fn held_back(&self, span: &Span, begin: Millis, until: Millis, time: Millis) -> Millis {
         let hold_back = self.bounds.hold_back;
         let writers: Vec<&Span> = self
-            .waiting()
+            .waiting_at_all()
             .filter(|of| of.name == span.name && of.holder.mode == Mode::Write)
             .filter(|of| of.from <= until && of.end() + 2 * hold_back + time > begin)
             .collect();
         let mut begin = begin;
         let next_end = |begin: Millis| {
             let ends = writers.iter().filter_map(|writer| writer.until);
-            ends.filter(|end| *end > begin && *end <= begin + hold_back + time)
+            let due = begin + hold_back + time;
+            ends.filter(|end| *end > begin && *end <= due)
+                .chain(self.forced(span.name, begin, due))
                 .min()
         };
         while let Some(end) = next_end(begin) {
@@ -138,9 +151,9 @@ impl Waits<'_> {
             let asked = writer.from.saturating_sub(self.bounds.settled());
             self.was(writer.node, fails, asked, until)
         };
-        let held_back = writers
+        let behind_a_writer = writers
             .iter()
             .any(|writer| writer.end() > begin || left_behind(writer));
-        begin + time + if held_back { hold_back } else { 0 }
+        begin + time + if behind_a_writer { hold_back } else { 0 }
     }
 }

@@ -45,7 +45,7 @@ impl Life {
             let key = *self.held.keys().nth(at).unwrap();
             if happens(dice, manners.reenters) {
                 self.acquire(node, key);
-            } else if happens(dice, manners.nests) {
+            } else if key.1 >= self.labels_from && happens(dice, manners.nests) {
                 self.acquire(node, other_side(key));
             } else if happens(dice, 150) {
                 self.renew(node, key);

@@ -1,5 +1,7 @@
 //! The checker itself: histories that keep the rules, and such that break each of them.
 
+mod modes;
+
 use super::{Bounds, check};
 use crate::history::{Event, Holder, Kind, Millis, Op, Reach, Seen, Share, Told, What};
 

@@ -1,15 +1,13 @@
 //! One run: a store, coordinators that come and go, the incidents of the plan, and at the end the look at what is left.
 
+mod leftovers;
+
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use lockkeeper::{
-    coordinator::{Config, Coordinator, Limits, Load},
-    host::{
-        Value,
-        embedded::{Clock, EmbeddedStore},
-    },
-    script::{self, keys},
+    coordinator::{Config, Coordinator, Limits},
+    host::embedded::{Clock, EmbeddedStore},
+    script,
     shutdown::spawn_detached,
 };
 use parking_lot::Mutex;
@@ -58,9 +56,6 @@ pub(crate) struct Node {
 
 /// How long a request id is remembered.
 const REQUEST_RETENTION: Duration = Duration::from_secs(60);
-
-/// How long a queue that nobody looks after outlives its waiters, those of the other program included.
-const QUEUE_RETENTION: Duration = Duration::from_secs(1200);
 
 /// Between the signal to stop and the end of the streams.
 const DRAIN_GRACE: Duration = Duration::from_secs(2);
@@ -297,70 +292,6 @@ impl World {
         let live = nodes.iter().filter(|node| *node.accepts.lock());
         live.cloned().collect()
     }
-
-    fn known_keys(&self) -> Vec<Bytes> {
-        let names = self.ledger.names().iter();
-        names.flat_map(|name| keys_of(name)).collect()
-    }
-
-    fn time_to_live(&self, key: &Bytes) -> Value {
-        self.ledger.command(&[b"PTTL".as_ref(), key])
-    }
-
-    /// When all leases are over and all clients are gone, nothing may be left.
-    pub(crate) async fn look_for_leftovers(&self) {
-        let broke = |rule: String| self.history.record(What::Broke(rule));
-        sleep(self.plan.lease_max() * 2 + Duration::from_secs(5)).await;
-        for node in self.live_nodes() {
-            let load = node.coordinator.load();
-            if load != Load::default() {
-                broke(format!("node {} still has {load:?}", node.number));
-            }
-        }
-        for (number, name) in self.ledger.names().iter().enumerate() {
-            if self.ledger.is_held(number) {
-                broke(format!("lock {number} is still in the store"));
-            }
-            let listeners = self.ledger.store().subscription_count(&keys::channel(name));
-            if listeners > 0 {
-                broke(format!("{listeners} still listen for lock {number}"));
-            }
-        }
-        for key in self.known_keys() {
-            if self.time_to_live(&key) == Value::Int(-1) {
-                broke(format!("{key:?} has no time to live"));
-            }
-        }
-        sleep(QUEUE_RETENTION + REQUEST_RETENTION).await;
-        let left = |key: &Bytes| self.time_to_live(key) != Value::Int(-2);
-        let left: Vec<Bytes> = self.known_keys().into_iter().filter(left).collect();
-        let counters = self.ledger.names().iter().map(|name| keys::counter(name));
-        let expected = counters.filter(|counter| left.contains(counter)).count();
-        let keys = self.ledger.store().key_count();
-        if keys != expected {
-            broke(format!(
-                "{keys} keys are left, {expected} of them counters: {left:?} and others"
-            ));
-        }
-        for node in self.live_nodes() {
-            if !node.coordinator.stop(Duration::from_secs(5)).await {
-                broke(format!("node {} does not stop", node.number));
-            }
-        }
-    }
-}
-
-/// The keys of a lock that are always called the same.
-fn keys_of(name: &str) -> [Bytes; 7] {
-    [
-        keys::lock(name),
-        keys::counter(name),
-        keys::queue(name),
-        keys::queue_deadlines(name),
-        keys::vouched_waiters(name),
-        keys::readers(name),
-        keys::writer_waiting(name),
-    ]
 }
 
 fn limits() -> Limits {

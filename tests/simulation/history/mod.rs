@@ -1,7 +1,9 @@
 //! What happened in one run, in order: what clients asked and were told, what became of their sessions, and how the store looked. The checker
 //! sees nothing else.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+mod display;
+
+use std::{collections::HashMap, sync::Arc};
 
 use lockkeeper::script::Mode;
 use parking_lot::Mutex;
@@ -39,6 +41,9 @@ pub(crate) enum Kind {
     /// With the longest wait; none: without limit.
     Acquire(Option<Millis>),
     Try,
+    /// One of several locks, with the longest wait.
+    AcquireAll(Millis),
+    TryAll,
     Release,
     Renew,
 }
@@ -227,6 +232,14 @@ impl History {
     }
 }
 
+// === impl Kind ===
+
+impl Kind {
+    pub(crate) fn takes(self) -> bool {
+        !matches!(self, Self::Release | Self::Renew)
+    }
+}
+
 // === impl Holder ===
 
 impl Holder {
@@ -261,87 +274,5 @@ impl Holder {
 
     pub(crate) fn is_same_owner(self, other: Self) -> bool {
         (self.session, self.label) == (other.session, other.label)
-    }
-}
-
-// === impl Display ===
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.session {
-            Some(session) => write!(f, "s{session}.{}", self.label)?,
-            None => write!(f, "o{}", self.label)?,
-        }
-        f.write_str(match self.mode {
-            Mode::Exclusive => "",
-            Mode::Fair => "/fair",
-            Mode::Read => "/read",
-            Mode::Write => "/write",
-        })
-    }
-}
-
-impl fmt::Display for Share {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={} until {:?}", self.holder, self.count, self.until)
-    }
-}
-
-impl fmt::Display for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, what } = self;
-        write!(f, "{at:>8} ")?;
-        match what {
-            What::Invoked {
-                op,
-                holder,
-                name,
-                node,
-                kind,
-                repeats,
-            } => {
-                write!(f, "#{op} {holder} asks node {node}: {kind:?} lock {name}")?;
-                repeats.map_or(Ok(()), |first| write!(f, ", again as #{first}"))
-            }
-            What::Told(op, told) => write!(f, "#{op} is told {told:?}"),
-            What::Unread(op) => write!(f, "#{op} has an answer that lies unread"),
-            What::Dropped(op) => write!(f, "#{op} is not waited for any more"),
-            What::Lost(holder, name, token) => {
-                write!(f, "{holder} is told: lock {name} lost, token {token}")
-            }
-            What::Kept(holder, name, seen) => write!(f, "{holder} keeps lock {name}: {seen:?}"),
-            What::Forgot(holder, name) => write!(f, "{holder} gives lock {name} up"),
-            What::Attached(session, node) => write!(f, "s{session} is attached to node {node}"),
-            What::Broken(session, keeps) => {
-                write!(f, "s{session} lost its stream, keeps grants: {keeps}")
-            }
-            What::Closing(session) => write!(f, "s{session} closes"),
-            What::Foreign(holder, name, Some(until)) => {
-                write!(f, "{holder} holds lock {name} by itself until {until}")
-            }
-            What::Foreign(holder, name, None) => write!(f, "{holder} gives lock {name} back"),
-            What::Stored {
-                name,
-                shares,
-                token,
-                queue,
-                by,
-            } => {
-                write!(f, "        store: lock {name}")?;
-                for share in shares {
-                    write!(f, " {share}")?;
-                }
-                for waiter in queue {
-                    write!(f, " < {waiter}")?;
-                }
-                write!(f, ", token {token}, by {by}")
-            }
-            What::Waits(holder, name) => write!(f, "        {holder} waits for lock {name}"),
-            What::Forced(name) => write!(f, "lock {name} is deleted by hand"),
-            What::Reach(node, reach) => write!(f, "        node {node} is {reach:?}"),
-            What::Healed => write!(f, "healed"),
-            What::Broke(rule) => write!(f, "BROKEN: {rule}"),
-            What::Note(text) => write!(f, "        {text}"),
-        }
     }
 }
