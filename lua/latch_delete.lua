@@ -5,7 +5,7 @@
 -- Returns: {1}  deleted
 --          {0}  there was none
 --          {4}  the key is not a latch's
--- Publishes: 1 if it was deleted, as Redisson does, which closes the gate that its clients keep by themselves
+-- Publishes: 0 if it was deleted, as when it is counted down to the end. (Redisson publishes 1, and its own waiters then wait for ever.)
 
 local latch, kind, leases = KEYS[1], KEYS[2], KEYS[3]
 local publish, channel = ARGV[1], ARGV[2]
@@ -16,6 +16,6 @@ if number == false then
 elseif not number then
   return {0}
 end
-redis.call(publish, channel, '1')
+redis.call(publish, channel, '0')
 redis.call('del', latch, kind)
 return {1}

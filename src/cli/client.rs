@@ -8,7 +8,10 @@ use tonic::{
 };
 
 use super::{exit, failure::Failure};
-use crate::grpc::pb::lock_service_client::LockServiceClient;
+use crate::grpc::pb::{
+    latch_service_client::LatchServiceClient, lock_service_client::LockServiceClient,
+    semaphore_service_client::SemaphoreServiceClient,
+};
 
 /// The generated client.
 pub(super) type Client = LockServiceClient<Channel>;
@@ -41,11 +44,26 @@ pub(super) fn endpoint(server: &Server, keepalive: Duration) -> Result<Endpoint,
 
 /// Connects. As long as this fails nothing was asked, which is why it is not left to the first call.
 pub(super) async fn connect(server: &Server) -> Result<Client, Failure> {
-    let channel = endpoint(server, KEEPALIVE)?
-        .connect()
-        .await
-        .map_err(|error| unreachable(server, &error))?;
-    Ok(LockServiceClient::new(channel))
+    channel(server).await.map(LockServiceClient::new)
+}
+
+/// The same, for semaphores.
+pub(super) async fn connect_semaphores(
+    server: &Server,
+) -> Result<SemaphoreServiceClient<Channel>, Failure> {
+    channel(server).await.map(SemaphoreServiceClient::new)
+}
+
+/// The same, for latches.
+pub(super) async fn connect_latches(
+    server: &Server,
+) -> Result<LatchServiceClient<Channel>, Failure> {
+    channel(server).await.map(LatchServiceClient::new)
+}
+
+async fn channel(server: &Server) -> Result<Channel, Failure> {
+    let connected = endpoint(server, KEEPALIVE)?.connect().await;
+    connected.map_err(|error| unreachable(server, &error))
 }
 
 /// Nobody answers there.

@@ -132,7 +132,7 @@ fn exit_code(code: Code, reason: Option<&str>, effect: Effect) -> u8 {
             None,
             Effect::Changes,
         ) => exit::OUTCOME_UNKNOWN,
-        (Code::InvalidArgument | Code::FailedPrecondition, ..) => exit::USAGE,
+        (Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound, ..) => exit::USAGE,
         (Code::PermissionDenied | Code::Unauthenticated, ..) => exit::DENIED,
         (
             Code::Unavailable | Code::ResourceExhausted | Code::DeadlineExceeded | Code::Cancelled,
@@ -175,6 +175,8 @@ mod tests {
             (Code::FailedPrecondition, "NOT_OWNER", exit::NOT_GRANTED),
             (Code::FailedPrecondition, "WRONG_KIND", exit::USAGE),
             (Code::FailedPrecondition, "SELF_DEADLOCK", exit::USAGE),
+            (Code::FailedPrecondition, "COUNT_EXCEEDED", exit::USAGE),
+            (Code::NotFound, "SEMAPHORE_NOT_FOUND", exit::USAGE),
             (Code::ResourceExhausted, "WAITERS_MAX", exit::UNAVAILABLE),
             (Code::Unavailable, "STORE_UNAVAILABLE", exit::UNAVAILABLE),
             (Code::Unavailable, "OUTCOME_UNKNOWN", exit::OUTCOME_UNKNOWN),

@@ -37,6 +37,11 @@ pub async fn execute(command: ClientCommand) -> ExitCode {
         ClientCommand::TryAcquire(args) => commands::try_acquire(args).await,
         ClientCommand::Release(args) => commands::release(args).await,
         ClientCommand::Renew(args) => commands::renew(args).await,
+        ClientCommand::AcquireAll(args) => commands::acquire_all(args).await,
+        ClientCommand::TryAcquireAll(args) => commands::try_acquire_all(args).await,
+        ClientCommand::ReleaseAll(args) => commands::release_all(args).await,
+        ClientCommand::Semaphore(command) => commands::semaphore(command).await,
+        ClientCommand::Latch(command) => commands::latch(command).await,
         ClientCommand::Describe(args) => commands::describe(args).await,
         ClientCommand::CheckToken(args) => commands::check_token(args).await,
     };

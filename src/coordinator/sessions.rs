@@ -259,14 +259,20 @@ impl Coordinator {
             session.confirm(&key);
         }
         drop(turns);
-        let unnamed = known
-            .into_iter()
-            .filter(|grant| !kept.contains(&GrantKey::of_holding(grant)));
-        for mut grant in unnamed {
-            session.set_holds(&core.deadlines, &GrantKey::of_holding(&grant), 0, None);
-            if let Holding::Permits(grant) = &mut grant {
-                let ids = grant.ids.iter().filter(|id| !kept_permits.contains(*id));
-                grant.ids = ids.copied().collect();
+        for mut grant in known {
+            let key = GrantKey::of_holding(&grant);
+            let is_named = kept.contains(&key);
+            if !is_named {
+                session.set_holds(&core.deadlines, &key, 0, None);
+            }
+            match &mut grant {
+                Holding::Lock(_) if is_named => continue,
+                Holding::Lock(_) => {}
+                // Of a grant the client may name some permits only, or name it while it has lost some.
+                Holding::Permits(grant) => {
+                    let ids = grant.ids.iter().filter(|id| !kept_permits.contains(*id));
+                    grant.ids = ids.copied().collect();
+                }
             }
             core.release_later(grant);
         }

@@ -27,6 +27,7 @@ macro_rules! stories {
             $module: $version, Java $java, we $ours,
             java_holds_and_we_wait,
             we_hold_and_java_waits,
+            a_name_with_a_hash_tag_is_shared,
             either_side_takes_it_again,
             javas_lease_ends_and_we_go_on,
             our_lease_ends_and_java_goes_on,

@@ -21,13 +21,15 @@ mod redisson;
 mod world;
 
 mod contention;
+mod permits;
 mod scenario;
 
 mod kinds;
 
-mod counters;
 mod exclusive;
 mod fair;
 mod fair_queue;
+mod latch;
 mod multi;
 mod read_write;
+mod semaphore;

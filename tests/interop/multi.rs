@@ -12,7 +12,7 @@ use crate::{
     agent::{Told, Version},
     client::{Session, proto},
     contention::{SIDE, SIDES, WITNESS, Witness, expect_all_counted},
-    redisson::{JavaThread, Kind, millis_text},
+    redisson::{JavaThread, Kind, Redisson, millis_text},
     world::{PROMPT, World, measured, millis, secs, timed},
 };
 
@@ -241,7 +241,23 @@ async fn leases_of_several_end_on_either_side() {
 }
 
 #[tokio::test]
-async fn the_watchdog_keeps_all_of_them_and_tells_of_the_one_that_was_forced() {
+async fn javas_watchdog_keeps_all_of_them() {
+    let world = World::start(Version::Current).await;
+    let redisson = Redisson::with_watchdog(Version::Current, &world.redis, SHORT).await;
+    let java = redisson.thread("a");
+    lock_all(&java, "a,b", None).value().await;
+    let mut ours = Several::of(&world, &["b", "a"]).await;
+    let op_id = ours.wait().await;
+    let granted = timed(async move { ours.granted(op_id).await });
+    // Time itself is what is tested: without a watchdog the leases would end.
+    tokio::time::sleep(SHORT * 2).await;
+    assert!(!granted.is_finished());
+    unlock_all(&java, "a,b").value().await;
+    assert_eq!(granted.await.unwrap().1.len(), 2);
+}
+
+#[tokio::test]
+async fn our_watchdog_keeps_all_of_them_and_tells_of_the_one_that_was_forced() {
     let world = World::start(Version::Current).await;
     let redisson = world.redisson().await;
     let java = redisson.thread("a");

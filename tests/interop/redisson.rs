@@ -63,11 +63,14 @@ impl Kind {
 
     /// What the channels begin with on which Redisson waits for a lock of this kind.
     pub(crate) fn channel(self, name: &str) -> String {
-        match self {
-            Self::Plain | Self::Fenced | Self::Fair => {
-                format!("redisson_lock__channel:{{{name}}}")
-            }
-            Self::Read | Self::Write => format!("redisson_rwlock:{{{name}}}"),
+        let prefix = match self {
+            Self::Plain | Self::Fenced | Self::Fair => "redisson_lock__channel",
+            Self::Read | Self::Write => "redisson_rwlock",
+        };
+        if name.contains('{') {
+            format!("{prefix}:{name}")
+        } else {
+            format!("{prefix}:{{{name}}}")
         }
     }
 }

@@ -60,6 +60,12 @@ pub(crate) async fn we_hold_and_java_waits(version: Version, pair: Pair) {
     ours.acquire().await;
 
     assert!(other.is_locked(pair.ours, NAME).yes().await);
+    let left = other
+        .tell(&["ttl", pair.ours.in_java(), NAME])
+        .value()
+        .await;
+    let left = millis(left.parse().unwrap());
+    assert!(left > secs(15) && left <= secs(30), "{left:?}");
     assert!(!other.try_lock(pair.java, NAME, Duration::ZERO).yes().await);
     assert!(!other.try_lock(pair.java, NAME, millis(200)).yes().await);
     let waiting = timed_lock(&world, &java, pair.java, NAME).await;
@@ -72,6 +78,27 @@ pub(crate) async fn we_hold_and_java_waits(version: Version, pair: Pair) {
     assert_eq!(java.holds(pair.java, NAME).value().await, "1");
     java.unlock(pair.java, NAME).value().await;
     assert!(ours.try_acquire().await.acquired);
+}
+
+pub(crate) async fn a_name_with_a_hash_tag_is_shared(version: Version, pair: Pair) {
+    const TAGGED: &str = "{app}:build";
+    let world = World::without_polls(version).await;
+    let redisson = world.redisson().await;
+    let java = redisson.thread("a");
+    let mut ours = world.ours(pair.ours, TAGGED).await;
+    java.lock(pair.java, TAGGED).value().await;
+    let op_id = ours.wait().await;
+    java.unlock(pair.java, TAGGED).value().await;
+    let unlocked = Instant::now();
+    ours.granted(op_id).await;
+    assert!(unlocked.elapsed() < PROMPT, "{:?}", unlocked.elapsed());
+    let waiting = timed_lock(&world, &java, pair.java, TAGGED).await;
+    let released = Instant::now();
+    ours.release().await;
+    let (locked, _) = waiting.await.unwrap();
+    assert!(locked - released < PROMPT, "{:?}", locked - released);
+    java.unlock(pair.java, TAGGED).value().await;
+    assert_eq!(world.lease_left(TAGGED).await, None);
 }
 
 pub(crate) async fn either_side_takes_it_again(version: Version, pair: Pair) {

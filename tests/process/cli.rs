@@ -465,6 +465,82 @@ fn a_mode_is_asked_for_as_it_was_given() {
 }
 
 #[test]
+fn several_locks_are_asked_for_at_once() {
+    let fake = fake();
+    let modes = ["a", "b", "--mode", "write", "--fair", "c", "--read", "d"];
+    let output = ask(
+        &fake,
+        &[&["acquire-all"][..], &modes, &["-w", "1m"]].concat(),
+    );
+    assert_code(&output, 0);
+    let line = |(name, mode): (&str, &str)| {
+        format!(
+            "granted {name} mode={mode} owner=0 fencing_token={TOKEN} hold_count=1 lease=3s valid_for=2s940ms\n"
+        )
+    };
+    let locks = [("a", "write"), ("b", "write"), ("c", "fair"), ("d", "read")];
+    let lines: String = locks.map(line).concat();
+    assert_eq!(stdout(&output), lines);
+    let waiting = "lockkeeper: waiting for a at position 1, the holder's lease ends in 12s\n";
+    assert_eq!(stderr(&output), waiting);
+    assert!(fake.seen()[0].contains("seconds: 60"), "{:?}", fake.seen());
+    let output = ask(&fake, &[&["try-acquire-all"][..], &modes].concat());
+    assert_eq!((output.status.code(), stdout(&output)), (Some(0), lines));
+    let json = |arguments: &[&str]| {
+        let output = ask(&fake, &[arguments, &["--output", "json"]].concat());
+        let json: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+        (output.status.code().unwrap(), json)
+    };
+    let (_, granted) = json(&["acquire-all", "a", "b"]);
+    assert_eq!(granted["granted"]["grants"][1]["name"], "b");
+    let release = [
+        "release-all",
+        "a",
+        "twice",
+        "lost",
+        "--read",
+        "r",
+        "--owner",
+        "0",
+    ];
+    let output = ask(&fake, &release);
+    assert_code(&output, 1);
+    let lines = "released a\nstill held twice hold_count=1\nnot held lost\nreleased r\n";
+    assert_eq!(stdout(&output), lines);
+    let (code, released) = json(&["release-all", "a", "--read", "r", "--owner", "0"]);
+    assert_eq!(
+        (code, &released["locks"][1]["mode"]),
+        (0, &"LOCK_MODE_READ".into())
+    );
+
+    fake.set(|it| it.is_busy = true);
+    let output = ask(&fake, &["acquire-all", "a", "b"]);
+    assert_code(&output, 1);
+    let refused = "not granted a, b: the wait ran out, the holder's lease ends in 12s\n";
+    assert_eq!(stdout(&output), refused);
+    let (code, refused) = json(&["try-acquire-all", "a", "b"]);
+    assert_eq!((code, &refused["busyName"]), (1, &"a".into()));
+}
+
+#[test]
+fn run_holds_several_locks_and_tells_their_tokens() {
+    let (fake, place) = (fake(), Place::new());
+    let script = "echo $LOCKKEEPER_LOCK; echo \"$LOCKKEEPER_FENCING_TOKENS\"; exit 7";
+    let run = start(&fake, &place, &["--also", "a", "--read", "b"], script);
+    let output = run.end();
+    assert_code(&output, 7);
+    let expected = format!("orders\n{TOKEN} orders\n{TOKEN} a\n{TOKEN} b\n");
+    assert_eq!(stdout(&output), expected);
+    let seen: Vec<_> = fake.seen();
+    let words: Vec<_> = seen
+        .iter()
+        .filter(|word| !word.starts_with("LOCK"))
+        .collect();
+    let expected = ["open", "acquire_all", "renew", "renew", "renew", "close"];
+    assert_eq!(words, expected);
+}
+
+#[test]
 fn failures_have_one_line_and_their_exit_code() {
     let mut fake = fake();
     for (arguments, code, message) in [
@@ -519,6 +595,11 @@ fn wrong_usage_has_its_exit_code() {
         &["run", "orders", "-n", "-w", "1s", "--", "true"],
         &["acquire", "orders", "--wait", "soon"],
         &["acquire", "orders", "--mode", "shared"],
+        &["acquire-all"],
+        &["run", "pool", "--permits", "1", "--read", "a", "--", "true"],
+        &["semaphore"],
+        &["semaphore", "renew", "pool", "--owner", "o"],
+        &["latch", "set", "start"],
         &["describe", "orders", "--server", "https://example.com"],
         &["serve", "--set", "nothing"],
     ] {

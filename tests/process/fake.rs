@@ -6,11 +6,12 @@ use futures::{StreamExt as _, stream::BoxStream};
 use lockkeeper::{
     grpc::pb::{
         AcquireAllRequest, AcquireAllResponse, AcquireRequest, AcquireResponse, CheckTokenRequest,
-        CheckTokenResponse, DescribeRequest, DescribeResponse, Grant, GrantLost, Holder, LockMode,
-        LostReason, NotGranted, NotGrantedReason, ReleaseAllRequest, ReleaseAllResponse,
-        ReleaseRequest, ReleaseResponse, RenewRequest, RenewResponse, SessionOpened,
-        SessionRequest, SessionResponse, TryAcquireAllRequest, TryAcquireAllResponse,
-        TryAcquireRequest, TryAcquireResponse, Waiter, Waiting, acquire_response,
+        CheckTokenResponse, DescribeRequest, DescribeResponse, Grant, GrantLost, GrantedAll,
+        Holder, LockMode, LockSpec, LostReason, NotGranted, NotGrantedReason, ReleaseAllRequest,
+        ReleaseAllResponse, ReleaseRequest, ReleaseResponse, ReleasedLock, RenewRequest,
+        RenewResponse, SessionOpened, SessionRequest, SessionResponse, TryAcquireAllRequest,
+        TryAcquireAllResponse, TryAcquireRequest, TryAcquireResponse, Waiter, Waiting,
+        WaitingForAll, acquire_all_response, acquire_response,
         lock_service_server::{LockService, LockServiceServer},
         session_request::Request as Asked,
         session_response::Response as Said,
@@ -193,6 +194,11 @@ impl Service {
         }
     }
 
+    fn grants(&self, locks: &[LockSpec]) -> Vec<Grant> {
+        let grant = |lock: &LockSpec| self.grant(&lock.name, lock.mode);
+        locks.iter().map(grant).collect()
+    }
+
     fn promise(&self, name: &str, mode: i32) -> Grant {
         let grant = self.grant(name, mode);
         let mut state = self.0.lock();
@@ -224,6 +230,10 @@ impl Service {
             Asked::Acquire(asked) => {
                 self.saw_mode(asked.mode());
                 ("acquire", Some(self.answer_acquire(&asked)))
+            }
+            Asked::AcquireAll(asked) => {
+                let grants = self.grants(&asked.locks);
+                ("acquire_all", Some(Said::GrantedAll(GrantedAll { grants })))
             }
             Asked::Renew(asked) => {
                 self.saw_mode(asked.mode());
@@ -371,23 +381,62 @@ impl LockService for Service {
 
     async fn acquire_all(
         &self,
-        _: Request<AcquireAllRequest>,
+        request: Request<AcquireAllRequest>,
     ) -> Result<Response<Self::AcquireAllStream>, Status> {
-        Err(refusal(Code::Unavailable, "STORE_UNAVAILABLE"))
+        let request = request.into_inner();
+        self.saw(format!("{request:?}"));
+        let last = if self.behaviour().is_busy {
+            acquire_all_response::Event::NotGranted(not_granted())
+        } else {
+            let grants = self.grants(&request.locks);
+            acquire_all_response::Event::Granted(GrantedAll { grants })
+        };
+        let waiting = WaitingForAll {
+            name: request.locks[0].name.clone(),
+            waiting: Some(waiting()),
+        };
+        let events = [acquire_all_response::Event::Waiting(waiting), last];
+        let events = events.map(|event| Ok(AcquireAllResponse { event: Some(event) }));
+        Ok(Response::new(futures::stream::iter(events).boxed()))
     }
 
     async fn try_acquire_all(
         &self,
-        _: Request<TryAcquireAllRequest>,
+        request: Request<TryAcquireAllRequest>,
     ) -> Result<Response<TryAcquireAllResponse>, Status> {
-        Err(refusal(Code::Unavailable, "STORE_UNAVAILABLE"))
+        let locks = request.into_inner().locks;
+        let answer = if self.behaviour().is_busy {
+            TryAcquireAllResponse {
+                busy_name: locks[0].name.clone(),
+                holder_remaining_lease: Duration::from_secs(12).try_into().ok(),
+                ..TryAcquireAllResponse::default()
+            }
+        } else {
+            TryAcquireAllResponse {
+                acquired: true,
+                grants: self.grants(&locks),
+                ..TryAcquireAllResponse::default()
+            }
+        };
+        Ok(Response::new(answer))
     }
 
     async fn release_all(
         &self,
-        _: Request<ReleaseAllRequest>,
+        request: Request<ReleaseAllRequest>,
     ) -> Result<Response<ReleaseAllResponse>, Status> {
-        Err(refusal(Code::Unavailable, "STORE_UNAVAILABLE"))
+        let locks = request
+            .into_inner()
+            .locks
+            .into_iter()
+            .map(|lock| ReleasedLock {
+                held: lock.name != "lost",
+                hold_count: u32::from(lock.name == "twice"),
+                name: lock.name,
+                mode: lock.mode,
+            });
+        let locks = locks.collect();
+        Ok(Response::new(ReleaseAllResponse { locks }))
     }
 
     async fn describe(

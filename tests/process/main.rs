@@ -24,6 +24,7 @@ mod redisson_client;
 mod steps;
 
 mod cli;
+mod cli_kinds;
 mod fake;
 mod redis_host;
 mod redis_secured;

@@ -168,6 +168,10 @@ impl Ledger {
     }
 
     /// Until when an owner's newest read hold lives; none if it is over.
+    #[expect(
+        clippy::option_option,
+        reason = "a key may have no time to live, and there may be no key"
+    )]
     fn read_hold(&self, lock: &str, owner: &[u8], count: i64) -> Option<Option<Millis>> {
         let owner = str::from_utf8(owner).ok()?;
         let mut key = keys::read_holds(lock, owner).to_vec();
@@ -176,6 +180,7 @@ impl Ledger {
     }
 
     /// None if there is no such key; the inner one if it has no time to live.
+    #[expect(clippy::option_option, reason = "the two are not the same")]
     fn time_to_live(&self, key: &[u8]) -> Option<Option<Millis>> {
         match self.command(&[b"PTTL".as_ref(), key]) {
             Value::Int(-1) => Some(None),

@@ -12,6 +12,7 @@ mod history;
 mod ledger;
 mod link;
 mod mutants;
+mod permits;
 mod plan;
 mod run;
 mod world;

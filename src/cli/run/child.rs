@@ -23,7 +23,7 @@ impl Child {
     /// Starts it. Fails with the codes that shells use.
     pub(super) fn start(
         command: &[OsString],
-        environment: [(&str, String); 3],
+        environment: Vec<(&str, String)>,
     ) -> Result<Self, Failure> {
         let (program, arguments) = command
             .split_first()

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use self::{
     child::Child,
     link::{Link, LinkEvent},
-    machine::{Action, Input, Machine, Plan},
+    machine::{Action, Input, Machine, Plan, Wish},
     messages::Messages,
     signals::Signals,
 };
@@ -84,8 +84,13 @@ fn plan(args: &RunArgs) -> Plan {
             .collect()
     });
     Plan {
-        name: args.name.clone(),
-        mode: args.mode.to_proto(),
+        wish: match args.permits {
+            Some(permits) => Wish::Permits {
+                name: args.name.clone(),
+                permits,
+            },
+            None => Wish::Locks(args.locks()),
+        },
         wait: if args.no_wait {
             Some(Duration::ZERO)
         } else {
@@ -144,7 +149,7 @@ impl Io {
                 }
             }
             Action::Disconnect => self.link = None,
-            Action::StartChild { fencing_token } => return Some(self.start(fencing_token)),
+            Action::StartChild { fencing_tokens } => return Some(self.start(&fencing_tokens)),
             Action::SignalGroup(signal) => {
                 if let Some(child) = &self.child {
                     child.signal(signal);
@@ -160,21 +165,36 @@ impl Io {
         None
     }
 
-    fn start(&mut self, fencing_token: u64) -> Input {
+    fn start(&mut self, fencing_tokens: &[(String, u64)]) -> Input {
         // Others than these had nobody to go to while the lock was waited for.
         while let Some(signal) = self.signals.pending() {
             if signals::is_termination(signal) {
                 return Input::Signal(signal);
             }
         }
-        // The session's id is not among these: whoever knows it can act as this session.
-        let environment = [
-            ("LOCKKEEPER_LOCK", self.args.name.clone()),
-            ("LOCKKEEPER_FENCING_TOKEN", fencing_token.to_string()),
-            ("LOCKKEEPER_SERVER", self.args.server.to_string()),
-        ];
+        let environment = self.environment(fencing_tokens);
         Input::ChildStarted(Child::start(&self.args.command, environment).map(|child| {
             self.child = Some(child);
         }))
+    }
+
+    /// What the command is told. The session's id is not among it: whoever knows it can act as this session.
+    fn environment(&self, fencing_tokens: &[(String, u64)]) -> Vec<(&'static str, String)> {
+        let name = self.args.name.clone();
+        let mut environment = vec![("LOCKKEEPER_SERVER", self.args.server.to_string())];
+        if let Some(permits) = self.args.permits {
+            environment.push(("LOCKKEEPER_SEMAPHORE", name));
+            environment.push(("LOCKKEEPER_PERMITS", permits.to_string()));
+            return environment;
+        }
+        let first = fencing_tokens.first().map_or(0, |(_, token)| *token);
+        let lines = fencing_tokens
+            .iter()
+            .map(|(name, token)| format!("{token} {name}"));
+        let lines: Vec<String> = lines.collect();
+        environment.push(("LOCKKEEPER_LOCK", name));
+        environment.push(("LOCKKEEPER_FENCING_TOKEN", first.to_string()));
+        environment.push(("LOCKKEEPER_FENCING_TOKENS", lines.join("\n")));
+        environment
     }
 }

@@ -48,7 +48,7 @@ const ROWS: &[Row] = &[
          count 2
          heard => 1
          delete => true
-         heard => 1
+         heard => 0
          look => 0 endless
          state => nothing",
     ),

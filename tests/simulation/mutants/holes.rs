@@ -2,8 +2,9 @@
 
 use lockkeeper::script::catalog::{
     FAIR_ACQUIRE, FAIR_LEAVE, FAIR_VOUCH, LOCK_ACQUIRE, LOCK_RELEASE, LOCK_RENEW, LOCK_UNDO,
-    MULTI_ACQUIRE, MULTI_UNDO, READ_ACQUIRE, READ_RELEASE, READ_RENEW, READ_UNDO, WRITE_ACQUIRE,
-    WRITE_LEAVE, WRITE_RELEASE, WRITE_UNDO,
+    MULTI_ACQUIRE, MULTI_UNDO, PERMIT_ACQUIRE, PERMIT_RELEASE, PERMIT_RENEW, PERMIT_UNDO,
+    READ_ACQUIRE, READ_RELEASE, READ_RENEW, READ_UNDO, WRITE_ACQUIRE, WRITE_LEAVE, WRITE_RELEASE,
+    WRITE_UNDO,
 };
 
 use super::Hole;
@@ -296,5 +297,44 @@ pub(super) const HOLES: [Hole; 48] = [
         scripts: &[&MULTI_UNDO],
         taken: "local undone = 0",
         put: "if true then return {1} end\nlocal undone = 0",
+    },
+];
+
+pub(super) const PERMIT_HOLES: [Hole; 6] = [
+    Hole {
+        name: "an acquire does not look at what is free",
+        scripts: &[&PERMIT_ACQUIRE],
+        taken: "if #ids > state.available then",
+        put: "if false then",
+    },
+    Hole {
+        name: "an acquire takes less off than it gives",
+        scripts: &[&PERMIT_ACQUIRE],
+        taken: "#state.expired - #ids)",
+        put: "#state.expired - 1)",
+    },
+    Hole {
+        name: "a release gives back one more",
+        scripts: &[&PERMIT_RELEASE],
+        taken: "redis.call('incrby', semaphore, change)",
+        put: "redis.call('incrby', semaphore, change + 1)",
+    },
+    Hole {
+        name: "a renewal extends nothing",
+        scripts: &[&PERMIT_RENEW],
+        taken: "redis.call('zadd', leases, 'xx', 'gt', ends, id)",
+        put: "",
+    },
+    Hole {
+        name: "an undo gives back what was not taken",
+        scripts: &[&PERMIT_UNDO],
+        taken: "if tonumber(redis.call('zscore', leases, id) or 0) > now then",
+        put: "if true then",
+    },
+    Hole {
+        name: "what has expired is given back again and again",
+        scripts: &[&PERMIT_ACQUIRE],
+        taken: "redis.call('zrem', leases, unpack(ids, first, last))",
+        put: "",
     },
 ];

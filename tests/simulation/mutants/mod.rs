@@ -4,7 +4,7 @@ mod holes;
 
 use std::sync::LazyLock;
 
-use holes::HOLES;
+use holes::{HOLES, PERMIT_HOLES};
 use lockkeeper::host::Script;
 #[cfg(test)]
 use lockkeeper::script::catalog;
@@ -16,6 +16,8 @@ pub(crate) enum Mutant {
     None,
     /// A script with some of its text replaced.
     Script(usize),
+    /// The same of a semaphore's.
+    Permits(usize),
     /// A store that confirms subscriptions that it has not made.
     Deaf,
 }
@@ -31,10 +33,18 @@ struct Hole {
 static SCRIPTS: LazyLock<Vec<Vec<Script>>> =
     LazyLock::new(|| HOLES.iter().map(Hole::scripts).collect());
 
+static PERMIT_SCRIPTS: LazyLock<Vec<Vec<Script>>> =
+    LazyLock::new(|| PERMIT_HOLES.iter().map(Hole::scripts).collect());
+
 // === impl Mutant ===
 
 impl Mutant {
-    /// All of them.
+    /// Those of semaphores.
+    pub(crate) fn all_of_permits() -> impl Iterator<Item = Self> {
+        (0..PERMIT_HOLES.len()).map(Self::Permits)
+    }
+
+    /// All of them, but for those of semaphores.
     pub(crate) fn all() -> Vec<Self> {
         let mut all = vec![Self::Deaf];
         all.extend((0..HOLES.len()).map(Self::Script));
@@ -43,7 +53,8 @@ impl Mutant {
 
     /// Breakages that break nothing, because a script has no such text. To be asked before any of them is run: a run would not tell.
     pub(crate) fn without_effect() -> Vec<String> {
-        HOLES.iter().flat_map(Hole::not_found).collect()
+        let all = HOLES.iter().chain(&PERMIT_HOLES);
+        all.flat_map(Hole::not_found).collect()
     }
 
     pub(crate) fn name(self) -> &'static str {
@@ -51,13 +62,16 @@ impl Mutant {
             Self::None => "nothing is broken",
             Self::Deaf => "the store forgets to subscribe",
             Self::Script(hole) => HOLES[hole].name,
+            Self::Permits(hole) => PERMIT_HOLES[hole].name,
         }
     }
 
     /// The script to run in the place of the one with this name.
     pub(crate) fn script(self, name: &str) -> Option<&'static Script> {
+        let named = |script: &&Script| script.name == name;
         match self {
-            Self::Script(hole) => SCRIPTS[hole].iter().find(|script| script.name == name),
+            Self::Script(hole) => SCRIPTS[hole].iter().find(named),
+            Self::Permits(hole) => PERMIT_SCRIPTS[hole].iter().find(named),
             Self::None | Self::Deaf => None,
         }
     }
@@ -91,13 +105,13 @@ impl Hole {
 
 #[test]
 fn every_text_to_be_taken_out_is_found() {
-    assert_eq!(Mutant::without_effect(), Vec::<String>::new());
     const GONE: Hole = Hole {
         name: "something",
         scripts: &[&catalog::LOCK_RENEW],
         taken: "no such text",
         put: "",
     };
+    assert_eq!(Mutant::without_effect(), Vec::<String>::new());
     assert_eq!(
         GONE.not_found(),
         ["something: lock_renew has no `no such text`"]

@@ -2,12 +2,12 @@
 
 use tokio::time::Instant;
 
-use super::{Held, LinkState, Machine, Phase, Timing};
+use super::{Held, LinkState, Machine, Phase, Thing, Timing, Wish};
 use crate::{
     cli::{exit, failure::Failure, output},
     grpc::pb::{
-        AcquireRequest, CloseSession, Grant, LostReason, NotGranted, NotGrantedReason,
-        SessionOpened, SessionResponse, session_request::Request, session_response::Response,
+        CloseSession, LostReason, NotGrantedReason, SessionOpened, SessionResponse,
+        session_request::Request, session_response::Response,
     },
 };
 
@@ -20,24 +20,55 @@ impl Machine {
             Some(Response::Opened(opened)) => self.on_opened(now, opened),
             Some(Response::Waiting(waiting)) if answers_wait && !self.said_waiting => {
                 self.said_waiting = true;
-                self.say(output::waiting(&self.plan.name, &waiting));
+                self.say(output::waiting(&self.plan.wish.words(), &waiting));
             }
-            Some(Response::Granted(grant)) if answers_wait => self.on_granted(now, grant),
+            Some(Response::WaitingForAll(told)) if answers_wait && !self.said_waiting => {
+                self.said_waiting = true;
+                let waiting = told.waiting.unwrap_or_default();
+                self.say(output::waiting(&told.name, &waiting));
+            }
+            Some(Response::WaitingForPermits(waiting)) if answers_wait && !self.said_waiting => {
+                self.said_waiting = true;
+                let name = self.plan.wish.words();
+                self.say(output::permits::waiting(&name, &waiting));
+            }
+            Some(Response::Granted(grant)) if answers_wait => {
+                self.on_granted(now, vec![Thing::Lock(grant)]);
+            }
+            Some(Response::GrantedAll(all)) if answers_wait => {
+                self.on_granted(now, all.grants.into_iter().map(Thing::Lock).collect());
+            }
+            Some(Response::PermitsGranted(grant)) if answers_wait => {
+                self.on_granted(now, vec![Thing::Permits(grant)]);
+            }
             Some(Response::NotGranted(refusal)) if answers_wait => {
-                self.on_not_granted(now, &refusal);
+                let holder = output::holder(refusal.holder_remaining_lease.as_ref());
+                self.on_not_granted(now, refusal.reason(), &holder);
+            }
+            Some(Response::PermitsNotGranted(refusal)) if answers_wait => {
+                let available = format!("available={}", refusal.available);
+                self.on_not_granted(now, refusal.reason(), &available);
             }
             Some(Response::Failed(status)) if answers_wait => {
                 self.refuse_wait(now, Failure::from_frame(&status));
             }
-            Some(Response::Renewed(renewed)) => self.on_renewed(now, op_id, renewed.grant),
+            Some(Response::Renewed(renewed)) => {
+                self.on_renewed(now, op_id, renewed.grant.map(Thing::Lock));
+            }
+            Some(Response::PermitsRenewed(renewed)) => {
+                let grant = renewed.grants.into_iter().next();
+                self.on_renewed(now, op_id, grant.map(Thing::Permits));
+            }
             Some(Response::Failed(status)) => {
                 self.on_renewal_failed(now, op_id, &Failure::from_frame(&status));
             }
             Some(Response::Lost(lost)) => {
                 let reason = lost.reason();
-                if lost.grant.is_some_and(|grant| self.is_ours(&grant)) {
-                    self.stop(now, in_words(reason));
-                }
+                self.on_lost(now, lost.grant.map(Thing::Lock), reason);
+            }
+            Some(Response::PermitsLost(lost)) => {
+                let reason = lost.reason();
+                self.on_lost(now, lost.grant.map(Thing::Permits), reason);
             }
             Some(Response::AtRisk(_)) => {
                 self.say("renewals are failing; the command is stopped if that goes on".to_owned());
@@ -61,11 +92,7 @@ impl Machine {
         self.link = LinkState::Up;
         self.said_broken = false;
         let session_lease = opened.lease;
-        let resumed = opened
-            .grants
-            .iter()
-            .find(|grant| self.is_ours(grant))
-            .cloned();
+        let resumed = Thing::resumed(&opened);
         if self.session.is_none() {
             self.session = Some(opened);
         }
@@ -80,11 +107,7 @@ impl Machine {
                     Err(problem) => self.refuse_wait(now, Failure::local(exit::USAGE, problem)),
                 }
             }
-            Phase::Confirming { .. } | Phase::Running => match resumed {
-                // Each grant was checked by renewing it.
-                Some(grant) => self.on_renewed_since(now, sent_at, &grant),
-                None => self.stop(now, "the coordinator does not know the grant any more"),
-            },
+            Phase::Confirming { .. } | Phase::Running => self.go_on(now, sent_at, &resumed),
             Phase::Closing { code, until, .. } => {
                 self.phase = Phase::Closing {
                     code,
@@ -97,6 +120,15 @@ impl Machine {
         }
     }
 
+    /// Each grant was checked by renewing it.
+    fn go_on(&mut self, now: Instant, sent_at: Instant, resumed: &[Thing]) {
+        if !self.on_resumed(now, sent_at, resumed) {
+            let what = self.all_that_is_held();
+            let why = "the coordinator does not know the grant any more";
+            self.stop(now, &what, why);
+        }
+    }
+
     fn acquire(&mut self, now: Instant) {
         let op_id = self.next_op_id();
         self.phase = Phase::Waiting {
@@ -106,52 +138,49 @@ impl Machine {
         let wait_timeout = self
             .wait_until
             .map(|until| until.saturating_duration_since(now));
-        let request = AcquireRequest {
-            name: self.plan.name.clone(),
-            mode: self.plan.mode.into(),
-            // One too long for the protocol is one without limit.
-            wait_timeout: wait_timeout.and_then(|it| it.try_into().ok()),
-            ..AcquireRequest::default()
-        };
-        self.send(op_id, Request::Acquire(request));
+        // One too long for the protocol is one without limit.
+        let wait_timeout = wait_timeout.and_then(|it| it.try_into().ok());
+        let request = self.plan.wish.request(wait_timeout);
+        self.send(op_id, request);
     }
 
-    fn on_granted(&mut self, now: Instant, grant: Grant) {
-        let lease = grant
-            .lease
-            .and_then(|lease| lease.try_into().ok())
-            .unwrap_or_default();
+    fn on_granted(&mut self, now: Instant, things: Vec<Thing>) {
+        let lease = things.iter().map(Thing::lease).min().unwrap_or_default();
         match Timing::new(lease, self.plan.kill_after) {
             Ok(timing) => {
                 self.phase = Phase::Confirming { until: now + lease };
-                self.held = Some(Held {
-                    grant,
-                    timing,
-                    validity: None,
-                    renewing: None,
-                    renew_at: now,
-                });
+                self.held = Some(Held::new(things, timing, now));
             }
             Err(problem) => self.refuse_wait(now, Failure::local(exit::USAGE, problem)),
         }
     }
 
-    fn on_not_granted(&mut self, now: Instant, refusal: &NotGranted) {
-        let why = match refusal.reason() {
-            NotGrantedReason::WaitTimeout => "held by another",
+    fn on_not_granted(&mut self, now: Instant, reason: NotGrantedReason, holder: &str) {
+        let why = match reason {
+            NotGrantedReason::WaitTimeout => match self.plan.wish {
+                Wish::Locks(_) => "held by another",
+                Wish::Permits { .. } => "too few permits are free",
+            },
             NotGrantedReason::Cancelled => "the wait was cancelled",
             NotGrantedReason::Unspecified => "not granted",
         };
-        let holder = output::holder(refusal.holder_remaining_lease.as_ref());
-        self.say(format!("{}: {why}, {holder}", self.plan.name));
+        self.say(format!("{}: {why}, {holder}", self.plan.wish.words()));
         self.close(now, self.plan.conflict_exit_code);
     }
 
-    /// Whether this is the grant that is held. Within a session the name and the owner tell; the store may have forgotten the token.
-    pub(super) fn is_ours(&self, grant: &Grant) -> bool {
-        self.held
-            .as_ref()
-            .is_some_and(|held| held.grant.name == grant.name && held.grant.owner == grant.owner)
+    fn on_lost(&mut self, now: Instant, lost: Option<Thing>, reason: LostReason) {
+        let held = self.held.as_ref();
+        let ours = lost.and_then(|lost| held?.find(&lost).map(|item| item.thing.words()));
+        if let Some(what) = ours {
+            self.stop(now, &what, in_words(reason));
+        }
+    }
+
+    /// For messages about all of it.
+    pub(super) fn all_that_is_held(&self) -> String {
+        let held = self.held.iter().flat_map(|held| &held.items);
+        let words: Vec<String> = held.map(|item| item.thing.words()).collect();
+        words.join(", ")
     }
 }
 

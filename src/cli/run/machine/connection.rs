@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Action, LinkState, Machine, Phase};
+use super::{Action, Held, LinkState, Machine, Phase};
 use crate::{
     cli::{exit, failure::Failure},
     grpc::pb::{
@@ -41,9 +41,9 @@ impl Machine {
                 let resume = ResumeSession {
                     session_id: session.session_id.clone(),
                     resume_token: session.resume_token.clone(),
-                    permits: Vec::new(),
                     // Whatever else was granted, to a wait whose stream broke, is released by not naming it.
-                    grants: self.held.iter().map(|held| held.grant.clone()).collect(),
+                    grants: self.held.as_ref().map(Held::grants).unwrap_or_default(),
+                    permits: self.held.as_ref().map(Held::permits).unwrap_or_default(),
                 };
                 (Request::Resume(resume), RESUME_TIMEOUT)
             }
@@ -82,7 +82,9 @@ impl Machine {
         let retry_at = if was_up { now } else { now + RETRY_INTERVAL };
         self.link = LinkState::Down { retry_at };
         if let Some(held) = &mut self.held {
-            held.renewing = None;
+            for item in &mut held.items {
+                item.renewing = None;
+            }
         }
         let ended_well = was_up && failure.is_none();
         let is_refused = failure.as_ref().is_some_and(|failure| failure.is_final);
@@ -133,10 +135,10 @@ impl Machine {
             return;
         }
         self.said_broken = true;
-        let left = self.held.as_ref().and_then(|held| held.validity);
+        let left = self.validity();
         let left = left.map_or(Duration::ZERO, |it| it.until.saturating_duration_since(now));
         self.say(format!(
-            "connection lost: {}; the lock is valid for {:.1} s, trying to resume",
+            "connection lost: {}; held for sure for {:.1} s more, trying to resume",
             why.message,
             left.as_secs_f64()
         ));

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
+use super::Wish;
 use crate::{
     cli::failure::Failure,
-    grpc::pb::{LockMode, SessionRequest, SessionResponse},
+    grpc::pb::{SessionRequest, SessionResponse},
 };
 
 /// What the user wants.
 #[derive(Clone, Debug)]
 pub(in crate::cli::run) struct Plan {
-    pub(in crate::cli::run) name: String,
-    pub(in crate::cli::run) mode: LockMode,
+    pub(in crate::cli::run) wish: Wish,
     /// `None`: without limit.
     pub(in crate::cli::run) wait: Option<Duration>,
     /// `None`: the coordinator's.
@@ -52,7 +52,10 @@ pub(in crate::cli::run) enum Action {
     /// Drop the link.
     Disconnect,
     /// Start the command, unless a signal has come meanwhile.
-    StartChild { fencing_token: u64 },
+    StartChild {
+        /// Of each lock, by name; that of the first goes by a variable of its own.
+        fencing_tokens: Vec<(String, u64)>,
+    },
     /// Signal the command's process group.
     SignalGroup(Signal),
     /// Look whether any process of the group is left.

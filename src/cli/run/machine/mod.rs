@@ -10,16 +10,24 @@
 mod answers;
 mod connection;
 mod event;
+mod held;
 mod holding;
 #[cfg(test)]
+mod several_tests;
+#[cfg(test)]
 mod tests;
+mod wish;
 
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
-pub(super) use self::event::{Action, Input, Plan};
+pub(super) use self::{
+    event::{Action, Input, Plan},
+    wish::Wish,
+};
+use self::{held::Held, wish::Thing};
 use super::{
     signals::is_termination,
     timing::{Timing, Validity},
@@ -27,8 +35,7 @@ use super::{
 use crate::{
     cli::exit,
     grpc::pb::{
-        CancelOperation, CloseSession, Grant, SessionOpened, SessionRequest,
-        session_request::Request,
+        CancelOperation, CloseSession, SessionOpened, SessionRequest, session_request::Request,
     },
 };
 
@@ -90,18 +97,6 @@ enum LinkState {
     Down {
         retry_at: Instant,
     },
-}
-
-/// What is held.
-#[derive(Debug)]
-struct Held {
-    grant: Grant,
-    timing: Timing,
-    /// `None` until a renewal was answered.
-    validity: Option<Validity>,
-    /// The renewal under way: its operation, and an instant before it was sent.
-    renewing: Option<(u64, Instant)>,
-    renew_at: Instant,
 }
 
 /// The state of `lockkeeper run`.
@@ -208,12 +203,13 @@ impl Machine {
                 self.close(now, exit::UNAVAILABLE);
             }
             Phase::Running if is_due(self.term_at()) => {
-                self.stop(now, "it could not be renewed in time");
+                let what = self.all_that_is_held();
+                self.stop(now, &what, "it could not be renewed in time");
             }
             Phase::Closing { code, until, .. } if until <= now => {
                 self.say(match &self.held {
                     Some(_) => {
-                        "the lock could not be given back; it ends with its lease".to_owned()
+                        "what is held could not be given back; it ends with its lease".to_owned()
                     }
                     None => "the session could not be ended in time".to_owned(),
                 });

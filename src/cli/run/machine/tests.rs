@@ -4,8 +4,8 @@ use super::*;
 use crate::{
     cli::failure::Failure,
     grpc::pb::{
-        GrantLost, LockMode, LostReason, NotGranted, NotGrantedReason, RenewResponse,
-        SessionGoingAway, SessionResponse, session_response::Response,
+        Grant, GrantLost, LockMode, LockSpec, LostReason, NotGranted, NotGrantedReason,
+        RenewResponse, SessionGoingAway, SessionResponse, session_response::Response,
     },
 };
 
@@ -13,24 +13,38 @@ const NAME: &str = "orders";
 const TOKEN: u64 = 7;
 
 /// A machine with a clock that only the test moves, and what it has asked for.
-struct Story {
-    machine: Machine,
-    now: Instant,
-    actions: Vec<Action>,
+pub(super) struct Story {
+    pub(super) machine: Machine,
+    pub(super) now: Instant,
+    pub(super) actions: Vec<Action>,
 }
 
-fn seconds(count: f64) -> Duration {
+pub(super) fn seconds(count: f64) -> Duration {
     Duration::from_secs_f64(count)
 }
 
-fn duration(count: f64) -> Option<prost_types::Duration> {
+pub(super) fn duration(count: f64) -> Option<prost_types::Duration> {
     seconds(count).try_into().ok()
 }
 
-fn plan() -> Plan {
+pub(super) fn locks(locks: &[(&str, LockMode)]) -> Wish {
+    let specs = locks.iter().map(|(name, mode)| LockSpec {
+        name: (*name).to_owned(),
+        mode: (*mode).into(),
+    });
+    Wish::Locks(specs.collect())
+}
+
+/// The start of the command with one lock.
+fn start() -> Action {
+    Action::StartChild {
+        fencing_tokens: vec![(NAME.to_owned(), TOKEN)],
+    }
+}
+
+pub(super) fn plan() -> Plan {
     Plan {
-        name: NAME.to_owned(),
-        mode: LockMode::Exclusive,
+        wish: locks(&[(NAME, LockMode::Exclusive)]),
         wait: None,
         lease: Some(seconds(30.0)),
         kill_after: None,
@@ -39,7 +53,7 @@ fn plan() -> Plan {
     }
 }
 
-fn grant(valid_for: f64) -> Grant {
+pub(super) fn grant(valid_for: f64) -> Grant {
     Grant {
         name: NAME.to_owned(),
         session_id: "s".to_owned(),
@@ -52,7 +66,7 @@ fn grant(valid_for: f64) -> Grant {
     }
 }
 
-fn opened(grants: Vec<Grant>) -> Response {
+pub(super) fn opened(grants: Vec<Grant>) -> Response {
     Response::Opened(SessionOpened {
         session_id: "s".to_owned(),
         resume_token: vec![1],
@@ -78,12 +92,12 @@ fn lost() -> Response {
     })
 }
 
-fn broken() -> Input {
+pub(super) fn broken() -> Input {
     Input::LinkEnded(Some(Failure::unavailable("reset")))
 }
 
 impl Story {
-    fn new(plan: Plan) -> Self {
+    pub(super) fn new(plan: Plan) -> Self {
         let now = Instant::now();
         let (machine, actions) = Machine::new(plan, now);
         Self {
@@ -94,7 +108,7 @@ impl Story {
     }
 
     /// Up to the wait for the lock.
-    fn waiting(plan: Plan) -> Self {
+    pub(super) fn waiting(plan: Plan) -> Self {
         let mut story = Self::new(plan);
         story.frame(0, opened(Vec::new()));
         story.expect_sent("acquire");
@@ -102,26 +116,21 @@ impl Story {
     }
 
     /// Up to the running command, with a grant confirmed just now and valid for 29 s.
-    fn running(plan: Plan) -> Self {
+    pub(super) fn running(plan: Plan) -> Self {
         let mut story = Self::waiting(plan);
         story.frame(1, Response::Granted(grant(29.0)));
         story.expect_sent("renew");
         story.renewed(29.0);
-        assert_eq!(
-            story.actions,
-            [Action::StartChild {
-                fencing_token: TOKEN
-            }]
-        );
+        assert_eq!(story.actions, [start()]);
         story.on(Input::ChildStarted(Ok(())));
         story
     }
 
-    fn on(&mut self, input: Input) {
+    pub(super) fn on(&mut self, input: Input) {
         self.actions = self.machine.on(self.now, input);
     }
 
-    fn frame(&mut self, op_id: u64, response: Response) {
+    pub(super) fn frame(&mut self, op_id: u64, response: Response) {
         self.on(Input::Frame(SessionResponse {
             op_id,
             response: Some(response),
@@ -129,8 +138,10 @@ impl Story {
     }
 
     /// Answers the renewal under way.
-    fn renewed(&mut self, valid_for: f64) {
-        let (op_id, _) = self.machine.held.as_ref().unwrap().renewing.unwrap();
+    pub(super) fn renewed(&mut self, valid_for: f64) {
+        let (op_id, _) = self.machine.held.as_ref().unwrap().items[0]
+            .renewing
+            .unwrap();
         self.frame(
             op_id,
             Response::Renewed(RenewResponse {
@@ -139,18 +150,20 @@ impl Story {
         );
     }
 
-    fn refuse_renewal(&mut self, code: tonic::Code, reason: &str) {
-        let (op_id, _) = self.machine.held.as_ref().unwrap().renewing.unwrap();
+    pub(super) fn refuse_renewal(&mut self, code: tonic::Code, reason: &str) {
+        let (op_id, _) = self.machine.held.as_ref().unwrap().items[0]
+            .renewing
+            .unwrap();
         self.frame(op_id, failed(code, reason));
     }
 
     /// Lets time pass without a tick.
-    fn pass(&mut self, time: f64) {
+    pub(super) fn pass(&mut self, time: f64) {
         self.now += seconds(time);
     }
 
     /// Lets time pass with a tick whenever one is wanted, and keeps all that was asked for.
-    fn advance(&mut self, time: f64) {
+    pub(super) fn advance(&mut self, time: f64) {
         let end = self.now + seconds(time);
         let mut actions = Vec::new();
         while let Some(at) = self.machine.wake_at().filter(|at| *at <= end) {
@@ -161,7 +174,7 @@ impl Story {
         self.actions = actions;
     }
 
-    fn sent(&self) -> Vec<&'static str> {
+    pub(super) fn sent(&self) -> Vec<&'static str> {
         let frame = |action: &Action| match action {
             Action::Connect(frame) | Action::Send(frame) => frame.request.clone(),
             _ => None,
@@ -171,14 +184,17 @@ impl Story {
             Request::Resume(_) => "resume",
             Request::Close(_) => "close",
             Request::Acquire(_) => "acquire",
+            Request::AcquireAll(_) => "acquire_all",
             Request::Renew(_) => "renew",
+            Request::AcquirePermits(_) => "acquire_permits",
+            Request::RenewPermits(_) => "renew_permits",
             Request::Cancel(_) => "cancel",
             _ => "other",
         };
         self.actions.iter().filter_map(frame).map(name).collect()
     }
 
-    fn signals(&self) -> Vec<Signal> {
+    pub(super) fn signals(&self) -> Vec<Signal> {
         let signal = |action: &Action| match action {
             Action::SignalGroup(signal) => Some(*signal),
             _ => None,
@@ -186,7 +202,7 @@ impl Story {
         self.actions.iter().filter_map(signal).collect()
     }
 
-    fn said(&self) -> String {
+    pub(super) fn said(&self) -> String {
         let said = |action: &Action| match action {
             Action::Say(message) => Some(message.clone()),
             _ => None,
@@ -199,17 +215,17 @@ impl Story {
     }
 
     #[track_caller]
-    fn expect_sent(&self, request: &'static str) {
+    pub(super) fn expect_sent(&self, request: &'static str) {
         assert_eq!(self.sent(), [request], "{:?}", self.actions);
     }
 
     #[track_caller]
-    fn expect_signals(&self, signals: &[Signal]) {
+    pub(super) fn expect_signals(&self, signals: &[Signal]) {
         assert_eq!(self.signals(), signals, "{:?}", self.actions);
     }
 
     #[track_caller]
-    fn expect_exit(&self, code: u8) {
+    pub(super) fn expect_exit(&self, code: u8) {
         assert!(
             self.actions.contains(&Action::Exit(code)),
             "{:?}",
@@ -220,7 +236,7 @@ impl Story {
 
     /// The session is being ended; lets it end.
     #[track_caller]
-    fn expect_close_and_exit(&mut self, code: u8) {
+    pub(super) fn expect_close_and_exit(&mut self, code: u8) {
         assert_eq!(self.sent().last(), Some(&"close"), "{:?}", self.actions);
         self.on(Input::LinkEnded(None));
         self.expect_exit(code);
@@ -243,7 +259,7 @@ fn validity_is_counted_from_before_the_renewal_and_not_from_the_grant() {
     let sent = story.now;
     story.pass(2.0);
     story.renewed(29.0);
-    let validity = story.machine.held.as_ref().unwrap().validity.unwrap();
+    let validity = story.machine.validity().unwrap();
     assert_eq!(validity.until, sent + seconds(29.0));
     assert_eq!(validity.kill_at, sent + seconds(26.0));
     assert_eq!(validity.term_at, sent + seconds(21.0));
@@ -259,12 +275,7 @@ fn a_command_that_would_be_stopped_at_once_is_not_started() {
     story.advance(0.2);
     story.expect_sent("renew");
     story.renewed(29.0);
-    assert_eq!(
-        story.actions,
-        [Action::StartChild {
-            fencing_token: TOKEN
-        }]
-    );
+    assert_eq!(story.actions, [start()]);
 }
 
 #[test]
@@ -403,7 +414,7 @@ fn the_loss_of_another_grant_is_nothing() {
 #[test]
 fn the_mode_goes_with_what_is_asked() {
     let mut story = Story::new(Plan {
-        mode: LockMode::Read,
+        wish: locks(&[(NAME, LockMode::Read)]),
         ..plan()
     });
     story.frame(0, opened(Vec::new()));
@@ -449,7 +460,7 @@ fn a_broken_stream_is_resumed() {
     assert_eq!((resume.session_id.as_str(), resume.grants.len()), ("s", 1));
     let sent = story.now - seconds(1.0);
     story.frame(0, opened(vec![grant(29.0)]));
-    let validity = story.machine.held.as_ref().unwrap().validity.unwrap();
+    let validity = story.machine.validity().unwrap();
     assert_eq!(validity.until, sent + seconds(29.0));
     story.advance(9.0);
     story.expect_sent("renew");
@@ -494,12 +505,7 @@ fn a_resume_during_confirmation_confirms() {
     story.on(broken());
     story.expect_sent("resume");
     story.frame(0, opened(vec![grant(29.0)]));
-    assert_eq!(
-        story.actions,
-        [Action::StartChild {
-            fencing_token: TOKEN
-        }]
-    );
+    assert_eq!(story.actions, [start()]);
 }
 
 #[test]

@@ -151,9 +151,9 @@ impl Waits<'_> {
             let asked = writer.from.saturating_sub(self.bounds.settled());
             self.was(writer.node, fails, asked, until)
         };
-        let held_back = writers
+        let behind_a_writer = writers
             .iter()
             .any(|writer| writer.end() > begin || left_behind(writer));
-        begin + time + if held_back { hold_back } else { 0 }
+        begin + time + if behind_a_writer { hold_back } else { 0 }
     }
 }

@@ -1,23 +1,21 @@
-//! The commands that are one call each.
+//! Commands about one lock.
 
-use tonic::Status;
-
-use super::{
-    args::{AcquireArgs, CheckTokenArgs, DescribeArgs, ReleaseArgs, RenewArgs, TryAcquireArgs},
-    client::{connect, short},
-    exit,
-    failure::{Effect, Failure},
-    json, output,
+use super::{Ended, changing, reading, refusal, to_proto};
+use crate::{
+    cli::{
+        args::{AcquireArgs, CheckTokenArgs, DescribeArgs, ReleaseArgs, RenewArgs, TryAcquireArgs},
+        client::{connect, short},
+        exit,
+        failure::Failure,
+        json, output,
+    },
+    grpc::pb::{
+        AcquireRequest, CheckTokenRequest, DescribeRequest, ReleaseRequest, RenewRequest,
+        TryAcquireRequest, acquire_response::Event,
+    },
 };
-use crate::grpc::pb::{
-    AcquireRequest, CheckTokenRequest, DescribeRequest, NotGrantedReason, ReleaseRequest,
-    RenewRequest, TryAcquireRequest, acquire_response::Event,
-};
 
-/// How a command ends: with an exit code, or with a message and an exit code.
-type Ended = Result<u8, Failure>;
-
-pub(super) async fn acquire(args: AcquireArgs) -> Ended {
+pub(in crate::cli) async fn acquire(args: AcquireArgs) -> Ended {
     let (common, hold) = (args.common, args.hold);
     let name = hold.name.clone();
     let request = AcquireRequest {
@@ -48,17 +46,7 @@ pub(super) async fn acquire(args: AcquireArgs) -> Ended {
                 common.output.data(&text, &json::granted(&grant))?;
                 return Ok(exit::OK);
             }
-            Event::NotGranted(refusal) => {
-                let why = match refusal.reason() {
-                    NotGrantedReason::WaitTimeout => "the wait ran out",
-                    NotGrantedReason::Cancelled => "the wait was cancelled",
-                    NotGrantedReason::Unspecified => "no reason given",
-                };
-                let holder = output::holder(refusal.holder_remaining_lease.as_ref());
-                let text = format!("not granted {name}: {why}, {holder}");
-                common.output.data(&text, &json::not_granted(&refusal))?;
-                return Ok(exit::NOT_GRANTED);
-            }
+            Event::NotGranted(ended) => return refusal(common.output, &name, &ended),
         }
     }
     Err(Failure::local(
@@ -67,7 +55,7 @@ pub(super) async fn acquire(args: AcquireArgs) -> Ended {
     ))
 }
 
-pub(super) async fn try_acquire(args: TryAcquireArgs) -> Ended {
+pub(in crate::cli) async fn try_acquire(args: TryAcquireArgs) -> Ended {
     let (common, hold) = (args.common, args.hold);
     let name = hold.name.clone();
     let request = TryAcquireRequest {
@@ -99,7 +87,7 @@ pub(super) async fn try_acquire(args: TryAcquireArgs) -> Ended {
     })
 }
 
-pub(super) async fn release(args: ReleaseArgs) -> Ended {
+pub(in crate::cli) async fn release(args: ReleaseArgs) -> Ended {
     let request = ReleaseRequest {
         name: args.name.clone(),
         session_id: String::new(),
@@ -122,7 +110,7 @@ pub(super) async fn release(args: ReleaseArgs) -> Ended {
     Ok(exit::OK)
 }
 
-pub(super) async fn renew(args: RenewArgs) -> Ended {
+pub(in crate::cli) async fn renew(args: RenewArgs) -> Ended {
     let request = RenewRequest {
         name: args.name,
         session_id: String::new(),
@@ -143,7 +131,7 @@ pub(super) async fn renew(args: RenewArgs) -> Ended {
     Ok(exit::OK)
 }
 
-pub(super) async fn describe(args: DescribeArgs) -> Ended {
+pub(in crate::cli) async fn describe(args: DescribeArgs) -> Ended {
     let mut client = connect(&args.common.server).await?;
     let request = DescribeRequest { name: args.name };
     let answer = client
@@ -157,7 +145,7 @@ pub(super) async fn describe(args: DescribeArgs) -> Ended {
     Ok(exit::OK)
 }
 
-pub(super) async fn check_token(args: CheckTokenArgs) -> Ended {
+pub(in crate::cli) async fn check_token(args: CheckTokenArgs) -> Ended {
     let mut client = connect(&args.common.server).await?;
     let request = CheckTokenRequest {
         name: args.name.clone(),
@@ -187,20 +175,4 @@ pub(super) async fn check_token(args: CheckTokenArgs) -> Ended {
     } else {
         exit::NOT_GRANTED
     })
-}
-
-/// For a flag's value, which the protocol may not be able to carry.
-fn to_proto(duration: std::time::Duration) -> Result<prost_types::Duration, Failure> {
-    prost_types::Duration::try_from(duration)
-        .map_err(|_| Failure::local(exit::USAGE, "a duration is too long"))
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn changing(status: Status) -> Failure {
-    Failure::from_status(&status, Effect::Changes)
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn reading(status: Status) -> Failure {
-    Failure::from_status(&status, Effect::Reads)
 }

@@ -1,11 +1,14 @@
 //! Answers as the API's JSON mapping has them: lowerCamelCase, 64-bit numbers and durations as strings. Fields with a
 //! default value are shown, so that a script finds every field; unset messages are not.
 
+pub(super) mod permits;
+
 use serde_json::{Map, Value, json};
 
 use crate::grpc::pb::{
-    CheckTokenResponse, DescribeResponse, Grant, Holder, LockMode, NotGranted, NotGrantedReason,
-    ReleaseResponse, RenewResponse, TryAcquireResponse, Waiter,
+    CheckTokenResponse, DescribeLatchResponse, DescribeResponse, Grant, GrantedAll, Holder,
+    LockMode, NotGranted, NotGrantedReason, ReleaseAllResponse, ReleaseResponse, RenewResponse,
+    TryAcquireAllResponse, TryAcquireResponse, Waiter,
 };
 
 pub(super) fn granted(grant: &Grant) -> Value {
@@ -40,12 +43,50 @@ pub(super) fn tried(answer: &TryAcquireResponse) -> Value {
     fields.into()
 }
 
+pub(super) fn granted_all(all: &GrantedAll) -> Value {
+    json!({ "granted": { "grants": grants(&all.grants) } })
+}
+
+pub(super) fn tried_all(answer: &TryAcquireAllResponse) -> Value {
+    let mut fields = Map::new();
+    fields.insert("acquired".to_owned(), answer.acquired.into());
+    fields.insert("grants".to_owned(), grants(&answer.grants));
+    fields.insert("busyName".to_owned(), answer.busy_name.as_str().into());
+    insert_duration(
+        &mut fields,
+        "holderRemainingLease",
+        answer.holder_remaining_lease.as_ref(),
+    );
+    fields.into()
+}
+
+pub(super) fn released_all(answer: &ReleaseAllResponse) -> Value {
+    let locks = answer.locks.iter().map(|lock| {
+        json!({
+            "name": lock.name,
+            "mode": LockMode::as_str_name(&lock.mode()),
+            "held": lock.held,
+            "holdCount": lock.hold_count,
+        })
+    });
+    json!({ "locks": locks.collect::<Vec<_>>() })
+}
+
 pub(super) fn released(answer: ReleaseResponse) -> Value {
     json!({ "released": answer.released, "holdCount": answer.hold_count })
 }
 
 pub(super) fn renewed(answer: &RenewResponse) -> Value {
     json!({ "grant": answer.grant.as_ref().map(grant) })
+}
+
+pub(super) fn latch(answer: &DescribeLatchResponse) -> Value {
+    let mut fields = Map::new();
+    fields.insert("name".to_owned(), answer.name.as_str().into());
+    fields.insert("count".to_owned(), answer.count.into());
+    insert_duration(&mut fields, "remainingTtl", answer.remaining_ttl.as_ref());
+    fields.insert("waiterCount".to_owned(), answer.waiter_count.into());
+    fields.into()
 }
 
 pub(super) fn token_checked(answer: &CheckTokenResponse) -> Value {
@@ -83,6 +124,10 @@ pub(super) fn described(answer: &DescribeResponse) -> Value {
     fields.insert("waiterCount".to_owned(), answer.waiter_count.into());
     fields.insert("holderCount".to_owned(), answer.holder_count.into());
     fields.into()
+}
+
+fn grants(grants: &[Grant]) -> Value {
+    grants.iter().map(grant).collect()
 }
 
 fn grant(grant: &Grant) -> Value {

@@ -1,5 +1,7 @@
 //! Data goes to stdout, messages to stderr; nothing else in the command line writes to either.
 
+pub(super) mod permits;
+
 use std::{
     io::{self, Write as _},
     time::Duration,

@@ -1,0 +1,72 @@
+//! The words of `serve`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::TEMPLATE;
+use crate::config::{Flag, Sources};
+
+/// See [`Command::Serve`](super::Command::Serve).
+#[derive(Args, Debug)]
+#[command(help_template = TEMPLATE, before_help = "\
+Examples:
+  lockkeeper serve
+  lockkeeper serve --listen 0.0.0.0:7625 --store redis://localhost:6379
+  LOCKKEEPER__SESSION__LEASE=10s lockkeeper serve --config lockkeeper.toml --print-config",
+  after_help = "\
+Settings: defaults < FILE < environment LOCKKEEPER__SECTION__KEY < flags.
+
+Exit codes: 0 stopped, 64 wrong usage, 70 cannot serve, 78 unusable settings")]
+pub struct ServeArgs {
+    /// Read settings from a TOML file.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where to listen [server.listen].
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Where the locks are: embedded:, redis://… or rediss://… [store.url].
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// Any other setting, as in --set session.lease=10s.
+    #[arg(long, value_name = "SECTION.KEY=VALUE", value_parser = parse_setting)]
+    set: Vec<(String, String)>,
+    /// Print the settings that result, without secrets, and stop.
+    #[arg(long)]
+    pub print_config: bool,
+}
+
+// === impl ServeArgs ===
+
+impl ServeArgs {
+    /// Where the settings come from, the process's environment included.
+    pub fn sources(&self) -> Sources {
+        let named = [
+            ("--listen", "server.listen", &self.listen),
+            ("--store", "store.url", &self.store),
+        ];
+        // A flag of its own is more deliberate than --set, so it comes last and wins.
+        let set = self.set.iter().map(|(key, value)| Flag {
+            flag: format!("--set {key}"),
+            key: key.clone(),
+            value: value.clone(),
+        });
+        let named = named.into_iter().filter_map(|(flag, key, value)| {
+            value.as_ref().map(|value| Flag {
+                flag: flag.to_owned(),
+                key: key.to_owned(),
+                value: value.clone(),
+            })
+        });
+        Sources {
+            file: self.config.clone(),
+            flags: set.chain(named).collect(),
+            ..Sources::from_process()
+        }
+    }
+}
+
+fn parse_setting(text: &str) -> Result<(String, String), &'static str> {
+    let (key, value) = text.split_once('=').ok_or("must be SECTION.KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}

@@ -1,0 +1,318 @@
+//! What a session holds, as far as it knows.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use tokio::time::Instant;
+
+use std::time::Duration;
+
+use super::{GrantKey, LostReason, Session, State};
+use crate::{
+    coordinator::{
+        deadlines::{Deadlines, Due, Ticket},
+        error::{Error, Limit},
+        holding::{Holding, Terms},
+        types::Grant,
+    },
+    script::{CallError, Mode},
+};
+
+/// What an answer on its way knows its grant by: whether it has been lost, or has ended with its session; a resume that confirmed the grant gives it
+/// another one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lost(Arc<AtomicBool>);
+
+#[derive(Debug)]
+pub(in crate::coordinator) struct Held {
+    pub(in crate::coordinator) grant: Holding,
+    /// Set when the grant is lost, for those who are still to be told of it.
+    pub(super) lost: Lost,
+    /// What renewals ask for; zero if they are only to look at it.
+    pub(super) lease: Duration,
+    pub(in crate::coordinator) due: Ticket,
+    pub(super) failing: bool,
+    /// A renewal is under way.
+    pub(in crate::coordinator) renewing: bool,
+    /// A release is under way, so that a renewal that finds nothing is no loss.
+    pub(in crate::coordinator) releasing: bool,
+}
+
+// === impl Session ===
+
+impl Session {
+    /// Holds of a grant as the session knows them, and its serial; an error if there is no room for one more grant. Losses that the client
+    /// has not read yet take room too, so that they cannot pile up.
+    pub(crate) fn holds(&self, key: &GrantKey, max: usize) -> Result<(u32, Option<u64>), Error> {
+        let known = self.holds_all(std::slice::from_ref(key), max)?;
+        Ok(known.into_iter().next().unwrap_or_default())
+    }
+
+    /// The same of several grants: an error if there is no room for all that are new.
+    pub(crate) fn holds_all(
+        &self,
+        keys: &[GrantKey],
+        max: usize,
+    ) -> Result<Vec<(u32, Option<u64>)>, Error> {
+        let state = self.state.lock();
+        let held = keys.iter().map(|key| state.grants.get(key)?.grant.lock());
+        let known: Vec<_> = held
+            .map(|grant| grant.map_or((0, None), |it| (it.hold_count, Some(it.serial))))
+            .collect();
+        let new = known.iter().filter(|(_, serial)| serial.is_none()).count();
+        if new > 0 {
+            state.room(new, max)?;
+        }
+        Ok(known)
+    }
+
+    /// Takes a grant in before anybody is told of it. `watched` grants are renewed with the session's lease from now on, others run out.
+    /// A grant that adds a hold to another is no grant if that one was lost meanwhile; `adds_to` is its serial.
+    /// An error means that the grant must be undone.
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        deadlines: &Deadlines,
+        grant: Grant,
+        adds_to: Option<u64>,
+        sent_at: Instant,
+    ) -> Result<(Grant, Lost), Error> {
+        let mut state = self.state.lock();
+        state.admit(&grant, adds_to)?;
+        Ok(self.take_in(&mut state, deadlines, grant, sent_at))
+    }
+
+    /// Takes several grants in, each with what it adds to, or none of them.
+    pub(crate) fn register_all(
+        self: &Arc<Self>,
+        deadlines: &Deadlines,
+        grants: Vec<(Grant, Option<u64>)>,
+        sent_at: Instant,
+    ) -> Result<Vec<(Grant, Lost)>, Error> {
+        let mut state = self.state.lock();
+        for (grant, adds_to) in &grants {
+            state.admit(grant, *adds_to)?;
+        }
+        let grants = grants.into_iter();
+        Ok(grants
+            .map(|(grant, _)| self.take_in(&mut state, deadlines, grant, sent_at))
+            .collect())
+    }
+
+    fn take_in(
+        self: &Arc<Self>,
+        state: &mut State,
+        deadlines: &Deadlines,
+        mut grant: Grant,
+        sent_at: Instant,
+    ) -> (Grant, Lost) {
+        let key = GrantKey::of(&grant);
+        let before = state.grants.get(&key).and_then(|held| held.grant.lock());
+        // A fair lock that its owner takes again as an exclusive one still has a queue, whose first the release has to wake.
+        if before.is_some_and(|before| before.mode == Mode::Fair) {
+            grant.mode = Mode::Fair;
+        }
+        let holding = Holding::Lock(grant.clone());
+        let (terms, lost) = self.enter(state, deadlines, key, holding, sent_at);
+        (grant.watched, grant.safe_until) = (terms.watched, terms.safe_until);
+        (grant, lost)
+    }
+
+    /// Books a holding in the place of what is there by its key.
+    pub(in crate::coordinator) fn enter(
+        self: &Arc<Self>,
+        state: &mut State,
+        deadlines: &Deadlines,
+        key: GrantKey,
+        mut grant: Holding,
+        sent_at: Instant,
+    ) -> (Terms, Lost) {
+        let mut lost = Lost::default();
+        let mut terms = grant.terms();
+        if let Some(before) = state.forget(deadlines, &key) {
+            let known = before.grant.terms();
+            lost = before.lost;
+            terms.watched |= known.watched;
+            terms.safe_until = terms.safe_until.max(known.safe_until);
+            grant.set_terms(terms);
+        }
+        let lease = if terms.watched {
+            self.lease
+        } else {
+            Duration::ZERO
+        };
+        let at = self.due_at(&grant, sent_at);
+        let due = deadlines.insert(at, Due::Grant(Arc::clone(self), key.clone()));
+        let held = Held {
+            grant,
+            lost: lost.clone(),
+            lease,
+            due,
+            failing: false,
+            renewing: false,
+            releasing: false,
+        };
+        state.grants.insert(key, held);
+        (terms, lost)
+    }
+
+    /// The grant, if the session holds it.
+    pub(crate) fn grant(&self, key: &GrantKey) -> Option<Grant> {
+        self.state
+            .lock()
+            .grants
+            .get(key)
+            .and_then(|held| held.grant.lock().cloned())
+    }
+
+    /// A resuming client was told of the grant, all of its holds included: no answer that nobody took is given back any more.
+    pub(crate) fn confirm(&self, key: &GrantKey) {
+        if let Some(held) = self.state.lock().grants.get_mut(key) {
+            held.lost = Lost::default();
+        }
+    }
+
+    /// The lock that an answer on its way is about. None if it is over or no lock; an error if it is another one by now, or was confirmed by a resume.
+    pub(crate) fn grant_of(&self, key: &GrantKey, lost: &Lost) -> Result<Option<Grant>, ()> {
+        match self.state.lock().grants.get(key) {
+            None => Ok(None),
+            Some(held) if Arc::ptr_eq(&held.lost.0, &lost.0) => Ok(held.grant.lock().cloned()),
+            Some(_) => Err(()),
+        }
+    }
+
+    /// All that the session holds.
+    pub(crate) fn grants(&self) -> Vec<Holding> {
+        self.state
+            .lock()
+            .grants
+            .values()
+            .map(|held| held.grant.clone())
+            .collect()
+    }
+
+    /// Marks that a release is on its way to the store, or that it did not get there.
+    pub(crate) fn set_releasing(&self, key: &GrantKey, releasing: bool) {
+        if let Some(held) = self.state.lock().grants.get_mut(key) {
+            held.releasing = releasing;
+        }
+    }
+
+    /// Holds were given back. At 0 the grant is over; otherwise it may have a longer lease now.
+    pub(crate) fn set_holds(
+        self: &Arc<Self>,
+        deadlines: &Deadlines,
+        key: &GrantKey,
+        hold_count: u32,
+        until: Option<Instant>,
+    ) {
+        let mut state = self.state.lock();
+        if hold_count == 0 {
+            state.forget(deadlines, key);
+        } else if let Some(held) = state.grants.get_mut(key) {
+            held.releasing = false;
+            if let Holding::Lock(grant) = &mut held.grant {
+                grant.hold_count = hold_count;
+            }
+            held.extend(until);
+            if !held.grant.terms().watched {
+                let at = self.due_at(&held.grant, Instant::now());
+                self.reschedule(deadlines, key, held, at);
+            }
+        }
+    }
+
+    /// A grant turned out to be gone: from now on the session does not hold it, and it will be told.
+    pub(crate) fn lose(&self, deadlines: &Deadlines, key: &GrantKey, reason: LostReason) {
+        let mut state = self.state.lock();
+        if let Some(Held { grant, lost, .. }) = state.forget(deadlines, key) {
+            lost.set();
+            let token = grant.lock().map(|grant| grant.fencing_token);
+            tracing::info!(name = %grant.name(), ?reason, token, "grant lost");
+            state.lost.push_back((grant, reason));
+            self.news.notify_one();
+        }
+    }
+
+    /// A grant that a resuming client named is gone: it is told, whether or not the session knew of it.
+    pub(crate) fn lose_named(&self, deadlines: &Deadlines, grant: Holding, reason: LostReason) {
+        let key = GrantKey::of_holding(&grant);
+        let mut state = self.state.lock();
+        state.forget(deadlines, &key);
+        state.lost.push_back((grant, reason));
+        self.news.notify_one();
+    }
+
+    /// A resuming client names what it believes to hold and is told anew what of it is lost.
+    pub(crate) fn forget_losses(&self) {
+        self.state.lock().lost.clear();
+    }
+}
+
+// === impl State ===
+
+impl State {
+    /// Whether a grant may be taken in, which is no grant if the one it adds a hold to was lost meanwhile.
+    fn admit(&self, grant: &Grant, adds_to: Option<u64>) -> Result<(), Error> {
+        self.live()?;
+        if adds_to == Some(grant.serial) && !self.grants.contains_key(&GrantKey::of(grant)) {
+            let why = "the grant was lost while a hold was added to it".to_owned();
+            return Err(CallError::OutcomeUnknown(why).into());
+        }
+        Ok(())
+    }
+
+    /// Whether so many more grants may be taken in.
+    pub(in crate::coordinator) fn room(&self, new: usize, max: usize) -> Result<(), Error> {
+        if self.grants.len() + self.lost.len() + new > max {
+            return Err(Error::LimitReached(Limit::GrantsPerSession));
+        }
+        Ok(())
+    }
+
+    pub(in crate::coordinator) fn forget(
+        &mut self,
+        deadlines: &Deadlines,
+        key: &GrantKey,
+    ) -> Option<Held> {
+        let held = self.grants.remove(key)?;
+        deadlines.remove(held.due);
+        self.failing -= usize::from(held.failing);
+        Some(held)
+    }
+
+    pub(super) fn take_grants(&mut self, deadlines: &Deadlines) -> Vec<Holding> {
+        let keys: Vec<GrantKey> = self.grants.keys().cloned().collect();
+        keys.iter()
+            .filter_map(|key| self.forget(deadlines, key))
+            .map(|held| {
+                held.lost.set();
+                held.grant
+            })
+            .collect()
+    }
+}
+
+// === impl Lost ===
+
+impl Lost {
+    pub(super) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+// === impl Held ===
+
+impl Held {
+    /// The safe window never moves back.
+    pub(super) fn extend(&mut self, until: Option<Instant>) {
+        let mut terms = self.grant.terms();
+        terms.safe_until = until.map_or(terms.safe_until, |until| until.max(terms.safe_until));
+        self.grant.set_terms(terms);
+    }
+}

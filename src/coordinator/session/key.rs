@@ -1,0 +1,67 @@
+//! Which grant of a session.
+
+use std::sync::Arc;
+
+use crate::{
+    coordinator::{
+        holding::{Holding, PermitGrant},
+        types::{Grant, LockName},
+    },
+    script::{Mode, PermitId},
+};
+
+/// Which grant of a session.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct GrantKey {
+    pub(crate) name: LockName,
+    pub(crate) slot: Slot,
+    /// The owner within the session.
+    pub(crate) label: Arc<str>,
+}
+
+/// What an owner can hold by one name at the same time: an exclusive or a fair lock; or of a read/write lock both sides; or any number of grants of
+/// permits, told apart by the least of their ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Slot {
+    Sole,
+    Read,
+    Write,
+    Permits(PermitId),
+}
+
+// === impl GrantKey ===
+
+impl GrantKey {
+    pub(crate) fn new(name: &LockName, mode: Mode, label: &Arc<str>) -> Self {
+        let slot = match mode {
+            Mode::Exclusive | Mode::Fair => Slot::Sole,
+            Mode::Read => Slot::Read,
+            Mode::Write => Slot::Write,
+        };
+        Self {
+            name: name.clone(),
+            slot,
+            label: Arc::clone(label),
+        }
+    }
+
+    pub(crate) fn of(grant: &Grant) -> Self {
+        Self::new(&grant.name, grant.mode, &grant.owner.label)
+    }
+
+    pub(crate) fn of_permits(grant: &PermitGrant) -> Self {
+        let least = grant.ids.iter().min().copied().unwrap_or_default();
+        Self {
+            name: grant.name.clone(),
+            slot: Slot::Permits(least),
+            label: Arc::clone(&grant.owner.label),
+        }
+    }
+
+    pub(crate) fn of_holding(holding: &Holding) -> Self {
+        match holding {
+            Holding::Lock(grant) => Self::of(grant),
+            Holding::Permits(grant) => Self::of_permits(grant),
+        }
+    }
+}

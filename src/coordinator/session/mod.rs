@@ -1,0 +1,209 @@
+//! One session: its stream, its grants, and what it has not been told yet. Everything here happens under one short lock and never asks the store.
+
+mod books;
+mod key;
+mod notices;
+mod watched;
+
+pub(super) use books::Held;
+pub(crate) use books::Lost;
+pub(crate) use key::{GrantKey, Slot};
+pub use notices::{LostReason, Notice};
+pub(crate) use watched::{LeaseRenewal, Renewing};
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::{sync::Notify, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    deadlines::Deadlines,
+    error::{Error, Limit},
+    holding::Holding,
+    types::SessionId,
+};
+
+/// What happens to the grants when the stream breaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDisconnect {
+    /// They stay until their leases end, and the session can be resumed.
+    #[default]
+    Keep,
+    /// They are released at once.
+    Release,
+}
+
+/// One session.
+#[derive(Debug)]
+pub struct Session {
+    /// Its id.
+    pub id: SessionId,
+    /// The lease of its watched grants.
+    pub lease: Duration,
+    /// The client's name for it.
+    pub client_name: String,
+    /// What a broken stream does to its grants.
+    pub on_disconnect: OnDisconnect,
+    epoch: Instant,
+    pub(super) state: Mutex<State>,
+    news: Notify,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    phase: Phase,
+    /// In an order of their own, so that a simulation can be repeated.
+    pub(super) grants: BTreeMap<GrantKey, Held>,
+    lost: VecDeque<(Holding, LostReason)>,
+    /// Grants whose last renewal failed.
+    failing: usize,
+    /// Not told yet, in this order. Each is told once however often it happened meanwhile.
+    at_risk: bool,
+    recovered: bool,
+    going_away: bool,
+    waits: usize,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// A stream serves it.
+    Live {
+        /// Ends that stream.
+        stream: CancellationToken,
+        /// Ends the session's waits; another stream that takes over does not.
+        waits: CancellationToken,
+    },
+    /// Its stream broke; it can be resumed until then.
+    Detached(Instant),
+    /// It was closed, or nobody resumed it.
+    Ended,
+}
+
+// === impl Session ===
+
+impl Session {
+    pub(crate) fn new(
+        id: SessionId,
+        lease: Duration,
+        client_name: String,
+        on_disconnect: OnDisconnect,
+        epoch: Instant,
+    ) -> Self {
+        let state = State {
+            phase: Phase::Detached(epoch),
+            grants: BTreeMap::new(),
+            lost: VecDeque::new(),
+            failing: 0,
+            at_risk: false,
+            recovered: false,
+            going_away: false,
+            waits: 0,
+        };
+        let (state, news) = (Mutex::new(state), Notify::new());
+        Self {
+            id,
+            lease,
+            client_name,
+            on_disconnect,
+            epoch,
+            state,
+            news,
+        }
+    }
+
+    /// Gives the session a stream, which takes the place of an earlier one. The token is cancelled when this stream is to end. None if the session
+    /// has ended.
+    pub(crate) fn attach(&self) -> Option<CancellationToken> {
+        let stream = CancellationToken::new();
+        let mut state = self.state.lock();
+        let waits = match &state.phase {
+            Phase::Live { stream, waits } => {
+                stream.cancel();
+                waits.clone()
+            }
+            Phase::Detached(_) => CancellationToken::new(),
+            Phase::Ended => return None,
+        };
+        state.phase = Phase::Live {
+            stream: stream.clone(),
+            waits,
+        };
+        Some(stream)
+    }
+
+    /// The stream with this token broke: waits end, renewing stops, grants stay. False if it was not the session's stream any more.
+    pub(crate) fn detach(&self, stream: &CancellationToken, until: Instant) -> bool {
+        let mut state = self.state.lock();
+        match &state.phase {
+            Phase::Live { waits, .. } if !stream.is_cancelled() => waits.cancel(),
+            _ => return false,
+        }
+        state.phase = Phase::Detached(until);
+        stream.cancel();
+        true
+    }
+
+    /// Ends the session for good and takes its grants. None if it had ended before.
+    pub(crate) fn end(&self, deadlines: &Deadlines) -> Option<Vec<Holding>> {
+        let mut state = self.state.lock();
+        match std::mem::replace(&mut state.phase, Phase::Ended) {
+            Phase::Ended => return None,
+            Phase::Live { stream, waits } => {
+                stream.cancel();
+                waits.cancel();
+            }
+            Phase::Detached(_) => {}
+        }
+        Some(state.take_grants(deadlines))
+    }
+
+    /// Ends a session that nobody resumed until `now`; its grants were left to their leases.
+    pub(crate) fn end_if_abandoned(&self, deadlines: &Deadlines, now: Instant) -> bool {
+        let mut state = self.state.lock();
+        let abandoned = matches!(state.phase, Phase::Detached(until) if until <= now);
+        if abandoned {
+            state.phase = Phase::Ended;
+            state.take_grants(deadlines);
+        }
+        abandoned
+    }
+
+    /// The token that ends the session's waits, or why there can be none.
+    pub(crate) fn live(&self) -> Result<CancellationToken, Error> {
+        match &self.state.lock().phase {
+            Phase::Live { waits, .. } => Ok(waits.clone()),
+            Phase::Detached(_) => Err(Error::SessionDetached),
+            Phase::Ended => Err(Error::SessionNotFound),
+        }
+    }
+
+    /// Counts a wait; the limit is the caller's to know.
+    pub(crate) fn begin_wait(&self, max: usize) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        if state.waits >= max {
+            return Err(Error::LimitReached(Limit::WaitsPerSession));
+        }
+        state.waits += 1;
+        Ok(())
+    }
+
+    pub(crate) fn end_wait(&self) {
+        self.state.lock().waits -= 1;
+    }
+}
+
+// === impl State ===
+
+impl State {
+    pub(super) fn live(&self) -> Result<(), Error> {
+        match self.phase {
+            Phase::Live { .. } => Ok(()),
+            Phase::Detached(_) => Err(Error::SessionDetached),
+            Phase::Ended => Err(Error::SessionNotFound),
+        }
+    }
+}

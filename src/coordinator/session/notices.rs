@@ -1,0 +1,102 @@
+//! What a session is told without having asked. It is state and no queue, so that a slow listener misses nothing and nothing piles up.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Session;
+use crate::{
+    coordinator::{
+        holding::{Holding, PermitGrant},
+        types::Grant,
+    },
+    script::Ownership,
+};
+
+/// Why a grant is no longer held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostReason {
+    /// Its lease ran out, or the store no longer knew of it.
+    Expired,
+    /// Another owner holds the lock.
+    TakenOver,
+    /// The store could not be reached until the safe window was over.
+    StoreUnreachable,
+}
+
+/// What a session is told without having asked.
+#[derive(Clone, Debug)]
+pub enum Notice {
+    /// A grant is no longer held.
+    Lost(Box<Grant>, LostReason),
+    /// Permits are no longer held.
+    PermitsLost(Box<PermitGrant>, LostReason),
+    /// Renewals are failing; what is left of the safe window of the grant closest to its end.
+    AtRisk(Duration),
+    /// Renewals succeed again.
+    Recovered,
+    /// The coordinator stops.
+    GoingAway,
+}
+
+// === impl Session ===
+
+impl Session {
+    /// Tells the session that the coordinator stops.
+    pub(crate) fn go_away(&self) {
+        self.state.lock().going_away = true;
+        self.news.notify_one();
+    }
+
+    /// The next thing to tell; waits until there is one. What is told is taken from the session's state, so however slow the listener, nothing is
+    /// missed and nothing piles up. May be dropped at any instant.
+    pub async fn notice(&self) -> Notice {
+        loop {
+            if let Some(notice) = self.next_notice() {
+                return notice;
+            }
+            self.news.notified().await;
+        }
+    }
+
+    fn next_notice(&self) -> Option<Notice> {
+        let mut state = self.state.lock();
+        if let Some((grant, reason)) = state.lost.pop_front() {
+            return Some(match grant {
+                Holding::Lock(grant) => Notice::Lost(Box::new(grant), reason),
+                Holding::Permits(grant) => Notice::PermitsLost(Box::new(grant), reason),
+            });
+        }
+        if std::mem::take(&mut state.at_risk) {
+            let first = state
+                .grants
+                .values()
+                .map(|held| held.grant.terms().safe_until)
+                .min();
+            // If nothing is left, it was lost meanwhile and that has been told.
+            if let Some(until) = first {
+                return Some(Notice::AtRisk(
+                    until.saturating_duration_since(Instant::now()),
+                ));
+            }
+        }
+        if std::mem::take(&mut state.recovered) {
+            return Some(Notice::Recovered);
+        }
+        std::mem::take(&mut state.going_away).then_some(Notice::GoingAway)
+    }
+}
+
+// === impl LostReason ===
+
+impl From<Ownership> for LostReason {
+    /// What it means for somebody who held the lock that the store says this.
+    fn from(ownership: Ownership) -> Self {
+        match ownership {
+            Ownership::HeldByAnother => Self::TakenOver,
+            Ownership::Expired | Ownership::NeverHeld | Ownership::HeldInAnotherMode => {
+                Self::Expired
+            }
+        }
+    }
+}

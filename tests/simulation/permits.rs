@@ -1,0 +1,297 @@
+//! Semaphores among the same incidents: whatever goes wrong, at no moment are more permits held than there are, and at the end all are free.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::join_all;
+use lockkeeper::{
+    coordinator::{
+        AcquirePermits, Answer, Lease, LockName, Notice, OnDisconnect, Operation, Owner,
+        PermitAnswer, PermitCount, PermitGrant, PermitOperation, ReleasePermits, Reply, RequestId,
+    },
+    script::{Config, Scripts},
+    shutdown::spawn_detached,
+};
+use parking_lot::Mutex;
+use rand::RngExt as _;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep, timeout},
+};
+
+use super::{
+    mutants::Mutant,
+    number,
+    plan::{Dice, Incident, Plan, happens, millis, pick},
+    world::{Node, World},
+};
+
+const SEEDS: u64 = 250;
+const MUTANT_SEEDS: u64 = 200;
+const NAME: &str = "pool";
+const TOTAL: u32 = 4;
+
+/// What clients believed to hold: from, until, how many.
+type Holds = Arc<Mutex<Vec<(Instant, Instant, u32)>>>;
+
+#[test]
+fn no_seed_holds_more_permits_than_there_are() {
+    let seeds = match number("SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("SEEDS").map_or(SEEDS, |seeds| seeds / 8),
+    };
+    let mut grants = 0;
+    for seed in seeds {
+        match run(seed, Mutant::None) {
+            Ok(granted) => grants += granted,
+            Err(why) => panic!("{why}; replay with: make sim SEED={seed}"),
+        }
+    }
+    assert!(grants > 0, "nobody got anything");
+}
+
+#[test]
+fn a_semaphore_that_is_broken_on_purpose_is_noticed() {
+    for mutant in Mutant::all_of_permits() {
+        let noticed = (0..MUTANT_SEEDS).any(|seed| run(seed, mutant).is_err());
+        assert!(noticed, "not noticed: {}", mutant.name());
+    }
+}
+
+#[test]
+fn more_than_there_are_is_found() {
+    let now = Instant::now();
+    let hold = |from, until, permits| (now + millis(from), now + millis(until), permits);
+    assert_eq!(most(&[hold(0, 5, 2), hold(5, 9, 3), hold(6, 7, 1)]), 4);
+    assert_eq!(most(&[hold(0, 5, 2), hold(4, 9, 3)]), 5);
+}
+
+/// How many grants there were, or what went wrong.
+fn run(seed: u64, mutant: Mutant) -> Result<usize, String> {
+    let mut plan = Plan::of(seed);
+    // What an operator takes away is nobody's any more.
+    plan.incidents
+        .retain(|(_, incident)| !matches!(incident, Incident::Delete(_) | Incident::Flush));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(live(plan, mutant))
+}
+
+async fn live(plan: Plan, mutant: Mutant) -> Result<usize, String> {
+    let world = World::new(plan, mutant);
+    let (host, _wakes) = world.ledger.store().connect();
+    let config = Config {
+        idle_token_retention: Duration::from_secs(3600),
+        request_retention: Duration::from_secs(60),
+        fair_waiter_timeout: world.plan.patience,
+        writer_hold_back: world.plan.hold_back,
+    };
+    let scripts = Scripts::new(host, config);
+    scripts.set_permits(NAME, TOTAL, true).await.unwrap();
+    let holds = Holds::default();
+    let clients = (0..6).map(|client| {
+        let dice = world.plan.dice(1000 + client);
+        let (world, holds) = (world.clone(), holds.clone());
+        spawn_detached("client", async move {
+            if client < 3 {
+                sessionless(world, holds, client, dice).await;
+            } else {
+                in_sessions(world, holds, dice).await;
+            }
+        })
+    });
+    let clients: Vec<_> = clients.collect();
+    world.run_incidents().await;
+    let healing = world.plan.lease_max() * 4 + Duration::from_secs(60);
+    if timeout(healing, join_all(clients)).await.is_err() {
+        return Err("some clients do not come to an end".to_owned());
+    }
+    sleep(world.plan.lease_max() * 2).await;
+    let holds = std::mem::take(&mut *holds.lock());
+    let most = most(&holds);
+    if most > TOTAL {
+        return Err(format!("{most} of {TOTAL} permits are held"));
+    }
+    let seen = scripts.inspect_semaphore(NAME).await.unwrap();
+    if (seen.total, seen.available) != (TOTAL, TOTAL.into()) {
+        return Err(format!("at the end: {seen:?}"));
+    }
+    Ok(holds.len())
+}
+
+/// The most that was held at one moment; what ends at a moment is not held any more.
+fn most(holds: &[(Instant, Instant, u32)]) -> u32 {
+    let held_at = |at: Instant| {
+        let held = holds
+            .iter()
+            .filter(|(from, until, _)| *from <= at && at < *until);
+        held.map(|(_, _, permits)| permits).sum()
+    };
+    let starts = holds.iter().map(|(from, _, _)| held_at(*from));
+    starts.max().unwrap_or(0)
+}
+
+/// Takes permits with leases, and sometimes never gives them back.
+async fn sessionless(world: World, holds: Holds, client: u64, mut dice: Dice) {
+    for round in 0.. {
+        sleep(pause(&world, &mut dice)).await;
+        if world.healed.is_cancelled() {
+            return;
+        }
+        let owner = Owner::sessionless(&format!("o{client}-{round}"), &world.limits).unwrap();
+        let lease = pick(&mut dice, &world.plan.leases);
+        let Some(node) = world.node(&mut dice) else {
+            continue;
+        };
+        let request_id = format!("r{client}-{round}");
+        let mut request = acquire(&world, &owner, Some(lease), &mut dice);
+        if dice.random() {
+            request.request_id = RequestId::parse(&request_id, &world.limits).unwrap();
+        }
+        let mut grant = take(&node, request.clone(), &mut dice).await;
+        if grant.is_none()
+            && request.request_id.is_some()
+            && let Some(node) = world.node(&mut dice)
+        {
+            grant = take(&node, request, &mut dice).await;
+        }
+        let Some(grant) = grant else { continue };
+        let from = Instant::now();
+        sleep(lease.mul_f64(dice.random_range(0.0..1.3))).await;
+        let until = grant.safe_until.min(Instant::now());
+        holds.lock().push((from, until, count(&grant)));
+        if dice.random_ratio(3, 4) {
+            release(&world, &owner, &grant, &mut dice).await;
+        }
+    }
+}
+
+/// Takes watched permits in sessions, whose streams break or are closed.
+async fn in_sessions(world: World, holds: Holds, mut dice: Dice) {
+    while !world.healed.is_cancelled() {
+        sleep(pause(&world, &mut dice)).await;
+        let Some(node) = world.node(&mut dice) else {
+            continue;
+        };
+        let lease = Lease::new(pick(&mut dice, &world.plan.leases), &world.limits).unwrap();
+        let on_disconnect = pick(&mut dice, &[OnDisconnect::Keep, OnDisconnect::Release]);
+        let client = "simulation".to_owned();
+        let Ok(opened) = node.coordinator.open(Some(lease), client, on_disconnect) else {
+            continue;
+        };
+        let stream = opened.stream;
+        let session = stream.id().clone();
+        let owner = Owner::in_session(session, "", &world.limits).unwrap();
+        for _ in 0..dice.random_range(1..5) {
+            let request = acquire(&world, &owner, None, &mut dice);
+            let Some(grant) = take(&node, request, &mut dice).await else {
+                break;
+            };
+            let from = Instant::now();
+            let work = lease.get().mul_f64(dice.random_range(0.0..3.0));
+            let lost = async {
+                loop {
+                    match stream.notice().await {
+                        Notice::PermitsLost(lost, _) if lost.ids == grant.ids => return,
+                        _ => {}
+                    }
+                }
+            };
+            let held = tokio::select! {
+                biased;
+                () = node.down.cancelled() => None,
+                () = lost => Some(false),
+                () = sleep(work) => Some(true),
+            };
+            holds.lock().push((from, Instant::now(), count(&grant)));
+            match held {
+                None => break,
+                Some(false) => {}
+                Some(true) => release(&world, &owner, &grant, &mut dice).await,
+            }
+        }
+        if happens(&mut dice, 500) && !node.down.is_cancelled() {
+            let _ = timeout(world.plan.lease_max(), stream.close()).await;
+        }
+    }
+}
+
+fn pause(world: &World, dice: &mut Dice) -> Duration {
+    world.plan.pause.mul_f64(dice.random_range(0.05..2.0))
+}
+
+fn count(grant: &PermitGrant) -> u32 {
+    u32::try_from(grant.ids.len()).unwrap()
+}
+
+fn acquire(
+    world: &World,
+    owner: &Owner,
+    lease: Option<Duration>,
+    dice: &mut Dice,
+) -> AcquirePermits {
+    AcquirePermits {
+        name: LockName::parse(NAME, &world.limits).unwrap(),
+        owner: owner.clone(),
+        permits: PermitCount::new(dice.random_range(1..=TOTAL)).unwrap(),
+        lease: lease.map(|lease| Lease::new(lease, &world.limits).unwrap()),
+        wait: Some(millis(dice.random_range(0..4000))),
+        request_id: None,
+    }
+}
+
+/// Some clients lose interest before the answer comes.
+async fn take(node: &Node, request: AcquirePermits, dice: &mut Dice) -> Option<PermitGrant> {
+    let interest = if happens(dice, 200) {
+        millis(dice.random_range(0..3000))
+    } else {
+        Duration::from_secs(3600)
+    };
+    let operation = Operation::Permits(PermitOperation::Acquire(request));
+    match timeout(interest, ask(node, operation)).await.ok()?? {
+        PermitAnswer::Granted(delivery) => delivery.take().ok(),
+        _ => None,
+    }
+}
+
+async fn release(world: &World, owner: &Owner, grant: &PermitGrant, dice: &mut Dice) {
+    let Some(node) = world.node(dice) else { return };
+    let ids = if dice.random() {
+        grant.ids.to_vec()
+    } else {
+        Vec::new()
+    };
+    let operation = Operation::Permits(PermitOperation::Release(ReleasePermits {
+        name: grant.name.clone(),
+        owner: owner.clone(),
+        ids,
+        request_id: None,
+    }));
+    ask(&node, operation).await;
+}
+
+/// The last answer, unless it is an error or the coordinator is gone.
+async fn ask(node: &Node, operation: Operation) -> Option<PermitAnswer> {
+    let (to, mut answers) = mpsc::channel(3);
+    let reply = Reply {
+        op_id: 1,
+        to,
+        cancel: None,
+        slot: None,
+    };
+    node.coordinator.submit(operation, reply);
+    loop {
+        let answer = tokio::select! {
+            biased;
+            () = node.down.cancelled() => return None,
+            answer = answers.recv() => answer,
+        };
+        match answer? {
+            (_, Answer::Permits(PermitAnswer::Waiting(_))) => {}
+            (_, Answer::Permits(answer)) => return Some(answer),
+            _ => return None,
+        }
+    }
+}
