@@ -28,6 +28,9 @@ const MAX_SERIAL: u64 = 1 << 53;
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
+/// The part of its lease for which the record of an attempt can be relied on: the call that looks for it takes time too.
+const RECORD_SHARE: f64 = 0.9;
+
 /// What an attempt came to.
 #[derive(Debug)]
 pub(crate) enum Attempted {
@@ -55,6 +58,8 @@ struct Undo {
     session: Option<Arc<Session>>,
     record: Option<String>,
     attempt: String,
+    /// When the attempt was sent.
+    sent_at: Instant,
     /// Whether the hold is in the session's books.
     registered: bool,
     /// The turn of the attempt, if it is to be undone before anything else of this owner happens.
@@ -204,6 +209,7 @@ fn deliver(
         session: session.clone(),
         record,
         attempt,
+        sent_at,
         registered: false,
         turn: None,
     };
@@ -302,6 +308,7 @@ impl Undo {
             session,
             record,
             attempt,
+            sent_at,
             registered,
             turn,
         } = self;
@@ -315,6 +322,17 @@ impl Undo {
         };
         if let Some(session) = &session {
             session.set_releasing(&key, true);
+        }
+        // A record that only an undo looks for ends with the lease that was asked for. A hold that was renewed since, because another of several
+        // locks was waited for, is given back without it: once, because a repeat could take another hold.
+        let recorded_until = sent_at + grant.lease.mul_f64(RECORD_SHARE);
+        if record.as_ref() == Some(&attempt) && Instant::now() >= recorded_until {
+            let (hold, serial) = (grant.hold(), Some(grant.serial));
+            let released = core.scripts.release(hold, serial, Duration::ZERO, None);
+            if let Err(error) = released.await {
+                tracing::debug!(%error, "left to its lease");
+            }
+            return;
         }
         let identity = Attempt {
             request_id: record.as_deref(),

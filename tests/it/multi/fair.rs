@@ -145,6 +145,21 @@ async fn what_is_held_outlives_a_wait_that_is_longer_than_the_lease() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_held_for_longer_than_the_lease_is_given_back_at_once() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    client.try_acquire("b", "y", secs(60)).await.unwrap();
+    let request = pb::AcquireAllRequest {
+        lease: Some(proto(secs(2))),
+        ..all(&["a:fair", "b"], "x", secs(5))
+    };
+    let mut call = Call::start(&mut client, request).await;
+    assert_eq!(call.expect_waiting().await, "b");
+    call.expect_timeout().await;
+    assert!(holders(&mut client, "a").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lock_that_is_lost_while_the_next_is_waited_for_is_taken_again() {
     let world = World::new();
     let mut client = world.client(0).await;
