@@ -43,6 +43,24 @@ async fn mission_12_a_third_of_the_lease_after_another_it_is_renewed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_new_grant_is_not_safe_for_as_long_as_one_that_the_store_has_forgotten() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    let first = session.acquire("a").await;
+    world.redis(&["DEL", "a"]);
+    let fixed = pb::AcquireRequest {
+        lease: Some(proto(secs(4))),
+        ..acquire_request("a", "")
+    };
+    let op_id = session.send(Request::Acquire(fixed));
+    let grant = session.expect_granted(op_id).await;
+    assert!(grant.fencing_token > first.fencing_token);
+    assert!(std_duration(grant.valid_for) <= secs(4), "{grant:?}");
+    assert!(!grant.watched);
+}
+
+#[tokio::test(start_paused = true)]
 async fn mission_12_a_lease_that_was_given_is_not_renewed() {
     let world = World::new();
     let mut client = world.client(0).await;

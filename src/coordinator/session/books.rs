@@ -130,7 +130,9 @@ impl Session {
     ) -> (Terms, Lost) {
         let mut lost = Lost::default();
         let mut terms = grant.terms();
-        if let Some(before) = state.forget(deadlines, &key) {
+        let before = state.forget(deadlines, &key);
+        // What the store has forgotten meanwhile says nothing of a new grant, least of all how long it is safe.
+        if let Some(before) = before.filter(|before| before.grant.serial() == grant.serial()) {
             let known = before.grant.terms();
             lost = before.lost;
             terms.watched |= known.watched;
