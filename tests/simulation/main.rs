@@ -1,5 +1,6 @@
 //! Seeds become runs: coordinators, clients and a store under a clock that stands still until everybody waits, with everything that can go wrong
-//! going wrong; and a checker goes through what happened. `SEED=123` runs one seed and prints its history, `SEEDS=5000` sets how many are run.
+//! going wrong; and a checker goes through what happened. `SEED=123` runs one seed and prints its history, `SEEDS=5000` sets how many are run,
+//! `MUTANT=undo` runs only the breakages with that in their names.
 
 #![allow(
     clippy::unwrap_used,
@@ -146,7 +147,9 @@ fn canonical(events: &[Event]) -> Vec<String> {
 fn every_breakage_on_purpose_is_noticed() {
     // Otherwise it would be noticed by what goes wrong here.
     assert_eq!(Mutant::without_effect(), Vec::<String>::new());
-    let all = Mutant::all();
+    let wanted = std::env::var("MUTANT").unwrap_or_default();
+    let mut all = Mutant::all();
+    all.retain(|mutant| mutant.name().contains(&wanted));
     let next = AtomicUsize::new(0);
     let unnoticed = Mutex::new(Vec::new());
     std::thread::scope(|scope| {

@@ -139,7 +139,8 @@ impl Truth {
     /// Whoever relies on a lock must have it.
     pub(super) fn contradictions(&self, intervals: &[Interval]) -> Vec<Violation> {
         let mut violations = Vec::new();
-        for interval in intervals {
+        // What was told when its time was over leaves nothing to rely on.
+        for interval in intervals.iter().filter(|of| of.from < of.until) {
             let Interval {
                 name,
                 holder,

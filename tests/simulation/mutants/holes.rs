@@ -9,7 +9,7 @@ use lockkeeper::script::catalog::{
 
 use super::Hole;
 
-pub(super) const HOLES: [Hole; 48] = [
+pub(super) const HOLES: [Hole; 47] = [
     Hole {
         name: "a release does not look at the owner",
         scripts: &[&LOCK_RELEASE],
@@ -90,7 +90,7 @@ pub(super) const HOLES: [Hole; 48] = [
     },
     Hole {
         name: "an acquire does not look for an earlier answer",
-        scripts: &[&LOCK_ACQUIRE],
+        scripts: &[&LOCK_ACQUIRE, &FAIR_ACQUIRE, &READ_ACQUIRE, &WRITE_ACQUIRE],
         taken: "local first = redis.call('hmget', record, 'op', 'owner', 'answer')",
         put: "local first = {}",
     },
@@ -153,12 +153,6 @@ pub(super) const HOLES: [Hole; 48] = [
         scripts: &[&FAIR_LEAVE],
         taken: "leave_queue(q, ARGV[1])",
         put: "if true then return {1} end",
-    },
-    Hole {
-        name: "who stops waiting wakes nobody",
-        scripts: &[&FAIR_LEAVE],
-        taken: "if redis.call('exists', KEYS[1]) == 0 then",
-        put: "if false then",
     },
     Hole {
         name: "vouching does nothing",
