@@ -153,7 +153,7 @@ impl Truth {
                 .filter(|state| state.from < until && state.until > from);
             let wrong = overlapping.find(|state| {
                 // What changes within one millisecond cannot be told apart.
-                let time = state.until.min(until) - state.from.max(from);
+                let time = state.until.min(until).saturating_sub(state.from.max(from));
                 time > 0 && !state.has(holder)
             });
             if let Some(state) = wrong {
