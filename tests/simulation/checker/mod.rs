@@ -74,7 +74,7 @@ pub(crate) fn check(events: &[Event], bounds: &Bounds) -> Vec<Violation> {
     violations.extend(waits.answers());
     violations.extend(waits::wake_ups::check(&waits, &truth));
     violations.extend(waits::order::check(&waits));
-    violations.extend(waits::writers::check(&waits));
+    violations.extend(waits::writers::check(&waits, &truth));
     violations.extend(waits::upgrades::check(&waits, &truth));
     violations.sort_by_key(|violation| violation.at);
     violations

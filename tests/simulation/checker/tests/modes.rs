@@ -108,8 +108,8 @@ fn a_fair_lock_goes_to_who_came_first() {
 
 #[test]
 fn readers_are_held_back_for_a_writer_that_waits() {
-    let story = |pause: Millis| {
-        let times = (0..20).map(|turn| 50 + turn * pause);
+    let story = |first: Millis, pause: Millis| {
+        let times = (0..20).map(|turn| first + turn * pause);
         let readers = times.flat_map(|at| {
             let turn = Op::try_from(at).unwrap();
             let other = Holder::in_session(2, turn).with(Mode::Read);
@@ -129,8 +129,9 @@ fn readers_are_held_back_for_a_writer_that_waits() {
         story.push(looks(9001, &[], "read_release"));
         story
     };
-    expect(&[], story(250));
-    expect(&["writers"], story(150));
+    expect(&[], story(250, 250));
+    expect(&["writers"], story(250, 150));
+    expect(&["writers"], story(100, 250));
 }
 
 #[test]

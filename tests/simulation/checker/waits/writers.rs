@@ -4,8 +4,8 @@ use lockkeeper::script::Mode;
 
 use super::{Span, Waits, fails};
 use crate::{
-    checker::{MARGIN, Violation, violation},
-    history::{Holder, Millis, What},
+    checker::{MARGIN, Violation, truth::Truth, violation},
+    history::{Event, Holder, Kind, Millis, What},
 };
 
 /// What happens to a lock while a writer waits.
@@ -19,21 +19,32 @@ enum Turn {
 /// A rounding.
 const INSTANT: Millis = 2;
 
-pub(in crate::checker) fn check(waits: &Waits<'_>) -> Vec<Violation> {
+pub(in crate::checker) fn check(waits: &Waits<'_>, truth: &Truth) -> Vec<Violation> {
     let bounds = waits.bounds;
     let slack = bounds.poll_interval + 6 * bounds.round_trip + MARGIN;
     let mut violations = Vec::new();
     for span in waits.waiting() {
         let failed = || waits.was(span.node, fails, span.from, span.end());
-        if span.holder.mode != Mode::Write || !waits.is_alone(span) || failed() {
+        if span.holder.mode != Mode::Write || failed() {
             continue;
         }
         let Some(since) = waits.told_to_wait(span) else {
             continue;
         };
+        let turns = waits.turns(span, since);
+        if let Some((at, Turn::Reader)) = turns.first()
+            && *at + INSTANT < since + bounds.hold_back
+            && waits.is_first(span, since, truth)
+        {
+            let rule = format!(
+                "writers: #{} of {} waits for lock {} since {since}, and a reader comes in",
+                span.op, span.holder, span.name
+            );
+            violations.push(violation(*at, rule));
+        }
         // Since when no reader has come in, and when such a time must have begun at the latest.
         let (mut quiet, mut due) = (since, since + bounds.hold_back + slack);
-        for (at, turn) in waits.turns(span, since) {
+        for (at, turn) in turns {
             let long = at + INSTANT >= quiet + bounds.hold_back;
             match turn {
                 Turn::Reader if !long && at > due => {
@@ -65,6 +76,30 @@ impl Waits<'_> {
             .map(|event| event.at)
     }
 
+    /// Whether readers have the lock, and no other writer was told to wait before, so that they are held back from that moment on.
+    fn is_first(&self, span: &Span, since: Millis, truth: &Truth) -> bool {
+        let long_ago = since.saturating_sub(2 * self.bounds.hold_back + INSTANT);
+        let told = |event: &Event| match event.what {
+            What::Waits(holder, name) => name == span.name && holder.mode == Mode::Write,
+            _ => false,
+        };
+        let mut before = self
+            .events
+            .iter()
+            .filter(|event| event.at >= long_ago && event.at < since);
+        // Of those that want several locks it is not known for which one they wait.
+        let several = |of: &&Span| {
+            matches!(of.kind, Kind::AcquireAll(_)) && of.name == span.name && of.end() >= long_ago
+        };
+        let mut states = truth.states(span.name);
+        let state = states.find(|state| state.from < since && state.until > since);
+        let read = state.is_some_and(|state| {
+            let mut holders = state.holders.iter();
+            !state.holders.is_empty() && holders.all(|(of, _)| of.mode == Mode::Read)
+        });
+        read && !before.any(told) && !self.spans.iter().any(|of| several(&of))
+    }
+
     fn turns(&self, span: &Span, since: Millis) -> Vec<(Millis, Turn)> {
         let mut turns = Vec::new();
         let mut before = Vec::new();
@@ -90,9 +125,13 @@ impl Waits<'_> {
                     turns.push((at, Turn::Anew));
                 }
                 What::Told(op, _) | What::Dropped(op) if meanwhile => {
-                    let writes = |of: &&Span| of.op == *op && of.holder.mode == Mode::Write;
-                    let of = self.spans.iter().find(writes);
-                    if of.is_some_and(|of| of.name == span.name) {
+                    let ended = self.waiting_at_all().find(|of| of.op == *op);
+                    // One that was refused at once left no mark that it could take away.
+                    let writes = |of: &Span| {
+                        let writes = of.name == span.name && of.holder.mode == Mode::Write;
+                        writes && self.told_to_wait(of).is_some()
+                    };
+                    if ended.is_some_and(writes) {
                         turns.push((at, Turn::Anew));
                     }
                 }
