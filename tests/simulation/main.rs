@@ -10,6 +10,7 @@
 mod checker;
 mod clients;
 mod history;
+mod latch;
 mod ledger;
 mod link;
 mod mutants;

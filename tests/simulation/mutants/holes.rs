@@ -1,10 +1,10 @@
 //! The texts that are taken out of the scripts.
 
 use lockkeeper::script::catalog::{
-    FAIR_ACQUIRE, FAIR_LEAVE, FAIR_VOUCH, LOCK_ACQUIRE, LOCK_RELEASE, LOCK_RENEW, LOCK_UNDO,
-    MULTI_ACQUIRE, MULTI_UNDO, PERMIT_ACQUIRE, PERMIT_RELEASE, PERMIT_RENEW, PERMIT_UNDO,
-    READ_ACQUIRE, READ_RELEASE, READ_RENEW, READ_UNDO, WRITE_ACQUIRE, WRITE_LEAVE, WRITE_RELEASE,
-    WRITE_UNDO,
+    FAIR_ACQUIRE, FAIR_LEAVE, FAIR_VOUCH, LATCH_COUNT_DOWN, LOCK_ACQUIRE, LOCK_RELEASE, LOCK_RENEW,
+    LOCK_UNDO, MULTI_ACQUIRE, MULTI_UNDO, PERMIT_ACQUIRE, PERMIT_RELEASE, PERMIT_RENEW,
+    PERMIT_UNDO, READ_ACQUIRE, READ_RELEASE, READ_RENEW, READ_UNDO, WRITE_ACQUIRE, WRITE_LEAVE,
+    WRITE_RELEASE, WRITE_UNDO,
 };
 
 use super::Hole;
@@ -330,5 +330,26 @@ pub(super) const PERMIT_HOLES: [Hole; 6] = [
         scripts: &[&PERMIT_ACQUIRE],
         taken: "redis.call('zrem', leases, unpack(ids, first, last))",
         put: "",
+    },
+];
+
+pub(super) const LATCH_HOLES: [Hole; 3] = [
+    Hole {
+        name: "a repeat counts again",
+        scripts: &[&LATCH_COUNT_DOWN],
+        taken: "if first[1] then",
+        put: "if false then",
+    },
+    Hole {
+        name: "a count-down takes nothing off",
+        scripts: &[&LATCH_COUNT_DOWN],
+        taken: "redis.call('decrby', latch, by)",
+        put: "",
+    },
+    Hole {
+        name: "a latch opens one count early",
+        scripts: &[&LATCH_COUNT_DOWN],
+        taken: "if left == 0 then",
+        put: "if left <= 1 then",
     },
 ];

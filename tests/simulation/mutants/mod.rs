@@ -4,7 +4,7 @@ mod holes;
 
 use std::sync::LazyLock;
 
-use holes::{HOLES, PERMIT_HOLES};
+use holes::{HOLES, LATCH_HOLES, PERMIT_HOLES};
 use lockkeeper::host::Script;
 #[cfg(test)]
 use lockkeeper::script::catalog;
@@ -18,6 +18,8 @@ pub(crate) enum Mutant {
     Script(usize),
     /// The same of a semaphore's.
     Permits(usize),
+    /// The same of a latch's.
+    Latch(usize),
     /// A store that confirms subscriptions that it has not made.
     Deaf,
 }
@@ -36,6 +38,9 @@ static SCRIPTS: LazyLock<Vec<Vec<Script>>> =
 static PERMIT_SCRIPTS: LazyLock<Vec<Vec<Script>>> =
     LazyLock::new(|| PERMIT_HOLES.iter().map(Hole::scripts).collect());
 
+static LATCH_SCRIPTS: LazyLock<Vec<Vec<Script>>> =
+    LazyLock::new(|| LATCH_HOLES.iter().map(Hole::scripts).collect());
+
 // === impl Mutant ===
 
 impl Mutant {
@@ -44,7 +49,12 @@ impl Mutant {
         (0..PERMIT_HOLES.len()).map(Self::Permits)
     }
 
-    /// All of them, but for those of semaphores.
+    /// Those of latches.
+    pub(crate) fn all_of_latches() -> impl Iterator<Item = Self> {
+        (0..LATCH_HOLES.len()).map(Self::Latch)
+    }
+
+    /// All of them, but for those of semaphores and latches.
     pub(crate) fn all() -> Vec<Self> {
         let mut all = vec![Self::Deaf];
         all.extend((0..HOLES.len()).map(Self::Script));
@@ -53,7 +63,7 @@ impl Mutant {
 
     /// Breakages that break nothing, because a script has no such text. To be asked before any of them is run: a run would not tell.
     pub(crate) fn without_effect() -> Vec<String> {
-        let all = HOLES.iter().chain(&PERMIT_HOLES);
+        let all = HOLES.iter().chain(&PERMIT_HOLES).chain(&LATCH_HOLES);
         all.flat_map(Hole::not_found).collect()
     }
 
@@ -63,6 +73,7 @@ impl Mutant {
             Self::Deaf => "the store forgets to subscribe",
             Self::Script(hole) => HOLES[hole].name,
             Self::Permits(hole) => PERMIT_HOLES[hole].name,
+            Self::Latch(hole) => LATCH_HOLES[hole].name,
         }
     }
 
@@ -72,6 +83,7 @@ impl Mutant {
         match self {
             Self::Script(hole) => SCRIPTS[hole].iter().find(named),
             Self::Permits(hole) => PERMIT_SCRIPTS[hole].iter().find(named),
+            Self::Latch(hole) => LATCH_SCRIPTS[hole].iter().find(named),
             Self::None | Self::Deaf => None,
         }
     }

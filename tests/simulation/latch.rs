@@ -1,0 +1,184 @@
+//! A latch among the same incidents: it opens when everybody has counted down and not before, however often a call has to be repeated.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::future::join_all;
+use lockkeeper::{
+    coordinator::{
+        Answer, AwaitLatch, CountDown, LatchAnswer, LatchOperation, LockName, Operation, Reply,
+        RequestId, SetCount,
+    },
+    shutdown::spawn_detached,
+};
+use rand::RngExt as _;
+use tokio::{
+    sync::mpsc,
+    time::{sleep, timeout},
+};
+
+use super::{
+    mutants::Mutant,
+    number,
+    plan::{Dice, Incident, Plan, millis},
+    world::World,
+};
+
+const SEEDS: u64 = 2000;
+const MUTANT_SEEDS: u64 = 400;
+const NAME: &str = "start";
+const COUNTERS: u32 = 4;
+const COUNTS_EACH: u32 = 5;
+const WAITERS: u32 = 4;
+
+/// How many counts have begun to be taken off.
+type Begun = Arc<AtomicU32>;
+
+#[test]
+fn no_seed_opens_a_latch_early_or_never() {
+    let seeds = match number("SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("SEEDS").unwrap_or(SEEDS),
+    };
+    for seed in seeds {
+        if let Err(why) = run(seed, Mutant::None) {
+            panic!("{why}; replay with: make sim SEED={seed}");
+        }
+    }
+}
+
+#[test]
+fn a_latch_that_is_broken_on_purpose_is_noticed() {
+    for mutant in Mutant::all_of_latches() {
+        let noticed = (0..MUTANT_SEEDS).any(|seed| run(seed, mutant).is_err());
+        assert!(noticed, "not noticed: {}", mutant.name());
+    }
+}
+
+fn run(seed: u64, mutant: Mutant) -> Result<(), String> {
+    let mut plan = Plan::of(seed);
+    plan.incidents
+        .retain(|(_, incident)| !matches!(incident, Incident::Delete(_) | Incident::Flush));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(live(plan, mutant))
+}
+
+async fn live(plan: Plan, mutant: Mutant) -> Result<(), String> {
+    let world = World::new(plan, mutant);
+    let begun = Begun::default();
+    let count = COUNTERS * COUNTS_EACH;
+    set(&world, count).await;
+    let counters = (0..COUNTERS).map(|client| {
+        let (world, begun) = (world.clone(), Arc::clone(&begun));
+        let dice = world.plan.dice(2000 + u64::from(client));
+        spawn_detached("counter", count_down(world, begun, client, dice))
+    });
+    let waiters = (0..WAITERS).map(|client| {
+        let (world, begun) = (world.clone(), Arc::clone(&begun));
+        let dice = world.plan.dice(3000 + u64::from(client));
+        spawn_detached("waiter", wait(world, begun, dice))
+    });
+    let clients: Vec<_> = counters.chain(waiters).collect();
+    world.run_incidents().await;
+    let healing = world.plan.lease_max() * 4 + Duration::from_secs(60);
+    let Ok(ended) = timeout(healing, join_all(clients)).await else {
+        let begun = begun.load(Ordering::Relaxed);
+        return Err(format!("it does not open after {begun} of {count}"));
+    };
+    let early = ended.into_iter().filter_map(Result::unwrap).min();
+    early.map_or(Ok(()), |begun| {
+        Err(format!("it was open after {begun} of {count}"))
+    })
+}
+
+async fn set(world: &World, count: u32) {
+    let mut dice = world.plan.dice(1999);
+    loop {
+        let set = LatchOperation::Set(SetCount {
+            name: name(world),
+            count,
+            ttl: None,
+            request_id: None,
+        });
+        if ask(world, &mut dice, set).await.is_some() {
+            return;
+        }
+        sleep(millis(20)).await;
+    }
+}
+
+/// Each count again and again, until it is known to be taken off.
+async fn count_down(world: World, begun: Begun, client: u32, mut dice: Dice) -> Option<u32> {
+    for round in 0..COUNTS_EACH {
+        sleep(world.plan.pause.mul_f64(dice.random_range(0.05..2.0))).await;
+        begun.fetch_add(1, Ordering::Relaxed);
+        let id = format!("c{client}-{round}");
+        let request = CountDown {
+            name: name(&world),
+            by: 1,
+            request_id: RequestId::parse(&id, &world.limits).unwrap(),
+        };
+        loop {
+            let operation = LatchOperation::CountDown(request.clone());
+            match ask(&world, &mut dice, operation).await {
+                Some(LatchAnswer::CountedDown(_)) => break,
+                _ => sleep(millis(dice.random_range(1..200))).await,
+            }
+        }
+    }
+    None
+}
+
+/// Waits, by many calls, until it is told that the latch is open. How many had begun to count if that was not all.
+async fn wait(world: World, begun: Begun, mut dice: Dice) -> Option<u32> {
+    loop {
+        let wait = LatchOperation::Await(AwaitLatch {
+            name: name(&world),
+            session: None,
+            wait: Some(millis(dice.random_range(0..4000))),
+        });
+        if let Some(LatchAnswer::Opened) = ask(&world, &mut dice, wait).await {
+            let begun = begun.load(Ordering::Relaxed);
+            return (begun < COUNTERS * COUNTS_EACH).then_some(begun);
+        }
+        sleep(millis(dice.random_range(1..200))).await;
+    }
+}
+
+fn name(world: &World) -> LockName {
+    LockName::parse(NAME, &world.limits).unwrap()
+}
+
+/// The last answer, unless it is an error or the coordinator is gone.
+async fn ask(world: &World, dice: &mut Dice, operation: LatchOperation) -> Option<LatchAnswer> {
+    let node = world.node(dice)?;
+    let (to, mut answers) = mpsc::channel(3);
+    let reply = Reply {
+        op_id: 1,
+        to,
+        cancel: None,
+        slot: None,
+    };
+    node.coordinator.submit(Operation::Latch(operation), reply);
+    loop {
+        let answer = tokio::select! {
+            biased;
+            () = node.down.cancelled() => return None,
+            answer = answers.recv() => answer,
+        };
+        match answer? {
+            (_, Answer::Latch(LatchAnswer::Waiting(_))) => {}
+            (_, Answer::Latch(answer)) => return Some(answer),
+            _ => return None,
+        }
+    }
+}
