@@ -25,7 +25,7 @@ use crate::{client::Client, redis_server::freeze};
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// A coordinator that is this old is killed, so that a test which waits for it in vain fails and does not hang.
-const AGE_MAX: Duration = Duration::from_secs(90);
+const AGE_MAX: Duration = Duration::from_secs(600);
 
 /// Between two looks at something that should happen.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
