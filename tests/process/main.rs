@@ -13,6 +13,8 @@ mod coordinator;
 #[path = "../it/support/counters.rs"]
 #[allow(dead_code, reason = "the tests in one process use more of it")]
 mod counters;
+#[path = "../support/quorum.rs"]
+mod quorum_members;
 #[path = "../support/redis_server.rs"]
 mod redis_server;
 #[path = "../support/sentinels.rs"]
@@ -39,6 +41,9 @@ mod coordinator_frozen;
 mod drain;
 mod fair;
 mod multi;
+mod quorum;
+mod quorum_contention;
+mod quorum_tokens;
 mod readers;
 mod run_processes;
 mod semaphores;

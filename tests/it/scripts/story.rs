@@ -236,11 +236,12 @@ impl<'a> Teller<'a> {
     fn renewed(&mut self, outcome: &Renewals) -> String {
         assert!(self.mask.is_time(outcome.store_micros), "the store's clock");
         let each = outcome.outcomes.iter().map(|outcome| match outcome {
-            Ok(renewed) => {
+            Some(Ok(renewed)) => {
                 let token = self.mask.number(renewed.token.try_into().unwrap());
                 format!("{} {token} {}", renewed.hold_count, rounded(renewed.lease))
             }
-            Err(why) => format!("{why:?}"),
+            Some(Err(why)) => format!("{why:?}"),
+            None => "no answer".to_owned(),
         });
         let each: Vec<_> = each.collect();
         if each.is_empty() {
