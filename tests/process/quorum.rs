@@ -305,6 +305,7 @@ async fn what_a_quorum_cannot_keep_honest_is_refused_by_name() {
     let mut latch = Latch::new(&client, "build");
     let request = pb::CountDownRequest {
         name: "build".to_owned(),
+        by: 1,
         ..Default::default()
     };
     let latch = latch.api.count_down(request).await.unwrap_err();

@@ -69,6 +69,8 @@ fn a_majority_that_agrees_on_the_holds_is_elected_with_the_largest_token() {
     for (words, wish, expected) in [
         ("g1@5 g1@7 g1@6", new, Some((vec![0, 1, 2], 1, 7))),
         ("g1@5 - g1@6", new, Some((vec![0, 2], 1, 6))),
+        ("g1@5 g1@5 g1@9", new, Some((vec![0, 1, 2], 1, 9))),
+        ("r1@5 r1@5 r1@9", new, Some((vec![0, 1], 1, 5))),
         ("g1@5 ? b9@1", new, None),
         ("g1@1 g1@2 b9@1 b9@1 g1@3", new, Some((vec![0, 1, 4], 1, 3))),
         ("g1@1 g1@2 b9@1 b9@1 ?", new, None),
