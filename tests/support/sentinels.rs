@@ -13,6 +13,9 @@ use crate::redis_server::{RedisServer, eventually, free_port};
 /// What the sentinels call the master.
 pub(crate) const SERVICE: &str = "locks";
 
+/// A master sends its data to a replica as soon as that asks, and does not wait 5 s for others.
+pub(crate) const AT_ONCE: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
+
 const REPLICAS: usize = 2;
 const SENTINELS: usize = 3;
 
@@ -35,7 +38,7 @@ pub(crate) struct Sentinel {
 impl Sentinels {
     /// Starts all of them; resolves when each sentinel knows all others and both replicas.
     pub(crate) async fn start() -> Self {
-        let master = RedisServer::start().await;
+        let master = RedisServer::start_with(&AT_ONCE).await;
         let port = master.port().to_string();
         let mut servers = vec![master];
         for _ in 0..REPLICAS {
