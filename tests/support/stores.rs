@@ -43,7 +43,11 @@ impl Store {
             Self::Embedded => Deployment::Embedded,
             Self::Single => Deployment::Servers(vec![RedisServer::start().await]),
             Self::Replicated => Deployment::Servers(master_and_replica().await),
-            Self::Sentinel => Deployment::Sentinels(Sentinels::start().await),
+            Self::Sentinel => {
+                let sentinels = Sentinels::start().await;
+                sentinels.be_patient().await;
+                Deployment::Sentinels(sentinels)
+            }
         }
     }
 
