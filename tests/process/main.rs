@@ -17,6 +17,8 @@ mod counters;
 mod redis_server;
 #[path = "../support/sentinels.rs"]
 mod sentinels;
+#[path = "../support/stores.rs"]
+mod stores;
 #[path = "../support/tcp_proxy.rs"]
 mod tcp_proxy;
 
@@ -33,6 +35,8 @@ mod sentinel;
 mod smoke;
 
 mod mission;
+#[path = "stores/mod.rs"]
+mod on_every_store;
 mod redisson_layout;
 
 mod coordinator_frozen;

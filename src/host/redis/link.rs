@@ -141,6 +141,8 @@ impl State {
 async fn keep(target: Target, states: watch::Sender<State>) {
     let mut next_attempt = Instant::now();
     let mut failure: Option<Arc<str>> = None;
+    // Whoever calls before that waits, as for the first attempt itself.
+    target.first_named().await;
     loop {
         sleep_until(next_attempt).await;
         next_attempt = Instant::now() + RECONNECT_INTERVAL;

@@ -1,11 +1,14 @@
 //! Which server to talk to: always the same one, or the one that sentinels name.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use deadpool_redis::redis::{Value, aio::MultiplexedConnection, cmd};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 
 use super::{endpoint::Endpoint, reply};
+
+/// Sentinels that answer do so in a moment. After this callers are told that none of them does.
+const FIRST_NAMED_MAX: Duration = Duration::from_secs(1);
 
 /// Which server to connect to.
 #[derive(Clone)]
@@ -28,6 +31,15 @@ impl fmt::Debug for Target {
 }
 
 impl Target {
+    /// Waits for the first word of who is the master, if it has to be asked for.
+    pub(super) async fn first_named(&self) {
+        if let Self::Elected(master) = self {
+            let mut master = master.clone();
+            let named = master.wait_for(Option::is_some);
+            let _ = timeout(FIRST_NAMED_MAX, named).await;
+        }
+    }
+
     /// Where to connect now.
     pub(super) fn endpoint(&self) -> Result<Endpoint, String> {
         match self {
