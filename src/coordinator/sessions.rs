@@ -20,14 +20,12 @@ use super::{
     session::{GrantKey, Notice, OnDisconnect, Session},
     turns::Turn,
     types::{Grant, Lease, LockName, Owner, SessionId, over, safe_until},
+    watchdog::RENEWALS_PER_CALL,
 };
 use crate::script::{CallError, Mode, Ownership, PermitId, PermitRenewal, Renewal};
 
 /// Releases of one ending session that are under way at once.
 const RELEASES_AT_ONCE: usize = 64;
-
-/// How many holds one renewal script looks at when a session is resumed.
-const RENEWALS_PER_CALL: usize = 100;
 
 /// The registry.
 #[derive(Debug)]

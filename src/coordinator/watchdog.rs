@@ -14,7 +14,7 @@ use super::{
 use crate::script::{CallError, Ownership, PermitRenewal, Renewal};
 
 /// Holds in one renewal script: as many as Redisson's, so that no script blocks the store for long.
-const RENEWALS_PER_CALL: usize = 100;
+pub(super) const RENEWALS_PER_CALL: usize = 100;
 
 /// Renewal calls under way at once; more wait, so that a slow store is not buried.
 const CALLS_AT_ONCE: usize = 16;

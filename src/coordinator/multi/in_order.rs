@@ -15,19 +15,13 @@ use super::{
         attempt::{Attempted, Delivery, attempt},
         error::Error,
         operation::{Acquire, Answer, Reply},
-        session::{GrantKey, Session},
+        session::{GrantKey, RENEW_DIVISOR, RETRY_DIVISOR, Session},
         types::{Grant, safe_until},
+        watchdog::RENEWALS_PER_CALL,
     },
     AcquireAll, DeliveryAll, TriedAll,
 };
 use crate::script::{CallError, Refusal, Renewal};
-
-/// Locks in one renewal script, as the watchdog has it.
-const RENEWALS_PER_CALL: usize = 100;
-
-/// What is held is renewed after this part of its lease, as the watchdog does; a renewal that failed is tried again after the smaller one.
-const RENEW_DIVISOR: u32 = 3;
-const RETRY_DIVISOR: u32 = 20;
 
 /// A lease of which this part is gone when the last lock is granted is renewed before it is told.
 const STALE_DIVISOR: u32 = 10;

@@ -20,11 +20,10 @@ pub(super) use release::release_all;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::{
     Core, Mode,
-    acquire::{CountedWait, InLine, Stops, ended_in, leave},
+    acquire::{InLine, Stops, ended_in, leave},
     error::Error,
     operation::{Acquire, Answer, NotGranted, Reply},
     types::{Lease, LockName, Owner, RequestId},
@@ -178,18 +177,8 @@ async fn acquire_together(
         }
     };
     refused.insert(awaited);
-    let session = core.session_of(&request.owner)?;
-    let stream = session
-        .as_ref()
-        .map_or_else(|| Ok(CancellationToken::new()), |s| s.live())?;
-    let _counted = CountedWait::begin(session, core.config.limits.waits_per_session_max)?;
+    let stops = Stops::admit(core, core.session_of(&request.owner)?, deadline, reply)?;
     let mut line = join(core, request, awaited, holder_until)?;
-    reply.slot = None;
-    let stops = Stops {
-        deadline,
-        session: stream,
-        reply,
-    };
     let mut trouble: Option<CallError> = None;
     loop {
         let name = request.locks.name(awaited);
