@@ -324,7 +324,7 @@ impl Core {
                 })
                 .collect();
             let sent_at = Instant::now();
-            let outcomes = self.scripts.renew(&renewals).await?.outcomes;
+            let outcomes = self.scripts.renew(&renewals).await.complete()?;
             for (named, outcome) in batch.iter().zip(outcomes) {
                 let renewed = outcome.as_ref().ok();
                 let lease = renewed.map_or(Duration::ZERO, |renewed| renewed.lease);
@@ -366,7 +366,7 @@ impl Core {
         });
         let renewals: Vec<_> = renewals.collect();
         let sent_at = Instant::now();
-        let outcomes = self.scripts.renew_permits(&renewals).await?.outcomes;
+        let outcomes = self.scripts.renew_permits(&renewals).await.complete()?;
         let checked = named.into_iter().zip(outcomes).map(|(permits, outcome)| {
             let lease = outcome.unwrap_or_default();
             let grant = PermitGrant {

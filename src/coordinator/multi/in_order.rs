@@ -1,4 +1,5 @@
-//! Several locks one after the other, in the order of their names: where one of them is fair, because a place in its queue is what gets it.
+//! Several locks one after the other, in the order of their names: where one of them is fair, because a place in its queue is what gets it, and where
+//! they are in different parts of the store, because no script can take them together.
 //!
 //! Each is waited for as a single lock is, while those before it are held. Since everybody takes locks in the same order, no two calls can each hold
 //! what the other waits for. What was taken is given back when a later one cannot be had; if it is lost meanwhile, all begins again.
@@ -219,11 +220,13 @@ impl<'a> Taken<'a> {
             let grants = batch.iter().map(|at| self.deliveries[*at].grant());
             let renewals: Vec<Renewal> = grants.map(renewal).collect();
             let sent_at = Instant::now();
-            let renewed = self.core.scripts.renew(&renewals).await?;
-            for (at, outcome) in batch.iter().zip(renewed.outcomes) {
+            let answered = self.core.scripts.renew(&renewals).await;
+            for (at, outcome) in batch.iter().zip(answered.outcomes) {
                 let delivery = &mut self.deliveries[*at];
-                let Ok(renewed) = outcome else {
-                    return Ok(false);
+                let renewed = match outcome {
+                    Some(Ok(renewed)) => renewed,
+                    Some(Err(_lost)) => return Ok(false),
+                    None => continue,
                 };
                 let mut grant = delivery.grant().clone();
                 if renewed.serial != grant.serial {
@@ -236,6 +239,9 @@ impl<'a> Taken<'a> {
                 grant.lease = renewed.lease;
                 grant.safe_until = safe_until(sent_at, renewed.lease);
                 delivery.set_grant(grant);
+            }
+            if let Some(error) = answered.error {
+                return Err(error);
             }
         }
         for delivery in &mut self.deliveries {

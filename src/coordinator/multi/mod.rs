@@ -2,7 +2,8 @@
 //!
 //! Where no lock is fair, one script takes all or none, and a call that waits holds nothing meanwhile: it stands in the line of one lock that somebody
 //! else holds, and tries all when that may be free. A fair lock is taken by whoever stands first in its queue, so a call with one of those takes the
-//! locks one after the other; see [`in_order`]. Either way no two calls can each hold what the other waits for.
+//! locks one after the other, as does a call whose locks are in different parts of the store; see [`in_order`]. Either way no two calls can each hold
+//! what the other waits for.
 //!
 //! Once granted, each lock is a grant of its own: renewed, lost, resumed and given back as any other.
 
@@ -121,7 +122,7 @@ pub(super) async fn acquire_all(
             }
         });
     }
-    if request.locks.has_fair() {
+    if must_be_in_order(core, request) {
         return in_order::acquire(core, request, deadline, reply).await;
     }
     let mut refused = Refused::new();
@@ -140,7 +141,7 @@ async fn try_once(
     request: &AcquireAll,
     refusal: Refusal,
 ) -> Result<TriedAll, Error> {
-    if request.locks.has_fair() {
+    if must_be_in_order(core, request) {
         return in_order::try_acquire(core, request, refusal).await;
     }
     Ok(match attempt_all(core, request, refusal).await? {
@@ -153,6 +154,12 @@ async fn try_once(
             holder_until,
         },
     })
+}
+
+/// Whether no one script can take all of the locks: one is fair, or the store has them in different parts.
+fn must_be_in_order(core: &Core, request: &AcquireAll) -> bool {
+    let names = request.locks.iter().map(|(name, _)| name.as_str());
+    request.locks.has_fair() || core.scripts.are_apart(names)
 }
 
 /// Tries, and waits in the line of one lock that is held by somebody else, holding none.
