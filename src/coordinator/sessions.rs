@@ -326,7 +326,9 @@ impl Core {
                 })
                 .collect();
             let sent_at = Instant::now();
-            let outcomes = self.scripts.renew(&renewals).await?.outcomes;
+            let (scripts, acks) = self.replicated(0);
+            let outcomes = scripts.renew(&renewals).await?.outcomes;
+            let replica_acks = acks.acknowledged()?;
             for (named, outcome) in batch.iter().zip(outcomes) {
                 let renewed = outcome.as_ref().ok();
                 let lease = renewed.map_or(Duration::ZERO, |renewed| renewed.lease);
@@ -340,6 +342,8 @@ impl Core {
                     lease,
                     safe_until: safe_until(sent_at, lease),
                     watched: named.watched,
+                    replica_acks,
+                    min_replica_acks: 0,
                 };
                 checked.push((Holding::Lock(grant), sent_at, outcome.map(drop)));
             }
@@ -368,7 +372,9 @@ impl Core {
         });
         let renewals: Vec<_> = renewals.collect();
         let sent_at = Instant::now();
-        let outcomes = self.scripts.renew_permits(&renewals).await?.outcomes;
+        let (scripts, acks) = self.replicated(0);
+        let outcomes = scripts.renew_permits(&renewals).await?.outcomes;
+        let replica_acks = acks.acknowledged()?;
         let checked = named.into_iter().zip(outcomes).map(|(permits, outcome)| {
             let lease = outcome.unwrap_or_default();
             let grant = PermitGrant {
@@ -379,6 +385,8 @@ impl Core {
                 lease,
                 safe_until: safe_until(sent_at, lease),
                 watched: permits.watched,
+                replica_acks,
+                min_replica_acks: 0,
             };
             (Holding::Permits(grant), sent_at, outcome.map(drop))
         });

@@ -1,7 +1,7 @@
 //! The watchdog: one task and one queue of deadlines. It renews watched grants a third of their lease after the last time, many in one call; it
 //! notices what is lost by the clock even when the store says nothing; and it watches the store's clock.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, time::Instant};
@@ -11,7 +11,7 @@ use super::{
     deadlines::Due,
     session::{LeaseRenewal, Renewing, Session},
 };
-use crate::script::{CallError, Ownership, PermitRenewal, Renewal};
+use crate::script::{CallError, Ownership, PermitRenewal, Renewal, Tally};
 
 /// Holds in one renewal script: as many as Redisson's, so that no script blocks the store for long.
 const RENEWALS_PER_CALL: usize = 100;
@@ -77,6 +77,22 @@ pub(super) async fn renew_all(core: &Arc<Core>) {
     futures::future::join_all(calls).await;
 }
 
+/// The outcomes that count: a renewal that only the master knows of would be lost with it.
+fn counted(
+    outcomes: Vec<Result<Duration, Ownership>>,
+    acks: &Tally,
+) -> Vec<Option<Result<Duration, Ownership>>> {
+    let problem = acks.acknowledged().err();
+    if let Some(error) = &problem {
+        tracing::warn!(%error, grants = outcomes.len(), "renewal failed");
+    }
+    let counts = |outcome: &Result<_, _>| problem.is_none() || outcome.is_err();
+    let outcomes = outcomes.into_iter();
+    outcomes
+        .map(|outcome| Some(outcome).filter(counts))
+        .collect()
+}
+
 // === impl Renewer ===
 
 impl Renewer {
@@ -92,10 +108,14 @@ impl Renewer {
 
     fn renew_in_batches(self: &Arc<Self>, batch: Batch) -> Vec<tokio::task::JoinHandle<()>> {
         let mut calls = Vec::new();
-        let (locks, permits): (Batch, Batch) = batch
-            .into_iter()
-            .partition(|(_, renewing)| matches!(renewing.renewal, LeaseRenewal::Lock(_)));
-        for mut batch in [locks, permits] {
+        // A grant does not wait for more replicas than it needs.
+        let mut batches = BTreeMap::<_, Batch>::new();
+        for (session, renewing) in batch {
+            let is_permits = matches!(renewing.renewal, LeaseRenewal::Permits(_));
+            let alike = (is_permits, renewing.min_replica_acks);
+            batches.entry(alike).or_default().push((session, renewing));
+        }
+        for mut batch in batches.into_values() {
             while !batch.is_empty() {
                 let rest = batch.split_off(batch.len().min(RENEWALS_PER_CALL));
                 let (this, chunk) = (Arc::clone(self), std::mem::replace(&mut batch, rest));
@@ -121,17 +141,19 @@ impl Renewer {
             let outcome = reply
                 .as_ref()
                 .ok()
-                .and_then(|(_, outcomes)| outcomes.get(at).copied());
+                .and_then(|(_, outcomes)| outcomes.get(at).copied().flatten());
             session.on_renewal(&self.core.deadlines, renewing, sent_at, outcome);
         }
     }
 
-    /// The store's clock, and for each of a batch that is all of one kind the lease it has now, or why it is gone.
+    /// The store's clock, and for each of a batch that is all of one kind the lease it has now, or why it is gone; none if too few replicas know of
+    /// its new lease.
     async fn ask(
         &self,
         batch: &Batch,
-    ) -> Result<(i64, Vec<Result<Duration, Ownership>>), CallError> {
-        let scripts = &self.core.scripts;
+    ) -> Result<(i64, Vec<Option<Result<Duration, Ownership>>>), CallError> {
+        let min_replica_acks = batch.iter().map(|(_, renewing)| renewing.min_replica_acks);
+        let (scripts, acks) = self.core.replicated(min_replica_acks.max().unwrap_or(0));
         let (mut locks, mut permits) = (Vec::<Renewal>::new(), Vec::<PermitRenewal>::new());
         for (_, renewing) in batch {
             match &renewing.renewal {
@@ -141,12 +163,12 @@ impl Renewer {
         }
         if locks.is_empty() {
             let reply = scripts.renew_permits(&permits).await?;
-            return Ok((reply.store_micros, reply.outcomes));
+            return Ok((reply.store_micros, counted(reply.outcomes, &acks)));
         }
         let reply = scripts.renew(&locks).await?;
         let leases = reply.outcomes.into_iter();
         let leases = leases.map(|outcome| outcome.map(|renewed| renewed.lease));
-        Ok((reply.store_micros, leases.collect()))
+        Ok((reply.store_micros, counted(leases.collect(), &acks)))
     }
 
     /// Leases run on the store's wall clock, so a step of it moves their ends. A step forward cuts every lease; a step back only makes them longer.
