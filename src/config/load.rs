@@ -14,6 +14,9 @@ use super::{Secret, Settings, validate};
 
 const ENVIRONMENT_PREFIX: &str = "LOCKKEEPER__";
 
+/// Words that may also be numbers.
+const NUMBERS_TOO: [&str; 1] = ["store.replica_acks"];
+
 /// Where settings come from; later fields win over earlier ones.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
@@ -158,6 +161,10 @@ impl Keys {
         };
         let expected = default.type_str();
         self.origins.insert(key.to_owned(), origin.to_owned());
+        let is_number = value.is_some_and(Value::is_integer);
+        if is_number && NUMBERS_TOO.contains(&key) {
+            return;
+        }
         if value.is_some_and(|value| value.type_str() != expected) {
             self.problem(key, &format!("must be of type {expected}"));
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
-use super::{Limits, Log, Session, Settings, Store};
+use super::{Limits, Log, ReplicaAcks, Session, Settings, Store};
 
 /// The store counts in milliseconds, and a lease of none would be over before it began.
 const LEASE_RESOLUTION: Duration = Duration::from_millis(1);
@@ -44,6 +44,7 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         ("server.keepalive_timeout", server.keepalive_timeout),
         ("store.call_timeout", store.call_timeout),
         ("store.connect_timeout", store.connect_timeout),
+        ("store.replica_ack_timeout", store.replica_ack_timeout),
         ("store.pubsub_ping_interval", store.pubsub_ping_interval),
         ("store.poll_interval", store.poll_interval),
         ("store.request_retention", store.request_retention),
@@ -121,6 +122,12 @@ fn check_store(store: &Store, limits: &Limits, report: &mut dyn FnMut(&str, Stri
             report("store.url", format!("unknown scheme {scheme}; {SUPPORTED}"));
         }
         _ => report("store.url", format!("not an address; {SUPPORTED}")),
+    }
+    if store.url.scheme() == Some("embedded") && store.replica_acks != ReplicaAcks::None {
+        report(
+            "store.replica_acks",
+            "must be none with the embedded store, which has no replicas".to_owned(),
+        );
     }
     if store.fair_waiter_timeout < FAIR_WAITER_TIMEOUT_MIN {
         report(

@@ -3,6 +3,7 @@
 pub mod calls;
 pub mod catalog;
 pub mod keys;
+mod replicas;
 
 pub use calls::{
     Acquired, AcquiredAll, Attempt, AttemptAll, Batch, CountSet, CountedDown, Hold, Holder,
@@ -12,7 +13,9 @@ pub use calls::{
     Taken, Vouched,
 };
 
-use std::time::Duration;
+pub use replicas::Tally;
+
+use std::{sync::Arc, time::Duration};
 
 use crate::host::HostError;
 
@@ -38,6 +41,16 @@ pub enum CallError {
     /// The script may have run, or may still run.
     #[error("the store did not answer: {0}")]
     OutcomeUnknown(String),
+    /// The script has run, but too few replicas have said that they know of it.
+    #[error("{acknowledged} of {required} replicas acknowledged{}", because(.problem.as_deref()))]
+    NotReplicated {
+        /// So many have.
+        acknowledged: u32,
+        /// So many were needed.
+        required: u32,
+        /// Why they could not be counted, if so.
+        problem: Option<Arc<str>>,
+    },
     /// The store has no memory left for new state. Nothing changed.
     #[error("the store is out of memory")]
     OutOfMemory,
@@ -56,6 +69,10 @@ pub enum CallError {
     /// The store refused the script or answered in an unknown form.
     #[error("the store answered: {0}")]
     Refused(String),
+}
+
+fn because(problem: Option<&str>) -> String {
+    problem.map_or(String::new(), |problem| format!(": {problem}"))
 }
 
 // === impl CallError ===

@@ -48,6 +48,7 @@ mod drain;
 mod fair;
 mod multi;
 mod readers;
+mod replicas;
 mod run_processes;
 mod semaphores;
 mod store_forgets;

@@ -1,6 +1,12 @@
 //! A TCP proxy that can fall silent, as a network that drops packets does: nobody is told, nothing arrives.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU16, Ordering},
+    },
+};
 
 use lockkeeper::shutdown::spawn_detached;
 use parking_lot::Mutex;
@@ -15,6 +21,8 @@ pub(crate) struct TcpProxy {
     port: u16,
     /// One switch for each generation of connections: those opened after [`TcpProxy::silence`] work.
     silent: Arc<Mutex<CancellationToken>>,
+    /// Where new connections lead.
+    target: Arc<AtomicU16>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -27,15 +35,19 @@ impl TcpProxy {
         let port = listener.local_addr().expect("its address").port();
         let silent = Arc::new(Mutex::new(CancellationToken::new()));
         let switch = silent.clone();
+        let target = Arc::new(AtomicU16::new(target));
+        let leads_to = target.clone();
         let task = spawn_detached("proxy", async move {
             while let Ok((client, _)) = listener.accept().await {
                 let silent = switch.lock().clone();
+                let target = leads_to.load(Ordering::Relaxed);
                 spawn_detached("proxied", carry(client, target, silent));
             }
         });
         Self {
             port,
             silent,
+            target,
             _task: AbortOnDropHandle::new(task),
         }
     }
@@ -48,6 +60,11 @@ impl TcpProxy {
     /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         ([127, 0, 0, 1], self.port).into()
+    }
+
+    /// New connections lead to another port.
+    pub(crate) fn lead_to(&self, target: u16) {
+        self.target.store(target, Ordering::Relaxed);
     }
 
     /// From now on nothing gets through on the connections that are open; new ones work.

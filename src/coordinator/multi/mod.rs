@@ -45,6 +45,8 @@ pub struct AcquireAll {
     pub wait: Option<Duration>,
     /// Makes a repeat safe.
     pub request_id: Option<RequestId>,
+    /// As of [`Acquire`].
+    pub min_replica_acks: u32,
 }
 
 /// Holds of several locks to give back.
@@ -254,6 +256,7 @@ impl AcquireAll {
             lease: self.lease,
             wait,
             request_id: self.request_id.clone(),
+            min_replica_acks: self.min_replica_acks,
         }
     }
 }

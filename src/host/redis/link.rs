@@ -65,6 +65,8 @@ enum State {
 #[derive(Debug)]
 pub(super) struct Live {
     connection: MultiplexedConnection,
+    /// Which process it leads to; none if the server does not allow to ask.
+    run_id: Option<Arc<str>>,
     loss: Arc<Loss>,
     /// 0 while the server answers in time; from then on how many calls were made.
     unanswered: AtomicUsize,
@@ -187,10 +189,11 @@ async fn connect(target: &Target) -> Result<(Endpoint, Live), String> {
         .connect(pushes)
         .await
         .map_err(|error| reply::connect_failure(&error))?;
-    target.check(&connection).await?;
+    let run_id = target.check(&connection).await?;
     endpoint.load_scripts(&connection).await;
     let live = Live {
         connection,
+        run_id,
         loss,
         unanswered: AtomicUsize::new(0),
         stalled: Notify::new(),
@@ -201,6 +204,11 @@ async fn connect(target: &Target) -> Result<(Endpoint, Live), String> {
 // === impl Live ===
 
 impl Live {
+    /// Which process the connection leads to, if that is known.
+    pub(super) fn run_id(&self) -> Option<&str> {
+        self.run_id.as_deref()
+    }
+
     /// Sends a command and waits for its answer. An error says whether it may have been executed.
     pub(super) async fn call(&self, command: &Cmd, deadline: Instant) -> Result<Value, HostError> {
         if self.loss.certain.load(Ordering::Acquire) {

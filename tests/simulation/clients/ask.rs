@@ -202,6 +202,7 @@ pub(crate) fn failed(error: &Error, kind: Kind, history: &History) -> Told {
         | Error::StoreOf(..)
         | Error::Store(
             CallError::OutOfMemory
+            | CallError::NotReplicated { .. }
             | CallError::WrongKind
             | CallError::RequestIdReused
             | CallError::Refused(_),

@@ -51,7 +51,7 @@ impl Scripts {
             joined(attempt.ids),
         ];
         let keys = permit_keys(name, attempt.request_id);
-        let reply = self.host.eval(Call { script, keys, args }).await?;
+        let reply = self.call(Call { script, keys, args }).await?;
         let Value::Array(values) = &reply else {
             return Err(malformed(script, &reply));
         };
