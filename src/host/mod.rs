@@ -3,6 +3,9 @@
 
 pub mod embedded;
 pub mod redis;
+mod several;
+
+pub use several::Subscriptions;
 
 use std::{
     sync::{Arc, OnceLock},
@@ -51,6 +54,11 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
     /// sent.
     fn has_partition_messages(&self) -> bool {
         false
+    }
+
+    /// What tells the server that runs the scripts from all others; none if that is not known.
+    fn identity(&self) -> Option<Arc<str>> {
+        None
     }
 }
 

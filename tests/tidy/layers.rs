@@ -15,6 +15,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "coordinator",
             "script::CallError",
             "script::Ownership",
+            "script::Unsupported",
         ],
     ),
     ("src/grpc/", &["grpc", "coordinator", "shutdown"]),
@@ -28,6 +29,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "host::Partition",
             "host::Replicas",
             "host::ScriptHost",
+            "host::Subscriptions",
             "host::Wake",
         ],
     ),
@@ -36,6 +38,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "script",
             "host::Acks",
+            "shutdown",
             "host::Call",
             "host::HostError",
             "host::Partition",

@@ -111,6 +111,14 @@ impl Link {
         }
     }
 
+    /// What tells the server that it is connected to from all others.
+    pub(super) fn run_id(&self) -> Option<Arc<str>> {
+        match &*self.state.borrow() {
+            State::Up(live) => live.run_id.clone(),
+            State::Connecting | State::Down(_) => None,
+        }
+    }
+
     /// Resolves when the link has been up; false if it was closed before. Does not keep the link open.
     pub(super) fn first_up(&self) -> impl Future<Output = bool> + Send + use<> {
         let mut state = self.state.clone();

@@ -7,6 +7,7 @@ mod multi;
 mod partitions;
 mod permits;
 mod renew;
+mod vote;
 
 pub use inspect::{Holder, Inspected};
 pub use latch::{CountSet, CountedDown, LatchInspected};
@@ -30,6 +31,8 @@ use crate::host::{Call, HostError, Partition, Replicas, Replication, Script, Scr
 const WAKE_ONE: &str = "0";
 /// Wakes all waiters: a writer has gone, and any number of readers may come.
 const WAKE_ALL: &str = "1";
+/// Wakes nobody: a vote was taken back that had not decided anything. No other message says this.
+const WAKE_NOBODY: &str = "-1";
 const PUBLISH: &str = "PUBLISH";
 /// Both kinds of messages that a cluster knows; see `lua/lib/publish.lua`.
 const PUBLISH_BOTH: &str = "SPUBLISH";
@@ -46,7 +49,7 @@ const TOO_MANY_PERMITS: i64 = 8;
 
 /// The scripts on one host.
 #[derive(Clone, Debug)]
-pub struct Scripts {
+pub struct HostScripts {
     host: Arc<dyn ScriptHost>,
     config: Config,
     /// Counts the replicas that acknowledge what is done, if that is wanted.
@@ -92,9 +95,14 @@ pub enum Ownership {
     HeldInAnotherMode,
 }
 
-// === impl Scripts ===
+/// Whether a message is a reason to look again.
+pub fn wakes(message: &[u8]) -> bool {
+    message != WAKE_NOBODY.as_bytes()
+}
 
-impl Scripts {
+// === impl HostScripts ===
+
+impl HostScripts {
     /// The scripts on a host.
     pub fn new(host: Arc<dyn ScriptHost>, config: Config) -> Self {
         Self {
