@@ -7,7 +7,7 @@ use deadpool_redis::redis::Value;
 use crate::{
     coordinator::Settings,
     redis_server::{Monitor, RedisServer, eventually},
-    sentinels::{AT_ONCE, Sentinels},
+    sentinels::{AT_ONCE, SERVICE, Sentinels},
 };
 
 /// A kind of deployment. Each of them runs every story of `tests/process/stores/`, which `tests/tidy/mission.rs` checks.
@@ -85,6 +85,26 @@ impl Deployment {
             Self::Servers(servers) => Settings::on(&servers[0].url()),
             Self::Sentinels(sentinels) => Settings::on(&sentinels.url()),
         }
+    }
+
+    /// How a Redisson client is told of it, in the words of the tests' agent.
+    pub(crate) fn in_java(&self) -> Vec<String> {
+        match self {
+            Self::Embedded => panic!("no other client gets at it"),
+            Self::Servers(servers) => vec!["single".to_owned(), servers[0].url()],
+            Self::Sentinels(sentinels) => {
+                let mut words = vec!["sentinel".to_owned(), SERVICE.to_owned()];
+                words.extend(sentinels.sentinel_urls());
+                words
+            }
+        }
+    }
+
+    /// The server on which a key is written, where it is one.
+    pub(crate) async fn keeper(&self, key: &str) -> &RedisServer {
+        let keepers = self.keepers(key).await;
+        assert_eq!(keepers.len(), 1, "one server keeps a key");
+        keepers[0]
     }
 
     /// The servers on which a key is written: none that could be asked, the one that is its master, or all members of a quorum.
