@@ -56,6 +56,11 @@ pub struct Server {
 pub struct Store {
     /// `embedded:`, `redis://…` or `rediss://…`.
     pub url: StoreUrl,
+    /// Several stores that are independent of each other, instead of `url`: locks are held on a majority of them.
+    pub quorum: Vec<StoreUrl>,
+    /// How long one of several stores may take to answer before it is left behind.
+    #[serde(with = "humantime_serde")]
+    pub quorum_member_timeout: Duration,
     /// How long a call may take before its outcome counts as unknown.
     #[serde(with = "humantime_serde")]
     pub call_timeout: Duration,
@@ -193,7 +198,9 @@ impl Default for Server {
 impl Default for Store {
     fn default() -> Self {
         Self {
-            url: StoreUrl::from("embedded:"),
+            url: StoreUrl::default(),
+            quorum: Vec::new(),
+            quorum_member_timeout: Duration::from_millis(250),
             call_timeout: Duration::from_secs(2),
             connect_timeout: Duration::from_secs(1),
             connections: 2,

@@ -391,14 +391,14 @@ async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Answer, Error> {
     let sent_at = Instant::now();
     let renewals = core.scripts.renew(std::slice::from_ref(&renewal)).await?;
     let renewed = match renewals.outcomes.first() {
-        Some(Ok(renewed)) => *renewed,
-        Some(Err(ownership)) => {
+        Some(Some(Ok(renewed))) => *renewed,
+        Some(Some(Err(ownership))) => {
             if let Some(session) = &session {
                 session.lose(&core.deadlines, &key, (*ownership).into());
             }
             return Err(Error::NotOwner(*ownership));
         }
-        None => return Err(CallError::Refused("a renewal without outcome".to_owned()).into()),
+        Some(None) | None => return Err(CallError::too_few_stores().into()),
     };
     let Some(session) = session else {
         return Ok(Answer::Renewed(Grant {

@@ -328,6 +328,7 @@ impl Core {
             let sent_at = Instant::now();
             let outcomes = self.scripts.renew(&renewals).await?.outcomes;
             for (named, outcome) in batch.iter().zip(outcomes) {
+                let outcome = outcome.ok_or_else(CallError::too_few_stores)?;
                 let renewed = outcome.as_ref().ok();
                 let lease = renewed.map_or(Duration::ZERO, |renewed| renewed.lease);
                 let grant = Grant {

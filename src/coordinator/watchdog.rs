@@ -121,16 +121,17 @@ impl Renewer {
             let outcome = reply
                 .as_ref()
                 .ok()
-                .and_then(|(_, outcomes)| outcomes.get(at).copied());
+                .and_then(|(_, outcomes)| outcomes.get(at).copied().flatten());
             session.on_renewal(&self.core.deadlines, renewing, sent_at, outcome);
         }
     }
 
-    /// The store's clock, and for each of a batch that is all of one kind the lease it has now, or why it is gone.
+    /// The store's clock, and for each of a batch that is all of one kind the lease it has now, or why it is gone; none
+    /// if that is not known.
     async fn ask(
         &self,
         batch: &Batch,
-    ) -> Result<(i64, Vec<Result<Duration, Ownership>>), CallError> {
+    ) -> Result<(i64, Vec<Option<Result<Duration, Ownership>>>), CallError> {
         let scripts = &self.core.scripts;
         let (mut locks, mut permits) = (Vec::<Renewal>::new(), Vec::<PermitRenewal>::new());
         for (_, renewing) in batch {
@@ -141,11 +142,12 @@ impl Renewer {
         }
         if locks.is_empty() {
             let reply = scripts.renew_permits(&permits).await?;
-            return Ok((reply.store_micros, reply.outcomes));
+            let outcomes = reply.outcomes.into_iter().map(Some);
+            return Ok((reply.store_micros, outcomes.collect()));
         }
         let reply = scripts.renew(&locks).await?;
         let leases = reply.outcomes.into_iter();
-        let leases = leases.map(|outcome| outcome.map(|renewed| renewed.lease));
+        let leases = leases.map(|outcome| Some(outcome?.map(|renewed| renewed.lease)));
         Ok((reply.store_micros, leases.collect()))
     }
 

@@ -3,6 +3,9 @@
 
 pub mod embedded;
 pub mod redis;
+mod several;
+
+pub use several::Subscriptions;
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -25,6 +28,11 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
 
     /// Ends a subscription. Returns at once; messages that are under way may still arrive.
     fn unsubscribe(&self, channel: &str);
+
+    /// What tells the server that runs the scripts from all others; none if that is not known.
+    fn identity(&self) -> Option<String> {
+        None
+    }
 }
 
 /// What a host delivers besides answers.

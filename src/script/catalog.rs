@@ -22,6 +22,8 @@ pub static LOCK_RELEASE: Script = script!("lock_release", "token", "queue", "hol
 pub static LOCK_UNDO: Script = script!("lock_undo", "token", "queue", "hold", "release");
 /// Extends the leases of many holds that are not read holds.
 pub static LOCK_RENEW: Script = script!("lock_renew", "token");
+/// Raises the fencing counter under a hold that other stores have too.
+pub static LOCK_RAISE: Script = script!("lock_raise", "token");
 /// Tells who holds a lock.
 pub static LOCK_INSPECT: Script = script!("lock_inspect", "token");
 /// Takes a fair lock or queues up.
@@ -40,6 +42,8 @@ pub static READ_RELEASE: Script =
 pub static READ_UNDO: Script = script!("read_undo", "token", "read", "read_release", "release");
 /// Extends the leases of many read holds.
 pub static READ_RENEW: Script = script!("read_renew", "token", "read");
+/// Raises the fencing counter under a read hold that other stores have too.
+pub static READ_RAISE: Script = script!("read_raise", "token", "read");
 /// Takes a write lock.
 pub static WRITE_ACQUIRE: Script =
     script!("write_acquire", "token", "acquire", "read", "hold", "write");
@@ -109,11 +113,12 @@ pub static LATCH_INSPECT: Script = script!("latch_inspect", "kind");
 pub static LATCH_DELETE: Script = script!("latch_delete", "kind");
 
 /// Every script, for hosts that load or test them all.
-pub static ALL: [&Script; 29] = [
+pub static ALL: [&Script; 31] = [
     &LOCK_ACQUIRE,
     &LOCK_RELEASE,
     &LOCK_UNDO,
     &LOCK_RENEW,
+    &LOCK_RAISE,
     &LOCK_INSPECT,
     &FAIR_ACQUIRE,
     &FAIR_VOUCH,
@@ -122,6 +127,7 @@ pub static ALL: [&Script; 29] = [
     &READ_RELEASE,
     &READ_UNDO,
     &READ_RENEW,
+    &READ_RAISE,
     &WRITE_ACQUIRE,
     &WRITE_RELEASE,
     &WRITE_UNDO,

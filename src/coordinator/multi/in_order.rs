@@ -228,7 +228,7 @@ impl<'a> Taken<'a> {
             let renewed = self.core.scripts.renew(&renewals).await?;
             for (at, outcome) in batch.iter().zip(renewed.outcomes) {
                 let delivery = &mut self.deliveries[*at];
-                let Ok(renewed) = outcome else {
+                let Ok(renewed) = outcome.ok_or_else(CallError::too_few_stores)? else {
                     return Ok(false);
                 };
                 let mut grant = delivery.grant().clone();

@@ -94,6 +94,7 @@ pub(super) async fn try_acquire_all(
     if core.draining.is_cancelled() {
         return Err(Error::Draining);
     }
+    check_modes(core, request)?;
     let refusal = if request.request_id.is_some() {
         Refusal::Recorded
     } else {
@@ -114,6 +115,7 @@ pub(super) async fn acquire_all(
     if core.draining.is_cancelled() {
         return Err(Error::Draining);
     }
+    check_modes(core, request)?;
     if request.wait == Some(Duration::ZERO) {
         return Ok(match try_once(core, request, Refusal::Forgotten).await? {
             TriedAll::Acquired(delivery) => Answer::GrantedAll(delivery),
@@ -122,7 +124,7 @@ pub(super) async fn acquire_all(
             }
         });
     }
-    if request.locks.has_fair() {
+    if is_in_order(core, request) {
         return in_order::acquire(core, request, deadline, reply).await;
     }
     let mut refused = Refused::new();
@@ -136,12 +138,26 @@ pub(super) async fn acquire_all(
     answer
 }
 
+/// Whether the locks are taken one after the other.
+fn is_in_order(core: &Core, request: &AcquireAll) -> bool {
+    request.locks.has_fair() || !core.scripts.takes_together()
+}
+
+/// A mode that the store does not have is refused before anything is taken.
+fn check_modes(core: &Core, request: &AcquireAll) -> Result<(), Error> {
+    for (name, mode) in request.locks.iter() {
+        let checked = core.scripts.check_mode(mode);
+        checked.map_err(|error| Error::from(error).of(name))?;
+    }
+    Ok(())
+}
+
 async fn try_once(
     core: &Arc<Core>,
     request: &AcquireAll,
     refusal: Refusal,
 ) -> Result<TriedAll, Error> {
-    if request.locks.has_fair() {
+    if is_in_order(core, request) {
         return in_order::try_acquire(core, request, refusal).await;
     }
     Ok(match attempt_all(core, request, refusal).await? {

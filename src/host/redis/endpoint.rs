@@ -8,7 +8,7 @@ use deadpool_redis::{
         AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionInfo, IntoConnectionInfo as _,
         ProtocolVersion, RedisError, TlsCertificates,
         aio::{AsyncPushSender, MultiplexedConnection},
-        cmd,
+        cmd, from_redis_value,
         io::tcp::{TcpSettings, socket2::TcpKeepalive},
     },
 };
@@ -39,6 +39,7 @@ pub(super) struct Endpoint {
     client: Client,
     connect_timeout: Duration,
     scripts: &'static [&'static Script],
+    identified: bool,
 }
 
 // === impl Endpoint ===
@@ -85,6 +86,7 @@ impl Endpoint {
             client,
             connect_timeout: config.connect_timeout,
             scripts: config.scripts,
+            identified: config.identified,
         })
     }
 
@@ -135,6 +137,21 @@ impl Endpoint {
             in_time = loaded.is_ok(),
             "loaded"
         );
+    }
+
+    /// What the server calls this run of itself, if that is wanted and it says so.
+    pub(super) async fn run_id(&self, connection: &MultiplexedConnection) -> Option<String> {
+        if !self.identified {
+            return None;
+        }
+        let mut connection = connection.clone();
+        let mut info = cmd("INFO");
+        info.arg("server");
+        let answer = connection.send_packed_command(&info);
+        let answer = tokio::time::timeout(self.connect_timeout, answer).await;
+        let info: String = from_redis_value(answer.ok()?.ok()?).ok()?;
+        let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:"));
+        run_id.map(str::to_owned)
     }
 
     /// A pool for work that needs a connection of its own.

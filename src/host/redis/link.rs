@@ -69,6 +69,8 @@ pub(super) struct Live {
     /// 0 while the server answers in time; from then on how many calls were made.
     unanswered: AtomicUsize,
     stalled: Notify,
+    /// What the server calls this run of itself, if it was asked and says so.
+    run_id: Option<String>,
 }
 
 /// Tells the keeper that a connection has to be replaced.
@@ -106,6 +108,14 @@ impl Link {
         match timeout_at(deadline, settled).await {
             Ok(Ok(settled)) => settled.known().unwrap_or_else(not_connected),
             Ok(Err(_)) | Err(_) => not_connected(),
+        }
+    }
+
+    /// What tells the server that it is connected to from all others.
+    pub(super) fn run_id(&self) -> Option<String> {
+        match &*self.state.borrow() {
+            State::Up(live) => live.run_id.clone(),
+            State::Connecting | State::Down(_) => None,
         }
     }
 
@@ -189,11 +199,13 @@ async fn connect(target: &Target) -> Result<(Endpoint, Live), String> {
         .map_err(|error| reply::connect_failure(&error))?;
     target.check(&connection).await?;
     endpoint.load_scripts(&connection).await;
+    let run_id = endpoint.run_id(&connection).await;
     let live = Live {
         connection,
         loss,
         unanswered: AtomicUsize::new(0),
         stalled: Notify::new(),
+        run_id,
     };
     Ok((endpoint, live))
 }

@@ -35,6 +35,8 @@ pub struct RedisConfig {
     pub ping_interval: Duration,
     /// Certificates for `rediss://`.
     pub tls: TlsCertificates,
+    /// Whether servers are asked which they are, so that two that are one can be told.
+    pub identified: bool,
     /// Scripts that are loaded whenever a connection is opened, so that no call has to.
     pub scripts: &'static [&'static Script],
 }
@@ -88,6 +90,7 @@ impl Default for RedisConfig {
             connections: 2,
             ping_interval: Duration::from_secs(1),
             tls: TlsCertificates::default(),
+            identified: false,
             scripts: &[],
         }
     }
@@ -102,6 +105,7 @@ impl fmt::Debug for RedisConfig {
             .field("connections", &self.connections)
             .field("ping_interval", &self.ping_interval)
             .field("tls", &self.tls)
+            .field("identified", &self.identified)
             .field("scripts", &self.scripts.len())
             .finish()
     }

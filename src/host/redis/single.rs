@@ -93,6 +93,10 @@ impl ScriptHost for Single {
     fn unsubscribe(&self, channel: &str) {
         self.subscriber.unsubscribe(channel);
     }
+
+    fn identity(&self) -> Option<String> {
+        self.links.iter().find_map(Link::run_id)
+    }
 }
 
 impl fmt::Debug for Single {

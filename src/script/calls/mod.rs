@@ -6,6 +6,7 @@ mod lock;
 mod multi;
 mod permits;
 mod renew;
+mod vote;
 
 pub use inspect::{Holder, Inspected};
 pub use latch::{CountSet, CountedDown, LatchInspected};
@@ -28,6 +29,8 @@ use crate::host::{Call, HostError, Script, ScriptHost, Value};
 const WAKE_ONE: &str = "0";
 /// Wakes all waiters: a writer has gone, and any number of readers may come.
 const WAKE_ALL: &str = "1";
+/// Wakes nobody: a vote was taken back that had not decided anything. No other message says this.
+const WAKE_NOBODY: &str = "-1";
 const PUBLISH: &str = "PUBLISH";
 
 const NOT_DONE: i64 = 0;
@@ -42,7 +45,7 @@ const TOO_MANY_PERMITS: i64 = 8;
 
 /// The scripts on one host.
 #[derive(Clone, Debug)]
-pub struct Scripts {
+pub struct HostScripts {
     host: Arc<dyn ScriptHost>,
     config: Config,
 }
@@ -86,9 +89,14 @@ pub enum Ownership {
     HeldInAnotherMode,
 }
 
-// === impl Scripts ===
+/// Whether a message is a reason to look again.
+pub fn wakes(message: &[u8]) -> bool {
+    message != WAKE_NOBODY.as_bytes()
+}
 
-impl Scripts {
+// === impl HostScripts ===
+
+impl HostScripts {
     /// The scripts on a host.
     pub fn new(host: Arc<dyn ScriptHost>, config: Config) -> Self {
         Self { host, config }

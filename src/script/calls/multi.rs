@@ -6,7 +6,7 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    DONE, Hold, Mode, NOT_DONE, Ownership, PUBLISH, REPEATED, SELF_DEADLOCK, Scripts, WAKE_ALL,
+    DONE, Hold, HostScripts, Mode, NOT_DONE, Ownership, PUBLISH, REPEATED, SELF_DEADLOCK, WAKE_ALL,
     WAKE_ONE, WRONG_KIND, count, duration, lock, malformed, millis, number, refusal, text,
     time_to_live, unsigned,
 };
@@ -101,9 +101,9 @@ pub struct ReleasedMember {
     pub lease: Duration,
 }
 
-// === impl Scripts ===
+// === impl HostScripts ===
 
-impl Scripts {
+impl HostScripts {
     /// Takes all of the locks, none of them fair, or none. The record makes a repeat get the first answer.
     pub async fn acquire_all(
         &self,

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
-use super::{Hold, Mode, Ownership, Scripts, count, duration, millis, refusal, unsigned};
+use super::{Hold, HostScripts, Mode, Ownership, count, duration, millis, refusal, unsigned};
 use crate::{
     host::Script,
     script::{CallError, catalog, keys},
@@ -32,8 +32,8 @@ pub struct Renewal {
 pub struct Renewals {
     /// The store's clock in microseconds when the last script ran.
     pub store_micros: i64,
-    /// One outcome for each hold, in order: granted anew, or why not (never [`Ownership::NeverHeld`]).
-    pub outcomes: Vec<Result<Renewed, Ownership>>,
+    /// One outcome for each hold, in order: granted anew, or why not (never [`Ownership::NeverHeld`]); none if too few stores of a quorum know of it.
+    pub outcomes: Vec<Option<Result<Renewed, Ownership>>>,
 }
 
 /// A hold that was renewed.
@@ -58,15 +58,15 @@ struct Family {
     numbers: usize,
 }
 
-// === impl Scripts ===
+// === impl HostScripts ===
 
-impl Scripts {
+impl HostScripts {
     /// Extends many leases, in one call of each script that is needed; never shortens one. After an error some may have been extended.
     pub async fn renew(&self, renewals: &[Renewal]) -> Result<Renewals, CallError> {
         let families = [Family::READ, Family::OTHERS];
         let mut renewed = Renewals {
             store_micros: 0,
-            outcomes: vec![Err(Ownership::Expired); renewals.len()],
+            outcomes: vec![None; renewals.len()],
         };
         for family in families {
             let places: Vec<usize> = (0..renewals.len())
@@ -80,7 +80,7 @@ impl Scripts {
             let (store_micros, outcomes) = self.renew_family(&family, &batch).await?;
             renewed.store_micros = store_micros;
             for (at, outcome) in places.into_iter().zip(outcomes) {
-                renewed.outcomes[at] = outcome;
+                renewed.outcomes[at] = Some(outcome);
             }
         }
         Ok(renewed)

@@ -12,8 +12,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{
-    DONE, NO_SEMAPHORE, NOT_DONE, Ownership, PUBLISH, REPEATED, Scripts, TOO_MANY_PERMITS, count,
-    duration,
+    DONE, HostScripts, NO_SEMAPHORE, NOT_DONE, Ownership, PUBLISH, REPEATED, TOO_MANY_PERMITS,
+    count, duration,
     lock::{EXPIRED, HELD_BY_ANOTHER, NEVER_HELD},
     malformed, millis, number, refusal, renew, text, time_to_live,
 };
@@ -25,9 +25,9 @@ use crate::{
 /// Permits that one renewal script looks at, so that it does not block the store for long.
 const PERMITS_PER_RENEWAL: usize = 1000;
 
-// === impl Scripts ===
+// === impl HostScripts ===
 
-impl Scripts {
+impl HostScripts {
     /// Takes permits for the owner. With a request id a repeat gets the first answer; `record_refusal` says whether being busy counts as an answer.
     pub async fn acquire_permits(
         &self,
