@@ -19,8 +19,10 @@ mod counters;
 #[path = "../support/redis_server.rs"]
 mod redis_server;
 #[path = "../support/sentinels.rs"]
+#[allow(dead_code, reason = "the tests with Redisson use more of it")]
 mod sentinels;
 #[path = "../support/stores.rs"]
+#[allow(dead_code, reason = "the tests with Redisson use more of it")]
 mod stores;
 #[path = "../support/tcp_proxy.rs"]
 mod tcp_proxy;

@@ -85,6 +85,12 @@ impl Sentinels {
         format!("redis+sentinel://{}/{SERVICE}", hosts.join(","))
     }
 
+    /// Where the sentinels themselves are.
+    pub(crate) fn sentinel_urls(&self) -> impl Iterator<Item = String> {
+        let ports = self.sentinels.iter().map(|sentinel| sentinel.port);
+        ports.map(|port| format!("redis://127.0.0.1:{port}"))
+    }
+
     /// Lets the servers be slow, for tests in which none of them dies.
     pub(crate) async fn be_patient(&self) {
         for sentinel in &self.sentinels {
