@@ -34,6 +34,11 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
         Ok((value, acks))
     }
 
+    /// What tells the server behind this client from all others, if one is connected and may be asked. Another server may take its place.
+    fn server_id(&self) -> Option<String> {
+        None
+    }
+
     /// Subscribes this client to a channel; success means that every message published from now on arrives as a [`Wake`], unless a
     /// [`Wake::Gap`] says otherwise. Subscribing twice is one subscription. After an error the channel stays wanted: the host
     /// goes on trying, and sends a gap when it succeeded.

@@ -111,6 +111,14 @@ impl Link {
         }
     }
 
+    /// Which process it leads to, if it is up and that is known.
+    pub(super) fn run_id(&self) -> Option<String> {
+        match &*self.state.borrow() {
+            State::Up(live) => live.run_id().map(str::to_owned),
+            State::Connecting | State::Down(_) => None,
+        }
+    }
+
     /// Resolves when the link has been up; false if it was closed before. Does not keep the link open.
     pub(super) fn first_up(&self) -> impl Future<Output = bool> + Send + use<> {
         let mut state = self.state.clone();
@@ -160,6 +168,7 @@ async fn keep(target: Target, states: watch::Sender<State>) {
                 states.send_replace(State::Connecting);
             }
             Err(error) => {
+                let error = target.explain(error);
                 if failure.as_deref() != Some(&error) {
                     tracing::warn!(?target, error, "cannot connect, trying on");
                     let error: Arc<str> = error.into();
@@ -187,7 +196,7 @@ async fn connect(target: &Target) -> Result<(Endpoint, Live), String> {
         .connect(pushes)
         .await
         .map_err(|error| reply::connect_failure(&error))?;
-    let run_id = target.check(&connection).await?;
+    let run_id = target.check(&endpoint, &connection).await?;
     endpoint.load_scripts(&connection).await;
     let live = Live {
         connection,

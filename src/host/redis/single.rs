@@ -108,6 +108,10 @@ impl ScriptHost for Single {
         Ok((value, Some(acks)))
     }
 
+    fn server_id(&self) -> Option<String> {
+        self.links.iter().find_map(Link::run_id)
+    }
+
     async fn subscribe(&self, channel: &str) -> Result<(), HostError> {
         self.subscriber.subscribe(channel, self.call_timeout).await
     }
