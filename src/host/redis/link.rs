@@ -111,10 +111,10 @@ impl Link {
         }
     }
 
-    /// What tells the server that it is connected to from all others.
+    /// Which process it leads to, if it is up and that is known.
     pub(super) fn run_id(&self) -> Option<Arc<str>> {
         match &*self.state.borrow() {
-            State::Up(live) => live.run_id.clone(),
+            State::Up(live) => live.run_id(),
             State::Connecting | State::Down(_) => None,
         }
     }
@@ -170,6 +170,7 @@ async fn keep(target: Target, states: watch::Sender<State>) {
                 states.send_replace(State::Connecting);
             }
             Err(error) => {
+                let error = target.explain(error);
                 if failure.as_deref() != Some(&error) {
                     tracing::warn!(?target, error, "cannot connect, trying on");
                     let error: Arc<str> = error.into();
@@ -197,7 +198,7 @@ async fn connect(target: &Target) -> Result<(Endpoint, Live), String> {
         .connect(pushes)
         .await
         .map_err(|error| reply::connect_failure(&error))?;
-    let run_id = target.check(&connection).await?;
+    let run_id = target.check(&endpoint, &connection).await?;
     endpoint.load_scripts(&connection).await;
     let live = Live {
         connection,
