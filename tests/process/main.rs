@@ -14,10 +14,12 @@ mod coordinator;
 #[allow(dead_code, reason = "the tests in one process use more of it")]
 mod counters;
 #[path = "../support/redis_server.rs"]
+#[allow(dead_code, reason = "the tests of faults use the rest")]
 mod redis_server;
 #[path = "../support/sentinels.rs"]
 mod sentinels;
 #[path = "../support/tcp_proxy.rs"]
+#[allow(dead_code, reason = "the tests of faults use the rest")]
 mod tcp_proxy;
 
 mod redisson_client;
