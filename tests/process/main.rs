@@ -19,6 +19,7 @@ mod counters;
 #[path = "../support/fake_redis.rs"]
 mod fake_redis;
 #[path = "../support/redis_server.rs"]
+#[allow(dead_code, reason = "the tests of faults use the rest")]
 mod redis_server;
 #[path = "../support/sentinels.rs"]
 #[allow(dead_code, reason = "the tests with Redisson use more of it")]
@@ -27,6 +28,7 @@ mod sentinels;
 #[allow(dead_code, reason = "the tests with Redisson use more of it")]
 mod stores;
 #[path = "../support/tcp_proxy.rs"]
+#[allow(dead_code, reason = "the tests of faults use the rest")]
 mod tcp_proxy;
 
 mod redisson_client;

@@ -171,6 +171,11 @@ impl RedisServer {
         self.child.wait().expect("gone");
     }
 
+    /// False after [`Self::kill`].
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("its state").is_none()
+    }
+
     /// Freezes it: its connections stay open and nothing is answered.
     pub(crate) fn stop(&self) {
         freeze(self.pid());
@@ -181,7 +186,7 @@ impl RedisServer {
         kill(self.pid(), Signal::SIGCONT).expect("continued");
     }
 
-    /// Starts it again, empty, after [`Self::kill`].
+    /// Starts it again after [`Self::kill`], with what it has on disk: nothing, unless it was started from a file.
     pub(crate) async fn restart_on_same_port(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         loop {

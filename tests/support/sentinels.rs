@@ -87,11 +87,12 @@ impl Sentinels {
 
     /// The store's address.
     pub(crate) fn url(&self) -> String {
-        let hosts: Vec<_> = self
-            .sentinels
-            .iter()
-            .map(|sentinel| format!("127.0.0.1:{}", sentinel.port))
-            .collect();
+        Self::url_at(self.sentinels.iter().map(Sentinel::port))
+    }
+
+    /// The same with others in the place of the sentinels.
+    pub(crate) fn url_at(ports: impl Iterator<Item = u16>) -> String {
+        let hosts: Vec<_> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
         format!("redis+sentinel://{}/{SERVICE}", hosts.join(","))
     }
 
@@ -171,6 +172,11 @@ impl Sentinel {
             port,
             _directory: directory,
         }
+    }
+
+    /// Its port.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     /// What it knows of the master, as `;name=value;…`; none while it does not answer.
