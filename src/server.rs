@@ -12,11 +12,11 @@ use tracing::{info, warn};
 use uuid::Uuid;
 
 use crate::{
-    config::{Settings, StoreUrl},
+    config::{ReplicaAcks, Settings, StoreUrl},
     coordinator::{self, Coordinator, Limits},
     grpc,
     host::{
-        self, Connected,
+        self, Connected, Replicas,
         embedded::{Clock, EmbeddedStore},
     },
     script,
@@ -150,10 +150,11 @@ fn connect(
         url: url.expose().to_owned(),
         call_timeout,
         connect_timeout: store.connect_timeout,
+        replica_ack_timeout: store.replica_ack_timeout,
+        replica_marker: script::keys::replicated().to_owned(),
         connections: store.connections,
         ping_interval: store.pubsub_ping_interval,
         tls: host::redis::TlsCertificates::default(),
-        identified: !store.quorum.is_empty(),
         scripts: &script::catalog::ALL,
     };
     Ok(host::redis::connect(&config)?)
@@ -191,6 +192,17 @@ fn coordinator_config(settings: &Settings) -> coordinator::Config {
         poll_interval: store.poll_interval,
         poll_jitter: POLL_JITTER,
         call_timeout: store.call_timeout,
+        replica_acks: match store.replica_acks {
+            ReplicaAcks::None => None,
+            ReplicaAcks::AtLeast(at_least) => Some(Replicas {
+                at_least,
+                all: false,
+            }),
+            ReplicaAcks::All => Some(Replicas {
+                at_least: 1,
+                all: true,
+            }),
+        },
         scripts: script::Config {
             idle_token_retention: store.idle_token_retention,
             request_retention: store.request_retention,

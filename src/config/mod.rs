@@ -3,6 +3,7 @@
 //! Plain data. Each layer makes its own configuration from it in `server.rs`, so nothing here knows a layer.
 
 mod load;
+mod replica_acks;
 mod secret;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     load::{Flag, Refused, Sources},
+    replica_acks::ReplicaAcks,
     secret::{Secret, StoreUrl},
 };
 
@@ -67,6 +69,11 @@ pub struct Store {
     /// How long connecting may take.
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
+    /// How many replicas must know of a grant, a renewal or a release before it counts; requests may ask for more.
+    pub replica_acks: ReplicaAcks,
+    /// How long they are waited for.
+    #[serde(with = "humantime_serde")]
+    pub replica_ack_timeout: Duration,
     /// Connections that carry the commands of all callers.
     pub connections: usize,
     /// How often the connection that carries wake-ups is asked whether it lives.
@@ -203,6 +210,8 @@ impl Default for Store {
             quorum_member_timeout: Duration::from_millis(250),
             call_timeout: Duration::from_secs(2),
             connect_timeout: Duration::from_secs(1),
+            replica_acks: ReplicaAcks::None,
+            replica_ack_timeout: Duration::from_secs(1),
             connections: 2,
             pubsub_ping_interval: Duration::from_secs(1),
             poll_interval: Duration::from_secs(1),

@@ -52,8 +52,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    host::{Connected, Subscriptions, Wake},
-    script::{self, CallError, QuorumMember, Scripts},
+    host::{Connected, Replicas, Subscriptions, Wake},
+    script::{self, CallError, QuorumMember, Scripts, Tally},
     shutdown::Tasks,
 };
 use deadlines::Deadlines;
@@ -74,6 +74,8 @@ pub struct Config {
     pub poll_jitter: f64,
     /// The longest that one call of the store can take.
     pub call_timeout: Duration,
+    /// How many replicas must know of a change before it counts; none: it is not asked.
+    pub replica_acks: Option<Replicas>,
     /// What the scripts keep, and for how long.
     pub scripts: script::Config,
     /// Signs resume tokens; coordinators that share it can resume each other's sessions.
@@ -235,6 +237,26 @@ impl Core {
             .spawn("places", waiters::fair::keep_places(Arc::clone(self)));
         self.tasks
             .spawn("watchdog", watchdog::run(Arc::clone(self)));
+    }
+
+    /// The scripts, for changes that as many replicas must know of as the configuration says, and at least so many.
+    fn replicated(&self, at_least: u32) -> (Scripts, Tally) {
+        self.scripts.replicated(self.replicas(at_least))
+    }
+
+    fn waits_for_replicas(&self, at_least: u32) -> bool {
+        self.replicas(at_least).is_some()
+    }
+
+    fn replicas(&self, at_least: u32) -> Option<Replicas> {
+        let asked = (at_least > 0).then_some(Replicas {
+            at_least,
+            all: false,
+        });
+        match (self.config.replica_acks, asked) {
+            (Some(policy), Some(asked)) => Some(policy.and(asked)),
+            (policy, asked) => policy.or(asked),
+        }
     }
 
     /// The session that an owner belongs to.

@@ -147,6 +147,24 @@ fn store_status(error: &CallError, text: String) -> Status {
                 STORE_RETRY,
             )
         }
+        CallError::NotReplicated {
+            acknowledged,
+            required,
+            problem: _,
+        } => {
+            let (acknowledged, required) = (acknowledged.to_string(), required.to_string());
+            let counts = [
+                ("acknowledged", acknowledged.as_str()),
+                ("required", required.as_str()),
+            ];
+            retry(
+                Code::Unavailable,
+                text,
+                "NOT_REPLICATED",
+                &counts,
+                STORE_RETRY,
+            )
+        }
         CallError::OutOfMemory => retry(
             Code::ResourceExhausted,
             text,
@@ -223,6 +241,15 @@ mod tests {
     use super::*;
     use crate::coordinator::Invalid;
 
+    fn not_replicated() -> Error {
+        let why = CallError::NotReplicated {
+            acknowledged: 1,
+            required: 2,
+            problem: None,
+        };
+        why.into()
+    }
+
     #[test]
     fn every_status_names_a_reason_in_our_domain() {
         let cases = [
@@ -274,6 +301,7 @@ mod tests {
                 Code::Unavailable,
                 "OUTCOME_UNKNOWN",
             ),
+            (not_replicated(), Code::Unavailable, "NOT_REPLICATED"),
             (
                 CallError::OutOfMemory.into(),
                 Code::ResourceExhausted,

@@ -4,18 +4,22 @@ pub mod calls;
 pub mod catalog;
 pub mod keys;
 mod quorum;
+mod replicas;
 mod store;
 
 pub use calls::{
-    Acquired, AcquiredAll, Attempt, AttemptAll, CountSet, CountedDown, Hold, Holder, Inspected,
-    LatchInspected, Member, Members, Mode, Ownership, PermitAttempt, PermitHolder, PermitId,
-    PermitRenewal, PermitRenewals, PermitsAcquired, PermitsReleased, PermitsSet, Refusal, Released,
-    ReleasedMember, Renewal, Renewals, Renewed, SemaphoreInspected, Taken, Vouched, wakes,
+    Acquired, AcquiredAll, Attempt, AttemptAll, Batch, CountSet, CountedDown, Hold, Holder,
+    Inspected, LatchInspected, Member, Members, Mode, Ownership, PermitAttempt, PermitHolder,
+    PermitId, PermitRenewal, PermitRenewals, PermitsAcquired, PermitsReleased, PermitsSet, Refusal,
+    Released, ReleasedMember, Renewal, Renewals, Renewed, SemaphoreInspected, StoreClock, Taken,
+    Vouched, wakes,
 };
 pub use quorum::QuorumMember;
 pub use store::Scripts;
 
-use std::time::Duration;
+pub use replicas::Tally;
+
+use std::{sync::Arc, time::Duration};
 
 use crate::host::HostError;
 
@@ -41,6 +45,16 @@ pub enum CallError {
     /// The script may have run, or may still run.
     #[error("the store did not answer: {0}")]
     OutcomeUnknown(String),
+    /// The script has run, but too few replicas have said that they know of it.
+    #[error("{acknowledged} of {required} replicas acknowledged{}", because(.problem.as_deref()))]
+    NotReplicated {
+        /// So many have.
+        acknowledged: u32,
+        /// So many were needed.
+        required: u32,
+        /// Why they could not be counted, if so.
+        problem: Option<Arc<str>>,
+    },
     /// The store has no memory left for new state. Nothing changed.
     #[error("the store is out of memory")]
     OutOfMemory,
@@ -62,6 +76,10 @@ pub enum CallError {
     /// The store refused the script or answered in an unknown form.
     #[error("the store answered: {0}")]
     Refused(String),
+}
+
+fn because(problem: Option<&str>) -> String {
+    problem.map_or(String::new(), |problem| format!(": {problem}"))
 }
 
 /// What a quorum of stores cannot keep honest.
@@ -97,11 +115,6 @@ impl Unsupported {
 // === impl CallError ===
 
 impl CallError {
-    /// So few stores of a quorum know of one hold that it is neither there nor gone.
-    pub fn too_few_stores() -> Self {
-        Self::Unavailable("too few stores know of this hold".to_owned())
-    }
-
     /// Whether it says nothing of the lock, only of the store: another call may have an outcome.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable(_) | Self::OutcomeUnknown(_))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
-use super::{Limits, Log, Session, Settings, Store, StoreUrl};
+use super::{Limits, Log, ReplicaAcks, Session, Settings, Store, StoreUrl};
 
 mod quorum;
 
@@ -47,6 +47,7 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         ("store.call_timeout", store.call_timeout),
         ("store.quorum_member_timeout", store.quorum_member_timeout),
         ("store.connect_timeout", store.connect_timeout),
+        ("store.replica_ack_timeout", store.replica_ack_timeout),
         ("store.pubsub_ping_interval", store.pubsub_ping_interval),
         ("store.poll_interval", store.poll_interval),
         ("store.request_retention", store.request_retention),
@@ -109,6 +110,16 @@ fn check_store(store: &Store, limits: &Limits, report: &mut dyn FnMut(&str, Stri
         check_url("store.url", &store.url, report);
     } else {
         quorum::check(store, report);
+    }
+    let without_replicas = if !store.quorum.is_empty() {
+        Some("a quorum, whose majority answers for the death of a server")
+    } else if store.url.scheme() == Some("embedded") {
+        Some("the embedded store, which has no replicas")
+    } else {
+        None
+    };
+    if let (Some(what), true) = (without_replicas, store.replica_acks != ReplicaAcks::None) {
+        report("store.replica_acks", format!("must be none with {what}"));
     }
     if store.fair_waiter_timeout < FAIR_WAITER_TIMEOUT_MIN {
         report(

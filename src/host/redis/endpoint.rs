@@ -8,7 +8,7 @@ use deadpool_redis::{
         AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionInfo, IntoConnectionInfo as _,
         ProtocolVersion, RedisError, TlsCertificates,
         aio::{AsyncPushSender, MultiplexedConnection},
-        cmd, from_redis_value,
+        cmd,
         io::tcp::{TcpSettings, socket2::TcpKeepalive},
     },
 };
@@ -39,7 +39,6 @@ pub(super) struct Endpoint {
     client: Client,
     connect_timeout: Duration,
     scripts: &'static [&'static Script],
-    identified: bool,
 }
 
 // === impl Endpoint ===
@@ -86,7 +85,6 @@ impl Endpoint {
             client,
             connect_timeout: config.connect_timeout,
             scripts: config.scripts,
-            identified: config.identified,
         })
     }
 
@@ -139,27 +137,10 @@ impl Endpoint {
         );
     }
 
-    /// What the server calls this run of itself, if that is wanted and it says so.
-    pub(super) async fn run_id(&self, connection: &MultiplexedConnection) -> Option<String> {
-        if !self.identified {
-            return None;
-        }
-        let mut connection = connection.clone();
-        let mut info = cmd("INFO");
-        info.arg("server");
-        let answer = connection.send_packed_command(&info);
-        let answer = tokio::time::timeout(self.connect_timeout, answer).await;
-        let info: String = from_redis_value(answer.ok()?.ok()?).ok()?;
-        let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:"));
-        run_id.map(str::to_owned)
-    }
-
-    /// A pool for work that needs a connection of its own.
-    pub(super) fn pool(&self, size: usize) -> Result<Pool, ConfigError> {
+    /// A pool for work that needs a connection of its own, and that may take so long to be answered.
+    pub(super) fn pool(&self, size: usize, answered_in: Duration) -> Result<Pool, ConfigError> {
         let info = self.client.get_connection_info().clone();
-        let config = self
-            .settings()
-            .set_response_timeout(Some(self.connect_timeout));
+        let config = self.settings().set_response_timeout(Some(answered_in));
         let unusable = ConfigError::Url {
             part: "URL",
             problem: UNUSABLE,
@@ -167,9 +148,17 @@ impl Endpoint {
         let manager = Manager::new_with_config(info, config).map_err(|_| unusable.clone())?;
         Pool::builder(manager)
             .max_size(size)
+            .wait_timeout(Some(answered_in))
+            .create_timeout(Some(self.connect_timeout))
+            .recycle_timeout(Some(self.connect_timeout))
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|_| unusable)
+    }
+
+    /// The time limit of opening a connection.
+    pub(super) fn connect_timeout(&self) -> Duration {
+        self.connect_timeout
     }
 
     fn settings(&self) -> AsyncConnectionConfig {

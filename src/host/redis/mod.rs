@@ -1,11 +1,16 @@
 //! Scripts on Redis.
 //!
 //! A [`link`] is one shared connection that repairs itself; [`eval`] sends a script over it; [`subscriber`] keeps the subscriptions of one
-//! server on a connection of its own. What a topology adds is which link a call takes.
+//! server on a connection of its own; an [`acknowledger`] waits for the replicas of one server. What a topology adds is which link a call takes.
 
+mod acknowledger;
+mod cluster;
 mod endpoint;
 mod eval;
+mod hosts;
 mod link;
+mod links;
+mod orders;
 mod reply;
 mod sentinel;
 mod sentinel_url;
@@ -18,25 +23,29 @@ mod target;
 use std::{fmt, time::Duration};
 
 use super::{Connected, Script};
+use cluster::ClusterUrl;
 use sentinel_url::SentinelUrl;
 
 /// Where a Redis is and how long to wait for it.
 #[derive(Clone)]
 pub struct RedisConfig {
-    /// `redis://` or `rediss://`, with user, password and database as needed; or `redis+sentinel://`, see the module of that name.
+    /// `redis://` or `rediss://`, with user, password and database as needed; `redis+sentinel://` or `redis+cluster://`, see
+    /// the modules of those names.
     pub url: String,
     /// The time limit of one evaluation, and of one confirmation of a subscription.
     pub call_timeout: Duration,
     /// The time limit of opening a connection: address, TCP, TLS, greeting.
     pub connect_timeout: Duration,
+    /// How long replicas are waited for, where that is asked for.
+    pub replica_ack_timeout: Duration,
+    /// The key that is written for replicas to acknowledge. It says nothing.
+    pub replica_marker: String,
     /// Connections that all calls share. More than a few do not make one Redis faster.
     pub connections: usize,
     /// How often the connection of the subscriptions is probed; an answer that is not there by the next probe means that it is dead.
     pub ping_interval: Duration,
     /// Certificates for `rediss://`.
     pub tls: TlsCertificates,
-    /// Whether servers are asked which they are, so that two that are one can be told.
-    pub identified: bool,
     /// Scripts that are loaded whenever a connection is opened, so that no call has to.
     pub scripts: &'static [&'static Script],
 }
@@ -69,10 +78,12 @@ pub enum ConfigError {
     NoConnections,
 }
 
-/// A client of one Redis, or of the one that sentinels name. Returns at once, whether Redis can be reached or not: the connections are opened in the background, and again
+/// A client of one Redis, of the one that sentinels name, or of the masters of a cluster. Returns at once, whether Redis can be reached or not: the connections are opened in the background, and again
 /// whenever they are lost. Only a configuration that cannot ever work is an error.
 pub fn connect(config: &RedisConfig) -> Result<Connected, ConfigError> {
-    if SentinelUrl::is_one(&config.url) {
+    if ClusterUrl::is_one(&config.url) {
+        cluster::connect(config)
+    } else if SentinelUrl::is_one(&config.url) {
         sentinel::connect(config)
     } else {
         single::connect(config)
@@ -87,10 +98,11 @@ impl Default for RedisConfig {
             url: "redis://127.0.0.1:6379".to_owned(),
             call_timeout: Duration::from_secs(1),
             connect_timeout: Duration::from_secs(1),
+            replica_ack_timeout: Duration::from_secs(1),
+            replica_marker: "marker".to_owned(),
             connections: 2,
             ping_interval: Duration::from_secs(1),
             tls: TlsCertificates::default(),
-            identified: false,
             scripts: &[],
         }
     }
@@ -102,10 +114,11 @@ impl fmt::Debug for RedisConfig {
             .field("url", &"<redacted>")
             .field("call_timeout", &self.call_timeout)
             .field("connect_timeout", &self.connect_timeout)
+            .field("replica_ack_timeout", &self.replica_ack_timeout)
+            .field("replica_marker", &self.replica_marker)
             .field("connections", &self.connections)
             .field("ping_interval", &self.ping_interval)
             .field("tls", &self.tls)
-            .field("identified", &self.identified)
             .field("scripts", &self.scripts.len())
             .finish()
     }

@@ -1,5 +1,7 @@
 //! What a store does as one of a quorum: it gives a vote, takes it back, and raises its fencing counter to that of the others.
 
+use std::sync::Arc;
+
 use super::{
     Attempt, DONE, Hold, HostScripts, Mode, NOT_DONE, WAKE_NOBODY, millis, number, refusal,
     unsigned,
@@ -10,7 +12,7 @@ use crate::script::{CallError, catalog, keys};
 
 impl HostScripts {
     /// Which server it is that runs the scripts, if that is known.
-    pub(in crate::script) fn identity(&self) -> Option<String> {
+    pub(in crate::script) fn identity(&self) -> Option<Arc<str>> {
         self.host.identity()
     }
 

@@ -124,8 +124,8 @@ impl Quorum {
         if !lower.is_empty() {
             let record = acquiring.attempt.request_id.unwrap_or_default();
             let raises = lower.iter().map(|which| async move {
-                let scripts = &self.voters()[*which].scripts;
-                let raised = scripts.raise(acquiring.hold, target, record).await;
+                let store = &self.voters()[*which].scripts;
+                let raised = store.raise(acquiring.hold, target, record).await;
                 (*which, self.heard(*which, raised))
             });
             let mut unanswered = Vec::new();

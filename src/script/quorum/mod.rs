@@ -35,7 +35,6 @@ use std::{
 use futures::future::{join_all, maybe_done};
 use parking_lot::Mutex;
 use rand::RngExt as _;
-use tokio::time::Instant;
 
 use super::{CallError, Config, calls::HostScripts};
 use crate::{host::ScriptHost, shutdown::Tasks};
@@ -62,8 +61,6 @@ struct Inner {
     config: Config,
     tasks: Tasks,
     orders: Vec<Mutex<()>>,
-    /// What renewals tell the time by.
-    started: Instant,
     /// Names of releases that have none, unique among all coordinators.
     prefix: u64,
     releases: AtomicU64,
@@ -85,7 +82,6 @@ impl Quorum {
             config: config.clone(),
             tasks,
             orders: (0..ORDERS).map(|_| Mutex::new(())).collect(),
-            started: Instant::now(),
             prefix: rand::rng().random(),
             releases: AtomicU64::new(0),
         }))

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{Quorum, answered, reached};
-use crate::script::{CallError, Ownership, Renewal, Renewals, Renewed};
+use crate::script::{Batch, CallError, Ownership, Renewal, Renewals, Renewed};
 
 /// What one store says of a hold; none if it did not answer.
 type Seen = Option<Result<Renewed, Ownership>>;
@@ -11,29 +11,40 @@ type Seen = Option<Result<Renewed, Ownership>>;
 // === impl Quorum ===
 
 impl Quorum {
-    pub(in crate::script) async fn renew(
-        &self,
-        renewals: &[Renewal],
-    ) -> Result<Renewals, CallError> {
+    pub(in crate::script) async fn renew(&self, renewals: &[Renewal]) -> Renewals {
         let first = renewals.first().map_or("", |renewal| &renewal.name);
-        let answers = self.ask(first, |voter| voter.scripts.renew(renewals)).await;
+        let answers = self
+            .ask(first, |voter| async {
+                let renewed = voter.scripts.renew(renewals).await;
+                match renewed.error {
+                    // Parts of a store that is in parts may have answered.
+                    Some(error) if renewed.outcomes.iter().all(Option::is_none) => Err(error),
+                    _ => Ok(renewed.outcomes),
+                }
+            })
+            .await;
         self.renew_silent(renewals);
         if answered(&answers) < self.majority() {
-            return Err(CallError::Unavailable(self.too_few(&answers)));
+            let error = CallError::Unavailable(self.too_few(&answers));
+            return Batch::failed(renewals.len(), error);
         }
         let seen_at = |at: usize| {
-            let of = |answer: &Result<Renewals, CallError>| -> Seen {
-                *answer.as_ref().ok()?.outcomes.get(at)?
-            };
+            let of =
+                |answer: &Result<Vec<Seen>, CallError>| -> Seen { *answer.as_ref().ok()?.get(at)? };
             answers.iter().map(of).collect::<Vec<Seen>>()
         };
         let outcomes = (0..renewals.len()).map(|at| combine(&seen_at(at), self.majority()));
-        Ok(Renewals {
+        let outcomes: Vec<_> = outcomes.collect();
+        let error = outcomes
+            .contains(&None)
+            .then(|| CallError::Unavailable(self.too_few(&answers)));
+        Batch {
+            outcomes,
             // Each store has a clock of its own, and none of them tells when a majority's leases end. A step of one ends its leases only, which shows as a
-            // vote less in the next renewal; so what is told is a clock that never steps.
-            store_micros: i64::try_from(self.0.started.elapsed().as_micros()).unwrap_or(i64::MAX),
-            outcomes: outcomes.collect(),
-        })
+            // vote less in the next renewal.
+            clocks: Vec::new(),
+            error,
+        }
     }
 
     /// Nobody waits for stores that have stopped answering, but what they hold should not end because of that.
@@ -45,7 +56,11 @@ impl Quorum {
             }
             let (this, renewals) = (self.clone(), renewals.to_vec());
             self.0.tasks.spawn("renew-silent", async move {
-                let renewed = this.voters()[which].scripts.renew(&renewals).await;
+                let renewed = this.voters()[which]
+                    .scripts
+                    .renew(&renewals)
+                    .await
+                    .complete();
                 let _ = this.heard(which, renewed);
             });
         }

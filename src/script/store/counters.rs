@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::{Scripts, Unsupported};
 use crate::script::{
-    CallError, CountSet, CountedDown, LatchInspected, PermitAttempt, PermitId, PermitRenewal,
-    PermitRenewals, PermitsAcquired, PermitsReleased, PermitsSet, SemaphoreInspected,
+    Batch, CallError, CountSet, CountedDown, LatchInspected, PermitAttempt, PermitId,
+    PermitRenewal, PermitRenewals, PermitsAcquired, PermitsReleased, PermitsSet,
+    SemaphoreInspected,
 };
 
 // === impl Scripts ===
@@ -50,13 +51,11 @@ impl Scripts {
     }
 
     /// Extends the leases of many grants; never shortens one.
-    pub async fn renew_permits(
-        &self,
-        renewals: &[PermitRenewal],
-    ) -> Result<PermitRenewals, CallError> {
-        self.only(Unsupported::Semaphores)?
-            .renew_permits(renewals)
-            .await
+    pub async fn renew_permits(&self, renewals: &[PermitRenewal]) -> PermitRenewals {
+        match self.only(Unsupported::Semaphores) {
+            Ok(scripts) => scripts.renew_permits(renewals).await,
+            Err(error) => Batch::failed(renewals.len(), error),
+        }
     }
 
     /// Makes a semaphore or changes its size; `only_if_absent` leaves one that there is as it is.

@@ -6,10 +6,13 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     Acquired, AcquiredAll, Attempt, AttemptAll, CallError, Config, Hold, Inspected, Members, Mode,
-    QuorumMember, Refusal, Released, ReleasedMember, Renewal, Renewals, Unsupported, Vouched,
-    calls::HostScripts, quorum::Quorum,
+    QuorumMember, Refusal, Released, ReleasedMember, Renewal, Renewals, Tally, Unsupported,
+    Vouched, calls::HostScripts, quorum::Quorum,
 };
-use crate::{host::ScriptHost, shutdown::Tasks};
+use crate::{
+    host::{Acks, Partition, Replicas, ScriptHost},
+    shutdown::Tasks,
+};
 
 /// The scripts, wherever they run.
 #[derive(Clone, Debug)]
@@ -59,9 +62,40 @@ impl Scripts {
         }
     }
 
-    /// Whether one call takes several locks, all or none; otherwise they are taken one after the other.
-    pub fn takes_together(&self) -> bool {
-        matches!(self.store, Store::One(_))
+    /// Whether one call takes the locks of these names, all or none; otherwise they are taken one after the other.
+    pub fn takes_together<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> bool {
+        match &self.store {
+            Store::One(scripts) => !scripts.are_apart(names),
+            Store::Quorum(_) => false,
+        }
+    }
+
+    /// The part of the store that the keys of a name are in.
+    pub fn partition(&self, name: &str) -> Partition {
+        match &self.store {
+            Store::One(scripts) => scripts.partition(name),
+            Store::Quorum(_) => 0,
+        }
+    }
+
+    /// The same scripts, each of which waits for so many replicas after it has changed something, and what those have acknowledged.
+    #[must_use]
+    pub fn replicated(&self, replicas: Option<Replicas>) -> (Self, Tally) {
+        let (store, tally) = match &self.store {
+            Store::One(scripts) => {
+                let (scripts, tally) = scripts.replicated(replicas);
+                (Store::One(scripts), tally)
+            }
+            // What its stores have in replicas is not looked at.
+            quorum @ Store::Quorum(_) => {
+                let none = |replicas| Acks::none(replicas, "a quorum counts stores, not replicas");
+                let tally = Tally::of(replicas);
+                tally.count(replicas.map(none));
+                (quorum.clone(), tally)
+            }
+        };
+        let config = self.config.clone();
+        (Self { config, store }, tally)
     }
 
     fn only(&self, what: Unsupported) -> Result<&HostScripts, CallError> {
@@ -73,7 +107,7 @@ impl Scripts {
 
     /// Asks the store for nothing; success means that it answers.
     pub async fn probe(&self) -> Result<(), CallError> {
-        self.renew(&[]).await.map(drop)
+        self.renew(&[]).await.complete().map(drop)
     }
 
     /// Takes a lock for the owner, or takes it again. With a request id a repeat gets the first answer.
@@ -136,8 +170,8 @@ impl Scripts {
         self.only(Unsupported::FairLocks)?.vouch(name, owners).await
     }
 
-    /// Extends many leases; never shortens one. After an error some may have been extended.
-    pub async fn renew(&self, renewals: &[Renewal]) -> Result<Renewals, CallError> {
+    /// Extends many leases; never shortens one. What has no outcome may have been extended.
+    pub async fn renew(&self, renewals: &[Renewal]) -> Renewals {
         match &self.store {
             Store::One(scripts) => scripts.renew(renewals).await,
             Store::Quorum(quorum) => Box::pin(quorum.renew(renewals)).await,

@@ -4,14 +4,16 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use async_trait::async_trait;
 use lockkeeper::{
-    host::{Call, Connected, HostError, ScriptHost, Value, embedded::EmbeddedStore},
+    host::{
+        Acks, Call, Connected, HostError, Replication, ScriptHost, Value, embedded::EmbeddedStore,
+    },
     shutdown::spawn_detached,
 };
 use parking_lot::Mutex;
@@ -30,6 +32,8 @@ struct State {
     calls: Mutex<HashMap<&'static str, usize>>,
     /// Calls wait here, in order, while nothing is answered.
     frozen: Mutex<Option<Arc<Semaphore>>>,
+    replicas: AtomicU32,
+    replicas_waited_for: AtomicUsize,
 }
 
 /// How long a caller waits for a frozen host.
@@ -75,6 +79,18 @@ impl Faults {
             gate.add_permits(1);
         }
     }
+
+    /// So many replicas acknowledge what is done from now on. Fewer than are wanted take [`Self::REPLICA_ACK_TIMEOUT`] to be noticed.
+    pub(crate) fn set_replicas(&self, replicas: u32) {
+        self.0.replicas.store(replicas, Ordering::Relaxed);
+    }
+
+    /// How often replicas were waited for.
+    pub(crate) fn replicas_waited_for(&self) -> usize {
+        self.0.replicas_waited_for.load(Ordering::Relaxed)
+    }
+
+    pub(crate) const REPLICA_ACK_TIMEOUT: Duration = Duration::from_secs(1);
 
     /// How often a script was called.
     pub(crate) fn calls(&self, script: &str) -> usize {
@@ -161,6 +177,29 @@ impl ScriptHost for FaultyHost {
         let delay = *state.answer_delay.lock();
         tokio::time::sleep(delay).await;
         answer
+    }
+
+    async fn eval_replicated(
+        &self,
+        call: Call,
+        replication: Replication,
+    ) -> Result<(Value, Option<Acks>), HostError> {
+        let value = self.eval(call).await?;
+        if !(replication.wanted_if)(&value) {
+            return Ok((value, None));
+        }
+        let state = &self.faults.0;
+        state.replicas_waited_for.fetch_add(1, Ordering::Relaxed);
+        let acknowledged = state.replicas.load(Ordering::Relaxed);
+        let acks = Acks {
+            acknowledged,
+            required: replication.replicas.required(acknowledged),
+            problem: None,
+        };
+        if !acks.are_enough() {
+            tokio::time::sleep(Faults::REPLICA_ACK_TIMEOUT).await;
+        }
+        Ok((value, Some(acks)))
     }
 
     async fn subscribe(&self, channel: &str) -> Result<(), HostError> {
