@@ -78,7 +78,9 @@ pub(super) async fn acquire(
         }) => (holder_until, place),
         Ok(Attempted::Granted(delivery)) => return Ok(Answer::Granted(delivery)),
         Err(error) => {
-            if let Error::Store(CallError::OutcomeUnknown(_)) = error {
+            if let Error::Store(store) = &error
+                && core.scripts.may_have_run(store)
+            {
                 leave(core, request);
             }
             return Err(error);

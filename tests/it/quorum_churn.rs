@@ -27,6 +27,9 @@ const CONTENDERS: usize = 9;
 const SEEDS: u64 = 4;
 const RUN: Duration = secs(6);
 
+/// By the paused clock: longer than any answer takes.
+const PATIENCE: Duration = secs(120);
+
 /// Scripts whose calls get lost.
 const SCRIPTS: [&str; 12] = [
     "lock_acquire",
@@ -101,7 +104,9 @@ async fn contend(world: &World, number: usize, modes: &[LockMode], witness: &Wit
             ..acquire_request("a", "")
         }));
         let grant = loop {
-            match session.answer(op_id).await {
+            let answer = tokio::time::timeout(PATIENCE, session.answer(op_id)).await;
+            match answer.unwrap_or_else(|_| panic!("{number}: no answer to an acquire of {mode:?}"))
+            {
                 Response::Waiting(_) => {}
                 Response::Granted(grant) => break Some(grant),
                 Response::NotGranted(_) | Response::Failed(_) => break None,
@@ -118,14 +123,18 @@ async fn contend(world: &World, number: usize, modes: &[LockMode], witness: &Wit
                 ..Default::default()
             }));
             // What has no outcome is brought to its end in the background.
+            let answer = tokio::time::timeout(PATIENCE, session.answer(op_id)).await;
             assert!(matches!(
-                session.answer(op_id).await,
+                answer.unwrap_or_else(|_| panic!("{number}: no answer to a release of {mode:?}")),
                 Response::Released(_) | Response::Failed(_)
             ));
         }
         tokio::time::sleep(millis(random.random_range(0..10))).await;
     }
-    session.close().await.unwrap();
+    let closed = tokio::time::timeout(PATIENCE, session.close()).await;
+    closed
+        .unwrap_or_else(|_| panic!("{number}: not closed"))
+        .unwrap();
 }
 
 /// Does something wrong every few moments, and heals all at the end.
@@ -200,6 +209,9 @@ async fn churn(seed: u64, modes: &[LockMode]) {
 #[tokio::test(start_paused = true)]
 async fn one_holder_whatever_gets_lost_on_the_way_to_five_stores() {
     for seed in 0..SEEDS {
+        let n: u64 = n.parse().unwrap();
+        n..n + 1
+    }) {
         churn(seed, &[LockMode::Exclusive]).await;
     }
 }
@@ -207,6 +219,9 @@ async fn one_holder_whatever_gets_lost_on_the_way_to_five_stores() {
 #[tokio::test(start_paused = true)]
 async fn readers_or_a_writer_whatever_gets_lost_on_the_way_to_five_stores() {
     for seed in 0..SEEDS {
+        let n: u64 = n.parse().unwrap();
+        n..n + 1
+    }) {
         churn(seed, &[LockMode::Read, LockMode::Read, LockMode::Write]).await;
     }
 }

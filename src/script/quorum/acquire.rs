@@ -57,12 +57,12 @@ impl Quorum {
         let Some(elected) = elect(&votes, wish) else {
             return self.give_up(&acquiring, &votes).await;
         };
-        let Some(token) = self.confirm(&acquiring, &elected, &votes).await else {
-            // A majority had it, so others may wait for it.
-            let undo = What::Undo(acquiring.attempt.into());
-            self.take_back(&acquiring, &votes, undo).await;
-            let why = format!("fewer than {} stores confirmed the token", self.majority());
-            return Err(CallError::Unavailable(why));
+        let token = match self.confirm(&acquiring, &elected, &votes).await {
+            Ok(token) => token,
+            Err(unconfirmed) => {
+                self.take_back(&acquiring, &votes).await;
+                return unconfirmed;
+            }
         };
         // A store of which nobody heard in time, or that does not agree, must not have a hold that nobody looks after.
         let others = (0..votes.len())
@@ -103,13 +103,13 @@ impl Quorum {
         votes
     }
 
-    /// The second phase: the token, when a majority shows it.
+    /// The second phase: the token, when a majority shows it. Otherwise what is answered when the votes are taken back.
     async fn confirm(
         &self,
         acquiring: &Acquiring<'_>,
         elected: &Elected,
         votes: &[Vote],
-    ) -> Option<u64> {
+    ) -> Result<u64, Result<Acquired, CallError>> {
         let reads = acquiring.hold.mode == Mode::Read;
         let target = elected.token;
         let (mut counters, mut lower) = (Vec::new(), Vec::new());
@@ -121,38 +121,43 @@ impl Quorum {
                 _ => lower.push(*which),
             }
         }
-        if !lower.is_empty() {
-            let record = acquiring.attempt.request_id.unwrap_or_default();
-            let raises = lower.iter().map(|which| async move {
-                let store = &self.voters()[*which].scripts;
-                let raised = store.raise(acquiring.hold, target, record).await;
-                (*which, self.heard(*which, raised))
-            });
-            let mut unanswered = Vec::new();
-            for (which, raised) in futures::future::join_all(raises).await {
-                match raised {
-                    // While the owner writes, a reader's token is that of the write.
-                    Ok(Some(counter)) if reads || counter == target => {
-                        counters.push(counter);
-                    }
-                    Ok(_) => {}
-                    Err(_) => unanswered.push(which),
-                }
-            }
-            if counters.len() >= self.majority() {
-                let record = record.to_owned();
-                let raise = What::Raise {
-                    token: target,
-                    record,
-                };
-                let raise = Errand::new(acquiring.hold, raise);
-                self.send(&raise, unanswered, acquiring.lease);
+        let record = acquiring.attempt.request_id.unwrap_or_default();
+        let raises = lower.iter().map(|which| async move {
+            let store = &self.voters()[*which].scripts;
+            let raised = store.raise(acquiring.hold, target, record).await;
+            (*which, self.heard(*which, raised))
+        });
+        let mut unanswered = Vec::new();
+        for (which, raised) in futures::future::join_all(raises).await {
+            match raised {
+                // While the owner writes, a reader's token is that of the write.
+                Ok(Some(counter)) if reads || counter == target => counters.push(counter),
+                Ok(_) => {}
+                Err(_) => unanswered.push(which),
             }
         }
-        let token = reached(counters.iter().copied(), self.majority())?;
+        let token = reached(counters.iter().copied(), self.majority());
         // The owner may write on a majority, whose token it is then. Where it does so on fewer, a write is left over that is being given back.
-        let writes = || counters.iter().filter(|it| **it == token).count() >= self.majority();
-        (token >= target || writes()).then_some(token)
+        let same = |token: u64| counters.iter().filter(|it| **it == token).count();
+        let shown = |token: &u64| *token >= target || same(*token) >= self.majority();
+        let Some(token) = token.filter(shown) else {
+            let why = || format!("fewer than {} stores confirmed the token", self.majority());
+            return Err(if unanswered.is_empty() {
+                Ok(split())
+            } else {
+                Err(CallError::Unavailable(why()))
+            });
+        };
+        let record = record.to_owned();
+        let raise = Errand::new(
+            acquiring.hold,
+            What::Raise {
+                token: target,
+                record,
+            },
+        );
+        self.send(&raise, unanswered, acquiring.lease);
+        Ok(token)
     }
 
     /// Nobody was elected: what was got is given back, and it is told why.
@@ -161,17 +166,12 @@ impl Quorum {
         acquiring: &Acquiring<'_>,
         votes: &Vec<Vote>,
     ) -> Result<Acquired, CallError> {
-        let withdraw = What::Withdraw(acquiring.attempt.into());
-        self.take_back(acquiring, votes, withdraw).await;
+        self.take_back(acquiring, votes).await;
         let remaining = match defeat(votes) {
             Defeat::Busy(remaining) => remaining,
-            Defeat::Split => {
-                let millis = rand::rng().random_range(SPLIT_RETRY_MILLIS);
-                Some(Duration::from_millis(millis))
-            }
+            Defeat::Split => return Ok(split()),
             Defeat::Refused(error) => return Err(error),
             Defeat::TooFew => {
-                self.take_mark_away(acquiring, votes);
                 let why = if answered(votes) < self.majority() {
                     self.too_few(votes)
                 } else {
@@ -187,18 +187,12 @@ impl Quorum {
     }
 
     /// Undoes the attempt on every store that may have granted: before others hear of the outcome where that is known, in the background where it is not.
-    async fn take_back(&self, acquiring: &Acquiring<'_>, votes: &[Vote], what: What) {
-        let quietly = matches!(what, What::Withdraw(_));
-        let errand = Errand::new(acquiring.hold, what);
+    /// Nobody is woken by it. Others who came meanwhile have seen counters that differ, and try again soon.
+    async fn take_back(&self, acquiring: &Acquiring<'_>, votes: &[Vote]) {
         let (attempt, hold) = (acquiring.attempt, acquiring.hold);
         let granted = (0..votes.len()).filter(|at| matches!(votes[*at], Ok(Ballot::Granted(_))));
         let undone = granted.map(|which| async move {
-            let scripts = &self.voters()[which].scripts;
-            let undone = if quietly {
-                scripts.withdraw(hold, attempt).await
-            } else {
-                scripts.undo(hold, attempt).await
-            };
+            let undone = self.voters()[which].scripts.withdraw(hold, attempt).await;
             (which, self.heard(which, undone))
         });
         let undone = futures::future::join_all(undone).await.into_iter();
@@ -206,17 +200,17 @@ impl Quorum {
             .filter(|(_, undone)| undone.is_err())
             .map(|(which, _)| which);
         let unknown = (0..votes.len()).filter(|at| votes[*at].is_err() && may_hold(&votes[*at]));
-        self.send(&errand, unanswered.chain(unknown), acquiring.lease);
+        let withdraw = Errand::new(hold, What::Withdraw(attempt.into()));
+        self.send(&withdraw, unanswered.chain(unknown), acquiring.lease);
     }
+}
 
-    /// A writer that is told of an error does not wait, so no reader need be held back for it.
-    fn take_mark_away(&self, acquiring: &Acquiring<'_>, votes: &[Vote]) {
-        if acquiring.hold.mode != Mode::Write || acquiring.refused != Refusal::Waits {
-            return;
-        }
-        let busy = (0..votes.len()).filter(|at| matches!(votes[*at], Ok(Ballot::Busy { .. })));
-        let leave = Errand::new(acquiring.hold, What::Leave);
-        self.send(&leave, busy, 2 * self.0.config.writer_hold_back);
+/// What is answered if nobody has won: whoever waits tries again soon.
+fn split() -> Acquired {
+    let millis = rand::rng().random_range(SPLIT_RETRY_MILLIS);
+    Acquired::Busy {
+        remaining: Some(Duration::from_millis(millis)),
+        place: None,
     }
 }
 

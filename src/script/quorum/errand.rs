@@ -34,8 +34,6 @@ pub(super) enum What {
         lease: Duration,
         id: String,
     },
-    /// Take away what a wait left.
-    Leave,
 }
 
 /// An [`Attempt`] that outlives its caller.
@@ -69,7 +67,6 @@ impl Errand {
                 let released = scripts.release(hold, *serial, *lease, Some(id));
                 released.await.map(drop)
             }
-            What::Leave => scripts.leave(hold).await,
         }
     }
 }

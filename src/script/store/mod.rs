@@ -62,6 +62,15 @@ impl Scripts {
         }
     }
 
+    /// Whether an acquire that ended with this error may have left something for those who wait. Of a quorum some stores may have answered.
+    pub fn may_have_run(&self, error: &CallError) -> bool {
+        match (error, &self.store) {
+            (CallError::OutcomeUnknown(_), _) => true,
+            (error, Store::Quorum(_)) => error.is_transient(),
+            _ => false,
+        }
+    }
+
     /// Whether one call takes the locks of these names, all or none; otherwise they are taken one after the other.
     pub fn takes_together<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> bool {
         match &self.store {
