@@ -209,9 +209,6 @@ async fn churn(seed: u64, modes: &[LockMode]) {
 #[tokio::test(start_paused = true)]
 async fn one_holder_whatever_gets_lost_on_the_way_to_five_stores() {
     for seed in 0..SEEDS {
-        let n: u64 = n.parse().unwrap();
-        n..n + 1
-    }) {
         churn(seed, &[LockMode::Exclusive]).await;
     }
 }
@@ -219,9 +216,6 @@ async fn one_holder_whatever_gets_lost_on_the_way_to_five_stores() {
 #[tokio::test(start_paused = true)]
 async fn readers_or_a_writer_whatever_gets_lost_on_the_way_to_five_stores() {
     for seed in 0..SEEDS {
-        let n: u64 = n.parse().unwrap();
-        n..n + 1
-    }) {
         churn(seed, &[LockMode::Read, LockMode::Read, LockMode::Write]).await;
     }
 }
