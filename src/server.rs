@@ -1,8 +1,9 @@
 //! The wiring: the only file that sees every layer. Builds a coordinator from settings, serves it, and drains it.
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, path::Path, time::Duration};
 
 use anyhow::Context as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -12,12 +13,13 @@ use tracing::{info, warn};
 use uuid::Uuid;
 
 use crate::{
-    config::{ReplicaAcks, Settings},
+    config::{ReplicaAcks, Settings, StoreTls},
     coordinator::{self, Coordinator, Limits},
     grpc,
     host::{
         self, Connected, Replicas,
         embedded::{Clock, EmbeddedStore},
+        redis::{ConfigError, TlsCertificates},
     },
     script,
 };
@@ -53,6 +55,10 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
     let grace = settings.server.drain_grace;
+    // Every name begins with it, so what is wrong with it is wrong with all of them.
+    if let Some(why) = script::keys::refuse(&format!("{}x", settings.store.key_prefix)) {
+        return Err(misconfigured("store.key_prefix", &why));
+    }
     let coordinator = Coordinator::start(coordinator_config(&settings), connect(&settings)?);
     let router = grpc::router(&coordinator, grpc_config(&settings))?;
     let drained = tokio_util::sync::CancellationToken::new();
@@ -111,17 +117,69 @@ fn connect(settings: &Settings) -> anyhow::Result<Connected> {
         return Ok(EmbeddedStore::new(Clock::system()).connect());
     }
     let config = host::redis::RedisConfig {
+        client_name: store.client_name.clone(),
         url: store.url.expose().to_owned(),
         call_timeout: store.call_timeout,
         connect_timeout: store.connect_timeout,
         replica_ack_timeout: store.replica_ack_timeout,
-        replica_marker: script::keys::replicated().to_owned(),
+        replica_marker: script::keys::replicated(&store.key_prefix),
         connections: store.connections,
         ping_interval: store.pubsub_ping_interval,
-        tls: host::redis::TlsCertificates::default(),
+        tls: certificates(&store.tls)?,
         scripts: &script::catalog::ALL,
     };
-    Ok(host::redis::connect(&config)?)
+    host::redis::connect(&config).map_err(|error| {
+        let key = match error {
+            ConfigError::Tls(_) => "store.tls",
+            ConfigError::Url { .. } => "store.url",
+            ConfigError::NoConnections => "store.connections",
+        };
+        misconfigured(key, &error)
+    })
+}
+
+/// A setting that turns out to be unusable when it is used.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Misconfigured(String);
+
+fn misconfigured(key: &str, problem: &dyn std::fmt::Display) -> anyhow::Error {
+    Misconfigured(format!("{key}: {problem}")).into()
+}
+
+/// Reads the certificates for the store.
+fn certificates(files: &StoreTls) -> anyhow::Result<TlsCertificates> {
+    let has_certificates = |pem: &[u8]| {
+        let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+        all.is_ok_and(|all| !all.is_empty())
+    };
+    let has_key = |pem: &[u8]| PrivateKeyDer::from_pem_slice(pem).is_ok();
+    let root = read_pem("store.tls.ca_file", &files.ca_file, has_certificates)?;
+    let (key, file) = ("store.tls.certificate_file", &files.certificate_file);
+    let certificate = read_pem(key, file, has_certificates)?;
+    let key = read_pem("store.tls.key_file", &files.key_file, has_key)?;
+    Ok(TlsCertificates {
+        root,
+        client: certificate.zip(key),
+    })
+}
+
+fn read_pem(
+    key: &str,
+    file: &Path,
+    is_usable: impl Fn(&[u8]) -> bool,
+) -> anyhow::Result<Option<Vec<u8>>> {
+    if file.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let shown = file.display();
+    let pem =
+        std::fs::read(file).map_err(|error| misconfigured(key, &format!("{shown}: {error}")))?;
+    if is_usable(&pem) {
+        Ok(Some(pem))
+    } else {
+        Err(misconfigured(key, &format!("{shown}: not in PEM form")))
+    }
 }
 
 fn coordinator_config(settings: &Settings) -> coordinator::Config {
@@ -139,6 +197,7 @@ fn coordinator_config(settings: &Settings) -> coordinator::Config {
     };
     coordinator::Config {
         limits: Limits {
+            key_prefix: store.key_prefix.as_str().into(),
             name_bytes_max: limits.name_bytes_max,
             owner_bytes_max: limits.owner_bytes_max,
             request_id_bytes_max: limits.request_id_bytes_max,
