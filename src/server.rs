@@ -1,9 +1,8 @@
 //! The wiring: the only file that sees every layer. Builds a coordinator from settings, serves it, and drains it.
 
-use std::{future::Future, path::Path, time::Duration};
+use std::{future::Future, time::Duration};
 
 use anyhow::Context as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -13,7 +12,7 @@ use tracing::{info, warn};
 use uuid::Uuid;
 
 use crate::{
-    config::{ReplicaAcks, Settings, StoreTls},
+    config::{ReplicaAcks, Settings, StoreUrl},
     coordinator::{self, Coordinator, Limits},
     grpc,
     host::{
@@ -37,7 +36,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
             )
         })?;
     let address = listener.local_addr()?;
-    info!(%address, store = %settings.store.url.redacted(), "serving");
+    info!(%address, store = %stores(&settings).join(" "), "serving");
     info!("try: lockkeeper try-acquire my-lock --server http://{address}");
     let stop = async move {
         tokio::select! {
@@ -59,7 +58,7 @@ pub async fn serve(
     if let Some(why) = script::keys::refuse(&format!("{}x", settings.store.key_prefix)) {
         return Err(misconfigured("store.key_prefix", &why));
     }
-    let coordinator = Coordinator::start(coordinator_config(&settings), connect(&settings)?);
+    let coordinator = start(&settings)?;
     let router = grpc::router(&coordinator, grpc_config(&settings))?;
     let drained = tokio_util::sync::CancellationToken::new();
     let server = router.serve_with_incoming_shutdown(
@@ -110,28 +109,70 @@ const STOP_GRACE_MIN: Duration = Duration::from_millis(100);
 /// Enough to drive the polls of coordinators apart that were started together.
 const POLL_JITTER: f64 = 0.2;
 
-fn connect(settings: &Settings) -> anyhow::Result<Connected> {
+/// The addresses of the stores, without passwords.
+fn stores(settings: &Settings) -> Vec<String> {
     let store = &settings.store;
-    if store.url.scheme() == Some("embedded") {
+    match store.quorum.as_slice() {
+        [] => vec![store.url.redacted()],
+        several => several.iter().map(StoreUrl::redacted).collect(),
+    }
+}
+
+fn start(settings: &Settings) -> anyhow::Result<Coordinator> {
+    let store = &settings.store;
+    let config = coordinator_config(settings);
+    if store.quorum.is_empty() {
+        let connected = connect(settings, &store.url, store.call_timeout)?;
+        return Ok(Coordinator::start(config, connected));
+    }
+    let refused = script::Unsupported::REFUSED.map(script::Unsupported::name);
+    info!(
+        stores = store.quorum.len(),
+        refused = refused.join(", "),
+        "locks are held on a majority of the stores"
+    );
+    let mut members = Vec::new();
+    for (at, url) in store.quorum.iter().enumerate() {
+        let name = format!("store {} ({})", at + 1, url.redacted());
+        let connected = connect(settings, url, store.quorum_member_timeout)
+            .with_context(|| format!("store.quorum: {name}"))?;
+        members.push((name, connected));
+    }
+    Ok(Coordinator::start_on_quorum(config, members))
+}
+
+fn connect(
+    settings: &Settings,
+    url: &StoreUrl,
+    call_timeout: Duration,
+) -> anyhow::Result<Connected> {
+    let store = &settings.store;
+    if url.scheme() == Some("embedded") {
         info!("the embedded store keeps locks in this process only: they end with it");
         return Ok(EmbeddedStore::new(Clock::system()).connect());
     }
+    let certificates = store.tls.read();
+    let certificates = certificates.map_err(|(key, problem)| misconfigured(key, &problem))?;
     let config = host::redis::RedisConfig {
         client_name: store.client_name.clone(),
-        url: store.url.expose().to_owned(),
-        call_timeout: store.call_timeout,
+        url: url.expose().to_owned(),
+        call_timeout,
         connect_timeout: store.connect_timeout,
         replica_ack_timeout: store.replica_ack_timeout,
         replica_marker: script::keys::replicated(&store.key_prefix),
         connections: store.connections,
         ping_interval: store.pubsub_ping_interval,
-        tls: certificates(&store.tls)?,
+        tls: TlsCertificates {
+            root: certificates.root,
+            client: certificates.client,
+        },
         scripts: &script::catalog::ALL,
     };
     host::redis::connect(&config).map_err(|error| {
         let key = match error {
             ConfigError::Tls(_) => "store.tls",
-            ConfigError::Url { .. } => "store.url",
+            ConfigError::Url { .. } if store.quorum.is_empty() => "store.url",
+            ConfigError::Url { .. } => "store.quorum",
             ConfigError::NoConnections => "store.connections",
         };
         misconfigured(key, &error)
@@ -145,41 +186,6 @@ pub struct Misconfigured(String);
 
 fn misconfigured(key: &str, problem: &dyn std::fmt::Display) -> anyhow::Error {
     Misconfigured(format!("{key}: {problem}")).into()
-}
-
-/// Reads the certificates for the store.
-fn certificates(files: &StoreTls) -> anyhow::Result<TlsCertificates> {
-    let has_certificates = |pem: &[u8]| {
-        let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-        all.is_ok_and(|all| !all.is_empty())
-    };
-    let has_key = |pem: &[u8]| PrivateKeyDer::from_pem_slice(pem).is_ok();
-    let root = read_pem("store.tls.ca_file", &files.ca_file, has_certificates)?;
-    let (key, file) = ("store.tls.certificate_file", &files.certificate_file);
-    let certificate = read_pem(key, file, has_certificates)?;
-    let key = read_pem("store.tls.key_file", &files.key_file, has_key)?;
-    Ok(TlsCertificates {
-        root,
-        client: certificate.zip(key),
-    })
-}
-
-fn read_pem(
-    key: &str,
-    file: &Path,
-    is_usable: impl Fn(&[u8]) -> bool,
-) -> anyhow::Result<Option<Vec<u8>>> {
-    if file.as_os_str().is_empty() {
-        return Ok(None);
-    }
-    let shown = file.display();
-    let pem =
-        std::fs::read(file).map_err(|error| misconfigured(key, &format!("{shown}: {error}")))?;
-    if is_usable(&pem) {
-        Ok(Some(pem))
-    } else {
-        Err(misconfigured(key, &format!("{shown}: not in PEM form")))
-    }
 }
 
 fn coordinator_config(settings: &Settings) -> coordinator::Config {

@@ -16,6 +16,8 @@ const ENVIRONMENT_PREFIX: &str = "LOCKKEEPER__";
 
 /// Words that may also be numbers.
 const NUMBERS_TOO: [&str; 1] = ["store.replica_acks"];
+/// The one setting that is a list.
+const QUORUM: &str = "store.quorum";
 
 /// Where settings come from; later fields win over earlier ones.
 #[derive(Clone, Debug, Default)]
@@ -68,12 +70,14 @@ impl Sources {
     pub fn load(&self) -> Result<Settings, Refused> {
         let mut keys = Keys::new();
         let file = self.read_file(&mut keys)?;
-        let environment = self.read_environment(&mut keys);
+        let mut environment = self.read_environment(&mut keys);
         for Flag { flag, key, .. } in &self.flags {
             keys.note(key, None, flag);
         }
         keys.refuse_problems()?;
 
+        // Lists are words with blanks between them where they are not TOML.
+        let listed = environment.remove(&format!("{ENVIRONMENT_PREFIX}STORE__QUORUM"));
         let mut builder = Config::builder()
             .add_source(File::from_str(&file, FileFormat::Toml))
             .add_source(
@@ -82,10 +86,17 @@ impl Sources {
                     .separator("__")
                     .source(Some(environment)),
             );
-        for Flag { key, value, .. } in &self.flags {
-            builder = builder
-                .set_override(key, value.as_str())
-                .map_err(|error| keys.refused(&error))?;
+        let listed = listed.map(|words| (QUORUM, words));
+        let flags = self.flags.iter();
+        let flags = flags.map(|Flag { key, value, .. }| (key.as_str(), value.clone()));
+        for (key, value) in listed.into_iter().chain(flags) {
+            let set = if key == QUORUM {
+                let words: Vec<&str> = value.split_whitespace().collect();
+                builder.set_override(key, words)
+            } else {
+                builder.set_override(key, value)
+            };
+            builder = set.map_err(|error| keys.refused(&error))?;
         }
         let mut settings: Settings = builder
             .build()
@@ -237,12 +248,18 @@ fn read_password(settings: &mut Settings, keys: &mut Keys) {
     let Some(password) = read_line(KEY, &store.password_file, keys) else {
         return;
     };
-    match store.url.with_password(&password) {
-        Some(url) => store.url = url,
-        None => keys.problem(
-            KEY,
-            "must not be set with a password in store.url, or with a store that has none",
-        ),
+    let urls = match store.quorum.as_mut_slice() {
+        [] => std::slice::from_mut(&mut store.url),
+        several => several,
+    };
+    for url in urls {
+        match url.with_password(&password) {
+            Some(with_it) => *url = with_it,
+            None => keys.problem(
+                KEY,
+                "must not be set with a password in the address, or with a store that has none",
+            ),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ mod replica_acks;
 mod secret;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod validate;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
@@ -66,6 +67,11 @@ pub struct Store {
     pub client_name: String,
     /// Put before every name in the store. Clients do not see it.
     pub key_prefix: String,
+    /// Several stores that are independent of each other, instead of `url`: locks are held on a majority of them.
+    pub quorum: Vec<StoreUrl>,
+    /// How long one of several stores may take to answer before it is left behind.
+    #[serde(with = "humantime_serde")]
+    pub quorum_member_timeout: Duration,
     /// How long a call may take before its outcome counts as unknown.
     #[serde(with = "humantime_serde")]
     pub call_timeout: Duration,
@@ -220,11 +226,13 @@ impl Default for Server {
 impl Default for Store {
     fn default() -> Self {
         Self {
-            url: StoreUrl::from("embedded:"),
+            url: StoreUrl::default(),
             password_file: PathBuf::new(),
             tls: StoreTls::default(),
             client_name: "lockkeeper".to_owned(),
             key_prefix: String::new(),
+            quorum: Vec::new(),
+            quorum_member_timeout: Duration::from_millis(250),
             call_timeout: Duration::from_secs(2),
             connect_timeout: Duration::from_secs(1),
             replica_acks: ReplicaAcks::None,

@@ -115,6 +115,12 @@ fn encoded(text: &str) -> String {
     bytes.collect()
 }
 
+impl Default for StoreUrl {
+    fn default() -> Self {
+        Self("embedded:".to_owned())
+    }
+}
+
 impl From<&str> for StoreUrl {
     fn from(url: &str) -> Self {
         Self(url.to_owned())

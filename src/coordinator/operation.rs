@@ -400,8 +400,8 @@ async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Answer, Error> {
     };
     let (scripts, acks) = core.replicated(min_replica_acks);
     let sent_at = Instant::now();
-    let renewals = scripts.renew(std::slice::from_ref(&renewal)).await?;
-    let renewed = match renewals.outcomes.first() {
+    let renewals = scripts.renew(std::slice::from_ref(&renewal)).await;
+    let renewed = match renewals.complete()?.first() {
         Some(Ok(renewed)) => *renewed,
         Some(Err(ownership)) => {
             if let Some(session) = &session {

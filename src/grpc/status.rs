@@ -8,7 +8,7 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::{
     coordinator::{Error, Limit},
-    script::{CallError, Ownership},
+    script::{CallError, Ownership, Unsupported},
 };
 
 /// The domain of all reasons.
@@ -185,6 +185,21 @@ fn store_status(error: &CallError, text: String) -> Status {
             "NOT_OWNER",
             &[("state", "expired")],
         ),
+        CallError::Unsupported(what) => {
+            let kind = match what {
+                Unsupported::FairLocks => ("mode", "FAIR"),
+                Unsupported::Semaphores => ("kind", "semaphore"),
+                Unsupported::Latches => ("kind", "latch"),
+                Unsupported::SeveralAtOnce => ("kind", "several"),
+            };
+            let store = ("store", "quorum");
+            plain(
+                Code::Unimplemented,
+                text,
+                "UNSUPPORTED_BY_STORE",
+                &[kind, store],
+            )
+        }
         CallError::Refused(_) => plain(Code::Internal, text, "STORE_REFUSED", &[]),
     }
 }
@@ -296,6 +311,11 @@ mod tests {
                 CallError::SelfDeadlock.into(),
                 Code::FailedPrecondition,
                 "SELF_DEADLOCK",
+            ),
+            (
+                CallError::Unsupported(Unsupported::FairLocks).into(),
+                Code::Unimplemented,
+                "UNSUPPORTED_BY_STORE",
             ),
             (
                 CallError::WrongKind.into(),

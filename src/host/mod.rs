@@ -3,6 +3,9 @@
 
 pub mod embedded;
 pub mod redis;
+mod several;
+
+pub use several::Subscriptions;
 
 use std::{
     sync::{Arc, OnceLock},
@@ -34,11 +37,6 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
         Ok((value, acks))
     }
 
-    /// What tells the server behind this client from all others, if one is connected and may be asked. Another server may take its place.
-    fn server_id(&self) -> Option<String> {
-        None
-    }
-
     /// Subscribes this client to a channel; success means that every message published from now on arrives as a [`Wake`], unless a
     /// [`Wake::Gap`] says otherwise. Subscribing twice is one subscription. After an error the channel stays wanted: the host
     /// goes on trying, and sends a gap when it succeeded.
@@ -46,7 +44,26 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
 
     /// Ends a subscription. Returns at once; messages that are under way may still arrive.
     fn unsubscribe(&self, channel: &str);
+
+    /// Where a key is, on hosts that are in parts: all keys of one call must be in the same.
+    fn partition(&self, _key: &[u8]) -> Partition {
+        0
+    }
+
+    /// Whether some listeners hear only messages that belong to a part of the host, and others only those that do not, so that both are to be
+    /// sent.
+    fn has_partition_messages(&self) -> bool {
+        false
+    }
+
+    /// What tells the server behind this client from all others, if one is connected and may be asked. Another server may take its place.
+    fn identity(&self) -> Option<Arc<str>> {
+        None
+    }
 }
+
+/// A part of a host: its keys are served together, by one clock, and may be out of reach when others are not.
+pub type Partition = u16;
 
 /// What a host delivers besides answers.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,14 +3,19 @@
 pub mod calls;
 pub mod catalog;
 pub mod keys;
+mod quorum;
 mod replicas;
+mod store;
 
 pub use calls::{
-    Acquired, AcquiredAll, Attempt, AttemptAll, CountSet, CountedDown, Hold, Holder, Inspected,
-    LatchInspected, Member, Members, Mode, Ownership, PermitAttempt, PermitHolder, PermitId,
-    PermitRenewal, PermitRenewals, PermitsAcquired, PermitsReleased, PermitsSet, Refusal, Released,
-    ReleasedMember, Renewal, Renewals, Renewed, Scripts, SemaphoreInspected, Taken, Vouched,
+    Acquired, AcquiredAll, Attempt, AttemptAll, Batch, CountSet, CountedDown, Hold, Holder,
+    Inspected, LatchInspected, Member, Members, Mode, Ownership, PermitAttempt, PermitHolder,
+    PermitId, PermitRenewal, PermitRenewals, PermitsAcquired, PermitsReleased, PermitsSet, Refusal,
+    Released, ReleasedMember, Renewal, Renewals, Renewed, SemaphoreInspected, StoreClock, Taken,
+    Vouched, wakes,
 };
+pub use quorum::QuorumMember;
+pub use store::Scripts;
 
 pub use replicas::Tally;
 
@@ -65,6 +70,9 @@ pub enum CallError {
     /// The request was granted when it was first made, and the grant has ended since. Nothing changed.
     #[error("the grant of this request has ended")]
     RequestOver,
+    /// This kind of store does not have what was asked for. Nothing changed.
+    #[error("a quorum of stores has no {}", .0.name())]
+    Unsupported(Unsupported),
     /// The store refused the script or answered in an unknown form.
     #[error("the store answered: {0}")]
     Refused(String),
@@ -74,7 +82,44 @@ fn because(problem: Option<&str>) -> String {
     problem.map_or(String::new(), |problem| format!(": {problem}"))
 }
 
+/// What a quorum of stores cannot keep honest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsupported {
+    /// The queues of several stores have no common order.
+    FairLocks,
+    /// Each store would give out all permits, so that all together give out more than there are.
+    Semaphores,
+    /// Counts that differ have no majority.
+    Latches,
+    /// Several locks by one call; one after the other can be had.
+    SeveralAtOnce,
+}
+
+// === impl Unsupported ===
+
+impl Unsupported {
+    /// What its users are refused.
+    pub const REFUSED: [Self; 3] = [Self::FairLocks, Self::Semaphores, Self::Latches];
+
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FairLocks => "fair locks",
+            Self::Semaphores => "semaphores",
+            Self::Latches => "latches",
+            Self::SeveralAtOnce => "calls that take several locks at once",
+        }
+    }
+}
+
 // === impl CallError ===
+
+impl CallError {
+    /// Whether it says nothing of the lock, only of the store: another call may have an outcome.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::OutcomeUnknown(_))
+    }
+}
 
 impl From<HostError> for CallError {
     fn from(error: HostError) -> Self {

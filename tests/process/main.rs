@@ -8,6 +8,9 @@
 #[path = "../it/support/client.rs"]
 #[allow(dead_code, reason = "the tests in one process use more of it")]
 mod client;
+#[path = "../support/cluster.rs"]
+#[allow(dead_code, reason = "each test needs a part of it")]
+mod cluster;
 #[path = "../support/coordinator.rs"]
 mod coordinator;
 #[path = "../it/support/counters.rs"]
@@ -16,10 +19,16 @@ mod counters;
 #[path = "../support/fake_redis.rs"]
 mod fake_redis;
 #[path = "../support/redis_server.rs"]
+#[allow(dead_code, reason = "the tests of faults use the rest")]
 mod redis_server;
 #[path = "../support/sentinels.rs"]
+#[allow(dead_code, reason = "the tests with Redisson use more of it")]
 mod sentinels;
+#[path = "../support/stores.rs"]
+#[allow(dead_code, reason = "the tests with Redisson use more of it")]
+mod stores;
 #[path = "../support/tcp_proxy.rs"]
+#[allow(dead_code, reason = "the tests of faults use the rest")]
 mod tcp_proxy;
 
 mod redisson_client;
@@ -27,6 +36,7 @@ mod steps;
 
 mod cli;
 mod cli_kinds;
+mod cluster_store;
 mod fake;
 mod redis_host;
 mod redis_secured;
@@ -36,6 +46,8 @@ mod server_checks;
 mod smoke;
 
 mod mission;
+#[path = "stores/mod.rs"]
+mod on_every_store;
 mod redisson_layout;
 
 mod coordinator_frozen;

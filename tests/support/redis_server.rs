@@ -4,6 +4,7 @@ use std::{
     fs,
     io::ErrorKind,
     net::TcpListener,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Arc,
     thread,
@@ -33,6 +34,9 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Ports that are tried, because another process may take a free one first.
 const PORTS_TRIED_MAX: usize = 10;
+
+/// A server's own copy of its configuration file.
+const CONFIGURATION: &str = "redis.conf";
 
 /// A running redis-server.
 pub(crate) struct RedisServer {
@@ -94,16 +98,44 @@ impl RedisServer {
 
     /// Starts a server with more arguments.
     pub(crate) async fn start_with(arguments: &[&str]) -> Self {
-        let arguments: Vec<_> = arguments
-            .iter()
-            .map(|&argument| argument.to_owned())
-            .collect();
+        let arguments = || {
+            let owned = arguments.iter().map(|&argument| argument.to_owned());
+            owned.collect()
+        };
+        Self::start_with_each(arguments).await
+    }
+
+    /// Starts a server with more arguments, which are made anew for every port that is tried.
+    pub(crate) async fn start_with_each(arguments: impl Fn() -> Vec<String>) -> Self {
+        // Of two values the later counts.
+        let forgets = ["--save", "", "--appendonly", "no"].map(str::to_owned);
+        Self::start_as(None, || [forgets.to_vec(), arguments()].concat()).await
+    }
+
+    /// Starts a server as it is run elsewhere: from a file in `deploy/redis/`, with arguments that go before what it says. It keeps what the file says
+    /// it keeps, until it is dropped.
+    pub(crate) async fn start_from(file: &str, arguments: &[&str]) -> Self {
+        let arguments = || {
+            let owned = arguments.iter().map(|&argument| argument.to_owned());
+            [CONFIGURATION.to_owned()]
+                .into_iter()
+                .chain(owned)
+                .collect()
+        };
+        Self::start_as(Some(deployed(file)), arguments).await
+    }
+
+    async fn start_as(file: Option<PathBuf>, arguments: impl Fn() -> Vec<String>) -> Self {
         for _ in 0..PORTS_TRIED_MAX {
             let directory = TempDir::new().expect("a temporary directory");
+            if let Some(file) = &file {
+                // A server rewrites its file when sentinels tell it whom to follow.
+                fs::copy(file, directory.path().join(CONFIGURATION)).expect("copied");
+            }
             let port = free_port();
+            let arguments = arguments();
             let child = spawn(port, &arguments, &directory);
             let connection = tokio::sync::Mutex::default();
-            let arguments = arguments.clone();
             let mut server = Self {
                 child,
                 port,
@@ -115,7 +147,7 @@ impl RedisServer {
                 return server;
             }
         }
-        panic!("redis-server does not start with {arguments:?}");
+        panic!("redis-server does not start with {:?}", arguments());
     }
 
     /// Where it is.
@@ -139,6 +171,11 @@ impl RedisServer {
         self.child.wait().expect("gone");
     }
 
+    /// False after [`Self::kill`].
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("its state").is_none()
+    }
+
     /// Freezes it: its connections stay open and nothing is answered.
     pub(crate) fn stop(&self) {
         freeze(self.pid());
@@ -149,7 +186,7 @@ impl RedisServer {
         kill(self.pid(), Signal::SIGCONT).expect("continued");
     }
 
-    /// Starts it again, empty, after [`Self::kill`].
+    /// Starts it again after [`Self::kill`], with what it has on disk: nothing, unless it was started from a file.
     pub(crate) async fn restart_on_same_port(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -166,14 +203,19 @@ impl RedisServer {
 
     /// Executes a command on the test's own connection.
     pub(crate) async fn command(&self, words: &[&str]) -> Value {
+        match self.try_command(words).await {
+            Ok(answer) => answer,
+            Err(error) => panic!("{words:?}: {error}"),
+        }
+    }
+
+    /// The same, for commands that may be refused or not answered.
+    pub(crate) async fn try_command(&self, words: &[&str]) -> RedisResult<Value> {
         let mut command = Cmd::new();
         for word in words {
             command.arg(*word);
         }
-        match self.execute(&command).await.and_then(Value::extract_error) {
-            Ok(answer) => answer,
-            Err(error) => panic!("{words:?}: {error}"),
-        }
+        self.execute(&command).await.and_then(Value::extract_error)
     }
 
     /// Like [`Self::command`], for answers that are text or numbers.
@@ -258,11 +300,17 @@ impl Drop for RedisServer {
     }
 }
 
+/// A configuration file that is also used elsewhere.
+pub(crate) fn deployed(file: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/redis");
+    folder.join(file)
+}
+
+/// A file comes first among the arguments; what follows goes before it.
 fn spawn(port: u16, arguments: &[String], directory: &TempDir) -> Child {
     let spawned = Command::new("redis-server")
-        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
-        .args(["--save", "", "--appendonly", "no"])
         .args(arguments)
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
         .current_dir(directory.path())
         .stdin(Stdio::null())
         .stdout(Stdio::null())

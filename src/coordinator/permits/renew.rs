@@ -62,7 +62,7 @@ pub(super) async fn renew(core: &Arc<Core>, request: &RenewPermits) -> Result<Pe
     let min_replica_acks = held.iter().map(|grant| grant.min_replica_acks).max();
     let (scripts, acks) = core.replicated(min_replica_acks.unwrap_or(0));
     let sent_at = Instant::now();
-    let outcomes = scripts.renew_permits(&renewals).await?.outcomes;
+    let outcomes = scripts.renew_permits(&renewals).await.complete()?;
     // A renewal that only the master knows of would be lost with it.
     let replica_acks = acks.acknowledged()?;
     let mut renewed = Vec::with_capacity(held.len());

@@ -1,6 +1,6 @@
 //! Which server to talk to: always the same one, or the one that sentinels name.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use deadpool_redis::redis::{Value, aio::MultiplexedConnection, from_redis_value, pipe};
 use tokio::{sync::watch, time::timeout};
@@ -12,6 +12,9 @@ use super::{
 
 /// The oldest Redis that has all that the scripts use.
 const OLDEST: (u32, u32) = (6, 2);
+
+/// Sentinels that answer do so in a moment. After this callers are told that none of them does.
+const FIRST_NAMED_MAX: Duration = Duration::from_secs(1);
 
 /// Which server to connect to.
 #[derive(Clone)]
@@ -43,6 +46,15 @@ impl fmt::Debug for Target {
 }
 
 impl Target {
+    /// Waits for the first word of who is the master, if it has to be asked for.
+    pub(super) async fn first_named(&self) {
+        if let Self::Elected(election) = self {
+            let mut election = election.clone();
+            let told = election.wait_for(|it| it.master.is_some() || it.trouble.is_some());
+            let _ = timeout(FIRST_NAMED_MAX, told).await;
+        }
+    }
+
     /// Where to connect now.
     pub(super) fn endpoint(&self) -> Result<Endpoint, String> {
         match self {

@@ -205,6 +205,7 @@ pub(crate) fn failed(error: &Error, kind: Kind, history: &History) -> Told {
             | CallError::NotReplicated { .. }
             | CallError::WrongKind
             | CallError::RequestIdReused
+            | CallError::Unsupported(_)
             | CallError::Refused(_),
         ) => {
             history.record(What::Broke(format!("{kind:?} failed: {error}")));

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
-use super::{Limits, Log, ReplicaAcks, Session, Settings, Store};
+use super::{Limits, Log, ReplicaAcks, Session, Settings, Store, StoreUrl};
+
+mod quorum;
 
 /// The store counts in milliseconds, and a lease of none would be over before it began.
 const LEASE_RESOLUTION: Duration = Duration::from_millis(1);
@@ -46,6 +48,7 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         ("server.keepalive_interval", server.keepalive_interval),
         ("server.keepalive_timeout", server.keepalive_timeout),
         ("store.call_timeout", store.call_timeout),
+        ("store.quorum_member_timeout", store.quorum_member_timeout),
         ("store.connect_timeout", store.connect_timeout),
         ("store.replica_ack_timeout", store.replica_ack_timeout),
         ("store.pubsub_ping_interval", store.pubsub_ping_interval),
@@ -106,31 +109,20 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
 const FAIR_WAITER_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
 fn check_store(store: &Store, limits: &Limits, report: &mut dyn FnMut(&str, String)) {
-    const SUPPORTED: &str = "supported are embedded:, redis://HOST:PORT/DB, redis+sentinel://HOST:PORT,HOST:PORT/SERVICE and the same with rediss for TLS";
-    let url = store.url.expose();
-    match store.url.scheme() {
-        Some("embedded") if url == "embedded:" => {}
-        Some("embedded") => report("store.url", "nothing may follow embedded:".to_owned()),
-        Some("redis" | "rediss" | "redis+sentinel" | "rediss+sentinel") => {
-            let authority = url.split_once("://").map_or("", |(_, rest)| rest);
-            let host = authority
-                .rsplit_once('@')
-                .map_or(authority, |(_, host)| host);
-            if host.is_empty() || host.starts_with(['/', ':', '?']) {
-                report("store.url", format!("names no host; {SUPPORTED}"));
-            }
-        }
-        // Only a scheme is repeated: without `://` the text before the colon may be anything, also a password.
-        Some(scheme) if url.contains("://") && !scheme.contains('@') => {
-            report("store.url", format!("unknown scheme {scheme}; {SUPPORTED}"));
-        }
-        _ => report("store.url", format!("not an address; {SUPPORTED}")),
+    if store.quorum.is_empty() {
+        check_url("store.url", &store.url, report);
+    } else {
+        quorum::check(store, report);
     }
-    if store.url.scheme() == Some("embedded") && store.replica_acks != ReplicaAcks::None {
-        report(
-            "store.replica_acks",
-            "must be none with the embedded store, which has no replicas".to_owned(),
-        );
+    let without_replicas = if !store.quorum.is_empty() {
+        Some("a quorum, whose majority answers for the death of a server")
+    } else if store.url.scheme() == Some("embedded") {
+        Some("the embedded store, which has no replicas")
+    } else {
+        None
+    };
+    if let (Some(what), true) = (without_replicas, store.replica_acks != ReplicaAcks::None) {
+        report("store.replica_acks", format!("must be none with {what}"));
     }
     check_tls(store, report);
     if store.client_name.is_empty() || !store.client_name.bytes().all(|it| it.is_ascii_graphic()) {
@@ -174,9 +166,13 @@ fn check_tls(store: &Store, report: &mut dyn FnMut(&str, String)) {
         ("store.tls.certificate_file", is_set(&tls.certificate_file)),
         ("store.tls.key_file", is_set(&tls.key_file)),
     ];
-    let has_tls = |scheme: &str| scheme.starts_with("rediss");
+    let urls = match store.quorum.as_slice() {
+        [] => std::slice::from_ref(&store.url),
+        several => several,
+    };
+    let has_tls = |url: &StoreUrl| url.scheme().is_some_and(|it| it.starts_with("rediss"));
     for (key, _) in files.into_iter().filter(|(_, is_set)| *is_set) {
-        if !store.url.scheme().is_some_and(has_tls) {
+        if !urls.iter().any(has_tls) {
             report(key, "needs a store.url that begins with rediss".to_owned());
         }
     }
@@ -185,6 +181,29 @@ fn check_tls(store: &Store, report: &mut dyn FnMut(&str, String)) {
         report(key, format!("must be set together with {certificate}"));
     } else if has_key && !has_certificate {
         report(certificate, format!("must be set together with {key}"));
+    }
+}
+
+fn check_url(key: &str, url: &StoreUrl, report: &mut dyn FnMut(&str, String)) {
+    const SUPPORTED: &str = "supported are embedded:, redis://HOST:PORT/DB, redis+sentinel://HOST:PORT,HOST:PORT/SERVICE and the same with rediss for TLS";
+    let text = url.expose();
+    match url.scheme() {
+        Some("embedded") if text == "embedded:" => {}
+        Some("embedded") => report(key, "nothing may follow embedded:".to_owned()),
+        Some("redis" | "rediss" | "redis+sentinel" | "rediss+sentinel") => {
+            let authority = text.split_once("://").map_or("", |(_, rest)| rest);
+            let host = authority
+                .rsplit_once('@')
+                .map_or(authority, |(_, host)| host);
+            if host.is_empty() || host.starts_with(['/', ':', '?']) {
+                report(key, format!("names no host; {SUPPORTED}"));
+            }
+        }
+        // Only a scheme is repeated: without `://` the text before the colon may be anything, also a password.
+        Some(scheme) if text.contains("://") && !scheme.contains('@') => {
+            report(key, format!("unknown scheme {scheme}; {SUPPORTED}"));
+        }
+        _ => report(key, format!("not an address; {SUPPORTED}")),
     }
 }
 
