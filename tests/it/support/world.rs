@@ -50,6 +50,7 @@ impl Default for Options {
         Self {
             coordinators: 1,
             limits: Limits {
+                key_prefix: "".into(),
                 name_bytes_max: 512,
                 owner_bytes_max: 128,
                 request_id_bytes_max: 128,
