@@ -389,8 +389,8 @@ async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Answer, Error> {
         lease: lease.map_or(own_lease, Lease::get),
     };
     let sent_at = Instant::now();
-    let renewals = core.scripts.renew(std::slice::from_ref(&renewal)).await?;
-    let renewed = match renewals.outcomes.first() {
+    let renewals = core.scripts.renew(std::slice::from_ref(&renewal)).await;
+    let renewed = match renewals.complete()?.first() {
         Some(Ok(renewed)) => *renewed,
         Some(Err(ownership)) => {
             if let Some(session) = &session {

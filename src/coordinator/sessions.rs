@@ -20,14 +20,12 @@ use super::{
     session::{GrantKey, Notice, OnDisconnect, Session},
     turns::Turn,
     types::{Grant, Lease, LockName, Owner, SessionId, over, safe_until},
+    watchdog::RENEWALS_PER_CALL,
 };
 use crate::script::{CallError, Mode, Ownership, PermitId, PermitRenewal, Renewal};
 
 /// Releases of one ending session that are under way at once.
 const RELEASES_AT_ONCE: usize = 64;
-
-/// How many holds one renewal script looks at when a session is resumed.
-const RENEWALS_PER_CALL: usize = 100;
 
 /// The registry.
 #[derive(Debug)]
@@ -326,7 +324,7 @@ impl Core {
                 })
                 .collect();
             let sent_at = Instant::now();
-            let outcomes = self.scripts.renew(&renewals).await?.outcomes;
+            let outcomes = self.scripts.renew(&renewals).await.complete()?;
             for (named, outcome) in batch.iter().zip(outcomes) {
                 let renewed = outcome.as_ref().ok();
                 let lease = renewed.map_or(Duration::ZERO, |renewed| renewed.lease);
@@ -368,7 +366,7 @@ impl Core {
         });
         let renewals: Vec<_> = renewals.collect();
         let sent_at = Instant::now();
-        let outcomes = self.scripts.renew_permits(&renewals).await?.outcomes;
+        let outcomes = self.scripts.renew_permits(&renewals).await.complete()?;
         let checked = named.into_iter().zip(outcomes).map(|(permits, outcome)| {
             let lease = outcome.unwrap_or_default();
             let grant = PermitGrant {

@@ -25,7 +25,21 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
 
     /// Ends a subscription. Returns at once; messages that are under way may still arrive.
     fn unsubscribe(&self, channel: &str);
+
+    /// Where a key is, on hosts that are in parts: all keys of one call must be in the same.
+    fn partition(&self, _key: &[u8]) -> Partition {
+        0
+    }
+
+    /// Whether some listeners hear only messages that belong to a part of the host, and others only those that do not, so that both are to be
+    /// sent.
+    fn has_partition_messages(&self) -> bool {
+        false
+    }
 }
+
+/// A part of a host: its keys are served together, by one clock, and may be out of reach when others are not.
+pub type Partition = u16;
 
 /// What a host delivers besides answers.
 #[derive(Clone, Debug, PartialEq, Eq)]

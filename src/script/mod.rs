@@ -5,10 +5,11 @@ pub mod catalog;
 pub mod keys;
 
 pub use calls::{
-    Acquired, AcquiredAll, Attempt, AttemptAll, CountSet, CountedDown, Hold, Holder, Inspected,
-    LatchInspected, Member, Members, Mode, Ownership, PermitAttempt, PermitHolder, PermitId,
-    PermitRenewal, PermitRenewals, PermitsAcquired, PermitsReleased, PermitsSet, Refusal, Released,
-    ReleasedMember, Renewal, Renewals, Renewed, Scripts, SemaphoreInspected, Taken, Vouched,
+    Acquired, AcquiredAll, Attempt, AttemptAll, Batch, CountSet, CountedDown, Hold, Holder,
+    Inspected, LatchInspected, Member, Members, Mode, Ownership, PermitAttempt, PermitHolder,
+    PermitId, PermitRenewal, PermitRenewals, PermitsAcquired, PermitsReleased, PermitsSet, Refusal,
+    Released, ReleasedMember, Renewal, Renewals, Renewed, Scripts, SemaphoreInspected, StoreClock,
+    Taken, Vouched,
 };
 
 use std::time::Duration;

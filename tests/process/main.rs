@@ -8,6 +8,9 @@
 #[path = "../it/support/client.rs"]
 #[allow(dead_code, reason = "the tests in one process use more of it")]
 mod client;
+#[path = "../support/cluster.rs"]
+#[allow(dead_code, reason = "each test needs a part of it")]
+mod cluster;
 #[path = "../support/coordinator.rs"]
 mod coordinator;
 #[path = "../it/support/counters.rs"]
@@ -29,6 +32,7 @@ mod steps;
 
 mod cli;
 mod cli_kinds;
+mod cluster_store;
 mod fake;
 mod redis_host;
 mod redis_secured;

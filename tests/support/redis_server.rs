@@ -94,16 +94,21 @@ impl RedisServer {
 
     /// Starts a server with more arguments.
     pub(crate) async fn start_with(arguments: &[&str]) -> Self {
-        let arguments: Vec<_> = arguments
-            .iter()
-            .map(|&argument| argument.to_owned())
-            .collect();
+        let arguments = || {
+            let owned = arguments.iter().map(|&argument| argument.to_owned());
+            owned.collect()
+        };
+        Self::start_with_each(arguments).await
+    }
+
+    /// Starts a server with more arguments, which are made anew for every port that is tried.
+    pub(crate) async fn start_with_each(arguments: impl Fn() -> Vec<String>) -> Self {
         for _ in 0..PORTS_TRIED_MAX {
             let directory = TempDir::new().expect("a temporary directory");
             let port = free_port();
+            let arguments = arguments();
             let child = spawn(port, &arguments, &directory);
             let connection = tokio::sync::Mutex::default();
-            let arguments = arguments.clone();
             let mut server = Self {
                 child,
                 port,
@@ -115,7 +120,7 @@ impl RedisServer {
                 return server;
             }
         }
-        panic!("redis-server does not start with {arguments:?}");
+        panic!("redis-server does not start with {:?}", arguments());
     }
 
     /// Where it is.
@@ -166,14 +171,19 @@ impl RedisServer {
 
     /// Executes a command on the test's own connection.
     pub(crate) async fn command(&self, words: &[&str]) -> Value {
+        match self.try_command(words).await {
+            Ok(answer) => answer,
+            Err(error) => panic!("{words:?}: {error}"),
+        }
+    }
+
+    /// The same, for commands that may be refused or not answered.
+    pub(crate) async fn try_command(&self, words: &[&str]) -> RedisResult<Value> {
         let mut command = Cmd::new();
         for word in words {
             command.arg(*word);
         }
-        match self.execute(&command).await.and_then(Value::extract_error) {
-            Ok(answer) => answer,
-            Err(error) => panic!("{words:?}: {error}"),
-        }
+        self.execute(&command).await.and_then(Value::extract_error)
     }
 
     /// Like [`Self::command`], for answers that are text or numbers.

@@ -2,7 +2,8 @@
 //!
 //! Where no lock is fair, one script takes all or none, and a call that waits holds nothing meanwhile: it stands in the line of one lock that somebody
 //! else holds, and tries all when that may be free. A fair lock is taken by whoever stands first in its queue, so a call with one of those takes the
-//! locks one after the other; see [`in_order`]. Either way no two calls can each hold what the other waits for.
+//! locks one after the other, as does a call whose locks are in different parts of the store; see [`in_order`]. Either way no two calls can each hold
+//! what the other waits for.
 //!
 //! Once granted, each lock is a grant of its own: renewed, lost, resumed and given back as any other.
 
@@ -20,11 +21,10 @@ pub(super) use release::release_all;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::{
     Core, Mode,
-    acquire::{CountedWait, InLine, Stops, ended_in, leave},
+    acquire::{InLine, Stops, ended_in, leave},
     error::Error,
     operation::{Acquire, Answer, NotGranted, Reply},
     types::{Lease, LockName, Owner, RequestId},
@@ -122,7 +122,7 @@ pub(super) async fn acquire_all(
             }
         });
     }
-    if request.locks.has_fair() {
+    if must_be_in_order(core, request) {
         return in_order::acquire(core, request, deadline, reply).await;
     }
     let mut refused = Refused::new();
@@ -141,7 +141,7 @@ async fn try_once(
     request: &AcquireAll,
     refusal: Refusal,
 ) -> Result<TriedAll, Error> {
-    if request.locks.has_fair() {
+    if must_be_in_order(core, request) {
         return in_order::try_acquire(core, request, refusal).await;
     }
     Ok(match attempt_all(core, request, refusal).await? {
@@ -154,6 +154,12 @@ async fn try_once(
             holder_until,
         },
     })
+}
+
+/// Whether no one script can take all of the locks: one is fair, or the store has them in different parts.
+fn must_be_in_order(core: &Core, request: &AcquireAll) -> bool {
+    let names = request.locks.iter().map(|(name, _)| name.as_str());
+    request.locks.has_fair() || core.scripts.are_apart(names)
 }
 
 /// Tries, and waits in the line of one lock that is held by somebody else, holding none.
@@ -178,18 +184,8 @@ async fn acquire_together(
         }
     };
     refused.insert(awaited);
-    let session = core.session_of(&request.owner)?;
-    let stream = session
-        .as_ref()
-        .map_or_else(|| Ok(CancellationToken::new()), |s| s.live())?;
-    let _counted = CountedWait::begin(session, core.config.limits.waits_per_session_max)?;
+    let stops = Stops::admit(core, core.session_of(&request.owner)?, deadline, reply)?;
     let mut line = join(core, request, awaited, holder_until)?;
-    reply.slot = None;
-    let stops = Stops {
-        deadline,
-        session: stream,
-        reply,
-    };
     let mut trouble: Option<CallError> = None;
     loop {
         let name = request.locks.name(awaited);

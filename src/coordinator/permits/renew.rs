@@ -58,7 +58,7 @@ pub(super) async fn renew(core: &Arc<Core>, request: &RenewPermits) -> Result<Pe
     });
     let renewals: Vec<_> = renewals.collect();
     let sent_at = Instant::now();
-    let outcomes = core.scripts.renew_permits(&renewals).await?.outcomes;
+    let outcomes = core.scripts.renew_permits(&renewals).await.complete()?;
     let mut renewed = Vec::with_capacity(held.len());
     let mut gone = None;
     for (grant, outcome) in held.into_iter().zip(outcomes) {

@@ -17,7 +17,7 @@ use std::{
 };
 
 use deadpool_redis::redis::{
-    Cmd, PushInfo, PushKind, Value,
+    Cmd, Pipeline, PushInfo, PushKind, RedisResult, Value,
     aio::{MultiplexedConnection, SendError},
     cmd,
 };
@@ -203,6 +203,31 @@ async fn connect(target: &Target) -> Result<(Endpoint, Live), String> {
 impl Live {
     /// Sends a command and waits for its answer. An error says whether it may have been executed.
     pub(super) async fn call(&self, command: &Cmd, deadline: Instant) -> Result<Value, HostError> {
+        self.admit()?;
+        let mut connection = self.connection.clone();
+        self.outcome(connection.send_packed_command(command), deadline)
+            .await
+    }
+
+    /// The same after `ASKING`, with nothing in between: so a node takes a command for a slot that is about to become its own.
+    pub(super) async fn call_asking(
+        &self,
+        command: &Cmd,
+        deadline: Instant,
+    ) -> Result<Value, HostError> {
+        self.admit()?;
+        let mut both = Pipeline::with_capacity(2);
+        both.add_command(cmd("ASKING")).add_command(command.clone());
+        let mut connection = self.connection.clone();
+        let sent = async move {
+            let answers = connection.send_packed_commands(&both, 1, 1).await?;
+            Ok(answers.into_iter().next().unwrap_or(Value::Nil))
+        };
+        self.outcome(sent, deadline).await
+    }
+
+    /// Whether one more command may be sent.
+    fn admit(&self) -> Result<(), HostError> {
         if self.loss.certain.load(Ordering::Acquire) {
             return Err(HostError::Unavailable("the connection was lost".into()));
         }
@@ -213,8 +238,15 @@ impl Live {
                 "the server has stopped answering".into(),
             ));
         }
-        let mut connection = self.connection.clone();
-        match timeout_at(deadline, connection.send_packed_command(command)).await {
+        Ok(())
+    }
+
+    async fn outcome(
+        &self,
+        sent: impl Future<Output = RedisResult<Value>>,
+        deadline: Instant,
+    ) -> Result<Value, HostError> {
+        match timeout_at(deadline, sent).await {
             Ok(Ok(Value::ServerError(error))) => {
                 if reply::is_demoted(&error) {
                     self.loss.noticed.notify_one();

@@ -63,6 +63,11 @@ pub(super) fn is_unknown_script(error: &HostError) -> bool {
     matches!(error, HostError::Rejected { code, .. } if code == "NOSCRIPT")
 }
 
+/// Whether the server does not know the command.
+pub(super) fn is_unknown_command(error: &HostError) -> bool {
+    matches!(error, HostError::Rejected { message, .. } if message.starts_with("unknown command"))
+}
+
 /// Whether another server must have taken over: the address may lead there by now.
 pub(super) fn is_demoted(error: &ServerError) -> bool {
     unwrapped(error.code(), error.details().unwrap_or_default()).0 == "READONLY"

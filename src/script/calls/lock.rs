@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{
-    DONE, Hold, Mode, NOT_DONE, Ownership, PUBLISH, REPEATED, Scripts, WAKE_ALL, WAKE_ONE, count,
-    duration, malformed, millis, number, refusal, text, time_to_live, unsigned,
+    DONE, Hold, Mode, NOT_DONE, Ownership, REPEATED, Scripts, WAKE_ALL, WAKE_ONE, count, duration,
+    malformed, millis, number, refusal, text, time_to_live, unsigned,
 };
 use crate::{
     host::Script,
@@ -152,7 +152,7 @@ impl Scripts {
             Mode::Fair => {
                 let queue_up = Bytes::from_static(if waits { b"1" } else { b"0" });
                 let mut args = vec![queue_up, millis(self.config.fair_waiter_timeout)];
-                args.extend(wake_one(keys::channel(hold.name)));
+                args.extend(self.wake_one(hold.name));
                 args
             }
             Mode::Read => vec![
@@ -247,7 +247,7 @@ impl Scripts {
             hold.field(),
             second,
             third,
-            Bytes::from_static(PUBLISH.as_bytes()),
+            self.publish(),
             Bytes::from_static(message.as_bytes()),
             serial.map_or(Bytes::new(), number),
             patience,
@@ -260,12 +260,12 @@ impl Scripts {
             Mode::Exclusive | Mode::Read => return Ok(()),
             Mode::Fair => {
                 let mut args = vec![text(hold.owner), millis(self.config.fair_waiter_timeout)];
-                args.extend(wake_one(keys::channel(hold.name)));
+                args.extend(self.wake_one(hold.name));
                 (&catalog::FAIR_LEAVE, fair_keys(hold.name), args)
             }
             Mode::Write => {
                 let channel = keys::rw_channel(hold.name).into();
-                let args = [PUBLISH, WAKE_ALL].map(text).to_vec();
+                let args = vec![self.publish(), text(WAKE_ALL)];
                 let keys = vec![keys::writer_waiting(hold.name), channel];
                 (&catalog::WRITE_LEAVE, keys, args)
             }
@@ -280,7 +280,7 @@ impl Scripts {
     pub async fn vouch(&self, name: &str, owners: &[&str]) -> Result<Vouched, CallError> {
         let script = &catalog::FAIR_VOUCH;
         let mut args = vec![millis(self.config.fair_waiter_timeout)];
-        args.extend(wake_one(keys::channel(name)));
+        args.extend(self.wake_one(name));
         args.extend(owners.iter().copied().map(text));
         let reply = self.eval(script, fair_keys(name), args).await?;
         match reply.as_slice() {
@@ -291,6 +291,11 @@ impl Scripts {
             _ => Err(malformed(script, &reply)),
         }
     }
+
+    /// Channel of a fair lock, to be followed by the owner, command and message that wake one waiter.
+    fn wake_one(&self, name: &str) -> [Bytes; 3] {
+        [keys::channel(name).into(), self.publish(), text(WAKE_ONE)]
+    }
 }
 
 /// Where waiters of a fair lock stand.
@@ -300,11 +305,6 @@ pub struct Vouched {
     pub remaining: Option<Duration>,
     /// Their places, in the order they were named; 0: not in the queue.
     pub places: Vec<u32>,
-}
-
-/// Channel (of a fair lock to be followed by the owner), command and message that wake one waiter.
-fn wake_one(channel: String) -> [Bytes; 3] {
-    [channel.into(), text(PUBLISH), text(WAKE_ONE)]
 }
 
 /// Why a release found no hold of the owner, if the number is known.

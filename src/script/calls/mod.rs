@@ -4,6 +4,7 @@ mod inspect;
 mod latch;
 mod lock;
 mod multi;
+mod partitions;
 mod permits;
 mod renew;
 
@@ -11,6 +12,7 @@ pub use inspect::{Holder, Inspected};
 pub use latch::{CountSet, CountedDown, LatchInspected};
 pub use lock::{Acquired, Attempt, Refusal, Released, Vouched};
 pub use multi::{AcquiredAll, AttemptAll, Member, Members, ReleasedMember, Taken};
+pub use partitions::{Batch, StoreClock};
 pub use permits::{
     PermitAttempt, PermitHolder, PermitId, PermitRenewal, PermitRenewals, PermitsAcquired,
     PermitsReleased, PermitsSet, SemaphoreInspected,
@@ -22,13 +24,15 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use super::{CallError, Config, keys};
-use crate::host::{Call, HostError, Script, ScriptHost, Value};
+use crate::host::{Call, HostError, Partition, Script, ScriptHost, Value};
 
 /// Wakes one waiter in every process that listens. Redisson reads messages as numbers.
 const WAKE_ONE: &str = "0";
 /// Wakes all waiters: a writer has gone, and any number of readers may come.
 const WAKE_ALL: &str = "1";
 const PUBLISH: &str = "PUBLISH";
+/// Both kinds of messages that a cluster knows; see `lua/lib/publish.lua`.
+const PUBLISH_BOTH: &str = "SPUBLISH";
 
 const NOT_DONE: i64 = 0;
 const DONE: i64 = 1;
@@ -99,9 +103,30 @@ impl Scripts {
         &self.config
     }
 
+    /// Whether the keys of these names cannot all be used in one call.
+    pub fn are_apart<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> bool {
+        let mut partitions = names.into_iter().map(|name| self.partition(name));
+        let first = partitions.next();
+        partitions.any(|partition| Some(partition) != first)
+    }
+
+    fn partition(&self, name: &str) -> Partition {
+        self.host.partition(&keys::lock(name))
+    }
+
+    /// The command that scripts publish by.
+    fn publish(&self) -> Bytes {
+        let command = if self.host.has_partition_messages() {
+            PUBLISH_BOTH
+        } else {
+            PUBLISH
+        };
+        Bytes::from_static(command.as_bytes())
+    }
+
     /// Asks the store for nothing; success means that it answers.
     pub async fn probe(&self) -> Result<(), CallError> {
-        self.renew(&[]).await.map(drop)
+        self.renew(&[]).await.complete().map(drop)
     }
 
     /// Runs a script that returns numbers only.
