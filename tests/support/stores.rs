@@ -1,14 +1,16 @@
 //! The deployments that locks can be kept in, as data: what holds on one has to hold on all.
 
-use std::collections::BTreeSet;
-
 use deadpool_redis::redis::Value;
+use futures::future::join_all;
 
 use crate::{
     coordinator::Settings,
     redis_server::{Monitor, RedisServer, eventually},
     sentinels::{AT_ONCE, SERVICE, Sentinels},
 };
+
+/// How many servers a quorum has.
+const MEMBERS: usize = 5;
 
 /// A kind of deployment. Each of them runs every story of `tests/process/stores/`, which `tests/tidy/mission.rs` checks.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,6 +23,8 @@ pub(crate) enum Store {
     Replicated,
     /// A master that sentinels name.
     Sentinel,
+    /// Five servers that know nothing of each other, of which a majority decides.
+    Quorum,
 }
 
 /// A running deployment, which ends with this.
@@ -29,6 +33,7 @@ pub(crate) enum Deployment {
     /// The first one is the master.
     Servers(Vec<RedisServer>),
     Sentinels(Sentinels),
+    Quorum(Vec<RedisServer>),
 }
 
 /// The servers that have a key, watched from [`Deployment::watch`] on.
@@ -48,6 +53,10 @@ impl Store {
                 sentinels.be_patient().await;
                 Deployment::Sentinels(sentinels)
             }
+            Self::Quorum => {
+                let members = (0..MEMBERS).map(|_| RedisServer::start());
+                Deployment::Quorum(join_all(members).await)
+            }
         }
     }
 
@@ -55,6 +64,7 @@ impl Store {
     pub(crate) fn has_queues(self) -> bool {
         match self {
             Self::Embedded | Self::Single | Self::Replicated | Self::Sentinel => true,
+            Self::Quorum => false,
         }
     }
 
@@ -84,6 +94,10 @@ impl Deployment {
             Self::Embedded => Settings::on("embedded:"),
             Self::Servers(servers) => Settings::on(&servers[0].url()),
             Self::Sentinels(sentinels) => Settings::on(&sentinels.url()),
+            Self::Quorum(members) => {
+                let urls: Vec<_> = members.iter().map(RedisServer::url).collect();
+                Settings::on_none().with("store.quorum", &urls.join(" "))
+            }
         }
     }
 
@@ -97,6 +111,7 @@ impl Deployment {
                 words.extend(sentinels.sentinel_urls());
                 words
             }
+            Self::Quorum(_) => panic!("for Redisson they are several deployments"),
         }
     }
 
@@ -116,6 +131,7 @@ impl Deployment {
                 let master = sentinels.master().await.expect("there is a master");
                 vec![&sentinels.servers[master]]
             }
+            Self::Quorum(members) => members.iter().collect(),
         }
     }
 
@@ -147,12 +163,12 @@ impl Deployment {
     /// Waits until somebody, or nobody, listens to a channel of a name.
     pub(crate) async fn until_listened_to(&self, name: &str, channel: &str, wanted: bool) {
         eventually("the channel is listened to as it should be", || async {
-            let mut seen = BTreeSet::new();
+            let mut as_wanted = true;
             for server in self.keepers(name).await {
                 let channels = server.command(&["PUBSUB", "CHANNELS", channel]).await;
-                seen.insert(channels != Value::Array(Vec::new()));
+                as_wanted &= wanted == (channels != Value::Array(Vec::new()));
             }
-            !seen.contains(&!wanted)
+            as_wanted
         })
         .await;
     }

@@ -104,3 +104,8 @@ async fn mission_1_to_19_on_replicated() {
 async fn mission_1_to_19_on_sentinel() {
     all_hold_on(Store::Sentinel).await;
 }
+
+#[tokio::test]
+async fn mission_1_to_19_on_quorum() {
+    all_hold_on(Store::Quorum).await;
+}
