@@ -96,7 +96,10 @@ impl Deployment {
             Self::Sentinels(sentinels) => Settings::on(&sentinels.url()),
             Self::Quorum(members) => {
                 let urls: Vec<_> = members.iter().map(RedisServer::url).collect();
-                Settings::on_none().with("store.quorum", &urls.join(" "))
+                // As patient as with any other store: here all members answer, however busy the machine is.
+                Settings::on_none()
+                    .with("store.quorum", &urls.join(" "))
+                    .with("store.quorum_member_timeout", "2s")
             }
         }
     }

@@ -39,7 +39,7 @@ pub(super) async fn never_more_permits_are_held_than_there_are_or_semaphores_are
     assert!(!at_near.try_acquire("y", 1, LEASE).await.unwrap().acquired);
 
     let request = pb::AcquirePermitsRequest {
-        lease: Some(proto(millis(1500))),
+        lease: Some(proto(LEASE)),
         ..at_near.request("w", 2)
     };
     let mut waiting = at_near.acquire(request).await.unwrap();

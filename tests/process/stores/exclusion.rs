@@ -76,7 +76,7 @@ pub(super) async fn mission_3_and_8_only_the_holder_releases_and_others_are_told
     const NAME: &str = "owned";
     let (mut near, mut far) = (world.client(0).await, world.client(1).await);
     let never = near.release(NAME, "x").await.unwrap_err();
-    near.try_acquire(NAME, "x", secs(2)).await.unwrap();
+    near.try_acquire(NAME, "x", secs(5)).await.unwrap();
     let stranger = far.release(NAME, "y").await.unwrap_err();
     let renewed_by_stranger = far.renew(NAME, "y", secs(60)).await.unwrap_err();
     assert_eq!(reason(&renewed_by_stranger), "NOT_OWNER");

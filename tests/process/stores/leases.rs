@@ -9,7 +9,7 @@ use super::world::{LATE_MAX, LEASE, World};
 use crate::{
     client::{Client, reason, std_duration},
     redis_server::eventually,
-    steps::{millis, open_with_lease, secs, sessionless_wait, timed_wait},
+    steps::{millis, open_with_lease, secs, sessionless_wait, timed, timed_wait},
 };
 
 /// What is left of a lock's lease, as anybody is told.
@@ -34,20 +34,20 @@ async fn until_renewed(client: &mut Client, name: &str, least: Duration) -> Inst
 pub(super) async fn mission_4_the_lease_is_renewed_while_the_work_goes_on(world: World) {
     const NAME: &str = "renewed";
     let (mut near, mut far) = (world.client(0).await, world.client(1).await);
-    let had = near.try_acquire(NAME, "x", secs(2)).await.unwrap();
+    let had = near.try_acquire(NAME, "x", secs(4)).await.unwrap();
     let token = had.grant.unwrap().fencing_token;
     let begun = Instant::now();
-    while begun.elapsed() < secs(4) {
+    while begun.elapsed() < secs(6) {
         tokio::time::sleep(millis(500)).await;
         // Anybody may carry the word: here the other coordinator does.
-        let renewed = far.renew(NAME, "x", secs(2)).await.unwrap();
+        let renewed = far.renew(NAME, "x", secs(4)).await.unwrap();
         assert_eq!(renewed.fencing_token, token);
-        assert_eq!(std_duration(renewed.lease), secs(2));
-        assert!(std_duration(renewed.valid_for) < secs(2));
+        assert_eq!(std_duration(renewed.lease), secs(4));
+        assert!(std_duration(renewed.valid_for) < secs(4));
     }
     let longer = near.renew(NAME, "x", secs(60)).await.unwrap();
     let shorter = near.renew(NAME, "x", secs(1)).await.unwrap();
-    assert!(std_duration(longer.lease) > secs(59));
+    assert!(std_duration(longer.lease) > secs(50));
     assert!(std_duration(shorter.lease) > secs(50), "never shortened");
     assert!(near.release(NAME, "x").await.unwrap().released);
     let over = near.renew(NAME, "x", secs(2)).await.unwrap_err();
@@ -66,6 +66,9 @@ pub(super) async fn mission_12_without_a_lease_it_is_renewed_every_third_of_30_s
     assert!(grant.watched);
     assert_eq!(std_duration(grant.lease), secs(30));
 
+    let mut watching = client.clone();
+    let renewed = timed(async move { until_renewed(&mut watching, NAMES[0], secs(15)).await });
+
     let short = brief.acquire(NAMES[1]).await;
     assert_eq!(std_duration(short.lease), LEASE);
     for _ in 0..4 {
@@ -83,8 +86,9 @@ pub(super) async fn mission_12_without_a_lease_it_is_renewed_every_third_of_30_s
     assert_eq!(lost.grant.unwrap().fencing_token, fixed.fencing_token);
     assert!(begun.elapsed() < LEASE + LATE_MAX, "{:?}", begun.elapsed());
 
-    let renewed = until_renewed(&mut client, NAMES[0], secs(15)).await - taken;
-    assert!(renewed > millis(9_500) && renewed < secs(12), "{renewed:?}");
+    let renewed = renewed.await.unwrap().1 - taken;
+    assert!(renewed > millis(9_500), "{renewed:?}");
+    assert!(renewed < secs(10) + LATE_MAX, "{renewed:?}");
     brief.close().await.unwrap();
     session.close().await.unwrap();
 }

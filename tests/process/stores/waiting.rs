@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::world::{LATE_MAX, World, is_had, wait};
 use crate::{
     client::{acquire_request, proto, std_duration, try_request},
-    steps::{PROMPT, millis, secs, sessionless_wait, timed, until_waiting},
+    steps::{millis, secs, sessionless_wait, timed, until_waiting},
 };
 
 /// Scripts of one wait of 4 s at most: a try, another when it is subscribed, and the poll that falls into it; twice that, for what is taken back.
@@ -97,7 +97,7 @@ pub(super) async fn mission_10_a_wait_sleeps_until_the_message_the_lease_or_its_
     near.release(NAME, "x").await.unwrap();
     let (granted_at, _) = woken.await.unwrap();
     assert!(
-        granted_at - released < PROMPT,
+        granted_at - released < LATE_MAX,
         "{:?}",
         granted_at - released
     );
