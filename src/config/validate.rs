@@ -102,12 +102,15 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
 const FAIR_WAITER_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
 fn check_store(store: &Store, limits: &Limits, report: &mut dyn FnMut(&str, String)) {
-    const SUPPORTED: &str = "supported are embedded:, redis://HOST:PORT/DB, redis+sentinel://HOST:PORT,HOST:PORT/SERVICE and the same with rediss for TLS";
+    const SUPPORTED: &str = "supported are embedded:, redis://HOST:PORT/DB, redis+sentinel://HOST:PORT,HOST:PORT/SERVICE, redis+cluster://HOST:PORT,HOST:PORT and the same with rediss for TLS";
     let url = store.url.expose();
     match store.url.scheme() {
         Some("embedded") if url == "embedded:" => {}
         Some("embedded") => report("store.url", "nothing may follow embedded:".to_owned()),
-        Some("redis" | "rediss" | "redis+sentinel" | "rediss+sentinel") => {
+        Some(
+            "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
+            | "rediss+cluster",
+        ) => {
             let authority = url.split_once("://").map_or("", |(_, rest)| rest);
             let host = authority
                 .rsplit_once('@')

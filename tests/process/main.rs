@@ -32,6 +32,7 @@ mod steps;
 
 mod cli;
 mod cli_kinds;
+mod cluster_host;
 mod cluster_store;
 mod fake;
 mod redis_host;
