@@ -9,6 +9,9 @@
 #[path = "../it/support/client.rs"]
 #[allow(dead_code, reason = "the tests in one process use more of it")]
 mod client;
+#[path = "../support/cluster.rs"]
+#[allow(dead_code, reason = "the tests of processes use more of it")]
+mod cluster;
 #[path = "../support/coordinator.rs"]
 #[allow(dead_code, reason = "the tests of processes use more of it")]
 mod coordinator;

@@ -1,7 +1,5 @@
 //! The deployments that locks can be kept in, as data: what holds on one has to hold on all.
 
-use std::iter;
-
 use deadpool_redis::redis::Value;
 use futures::future::join_all;
 
@@ -118,8 +116,8 @@ impl Deployment {
         }
     }
 
-    /// How a Redisson client is told of it, in the words of the tests' agent.
-    pub(crate) fn in_java(&self) -> Vec<String> {
+    /// How a Redisson client is told of it, in the words of the tests' agent; of a cluster also in which way it is to subscribe.
+    pub(crate) fn in_java(&self, subscription: &str) -> Vec<String> {
         match self {
             Self::Embedded => panic!("no other client gets at it"),
             Self::Servers(servers) => vec!["single".to_owned(), servers[0].url()],
@@ -130,7 +128,8 @@ impl Deployment {
             }
             Self::Cluster(cluster) => {
                 let urls = (0..cluster.len()).map(|number| cluster.node(number).url());
-                iter::once("cluster".to_owned()).chain(urls).collect()
+                let words = ["cluster", subscription].map(str::to_owned);
+                words.into_iter().chain(urls).collect()
             }
             Self::Quorum(_) => panic!("for Redisson they are several deployments"),
         }
