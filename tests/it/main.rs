@@ -28,6 +28,7 @@ mod read_leases;
 mod read_write;
 mod redisson;
 mod reentrant;
+mod replicas;
 mod session;
 mod waiting;
 mod watchdog;

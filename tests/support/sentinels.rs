@@ -8,7 +8,10 @@ use std::{
 use deadpool_redis::redis::{Client, Cmd, Value, cmd};
 use tempfile::TempDir;
 
-use crate::redis_server::{RedisServer, eventually, free_port};
+use crate::redis_server::{RedisServer, deployed, eventually, free_port};
+
+/// The file that the master and its replicas are started from, here as elsewhere.
+const FILE: &str = "sentinel-master.conf";
 
 /// What the sentinels call the master.
 pub(crate) const SERVICE: &str = "locks";
@@ -36,14 +39,21 @@ pub(crate) struct Sentinel {
 // === impl Sentinels ===
 
 impl Sentinels {
-    /// Starts all of them; resolves when each sentinel knows all others and both replicas.
+    /// Starts all of them, with masters that do not mind being alone: most tests cut replicas off to see what that does.
     pub(crate) async fn start() -> Self {
-        let master = RedisServer::start_with(&AT_ONCE).await;
+        Self::start_with(&["--min-replicas-to-write", "0"]).await
+    }
+
+    /// The same with arguments for the servers; resolves when each sentinel knows all others and both replicas.
+    pub(crate) async fn start_with(arguments: &[&str]) -> Self {
+        let arguments = &[arguments, &AT_ONCE].concat();
+        let master = RedisServer::start_from(FILE, arguments).await;
         let port = master.port().to_string();
         let mut servers = vec![master];
         for _ in 0..REPLICAS {
-            let arguments = ["--replicaof", "127.0.0.1", &port];
-            servers.push(RedisServer::start_with(&arguments).await);
+            let of_replica = ["--replicaof", "127.0.0.1", &port];
+            let arguments = [arguments.as_slice(), &of_replica].concat();
+            servers.push(RedisServer::start_from(FILE, &arguments).await);
         }
         let sentinels = (0..SENTINELS).map(|_| Sentinel::start(&port)).collect();
         let this = Self { servers, sentinels };
@@ -77,11 +87,12 @@ impl Sentinels {
 
     /// The store's address.
     pub(crate) fn url(&self) -> String {
-        let hosts: Vec<_> = self
-            .sentinels
-            .iter()
-            .map(|sentinel| format!("127.0.0.1:{}", sentinel.port))
-            .collect();
+        Self::url_at(self.sentinels.iter().map(Sentinel::port))
+    }
+
+    /// The same with others in the place of the sentinels.
+    pub(crate) fn url_at(ports: impl Iterator<Item = u16>) -> String {
+        let hosts: Vec<_> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
         format!("redis+sentinel://{}/{SERVICE}", hosts.join(","))
     }
 
@@ -135,11 +146,18 @@ impl Sentinel {
         let directory = TempDir::new().expect("a temporary directory");
         let port = free_port();
         let config = directory.path().join("sentinel.conf");
+        // The file as it is used elsewhere, but for the addresses and less patience; of two values the later counts.
+        let deployed = fs::read_to_string(deployed("sentinel.conf")).expect("it is in the tree");
+        let elsewhere = deployed
+            .lines()
+            .find(|line| line.starts_with("sentinel monitor "));
+        let elsewhere = elsewhere.expect("a line that names the master");
+        let here = format!("sentinel monitor {SERVICE} 127.0.0.1 {master_port} 2");
         let text = format!(
-            "port {port}\nbind 127.0.0.1\ndir {}\n\
-             sentinel monitor {SERVICE} 127.0.0.1 {master_port} 2\n\
+            "{}\nport {port}\nbind 127.0.0.1\ndir {}\n\
              sentinel down-after-milliseconds {SERVICE} 1000\n\
              sentinel failover-timeout {SERVICE} 3000\n",
+            deployed.replace(elsewhere, &here),
             directory.path().display()
         );
         fs::write(&config, text).expect("written");
@@ -154,6 +172,11 @@ impl Sentinel {
             port,
             _directory: directory,
         }
+    }
+
+    /// Its port.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     /// What it knows of the master, as `;name=value;…`; none while it does not answer.

@@ -348,6 +348,6 @@ async fn connect(
     let endpoint = target.endpoint()?;
     let connection = endpoint.connect(pushes).await;
     let connection = connection.map_err(|error| reply::connect_failure(&error))?;
-    target.check(&connection).await?;
+    target.check(&endpoint, &connection).await?;
     Ok((endpoint, connection))
 }
