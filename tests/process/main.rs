@@ -36,6 +36,7 @@ mod steps;
 
 mod cli;
 mod cli_kinds;
+mod cluster_failover;
 mod cluster_host;
 mod cluster_store;
 mod fake;
