@@ -48,7 +48,6 @@ mod server_checks;
 mod smoke;
 
 mod mission;
-#[path = "stores/mod.rs"]
 mod on_every_store;
 mod redisson_layout;
 

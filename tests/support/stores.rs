@@ -13,7 +13,7 @@ use crate::{
 /// How many servers a quorum has.
 const MEMBERS: usize = 5;
 
-/// A kind of deployment. Each of them runs every story of `tests/process/stores/`, which `tests/tidy/mission.rs` checks.
+/// A kind of deployment. Each of them runs every story of `tests/process/on_every_store/`, which `tests/tidy/mission.rs` checks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Store {
     /// In the coordinator's own process.
