@@ -6,6 +6,7 @@ use futures::future::join_all;
 use crate::{
     cluster::Cluster,
     coordinator::Settings,
+    quorum_members::Quorum,
     redis_server::{Monitor, RedisServer, eventually},
     sentinels::{AT_ONCE, SERVICE, Sentinels},
 };
@@ -37,7 +38,7 @@ pub(crate) enum Deployment {
     Servers(Vec<RedisServer>),
     Sentinels(Sentinels),
     Cluster(Cluster),
-    Quorum(Vec<RedisServer>),
+    Quorum(Quorum),
 }
 
 /// The servers that have a key, watched from [`Deployment::watch`] on.
@@ -62,10 +63,7 @@ impl Store {
                 let patient = ["--cluster-node-timeout", "15000"];
                 Deployment::Cluster(Cluster::start_with(&patient).await)
             }
-            Self::Quorum => {
-                let members = (0..MEMBERS).map(|_| RedisServer::start());
-                Deployment::Quorum(join_all(members).await)
-            }
+            Self::Quorum => Deployment::Quorum(Quorum::start(MEMBERS).await),
         }
     }
 
@@ -106,12 +104,10 @@ impl Deployment {
             Self::Servers(servers) => Settings::on(&servers[0].url()),
             Self::Sentinels(sentinels) => Settings::on(&sentinels.url()),
             Self::Cluster(cluster) => Settings::on(&cluster.url()),
-            Self::Quorum(members) => {
-                let urls: Vec<_> = members.iter().map(RedisServer::url).collect();
+            Self::Quorum(quorum) => {
+                let urls: Vec<_> = quorum.members.iter().map(RedisServer::url).collect();
                 // As patient as with any other store: here all members answer, however busy the machine is.
-                Settings::on_none()
-                    .with("store.quorum", &urls.join(" "))
-                    .with("store.quorum_member_timeout", "2s")
+                Settings::on_quorum(&urls.join(" ")).with("store.quorum_member_timeout", "2s")
             }
         }
     }
@@ -155,7 +151,7 @@ impl Deployment {
                 let master = cluster.master_of(key).await.expect("the slot is served");
                 vec![cluster.node(master)]
             }
-            Self::Quorum(members) => members.iter().collect(),
+            Self::Quorum(quorum) => quorum.members.iter().collect(),
         }
     }
 
