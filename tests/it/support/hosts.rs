@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use deadpool_redis::redis::{self, Cmd, aio::MultiplexedConnection};
+use futures::future::join_all;
 use lockkeeper::{
     host::{
         Connected, Value,
@@ -12,15 +13,22 @@ use lockkeeper::{
     script::catalog,
 };
 
-use crate::redis_server::RedisServer;
+use crate::{
+    cluster::{Cluster, MASTERS},
+    redis_server::RedisServer,
+};
 
 /// Every host. One that cannot be started fails the test.
-pub(crate) const HOSTS: [Host; 2] = [Host::Embedded, Host::Redis];
+pub(crate) const HOSTS: [Host; 3] = [Host::Embedded, Host::Redis, Host::Cluster];
+
+/// Those that are compared with each other, call by call.
+pub(crate) const TWINS: [Host; 2] = [Host::Embedded, Host::Redis];
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Host {
     Embedded,
     Redis,
+    Cluster,
 }
 
 /// A store of its own for one test, and how an operator gets at it.
@@ -30,6 +38,7 @@ pub(crate) enum Store {
         server: Box<RedisServer>,
         operator: MultiplexedConnection,
     },
+    Cluster(Cluster),
 }
 
 /// Long enough for a busy machine: no test waits for it.
@@ -43,6 +52,7 @@ impl Host {
         match self {
             Self::Embedded => Store::Embedded(EmbeddedStore::new(Clock::system())),
             Self::Redis => Store::on(RedisServer::start().await).await,
+            Self::Cluster => Store::Cluster(Cluster::start_without_replicas().await),
         }
     }
 }
@@ -63,28 +73,25 @@ impl Store {
     pub(crate) fn connect(&self) -> Connected {
         match self {
             Self::Embedded(store) => store.connect(),
-            Self::Redis { server, .. } => connect(&RedisConfig {
-                url: server.url(),
-                call_timeout: CALL_TIMEOUT,
-                scripts: &catalog::ALL,
-                ..RedisConfig::default()
-            })
-            .unwrap(),
+            Self::Redis { server, .. } => connect_to(server.url()),
+            Self::Cluster(cluster) => connect_to(cluster.url()),
         }
     }
 
-    /// Runs a command past all clients; an error is its text.
+    /// Runs a command past all clients, on the master of the key that comes first if it names one; an error is its text.
     pub(crate) async fn try_command(&self, words: &[&[u8]]) -> Result<Value, String> {
         match self {
             Self::Embedded(store) => store.command(words).map_err(|error| error.to_string()),
             Self::Redis { operator, .. } => {
-                let mut command = Cmd::new();
-                for word in words {
-                    command.arg(*word);
-                }
-                let reply = operator.clone().send_packed_command(&command).await;
-                let reply = reply.and_then(redis::Value::extract_error);
-                reply.map(value).map_err(|error| error.to_string())
+                let reply = operator.clone().send_packed_command(&cmd_of(words)).await;
+                read(reply)
+            }
+            Self::Cluster(cluster) => {
+                let master = match words.get(1) {
+                    Some(key) => cluster.first_master_of(key).await,
+                    None => 0,
+                };
+                read(cluster.node(master).execute(&cmd_of(words)).await)
             }
         }
     }
@@ -102,7 +109,7 @@ impl Store {
     pub(crate) async fn flush(&self) {
         match self {
             Self::Embedded(store) => store.flush_all(),
-            Self::Redis { .. } => drop(self.command(&["FLUSHALL"]).await),
+            Self::Redis { .. } | Self::Cluster(_) => drop(self.everywhere(&["FLUSHALL"]).await),
         }
     }
 
@@ -110,26 +117,42 @@ impl Store {
     pub(crate) async fn forget_scripts(&self) {
         match self {
             Self::Embedded(_) => {}
-            Self::Redis { .. } => drop(self.command(&["SCRIPT", "FLUSH"]).await),
+            Self::Redis { .. } | Self::Cluster(_) => {
+                self.everywhere(&["SCRIPT", "FLUSH"]).await;
+            }
         }
     }
 
     pub(crate) async fn key_count(&self) -> usize {
         match self {
             Self::Embedded(store) => store.key_count(),
-            Self::Redis { .. } => match self.command(&["DBSIZE"]).await {
-                Value::Int(count) => count.try_into().unwrap(),
-                other => panic!("{other:?}"),
-            },
+            Self::Redis { .. } | Self::Cluster(_) => {
+                let counts = self.everywhere(&["DBSIZE"]).await.into_iter();
+                let counts = counts.map(|count| match count {
+                    Value::Int(count) => usize::try_from(count).unwrap(),
+                    other => panic!("{other:?}"),
+                });
+                counts.sum()
+            }
         }
+    }
+
+    /// Runs a command on every master.
+    async fn everywhere(&self, words: &[&str]) -> Vec<Value> {
+        let Self::Cluster(cluster) = self else {
+            return vec![self.command(words).await];
+        };
+        let nodes = (0..MASTERS).map(|number| cluster.node(number).command(words));
+        join_all(nodes).await.into_iter().map(value).collect()
     }
 
     pub(crate) async fn set_out_of_memory(&self, out_of_memory: bool) {
         match self {
             Self::Embedded(store) => store.set_out_of_memory(out_of_memory),
-            Self::Redis { .. } => {
+            Self::Redis { .. } | Self::Cluster(_) => {
                 let bytes = if out_of_memory { "1" } else { "0" };
-                self.command(&["CONFIG", "SET", "maxmemory", bytes]).await;
+                let set = ["CONFIG", "SET", "maxmemory", bytes];
+                self.everywhere(&set).await;
             }
         }
     }
@@ -145,6 +168,29 @@ impl Store {
         };
         part(&parts[0]) * 1_000_000 + part(&parts[1])
     }
+}
+
+fn connect_to(url: String) -> Connected {
+    let config = RedisConfig {
+        url,
+        call_timeout: CALL_TIMEOUT,
+        scripts: &catalog::ALL,
+        ..RedisConfig::default()
+    };
+    connect(&config).unwrap()
+}
+
+fn cmd_of(words: &[&[u8]]) -> Cmd {
+    let mut command = Cmd::new();
+    for word in words {
+        command.arg(*word);
+    }
+    command
+}
+
+fn read(reply: redis::RedisResult<redis::Value>) -> Result<Value, String> {
+    let reply = reply.and_then(redis::Value::extract_error);
+    reply.map(value).map_err(|error| error.to_string())
 }
 
 fn value(reply: redis::Value) -> Value {
