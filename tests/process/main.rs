@@ -40,6 +40,7 @@ mod cli;
 mod cli_kinds;
 mod cluster_failover;
 mod cluster_host;
+mod cluster_locks;
 mod cluster_store;
 mod fake;
 mod redis_host;
