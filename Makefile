@@ -1,7 +1,7 @@
 # Everything that is done with this tree, for people and for CI. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-fast test-clients interop sim lint fmt doc deny ci clean
+.PHONY: help run build test test-fast test-clients interop sim faults lint fmt doc deny ci clean
 
 CARGO ?= cargo
 
@@ -28,6 +28,9 @@ interop: ## The tests with the real Redisson; needs Java and Maven, and names wh
 
 sim: ## The simulation: SEED=n replays one seed, SEEDS=n runs that many
 	$(CARGO) test --locked --test simulation -- --nocapture
+
+faults: ## What breaks while locks are taken, for FAULT_SECONDS (60) each: the table in docs/robustness.md. ROW=name for one
+	FAULT_SECONDS=$(or $(FAULT_SECONDS),60) $(CARGO) test --locked --test faults -- --nocapture --test-threads=1 $(ROW)
 
 lint: ## Format and lints; every warning is an error
 	$(CARGO) fmt --check

@@ -9,6 +9,8 @@
 #[path = "tidy/source.rs"]
 mod source;
 
+#[path = "tidy/deploy/mod.rs"]
+mod deploy;
 #[path = "tidy/documents.rs"]
 mod documents;
 #[path = "tidy/layers.rs"]

@@ -324,7 +324,9 @@ impl Core {
                 })
                 .collect();
             let sent_at = Instant::now();
-            let outcomes = self.scripts.renew(&renewals).await.complete()?;
+            let (scripts, acks) = self.replicated(0);
+            let outcomes = scripts.renew(&renewals).await.complete()?;
+            let replica_acks = acks.acknowledged()?;
             for (named, outcome) in batch.iter().zip(outcomes) {
                 let renewed = outcome.as_ref().ok();
                 let lease = renewed.map_or(Duration::ZERO, |renewed| renewed.lease);
@@ -338,6 +340,8 @@ impl Core {
                     lease,
                     safe_until: safe_until(sent_at, lease),
                     watched: named.watched,
+                    replica_acks,
+                    min_replica_acks: 0,
                 };
                 checked.push((Holding::Lock(grant), sent_at, outcome.map(drop)));
             }
@@ -366,7 +370,9 @@ impl Core {
         });
         let renewals: Vec<_> = renewals.collect();
         let sent_at = Instant::now();
-        let outcomes = self.scripts.renew_permits(&renewals).await.complete()?;
+        let (scripts, acks) = self.replicated(0);
+        let outcomes = scripts.renew_permits(&renewals).await.complete()?;
+        let replica_acks = acks.acknowledged()?;
         let checked = named.into_iter().zip(outcomes).map(|(permits, outcome)| {
             let lease = outcome.unwrap_or_default();
             let grant = PermitGrant {
@@ -377,6 +383,8 @@ impl Core {
                 lease,
                 safe_until: safe_until(sent_at, lease),
                 watched: permits.watched,
+                replica_acks,
+                min_replica_acks: 0,
             };
             (Holding::Permits(grant), sent_at, outcome.map(drop))
         });

@@ -1,7 +1,11 @@
 //! The watchdog: one task and one queue of deadlines. It renews watched grants a third of their lease after the last time, many in one call; it
 //! notices what is lost by the clock even when the store says nothing; and it watches the store's clock.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, time::Instant};
@@ -13,7 +17,7 @@ use super::{
 };
 use crate::{
     host::Partition,
-    script::{PermitRenewal, PermitRenewals, Renewal, StoreClock},
+    script::{PermitRenewal, PermitRenewals, Renewal, StoreClock, Tally},
 };
 
 /// Holds in one renewal script: as many as Redisson's, so that no script blocks the store for long.
@@ -81,6 +85,18 @@ pub(super) async fn renew_all(core: &Arc<Core>) {
     futures::future::join_all(calls).await;
 }
 
+/// The outcomes that count: a renewal that only the master knows of would be lost with it.
+fn counted(mut renewals: PermitRenewals, acks: &Tally) -> PermitRenewals {
+    if let Err(error) = acks.acknowledged() {
+        let outcomes = renewals.outcomes.iter_mut();
+        outcomes
+            .filter(|outcome| matches!(outcome, Some(Ok(_))))
+            .for_each(|outcome| *outcome = None);
+        renewals.error = Some(error);
+    }
+    renewals
+}
+
 // === impl Renewer ===
 
 impl Renewer {
@@ -96,10 +112,20 @@ impl Renewer {
 
     fn renew_in_batches(self: &Arc<Self>, batch: Batch) -> Vec<tokio::task::JoinHandle<()>> {
         let mut calls = Vec::new();
-        let (locks, permits): (Batch, Batch) = batch
-            .into_iter()
-            .partition(|(_, renewing)| matches!(renewing.renewal, LeaseRenewal::Lock(_)));
-        for mut batch in [locks, permits] {
+        // A grant does not wait for more replicas than it needs, nor for those of other servers.
+        let mut batches = BTreeMap::<_, Batch>::new();
+        for (session, renewing) in batch {
+            let (is_permits, name) = match &renewing.renewal {
+                LeaseRenewal::Permits(renewal) => (true, &renewal.name),
+                LeaseRenewal::Lock(renewal) => (false, &renewal.name),
+            };
+            let min_replica_acks = renewing.min_replica_acks;
+            let waits = self.core.waits_for_replicas(min_replica_acks);
+            let partition = waits.then(|| self.core.scripts.partition(name));
+            let alike = (is_permits, min_replica_acks, partition);
+            batches.entry(alike).or_default().push((session, renewing));
+        }
+        for mut batch in batches.into_values() {
             while !batch.is_empty() {
                 let rest = batch.split_off(batch.len().min(RENEWALS_PER_CALL));
                 let (this, chunk) = (Arc::clone(self), std::mem::replace(&mut batch, rest));
@@ -129,9 +155,10 @@ impl Renewer {
         }
     }
 
-    /// For each of a batch that is all of one kind the lease it has now, or why it is gone.
+    /// For each of a batch that is all of one kind the lease it has now, or why it is gone; none if too few replicas know of its new lease.
     async fn ask(&self, batch: &Batch) -> PermitRenewals {
-        let scripts = &self.core.scripts;
+        let min_replica_acks = batch.iter().map(|(_, renewing)| renewing.min_replica_acks);
+        let (scripts, acks) = self.core.replicated(min_replica_acks.max().unwrap_or(0));
         let (mut locks, mut permits) = (Vec::<Renewal>::new(), Vec::<PermitRenewal>::new());
         for (_, renewing) in batch {
             match &renewing.renewal {
@@ -140,12 +167,11 @@ impl Renewer {
             }
         }
         if locks.is_empty() {
-            return scripts.renew_permits(&permits).await;
+            return counted(scripts.renew_permits(&permits).await, &acks);
         }
-        scripts
-            .renew(&locks)
-            .await
-            .map(|outcome| outcome.map(|renewed| renewed.lease))
+        let renewed = scripts.renew(&locks).await;
+        let leases = renewed.map(|outcome| outcome.map(|renewed| renewed.lease));
+        counted(leases, &acks)
     }
 
     /// Leases run on the store's wall clock, so a step of it moves their ends. A step forward cuts every lease; a step back only makes them longer.

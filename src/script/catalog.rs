@@ -29,6 +29,8 @@ pub static LOCK_RELEASE: Script = script!(
 pub static LOCK_UNDO: Script = script!("lock_undo", "publish", "token", "queue", "hold", "release");
 /// Extends the leases of many holds that are not read holds.
 pub static LOCK_RENEW: Script = script!("lock_renew", "token");
+/// Raises the fencing counter under a hold that other stores have too.
+pub static LOCK_RAISE: Script = script!("lock_raise", "token");
 /// Tells who holds a lock.
 pub static LOCK_INSPECT: Script = script!("lock_inspect", "token");
 /// Takes a fair lock or queues up.
@@ -67,6 +69,8 @@ pub static READ_UNDO: Script = script!(
 );
 /// Extends the leases of many read holds.
 pub static READ_RENEW: Script = script!("read_renew", "token", "read");
+/// Raises the fencing counter under a read hold that other stores have too.
+pub static READ_RAISE: Script = script!("read_raise", "token", "read");
 /// Takes a write lock.
 pub static WRITE_ACQUIRE: Script = script!(
     "write_acquire",
@@ -161,11 +165,12 @@ pub static LATCH_INSPECT: Script = script!("latch_inspect", "kind");
 pub static LATCH_DELETE: Script = script!("latch_delete", "publish", "kind");
 
 /// Every script, for hosts that load or test them all.
-pub static ALL: [&Script; 29] = [
+pub static ALL: [&Script; 31] = [
     &LOCK_ACQUIRE,
     &LOCK_RELEASE,
     &LOCK_UNDO,
     &LOCK_RENEW,
+    &LOCK_RAISE,
     &LOCK_INSPECT,
     &FAIR_ACQUIRE,
     &FAIR_VOUCH,
@@ -174,6 +179,7 @@ pub static ALL: [&Script; 29] = [
     &READ_RELEASE,
     &READ_UNDO,
     &READ_RENEW,
+    &READ_RAISE,
     &WRITE_ACQUIRE,
     &WRITE_RELEASE,
     &WRITE_UNDO,

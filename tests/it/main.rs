@@ -11,6 +11,9 @@ mod cluster;
 #[path = "../support/redis_server.rs"]
 #[allow(dead_code, reason = "the tests of processes use the rest")]
 mod redis_server;
+#[path = "../support/sentinels.rs"]
+#[allow(dead_code, reason = "the tests of processes use the rest")]
+mod sentinels;
 mod support;
 
 mod host;
@@ -28,6 +31,7 @@ mod read_leases;
 mod read_write;
 mod redisson;
 mod reentrant;
+mod replicas;
 mod session;
 mod waiting;
 mod watchdog;

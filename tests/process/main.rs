@@ -16,11 +16,19 @@ mod coordinator;
 #[path = "../it/support/counters.rs"]
 #[allow(dead_code, reason = "the tests in one process use more of it")]
 mod counters;
+#[path = "../support/fake_redis.rs"]
+mod fake_redis;
 #[path = "../support/redis_server.rs"]
+#[allow(dead_code, reason = "the tests of faults use the rest")]
 mod redis_server;
 #[path = "../support/sentinels.rs"]
+#[allow(dead_code, reason = "the tests with Redisson use more of it")]
 mod sentinels;
+#[path = "../support/stores.rs"]
+#[allow(dead_code, reason = "the tests with Redisson use more of it")]
+mod stores;
 #[path = "../support/tcp_proxy.rs"]
+#[allow(dead_code, reason = "the tests of faults use the rest")]
 mod tcp_proxy;
 
 mod redisson_client;
@@ -36,10 +44,13 @@ mod fake;
 mod redis_host;
 mod redis_secured;
 mod sentinel;
+mod server_checks;
 
 mod smoke;
 
 mod mission;
+#[path = "stores/mod.rs"]
+mod on_every_store;
 mod redisson_layout;
 
 mod coordinator_frozen;
@@ -47,6 +58,7 @@ mod drain;
 mod fair;
 mod multi;
 mod readers;
+mod replicas;
 mod run_processes;
 mod semaphores;
 mod store_forgets;

@@ -4,6 +4,7 @@ use std::{
     fs,
     io::ErrorKind,
     net::TcpListener,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Arc,
     thread,
@@ -33,6 +34,9 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Ports that are tried, because another process may take a free one first.
 const PORTS_TRIED_MAX: usize = 10;
+
+/// A server's own copy of its configuration file.
+const CONFIGURATION: &str = "redis.conf";
 
 /// A running redis-server.
 pub(crate) struct RedisServer {
@@ -103,8 +107,31 @@ impl RedisServer {
 
     /// Starts a server with more arguments, which are made anew for every port that is tried.
     pub(crate) async fn start_with_each(arguments: impl Fn() -> Vec<String>) -> Self {
+        // Of two values the later counts.
+        let forgets = ["--save", "", "--appendonly", "no"].map(str::to_owned);
+        Self::start_as(None, || [forgets.to_vec(), arguments()].concat()).await
+    }
+
+    /// Starts a server as it is run elsewhere: from a file in `deploy/redis/`, with arguments that go before what it says. It keeps what the file says
+    /// it keeps, until it is dropped.
+    pub(crate) async fn start_from(file: &str, arguments: &[&str]) -> Self {
+        let arguments = || {
+            let owned = arguments.iter().map(|&argument| argument.to_owned());
+            [CONFIGURATION.to_owned()]
+                .into_iter()
+                .chain(owned)
+                .collect()
+        };
+        Self::start_as(Some(deployed(file)), arguments).await
+    }
+
+    async fn start_as(file: Option<PathBuf>, arguments: impl Fn() -> Vec<String>) -> Self {
         for _ in 0..PORTS_TRIED_MAX {
             let directory = TempDir::new().expect("a temporary directory");
+            if let Some(file) = &file {
+                // A server rewrites its file when sentinels tell it whom to follow.
+                fs::copy(file, directory.path().join(CONFIGURATION)).expect("copied");
+            }
             let port = free_port();
             let arguments = arguments();
             let child = spawn(port, &arguments, &directory);
@@ -144,6 +171,11 @@ impl RedisServer {
         self.child.wait().expect("gone");
     }
 
+    /// False after [`Self::kill`].
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("its state").is_none()
+    }
+
     /// Freezes it: its connections stay open and nothing is answered.
     pub(crate) fn stop(&self) {
         freeze(self.pid());
@@ -154,7 +186,7 @@ impl RedisServer {
         kill(self.pid(), Signal::SIGCONT).expect("continued");
     }
 
-    /// Starts it again, empty, after [`Self::kill`].
+    /// Starts it again after [`Self::kill`], with what it has on disk: nothing, unless it was started from a file.
     pub(crate) async fn restart_on_same_port(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -269,11 +301,17 @@ impl Drop for RedisServer {
     }
 }
 
+/// A configuration file that is also used elsewhere.
+pub(crate) fn deployed(file: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/redis");
+    folder.join(file)
+}
+
+/// A file comes first among the arguments; what follows goes before it.
 fn spawn(port: u16, arguments: &[String], directory: &TempDir) -> Child {
     let spawned = Command::new("redis-server")
-        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
-        .args(["--save", "", "--appendonly", "no"])
         .args(arguments)
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
         .current_dir(directory.path())
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -5,13 +5,19 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use deadpool_redis::redis::{Client, Value, cmd};
+use deadpool_redis::redis::{Client, Cmd, Value, cmd};
 use tempfile::TempDir;
 
-use crate::redis_server::{RedisServer, eventually, free_port};
+use crate::redis_server::{RedisServer, deployed, eventually, free_port};
+
+/// The file that the master and its replicas are started from, here as elsewhere.
+const FILE: &str = "sentinel-master.conf";
 
 /// What the sentinels call the master.
 pub(crate) const SERVICE: &str = "locks";
+
+/// A master sends its data to a replica as soon as that asks, and does not wait 5 s for others.
+pub(crate) const AT_ONCE: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
 
 const REPLICAS: usize = 2;
 const SENTINELS: usize = 3;
@@ -33,14 +39,21 @@ pub(crate) struct Sentinel {
 // === impl Sentinels ===
 
 impl Sentinels {
-    /// Starts all of them; resolves when each sentinel knows all others and both replicas.
+    /// Starts all of them, with masters that do not mind being alone: most tests cut replicas off to see what that does.
     pub(crate) async fn start() -> Self {
-        let master = RedisServer::start().await;
+        Self::start_with(&["--min-replicas-to-write", "0"]).await
+    }
+
+    /// The same with arguments for the servers; resolves when each sentinel knows all others and both replicas.
+    pub(crate) async fn start_with(arguments: &[&str]) -> Self {
+        let arguments = &[arguments, &AT_ONCE].concat();
+        let master = RedisServer::start_from(FILE, arguments).await;
         let port = master.port().to_string();
         let mut servers = vec![master];
         for _ in 0..REPLICAS {
-            let arguments = ["--replicaof", "127.0.0.1", &port];
-            servers.push(RedisServer::start_with(&arguments).await);
+            let of_replica = ["--replicaof", "127.0.0.1", &port];
+            let arguments = [arguments.as_slice(), &of_replica].concat();
+            servers.push(RedisServer::start_from(FILE, &arguments).await);
         }
         let sentinels = (0..SENTINELS).map(|_| Sentinel::start(&port)).collect();
         let this = Self { servers, sentinels };
@@ -49,6 +62,12 @@ impl Sentinels {
             info.matches("state=online").count() == REPLICAS
         })
         .await;
+        for sentinel in &this.sentinels {
+            eventually("a sentinel answers", || async {
+                sentinel.look_around_every(["50", "50"]).await
+            })
+            .await;
+        }
         for sentinel in &this.sentinels {
             eventually("a sentinel knows all", || async {
                 let master = sentinel.master().await.unwrap_or_default();
@@ -60,17 +79,38 @@ impl Sentinels {
             })
             .await;
         }
+        for sentinel in &this.sentinels {
+            sentinel.look_around_every(["10000", "2000"]).await;
+        }
         this
     }
 
     /// The store's address.
     pub(crate) fn url(&self) -> String {
-        let hosts: Vec<_> = self
-            .sentinels
-            .iter()
-            .map(|sentinel| format!("127.0.0.1:{}", sentinel.port))
-            .collect();
+        Self::url_at(self.sentinels.iter().map(Sentinel::port))
+    }
+
+    /// The same with others in the place of the sentinels.
+    pub(crate) fn url_at(ports: impl Iterator<Item = u16>) -> String {
+        let hosts: Vec<_> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
         format!("redis+sentinel://{}/{SERVICE}", hosts.join(","))
+    }
+
+    /// Where the sentinels themselves are.
+    pub(crate) fn sentinel_urls(&self) -> impl Iterator<Item = String> {
+        let ports = self.sentinels.iter().map(|sentinel| sentinel.port);
+        ports.map(|port| format!("redis://127.0.0.1:{port}"))
+    }
+
+    /// Lets the servers be slow, for tests in which none of them dies.
+    pub(crate) async fn be_patient(&self) {
+        for sentinel in &self.sentinels {
+            let mut set = cmd("SENTINEL");
+            set.arg("SET").arg(SERVICE);
+            set.arg("down-after-milliseconds").arg("30000");
+            let answer = sentinel.ask(&set).await;
+            assert_eq!(answer, Some(Value::Okay), "a sentinel takes the setting");
+        }
     }
 
     /// The server that the sentinels name.
@@ -106,11 +146,18 @@ impl Sentinel {
         let directory = TempDir::new().expect("a temporary directory");
         let port = free_port();
         let config = directory.path().join("sentinel.conf");
+        // The file as it is used elsewhere, but for the addresses and less patience; of two values the later counts.
+        let deployed = fs::read_to_string(deployed("sentinel.conf")).expect("it is in the tree");
+        let elsewhere = deployed
+            .lines()
+            .find(|line| line.starts_with("sentinel monitor "));
+        let elsewhere = elsewhere.expect("a line that names the master");
+        let here = format!("sentinel monitor {SERVICE} 127.0.0.1 {master_port} 2");
         let text = format!(
-            "port {port}\nbind 127.0.0.1\ndir {}\n\
-             sentinel monitor {SERVICE} 127.0.0.1 {master_port} 2\n\
+            "{}\nport {port}\nbind 127.0.0.1\ndir {}\n\
              sentinel down-after-milliseconds {SERVICE} 1000\n\
              sentinel failover-timeout {SERVICE} 3000\n",
+            deployed.replace(elsewhere, &here),
             directory.path().display()
         );
         fs::write(&config, text).expect("written");
@@ -127,13 +174,16 @@ impl Sentinel {
         }
     }
 
+    /// Its port.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     /// What it knows of the master, as `;name=value;…`; none while it does not answer.
     async fn master(&self) -> Option<String> {
-        let client = Client::open(format!("redis://127.0.0.1:{}", self.port)).expect("a URL");
-        let mut connection = client.get_multiplexed_async_connection().await.ok()?;
         let mut ask = cmd("SENTINEL");
         ask.arg("MASTER").arg(SERVICE);
-        let Ok(Value::Array(words)) = ask.query_async::<Value>(&mut connection).await else {
+        let Some(Value::Array(words)) = self.ask(&ask).await else {
             return None;
         };
         let words = words.chunks(2).map(|pair| match pair {
@@ -145,6 +195,23 @@ impl Sentinel {
             _ => String::new(),
         });
         Some(format!(";{};", words.collect::<Vec<_>>().join(";")))
+    }
+
+    /// How often it asks the servers about replicas and tells other sentinels of itself, in milliseconds; before Redis 7.0 that cannot be changed. False
+    /// while it does not answer.
+    async fn look_around_every(&self, [info, hello]: [&str; 2]) -> bool {
+        let mut set = cmd("SENTINEL");
+        set.arg("DEBUG").arg("INFO-PERIOD").arg(info);
+        set.arg("PUBLISH-PERIOD").arg(hello);
+        self.ask(&set).await.is_some()
+    }
+
+    /// None while it does not answer.
+    async fn ask(&self, command: &Cmd) -> Option<Value> {
+        let client = Client::open(format!("redis://127.0.0.1:{}", self.port)).expect("a URL");
+        let mut connection = client.get_multiplexed_async_connection().await.ok()?;
+        // An error is an answer, too.
+        connection.send_packed_command(command).await.ok()
     }
 
     /// Ends it.

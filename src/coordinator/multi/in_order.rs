@@ -220,7 +220,11 @@ impl<'a> Taken<'a> {
             let grants = batch.iter().map(|at| self.deliveries[*at].grant());
             let renewals: Vec<Renewal> = grants.map(renewal).collect();
             let sent_at = Instant::now();
-            let answered = self.core.scripts.renew(&renewals).await;
+            let min_replica_acks = batch.iter().map(|at| self.deliveries[*at].grant());
+            let min_replica_acks = min_replica_acks.map(|grant| grant.min_replica_acks).max();
+            let (scripts, acks) = self.core.replicated(min_replica_acks.unwrap_or(0));
+            let answered = scripts.renew(&renewals).await;
+            acks.acknowledged()?;
             for (at, outcome) in batch.iter().zip(answered.outcomes) {
                 let delivery = &mut self.deliveries[*at];
                 let renewed = match outcome {

@@ -45,6 +45,8 @@ pub struct AcquireAll {
     pub wait: Option<Duration>,
     /// Makes a repeat safe.
     pub request_id: Option<RequestId>,
+    /// As of [`Acquire`].
+    pub min_replica_acks: u32,
 }
 
 /// Holds of several locks to give back.
@@ -94,6 +96,7 @@ pub(super) async fn try_acquire_all(
     if core.draining.is_cancelled() {
         return Err(Error::Draining);
     }
+    check_modes(core, request)?;
     let refusal = if request.request_id.is_some() {
         Refusal::Recorded
     } else {
@@ -114,6 +117,7 @@ pub(super) async fn acquire_all(
     if core.draining.is_cancelled() {
         return Err(Error::Draining);
     }
+    check_modes(core, request)?;
     if request.wait == Some(Duration::ZERO) {
         return Ok(match try_once(core, request, Refusal::Forgotten).await? {
             TriedAll::Acquired(delivery) => Answer::GrantedAll(delivery),
@@ -122,7 +126,7 @@ pub(super) async fn acquire_all(
             }
         });
     }
-    if must_be_in_order(core, request) {
+    if is_in_order(core, request) {
         return in_order::acquire(core, request, deadline, reply).await;
     }
     let mut refused = Refused::new();
@@ -136,12 +140,27 @@ pub(super) async fn acquire_all(
     answer
 }
 
+/// Whether the locks are taken one after the other.
+fn is_in_order(core: &Core, request: &AcquireAll) -> bool {
+    let names = request.locks.iter().map(|(name, _)| name.as_str());
+    request.locks.has_fair() || !core.scripts.takes_together(names)
+}
+
+/// A mode that the store does not have is refused before anything is taken.
+fn check_modes(core: &Core, request: &AcquireAll) -> Result<(), Error> {
+    for (name, mode) in request.locks.iter() {
+        let checked = core.scripts.check_mode(mode);
+        checked.map_err(|error| Error::from(error).of(name))?;
+    }
+    Ok(())
+}
+
 async fn try_once(
     core: &Arc<Core>,
     request: &AcquireAll,
     refusal: Refusal,
 ) -> Result<TriedAll, Error> {
-    if must_be_in_order(core, request) {
+    if is_in_order(core, request) {
         return in_order::try_acquire(core, request, refusal).await;
     }
     Ok(match attempt_all(core, request, refusal).await? {
@@ -154,12 +173,6 @@ async fn try_once(
             holder_until,
         },
     })
-}
-
-/// Whether no one script can take all of the locks: one is fair, or the store has them in different parts.
-fn must_be_in_order(core: &Core, request: &AcquireAll) -> bool {
-    let names = request.locks.iter().map(|(name, _)| name.as_str());
-    request.locks.has_fair() || core.scripts.are_apart(names)
 }
 
 /// Tries, and waits in the line of one lock that is held by somebody else, holding none.
@@ -254,6 +267,7 @@ impl AcquireAll {
             lease: self.lease,
             wait,
             request_id: self.request_id.clone(),
+            min_replica_acks: self.min_replica_acks,
         }
     }
 }

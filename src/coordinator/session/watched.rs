@@ -39,6 +39,8 @@ const RETRY_MIN: Duration = Duration::from_millis(5);
 pub(crate) struct Renewing {
     pub(crate) key: GrantKey,
     pub(crate) serial: u64,
+    /// Replicas that must acknowledge it, whatever the configuration says.
+    pub(crate) min_replica_acks: u32,
     pub(crate) renewal: LeaseRenewal,
 }
 
@@ -292,6 +294,7 @@ impl Held {
         Renewing {
             key: key.clone(),
             serial: self.grant.serial(),
+            min_replica_acks: self.grant.terms().min_replica_acks,
             renewal,
         }
     }

@@ -1,6 +1,9 @@
 //! The shared connections to one server.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
+};
 
 use super::{ConfigError, link::Link, settings, target::Target};
 use crate::{host::Call, shutdown::spawn_detached};
@@ -34,5 +37,10 @@ impl Links {
         let links = self.0.len() as u64;
         let index = usize::try_from(hasher.finish() % links).unwrap_or_default();
         &self.0[index]
+    }
+
+    /// Which process they lead to, if that is known.
+    pub(super) fn run_id(&self) -> Option<Arc<str>> {
+        self.0.iter().find_map(Link::run_id)
     }
 }

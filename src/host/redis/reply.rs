@@ -1,7 +1,7 @@
 //! What Redis answered, in the host's words.
 
 use bytes::Bytes;
-use deadpool_redis::redis::{self, RedisError, ServerError};
+use deadpool_redis::redis::{self, ErrorKind, RedisError, ServerError};
 
 use crate::host::{HostError, Value};
 
@@ -43,6 +43,14 @@ pub(super) fn value(reply: redis::Value) -> Result<Value, HostError> {
     })
 }
 
+/// A line of what `INFO` answers.
+pub(super) fn info_field<'a>(info: &'a str, field: &str) -> Option<&'a str> {
+    info.lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(name, _)| *name == field)
+        .map(|(_, value)| value.trim())
+}
+
 /// An error reply.
 pub(super) fn refusal(error: &ServerError) -> HostError {
     let (code, message) = unwrapped(error.code(), error.details().unwrap_or_default());
@@ -77,6 +85,9 @@ pub(super) fn is_demoted(error: &ServerError) -> bool {
 pub(super) fn connect_failure(error: &RedisError) -> String {
     if error.is_timeout() {
         "connecting took too long".to_owned()
+    } else if error.kind() == ErrorKind::RESP3NotSupported {
+        // Redis 6.0 was the first to have it.
+        "the server is older than Redis 6; 6.2 or newer is needed".to_owned()
     } else {
         error.to_string()
     }

@@ -7,15 +7,17 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    ConfigError, RedisConfig, endpoint::Endpoint, eval::evaluate, links::Links,
-    subscriber::Subscriber, target::Target,
+    ConfigError, RedisConfig, acknowledger::Acknowledger, endpoint::Endpoint, eval::evaluate,
+    links::Links, subscriber::Subscriber, target::Target,
 };
-use crate::host::{Call, Connected, HostError, ScriptHost, Value, WakeSender};
+use crate::host::{Acks, Call, Connected, HostError, Replication, ScriptHost, Value, WakeSender};
 
 struct Single {
     target: Target,
     links: Links,
     subscriber: Subscriber,
+    acknowledger: Acknowledger,
+    replica_marker: Arc<str>,
     call_timeout: Duration,
     /// What tells which server it is.
     _watcher: Option<AbortOnDropHandle<()>>,
@@ -41,6 +43,8 @@ pub(super) fn host(
         target: target.clone(),
         links,
         subscriber,
+        acknowledger: Acknowledger::new(target.clone(), config.replica_ack_timeout),
+        replica_marker: config.replica_marker.as_str().into(),
         call_timeout: config.call_timeout,
         _watcher: watcher,
     }))
@@ -56,12 +60,38 @@ impl ScriptHost for Single {
         evaluate(&live, &call, deadline).await
     }
 
+    async fn eval_replicated(
+        &self,
+        call: Call,
+        replication: Replication,
+    ) -> Result<(Value, Option<Acks>), HostError> {
+        let deadline = Instant::now() + self.call_timeout;
+        let live = self.links.of(&call).live(deadline).await?;
+        let value = evaluate(&live, &call, deadline).await?;
+        if !(replication.wanted_if)(&value) {
+            return Ok((value, None));
+        }
+        let acks = self
+            .acknowledger
+            .wait(
+                live.run_id().as_deref(),
+                replication.replicas,
+                &self.replica_marker,
+            )
+            .await;
+        Ok((value, Some(acks)))
+    }
+
     async fn subscribe(&self, channel: &str) -> Result<(), HostError> {
         self.subscriber.subscribe(channel, self.call_timeout).await
     }
 
     fn unsubscribe(&self, channel: &str) {
         self.subscriber.unsubscribe(channel);
+    }
+
+    fn identity(&self) -> Option<Arc<str>> {
+        self.links.run_id()
     }
 }
 

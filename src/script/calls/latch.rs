@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{
-    DONE, NOT_DONE, REPEATED, Scripts, count, millis, number, refusal, text, time_to_live,
+    DONE, HostScripts, NOT_DONE, REPEATED, count, millis, number, refusal, text, time_to_live,
 };
 use crate::script::{CallError, catalog, keys};
 
@@ -36,9 +36,9 @@ pub struct LatchInspected {
     pub remaining: Option<Duration>,
 }
 
-// === impl Scripts ===
+// === impl HostScripts ===
 
-impl Scripts {
+impl HostScripts {
     /// Gives a latch its count if it has none; without `ttl` it stays. With a request id a repeat gets the first answer.
     pub async fn set_count(
         &self,

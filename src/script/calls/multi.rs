@@ -7,9 +7,9 @@ use futures::future::join_all;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    DONE, Hold, Mode, NOT_DONE, Ownership, REPEATED, SELF_DEADLOCK, Scripts, WAKE_ALL, WAKE_ONE,
-    WRONG_KIND, count, duration, lock, malformed, millis, number, partitions::grouped, refusal,
-    text, time_to_live, unsigned,
+    DONE, Hold, HostScripts, Mode, NOT_DONE, Ownership, REPEATED, SELF_DEADLOCK, WAKE_ALL,
+    WAKE_ONE, WRONG_KIND, count, duration, lock, malformed, millis, number, partitions::grouped,
+    refusal, text, time_to_live, unsigned,
 };
 use crate::{
     host::Script,
@@ -102,9 +102,9 @@ pub struct ReleasedMember {
     pub lease: Duration,
 }
 
-// === impl Scripts ===
+// === impl HostScripts ===
 
-impl Scripts {
+impl HostScripts {
     /// Takes all of the locks, none of them fair, or none. The record makes a repeat get the first answer.
     pub async fn acquire_all(
         &self,

@@ -74,6 +74,15 @@ impl<T> Batch<T> {
         batch
     }
 
+    /// No outcome for any of them, and why.
+    pub fn failed(len: usize, error: CallError) -> Self {
+        Self {
+            outcomes: (0..len).map(|_| None).collect(),
+            clocks: Vec::new(),
+            error: Some(error),
+        }
+    }
+
     /// The same with other outcomes.
     pub fn map<U>(self, change: impl Fn(T) -> U) -> Batch<U> {
         let outcomes = self.outcomes.into_iter();

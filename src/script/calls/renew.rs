@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{
-    Hold, Mode, Ownership, Scripts, count, duration, millis,
+    Hold, HostScripts, Mode, Ownership, count, duration, millis,
     partitions::{Answer, Batch, grouped},
     refusal, unsigned,
 };
@@ -56,9 +56,9 @@ struct Family {
     numbers: usize,
 }
 
-// === impl Scripts ===
+// === impl HostScripts ===
 
-impl Scripts {
+impl HostScripts {
     /// Extends many leases, in one call of each script that is needed in each part of the store; never shortens one. What has no outcome may have
     /// been extended. An empty batch asks whether the store answers.
     pub async fn renew(&self, renewals: &[Renewal]) -> Renewals {

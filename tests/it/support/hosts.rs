@@ -16,10 +16,11 @@ use lockkeeper::{
 use crate::{
     cluster::{Cluster, MASTERS},
     redis_server::RedisServer,
+    sentinels::Sentinels,
 };
 
 /// Every host. One that cannot be started fails the test.
-pub(crate) const HOSTS: [Host; 3] = [Host::Embedded, Host::Redis, Host::Cluster];
+pub(crate) const HOSTS: [Host; 4] = [Host::Embedded, Host::Redis, Host::Sentinel, Host::Cluster];
 
 /// Those that are compared with each other, call by call.
 pub(crate) const TWINS: [Host; 2] = [Host::Embedded, Host::Redis];
@@ -28,6 +29,9 @@ pub(crate) const TWINS: [Host; 2] = [Host::Embedded, Host::Redis];
 pub(crate) enum Host {
     Embedded,
     Redis,
+    /// The master of three servers that three sentinels watch over.
+    Sentinel,
+    /// Three masters, each with its share of the slots.
     Cluster,
 }
 
@@ -35,8 +39,10 @@ pub(crate) enum Host {
 pub(crate) enum Store {
     Embedded(EmbeddedStore),
     Redis {
-        server: Box<RedisServer>,
+        url: String,
         operator: MultiplexedConnection,
+        /// The servers, which end with the store.
+        _running: Box<dyn Send + Sync>,
     },
     Cluster(Cluster),
 }
@@ -52,20 +58,33 @@ impl Host {
         match self {
             Self::Embedded => Store::Embedded(EmbeddedStore::new(Clock::system())),
             Self::Redis => Store::on(RedisServer::start().await).await,
+            Self::Sentinel => {
+                let sentinels = Sentinels::start().await;
+                sentinels.be_patient().await;
+                Store::Redis {
+                    url: sentinels.url(),
+                    operator: operator_of(&sentinels.servers[0]).await,
+                    _running: Box::new(sentinels),
+                }
+            }
             Self::Cluster => Store::Cluster(Cluster::start_without_replicas().await),
         }
     }
+}
+
+async fn operator_of(server: &RedisServer) -> MultiplexedConnection {
+    let client = redis::Client::open(server.url()).unwrap();
+    client.get_multiplexed_async_connection().await.unwrap()
 }
 
 // === impl Store ===
 
 impl Store {
     pub(crate) async fn on(server: RedisServer) -> Self {
-        let client = redis::Client::open(server.url()).unwrap();
-        let operator = client.get_multiplexed_async_connection().await.unwrap();
         Self::Redis {
-            server: Box::new(server),
-            operator,
+            url: server.url(),
+            operator: operator_of(&server).await,
+            _running: Box::new(server),
         }
     }
 
@@ -73,7 +92,7 @@ impl Store {
     pub(crate) fn connect(&self) -> Connected {
         match self {
             Self::Embedded(store) => store.connect(),
-            Self::Redis { server, .. } => connect_to(server.url()),
+            Self::Redis { url, .. } => connect_to(url.clone()),
             Self::Cluster(cluster) => connect_to(cluster.url()),
         }
     }

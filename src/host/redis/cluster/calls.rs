@@ -3,7 +3,7 @@
 //! Nothing is sent twice that may have run. What a node refuses because of where the slot is, or because the cluster is about to change, has not
 //! run; that is tried again inside the call's time limit.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures::future::select_ok;
 use tokio::time::{Instant, sleep_until};
@@ -44,18 +44,26 @@ enum After {
     Redirected(To),
 }
 
-/// Runs a script.
+/// Where a script ran.
+pub(super) struct Ran {
+    pub(super) node: Arc<Node>,
+    /// Which process that was, if that is known.
+    pub(super) run_id: Option<Arc<str>>,
+}
+
+/// Runs a script. Where it ran is told of one that has keys.
 pub(super) async fn evaluate(
     router: &Router,
     call: &Call,
     deadline: Instant,
-) -> Result<Value, HostError> {
+) -> Result<(Value, Option<Ran>), HostError> {
     let Some(key) = call.keys.first() else {
-        return Box::pin(evaluate_anywhere(router, call, deadline)).await;
+        let value = Box::pin(evaluate_anywhere(router, call, deadline)).await?;
+        return Ok((value, None));
     };
     let slot = slot(key);
     match attempt(router, call, slot, &To::Master, deadline).await {
-        Ok(value) => Ok(value),
+        Ok((value, ran)) => Ok((value, Some(ran))),
         // Boxed, as it is rare: every evaluation would carry its state otherwise.
         Err(failed) => Box::pin(go_on(router, call, slot, deadline, failed)).await,
     }
@@ -73,7 +81,7 @@ async fn attempt(
     slot: u16,
     to: &To,
     deadline: Instant,
-) -> Result<Value, Failed> {
+) -> Result<(Value, Ran), Failed> {
     let node = match to {
         To::Master => router.master(slot, deadline).await,
         To::Named(address) | To::Next(address) => router.node(address),
@@ -92,15 +100,19 @@ async fn attempt(
         } else {
             link.live(deadline).await?
         };
-        match to {
-            To::Next(_) => evaluate_asking(&live, call, deadline).await,
-            To::Master | To::Named(_) => evaluate_on(&live, call, deadline).await,
-        }
+        let value = match to {
+            To::Next(_) => evaluate_asking(&live, call, deadline).await?,
+            To::Master | To::Named(_) => evaluate_on(&live, call, deadline).await?,
+        };
+        Ok((value, live.run_id()))
     };
-    asked.await.map_err(|error| Failed {
-        error,
-        asked: Some(node.address.clone()),
-    })
+    match asked.await {
+        Ok((value, run_id)) => Ok((value, Ran { node, run_id })),
+        Err(error) => Err(Failed {
+            error,
+            asked: Some(node.address.clone()),
+        }),
+    }
 }
 
 async fn go_on(
@@ -109,7 +121,7 @@ async fn go_on(
     slot: u16,
     deadline: Instant,
     mut failed: Failed,
-) -> Result<Value, HostError> {
+) -> Result<(Value, Option<Ran>), HostError> {
     let mut redirections = 0;
     let mut pause = PAUSE.0;
     loop {
@@ -143,7 +155,7 @@ async fn go_on(
             }
         };
         match attempt(router, call, slot, &to, deadline).await {
-            Ok(value) => return Ok(value),
+            Ok((value, ran)) => return Ok((value, Some(ran))),
             Err(error) => failed = error,
         }
     }
@@ -163,7 +175,7 @@ async fn evaluate_anywhere(
             "the cluster has no master that serves slots".into(),
         ));
     }
-    let on = |node: std::sync::Arc<Node>| {
+    let on = |node: Arc<Node>| {
         Box::pin(async move {
             let live = node.links.of(call).live(deadline).await?;
             evaluate_on(&live, call, deadline).await

@@ -20,10 +20,17 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::{channels::Channels, refresher::Refresher, router::Router, slot::slot};
+use self::{
+    channels::Channels,
+    refresher::Refresher,
+    router::Router,
+    slot::{hash_tag, slot},
+};
 use super::{ConfigError, RedisConfig};
 use crate::{
-    host::{Call, Connected, HostError, Partition, ScriptHost, Value, WakeSender},
+    host::{
+        Acks, Call, Connected, HostError, Partition, Replication, ScriptHost, Value, WakeSender,
+    },
     shutdown::spawn_detached,
 };
 
@@ -58,7 +65,28 @@ pub(super) fn connect(config: &RedisConfig) -> Result<Connected, ConfigError> {
 impl ScriptHost for Cluster {
     async fn eval(&self, call: Call) -> Result<Value, HostError> {
         let deadline = Instant::now() + self.router.config().call_timeout;
-        calls::evaluate(&self.router, &call, deadline).await
+        let (value, _) = calls::evaluate(&self.router, &call, deadline).await?;
+        Ok(value)
+    }
+
+    async fn eval_replicated(
+        &self,
+        call: Call,
+        replication: Replication,
+    ) -> Result<(Value, Option<Acks>), HostError> {
+        let deadline = Instant::now() + self.router.config().call_timeout;
+        let (value, ran) = calls::evaluate(&self.router, &call, deadline).await?;
+        let (true, Some(ran), Some(key)) =
+            ((replication.wanted_if)(&value), ran, call.keys.first())
+        else {
+            return Ok((value, None));
+        };
+        // What is written for the replicas to acknowledge has to be written where the script ran.
+        let tag = String::from_utf8_lossy(hash_tag(key));
+        let marker = format!("{}:{{{tag}}}", self.router.config().replica_marker).into();
+        let acknowledger = &ran.node.acknowledger;
+        let acks = acknowledger.wait(ran.run_id.as_deref(), replication.replicas, &marker);
+        Ok((value, Some(acks.await)))
     }
 
     async fn subscribe(&self, channel: &str) -> Result<(), HostError> {

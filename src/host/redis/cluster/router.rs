@@ -15,8 +15,8 @@ use tokio::{
 
 use super::{
     super::{
-        ConfigError, RedisConfig, endpoint::Endpoint, links::Links, subscriber::Subscriber,
-        target::Target,
+        ConfigError, RedisConfig, acknowledger::Acknowledger, endpoint::Endpoint, links::Links,
+        subscriber::Subscriber, target::Target,
     },
     topology::{Address, Topology},
     url::ClusterUrl,
@@ -31,6 +31,7 @@ pub(super) struct Node {
     pub(super) address: Address,
     pub(super) links: Links,
     pub(super) subscriber: Subscriber,
+    pub(super) acknowledger: Acknowledger,
     opened: Instant,
 }
 
@@ -208,6 +209,7 @@ impl Node {
         Ok(Self {
             address: address.clone(),
             links: Links::open(config.connections, &target)?,
+            acknowledger: Acknowledger::new(target.clone(), config.replica_ack_timeout),
             subscriber: Subscriber::of_both_kinds(
                 target,
                 config.ping_interval,

@@ -13,7 +13,7 @@ pub(in crate::host::redis) fn slot(key: &[u8]) -> u16 {
 }
 
 /// What stands between the first `{` and the next `}`; the whole key if that is nothing.
-fn hash_tag(key: &[u8]) -> &[u8] {
+pub(super) fn hash_tag(key: &[u8]) -> &[u8] {
     let position = |of: u8, part: &[u8]| part.iter().position(|byte| *byte == of);
     let tag = position(b'{', key).and_then(|open| {
         let rest = &key[open + 1..];

@@ -13,7 +13,8 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{
-    DONE, NO_SEMAPHORE, NOT_DONE, Ownership, REPEATED, Scripts, TOO_MANY_PERMITS, count, duration,
+    DONE, HostScripts, NO_SEMAPHORE, NOT_DONE, Ownership, REPEATED, TOO_MANY_PERMITS, count,
+    duration,
     lock::{EXPIRED, HELD_BY_ANOTHER, NEVER_HELD},
     malformed, millis, number,
     partitions::{Answer, Batch, grouped},
@@ -27,9 +28,9 @@ use crate::{
 /// Permits that one renewal script looks at, so that it does not block the store for long.
 const PERMITS_PER_RENEWAL: usize = 1000;
 
-// === impl Scripts ===
+// === impl HostScripts ===
 
-impl Scripts {
+impl HostScripts {
     /// Takes permits for the owner. With a request id a repeat gets the first answer; `record_refusal` says whether being busy counts as an answer.
     pub async fn acquire_permits(
         &self,
@@ -51,7 +52,7 @@ impl Scripts {
             joined(attempt.ids),
         ];
         let keys = permit_keys(name, attempt.request_id);
-        let reply = self.host.eval(Call { script, keys, args }).await?;
+        let reply = self.call(Call { script, keys, args }).await?;
         let Value::Array(values) = &reply else {
             return Err(malformed(script, &reply));
         };

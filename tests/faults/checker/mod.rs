@@ -1,0 +1,221 @@
+//! What a history says about the promises. Nothing here knows which fault there was: what a row may show is judged elsewhere.
+
+mod hold;
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use self::hold::{Hold, holds};
+use crate::history::{At, Event, Name, What};
+
+/// How much later than it was sent a notice may arrive on a busy machine. A holder that is told within this after the next grant has been told in time.
+pub(crate) const NOTICE_MAX: Duration = Duration::from_millis(150);
+
+/// What the rules need to know.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) lease: Duration,
+    /// When the first fault began.
+    pub(crate) fault: At,
+    /// When the last one was over: from here on the store can be used.
+    pub(crate) healed: At,
+    /// When the contenders began nothing new any more.
+    pub(crate) stopped: At,
+    /// When the history ended.
+    pub(crate) end: At,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Findings {
+    pub(crate) grants: usize,
+    pub(crate) failed: usize,
+    /// Grants that were told as lost, but for those that were being given back.
+    pub(crate) lost: usize,
+    /// Pairs of holders that relied on a lock at once.
+    pub(crate) violations: Vec<String>,
+    /// The same, for so short a time that the notice may have been under way.
+    pub(crate) late_notices: usize,
+    /// Tokens that were given twice, or that shrank.
+    pub(crate) tokens: Vec<String>,
+    /// Waiters of a lock that nobody held, for longer than a lease and a second.
+    pub(crate) stuck: Vec<String>,
+    /// Holders who were not told that another has their lock.
+    pub(crate) silent: Vec<String>,
+    /// The longest time without any grant from the fault on.
+    pub(crate) outage: Duration,
+    /// From the fault to the first grant after that.
+    pub(crate) back: Duration,
+}
+
+/// All rules.
+pub(crate) fn check(events: &[Event], bounds: &Bounds) -> Findings {
+    let holds = holds(events, bounds);
+    let mut findings = Findings {
+        grants: holds.iter().filter(|it| it.granted.is_some()).count(),
+        failed: events.iter().filter(|it| it.what == What::Failed).count(),
+        lost: holds.iter().filter(|it| it.is_lost).count(),
+        tokens: tokens(&holds),
+        stuck: stuck(&holds, bounds),
+        ..Findings::default()
+    };
+    exclusion(&holds, &mut findings);
+    findings.silent = silent(&holds, bounds);
+    (findings.outage, findings.back) = outage(&holds, bounds);
+    findings
+}
+
+fn by_name(holds: &[Hold]) -> BTreeMap<Name, Vec<&Hold>> {
+    let mut names: BTreeMap<Name, Vec<&Hold>> = BTreeMap::new();
+    for hold in holds {
+        names.entry(hold.name).or_default().push(hold);
+    }
+    names
+}
+
+/// No two rely on a lock at once.
+fn exclusion(holds: &[Hold], findings: &mut Findings) {
+    let mut pairs = BTreeSet::new();
+    for (name, holds) in by_name(holds) {
+        let intervals = holds.iter().flat_map(|hold| {
+            let valid = hold.valid.iter();
+            valid.map(|&(from, until)| (from, until, *hold))
+        });
+        let mut intervals: Vec<_> = intervals.collect();
+        intervals.sort_by_key(|&(from, until, _)| (from, until));
+        let mut open: Vec<(At, At, &Hold)> = Vec::new();
+        for (from, until, hold) in intervals {
+            open.retain(|&(_, until, _)| until > from);
+            for &(_, until_then, before) in &open {
+                let pair = (before.attempt, hold.attempt);
+                if before.attempt == hold.attempt || !pairs.insert(pair) {
+                    continue;
+                }
+                if before.told == Some(until_then) && until_then <= from + NOTICE_MAX {
+                    findings.late_notices += 1;
+                    continue;
+                }
+                findings.violations.push(format!(
+                    "lock {name}: {} relies on it until {until_then:?}, {} from {from:?}",
+                    before.attempt, hold.attempt
+                ));
+            }
+            open.push((from, until, hold));
+        }
+    }
+}
+
+/// Tokens are unique, and what was told before another asked has the smaller one.
+fn tokens(holds: &[Hold]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (name, holds) in by_name(holds) {
+        let mut seen = BTreeSet::new();
+        let granted = holds.iter().filter_map(|hold| hold.granted);
+        let mut told: Vec<_> = granted.collect();
+        for (_, token) in &told {
+            if !seen.insert(*token) {
+                problems.push(format!("lock {name}: token {token} was given twice"));
+            }
+        }
+        told.sort_unstable();
+        let mut told = told.into_iter().peekable();
+        let mut largest = 0;
+        let mut asked = holds;
+        asked.sort_by_key(|hold| hold.asked);
+        for hold in asked {
+            while let Some((_, token)) = told.next_if(|&(at, _)| at < hold.asked) {
+                largest = largest.max(token);
+            }
+            if let Some(token) = hold.token().filter(|&token| token < largest) {
+                problems.push(format!("lock {name}: token {token} after {largest}"));
+            }
+        }
+    }
+    problems
+}
+
+/// A lock that nobody has, and that somebody waits for, is granted within a lease and a second once the store can be used.
+fn stuck(holds: &[Hold], bounds: &Bounds) -> Vec<String> {
+    let patience = bounds.lease + Duration::from_secs(1);
+    let mut problems = Vec::new();
+    for (name, holds) in by_name(holds) {
+        let mut taken: Vec<(At, At)> = Vec::new();
+        for hold in &holds {
+            if let Some((at, _)) = hold.granted {
+                taken.push((at, hold.ended.unwrap_or(bounds.end)));
+            }
+        }
+        taken.sort_unstable();
+        for hold in &holds {
+            let until = hold.granted.map(|(at, _)| at).or(hold.ended);
+            let until = until.unwrap_or(bounds.end);
+            let mut free_since = hold.asked.max(bounds.healed);
+            let mut longest = Duration::ZERO;
+            for &(from, to) in &taken {
+                if from >= until {
+                    break;
+                }
+                longest = longest.max(from.saturating_sub(free_since));
+                free_since = free_since.max(to);
+            }
+            longest = longest.max(until.saturating_sub(free_since));
+            if longest > patience {
+                problems.push(format!(
+                    "lock {name}: {} waited {longest:?} while nobody had it",
+                    hold.attempt
+                ));
+            }
+        }
+    }
+    problems
+}
+
+/// Who loses a lock to another is told: by a notice, a refusal, or because its time was over.
+fn silent(holds: &[Hold], bounds: &Bounds) -> Vec<String> {
+    let patience = bounds.lease + Duration::from_secs(1);
+    let mut problems = Vec::new();
+    for (name, holds) in by_name(holds) {
+        for hold in &holds {
+            let Some((from, token)) = hold.granted else {
+                continue;
+            };
+            let relied = hold.valid.last().map_or(from, |&(_, until)| until);
+            let until = hold.ended.unwrap_or(relied);
+            let others = holds.iter().filter_map(|other| other.granted);
+            let mut newer = others.filter(|&(at, other)| other > token && at > from && at < relied);
+            let Some((at, other)) = newer.next() else {
+                continue;
+            };
+            let told = hold
+                .told
+                .is_some_and(|told| told <= at.max(bounds.healed) + patience);
+            if !told {
+                problems.push(format!(
+                    "lock {name}: {} has {token} until {until:?} and was not told of {other} at {at:?}",
+                    hold.attempt
+                ));
+            }
+        }
+    }
+    problems
+}
+
+/// The longest time without a grant while everybody contends, and when it was over.
+fn outage(holds: &[Hold], bounds: &Bounds) -> (Duration, Duration) {
+    let mut grants: Vec<At> = holds.iter().filter_map(|it| Some(it.granted?.0)).collect();
+    grants.sort_unstable();
+    let mut before = bounds.fault;
+    let mut longest = (Duration::ZERO, Duration::ZERO);
+    for at in grants
+        .into_iter()
+        .filter(|at| (bounds.fault..bounds.stopped).contains(at))
+    {
+        longest = longest.max((at.saturating_sub(before), at.saturating_sub(bounds.fault)));
+        before = at;
+    }
+    let never = bounds.stopped.saturating_sub(before);
+    longest.max((never, bounds.stopped.saturating_sub(bounds.fault)))
+}

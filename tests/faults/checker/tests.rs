@@ -1,0 +1,231 @@
+//! The checker finds what is wrong in histories that were made wrong.
+
+#![cfg(test)]
+
+use std::time::Duration;
+
+use super::{Bounds, Findings, check};
+use crate::history::{Event, What};
+
+const BOUNDS: Bounds = Bounds {
+    lease: Duration::from_secs(4),
+    fault: Duration::from_secs(5),
+    healed: Duration::from_secs(10),
+    stopped: Duration::from_millis(8500),
+    end: Duration::from_secs(60),
+};
+
+/// A history of lock 0 from lines of milliseconds, attempt, and event.
+fn checked(lines: &[(u64, u64, What)]) -> Findings {
+    let events = lines.iter().map(|&(at, attempt, what)| Event {
+        at: Duration::from_millis(at),
+        attempt,
+        name: 0,
+        what,
+    });
+    check(&events.collect::<Vec<_>>(), &BOUNDS)
+}
+
+fn granted(token: u64) -> What {
+    What::Granted { token }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_good_history_has_no_faults() {
+    let found = checked(&[
+        (0, 1, What::Asked),
+        (0, 2, What::Asked),
+        (10, 1, granted(5)),
+        (20, 1, What::ReleaseSent),
+        (21, 2, granted(6)),
+        (22, 1, What::Released),
+        (30, 2, What::ReleaseSent),
+        (31, 2, What::Released),
+    ]);
+    let expected = Findings {
+        grants: 2,
+        // None came after the fault.
+        outage: Duration::from_millis(3500),
+        back: Duration::from_millis(3500),
+        ..Findings::default()
+    };
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn two_holders_at_once_are_found() {
+    let found = checked(&[
+        (0, 1, What::Asked),
+        (0, 2, What::Asked),
+        (10, 1, granted(5)),
+        (20, 2, granted(6)),
+        (300, 1, What::ReleaseSent),
+        (300, 2, What::ReleaseSent),
+        (301, 1, What::Released),
+        (301, 2, What::Released),
+    ]);
+    assert_eq!(found.violations.len(), 1, "{found:#?}");
+    // And the first was told that it gave back what it held.
+    assert_eq!(found.silent.len(), 1);
+}
+
+#[test]
+fn a_notice_that_was_under_way_is_no_violation_and_a_late_one_is() {
+    let lost_at = |at: u64| {
+        checked(&[
+            (0, 1, What::Asked),
+            (0, 2, What::Asked),
+            (10, 1, granted(5)),
+            (1000, 2, granted(6)),
+            (at, 1, What::Lost),
+            (5000, 2, What::ReleaseSent),
+        ])
+    };
+    let prompt = lost_at(1100);
+    assert_eq!((prompt.violations.len(), prompt.late_notices), (0, 1));
+    let late = lost_at(1200);
+    assert_eq!((late.violations.len(), late.late_notices), (1, 0));
+    assert_eq!(late.silent.len() + prompt.silent.len(), 0);
+    // Longer than a lease and a second after the store was back at 10 s is as good as never.
+    assert_eq!(lost_at(15_500).silent.len(), 1);
+}
+
+#[test]
+fn a_risk_that_was_announced_ends_what_can_be_relied_on() {
+    let risk = |left: Duration, recovered: Option<u64>| {
+        let mut lines = vec![
+            (0, 1, What::Asked),
+            (10, 1, granted(5)),
+            (100, 1, What::AtRisk(left)),
+        ];
+        lines.extend(recovered.map(|at| (at, 1, What::Recovered)));
+        lines.extend([
+            (2000, 2, What::Asked),
+            (2001, 2, granted(6)),
+            (3000, 2, What::ReleaseSent),
+            (3500, 1, What::Lost),
+        ]);
+        checked(&lines).violations.len()
+    };
+    assert_eq!(risk(SECOND, None), 0);
+    assert_eq!(risk(2 * SECOND, None), 1);
+    assert_eq!(risk(SECOND, Some(500)), 1);
+    // It was over, and then it was not.
+    assert_eq!(risk(SECOND, Some(1500)), 1);
+}
+
+#[test]
+fn a_broken_stream_is_nothing_to_rely_on_until_it_is_resumed() {
+    let resumed = |at: Option<u64>| {
+        let mut lines = vec![
+            (0, 1, What::Asked),
+            (10, 1, granted(5)),
+            (100, 1, What::Broke),
+        ];
+        lines.extend(at.map(|at| (at, 1, What::Resumed)));
+        lines.extend([
+            (2000, 2, What::Asked),
+            (2001, 2, granted(6)),
+            (3000, 2, What::ReleaseSent),
+        ]);
+        checked(&lines).violations.len()
+    };
+    assert_eq!(resumed(None), 0);
+    assert_eq!(resumed(Some(1000)), 1);
+}
+
+#[test]
+fn tokens_that_repeat_or_shrink_are_found() {
+    let second = |asked: u64, token: u64| {
+        checked(&[
+            (0, 1, What::Asked),
+            (10, 1, granted(5)),
+            (20, 1, What::ReleaseSent),
+            (asked, 2, What::Asked),
+            (30, 2, granted(token)),
+            (40, 2, What::ReleaseSent),
+        ])
+        .tokens
+        .len()
+    };
+    assert_eq!(second(25, 6), 0);
+    assert_eq!(second(25, 5), 1);
+    assert_eq!(second(25, 4), 1);
+    // Asked before the first was told: the order of the grants is not known.
+    assert_eq!(second(5, 4), 0);
+    assert_eq!(second(5, 5), 1);
+}
+
+#[test]
+fn a_waiter_of_a_free_lock_is_stuck_and_one_of_a_held_lock_is_not() {
+    let next = |at: u64| {
+        checked(&[
+            (11_000, 1, What::Asked),
+            (11_000, 2, What::Asked),
+            (11_010, 1, granted(5)),
+            (30_000, 1, What::ReleaseSent),
+            (30_001, 1, What::Released),
+            (at, 2, granted(6)),
+            (at + 1, 2, What::ReleaseSent),
+            (at + 2, 2, What::Released),
+        ])
+        .stuck
+        .len()
+    };
+    assert_eq!(next(34_900), 0);
+    assert_eq!(next(35_100), 1);
+    let forgotten = checked(&[(11_000, 1, What::Asked)]);
+    assert_eq!(forgotten.stuck.len(), 1);
+    // The store was away until 10 s.
+    let during = checked(&[(1000, 1, What::Asked), (14_000, 1, What::Failed)]);
+    assert_eq!((during.stuck.len(), during.failed), (0, 1));
+}
+
+#[test]
+fn a_refused_release_has_told_the_holder() {
+    let end = |what: What| {
+        checked(&[
+            (0, 1, What::Asked),
+            (0, 2, What::Asked),
+            (10, 1, granted(5)),
+            (15, 2, granted(6)),
+            (500, 1, What::ReleaseSent),
+            (510, 1, what),
+            (520, 2, What::ReleaseSent),
+        ])
+        .silent
+        .len()
+    };
+    assert_eq!((end(What::Refused), end(What::Released)), (0, 1));
+}
+
+#[test]
+fn what_was_being_given_back_is_not_lost() {
+    let lost = |releases: u64, loses: u64| {
+        let mut lines = [
+            (0, 1, What::Asked),
+            (10, 1, granted(5)),
+            (releases, 1, What::ReleaseSent),
+            (loses, 1, What::Lost),
+        ];
+        lines.sort_by_key(|line| line.0);
+        checked(&lines).lost
+    };
+    assert_eq!((lost(20, 30), lost(30, 20)), (0, 1));
+}
+
+#[test]
+fn the_outage_is_the_longest_time_without_a_grant() {
+    let mut lines = Vec::new();
+    for (attempt, at) in (0..).zip([4900, 5010, 5020, 8000, 8010, 8020]) {
+        lines.push((at - 1, attempt, What::Asked));
+        lines.push((at, attempt, granted(attempt + 1)));
+        lines.push((at, attempt, What::ReleaseSent));
+        lines.push((at, attempt, What::Released));
+    }
+    let found = checked(&lines);
+    assert_eq!(found.outage, Duration::from_millis(2980));
+    assert_eq!(found.back, 3 * SECOND);
+}

@@ -1,0 +1,339 @@
+//! A program that takes locks, works under them, and gives them back, again and again, while things break.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use lockkeeper::grpc::pb::{self, session_request::Request, session_response::Response};
+use rand::{RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tonic::Code;
+
+use crate::{
+    history::{Attempt, History, Name, What},
+    link::{Came, Link},
+    witness::Witness,
+};
+
+/// Locks that many want for a moment, and then those that are held long enough to be renewed, and to be lost.
+const SHORT: usize = 5;
+pub(crate) const NAMES: usize = SHORT + 2;
+
+/// After something failed.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What all contenders of a run share.
+pub(crate) struct Ring {
+    pub(crate) history: History,
+    pub(crate) witness: Witness,
+    /// Where the coordinators are. A contender begins at one and goes on at the others.
+    pub(crate) coordinators: Vec<SocketAddr>,
+    /// How long the long sections are at most.
+    pub(crate) long: Duration,
+    /// Nothing new is begun.
+    pub(crate) stop: CancellationToken,
+}
+
+/// One of them.
+pub(crate) struct Contender {
+    ring: Arc<Ring>,
+    number: usize,
+    random: Xoshiro256PlusPlus,
+    at: usize,
+    link: Option<Link>,
+    /// To resume, if there was a session.
+    session: Option<pb::SessionOpened>,
+    held: Option<Held>,
+    requests: u64,
+}
+
+/// What it has.
+struct Held {
+    attempt: Attempt,
+    name: Name,
+    grant: pb::Grant,
+    is_lost: bool,
+    /// What was announced to come true then.
+    risk: Option<Instant>,
+}
+
+/// How a lock is called in the store.
+pub(crate) fn name(number: Name) -> String {
+    format!("hot-{number}")
+}
+
+// === impl Contender ===
+
+impl Contender {
+    pub(crate) fn new(ring: Arc<Ring>, number: usize, seed: u64) -> Self {
+        let seed = seed.wrapping_mul(1000).wrapping_add(number as u64);
+        Self {
+            at: number,
+            ring,
+            number,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            link: None,
+            session: None,
+            held: None,
+            requests: 0,
+        }
+    }
+
+    /// Contends until it is told to stop and has come to the end of what it had begun.
+    pub(crate) async fn run(mut self) {
+        while !self.ring.stop.is_cancelled() {
+            let name = self.choose();
+            self.connect().await;
+            if self.acquire(name).await {
+                self.work().await;
+                self.give_back().await;
+            } else {
+                sleep(PAUSE).await;
+            }
+            let pause = self.random.random_range(0..10);
+            sleep(Duration::from_millis(pause)).await;
+        }
+    }
+
+    fn choose(&mut self) -> Name {
+        // A few of them keep the long ones busy.
+        match self.number % 8 {
+            long @ 0..2 => SHORT + long,
+            _ => self.random.random_range(0..SHORT),
+        }
+    }
+
+    fn note(&self, attempt: Attempt, name: Name, what: What) {
+        self.ring.history.note(attempt, name, what);
+    }
+
+    fn note_held(&self, what: What) {
+        if let Some(held) = &self.held {
+            self.note(held.attempt, held.name, what);
+        }
+    }
+
+    /// Makes sure that there is a stream, of the same session if there was one.
+    async fn connect(&mut self) {
+        while self.link.is_none() {
+            let coordinators = &self.ring.coordinators;
+            let address = coordinators[self.at % coordinators.len()];
+            let first = match &self.session {
+                Some(session) => Request::Resume(pb::ResumeSession {
+                    session_id: session.session_id.clone(),
+                    resume_token: session.resume_token.clone(),
+                    grants: self
+                        .held
+                        .iter()
+                        .filter(|it| !it.is_lost)
+                        .map(|it| it.grant.clone())
+                        .collect(),
+                    permits: Vec::new(),
+                }),
+                None => Request::Open(pb::OpenSession::default()),
+            };
+            let is_resume = self.session.is_some();
+            match Link::open(address, first).await {
+                Ok(Some(link)) => {
+                    if is_resume {
+                        self.resumed(&link.opened.grants);
+                    }
+                    self.session = Some(link.opened.clone());
+                    self.link = Some(link);
+                }
+                Ok(None) => {
+                    self.at += 1;
+                    sleep(PAUSE).await;
+                }
+                Err(()) => {
+                    self.lost();
+                    self.session = None;
+                }
+            }
+        }
+    }
+
+    fn resumed(&mut self, grants: &[pb::Grant]) {
+        let Some(held) = self.held.as_mut().filter(|it| !it.is_lost) else {
+            return;
+        };
+        let is_still = |grant: &&pb::Grant| grant.fencing_token == held.grant.fencing_token;
+        if grants.iter().any(|grant| is_still(&grant)) {
+            held.risk = None;
+            self.note_held(What::Resumed);
+        }
+        // Otherwise a notice follows.
+    }
+
+    fn lost(&mut self) {
+        if let Some(held) = self.held.as_mut().filter(|it| !it.is_lost) {
+            held.is_lost = true;
+            self.note_held(What::Lost);
+        }
+    }
+
+    fn broke(&mut self) {
+        self.link = None;
+        self.at += 1;
+        self.note_held(What::Broke);
+    }
+
+    /// Waits until it has the lock. False if that failed.
+    async fn acquire(&mut self, number: Name) -> bool {
+        self.requests += 1;
+        let request_id = format!("a-{}-{}", self.number, self.requests);
+        let attempt = self.ring.history.ask(number);
+        let link = self.link.as_mut().expect("it is connected");
+        let op = link.send(Request::Acquire(pb::AcquireRequest {
+            name: name(number),
+            request_id,
+            ..Default::default()
+        }));
+        loop {
+            let Some(link) = self.link.as_mut() else {
+                self.note(attempt, number, What::Failed);
+                return false;
+            };
+            match link.next().await {
+                Came::Frame(id, Response::Granted(grant)) if id == op => {
+                    let token = grant.fencing_token;
+                    self.note(attempt, number, What::Granted { token });
+                    self.held = Some(Held {
+                        attempt,
+                        name: number,
+                        grant,
+                        is_lost: false,
+                        risk: None,
+                    });
+                    return true;
+                }
+                Came::Frame(id, Response::Failed(_) | Response::NotGranted(_)) if id == op => {
+                    self.note(attempt, number, What::Failed);
+                    return false;
+                }
+                Came::Frame(..) => {}
+                Came::Broke => self.broke(),
+            }
+        }
+    }
+
+    /// Reads, is busy for a while, and writes.
+    async fn work(&mut self) {
+        let Some(held) = &self.held else { return };
+        let (name, token) = (held.name, held.grant.fencing_token);
+        let busy = if name >= SHORT {
+            let most = self.ring.long.as_millis().try_into().unwrap_or(u64::MAX);
+            self.random.random_range(most / 2..=most)
+        } else {
+            self.random.random_range(2..25)
+        };
+        let read = self.ring.witness.read(name, token);
+        let done = Instant::now() + Duration::from_millis(busy);
+        let stop = self.ring.stop.clone();
+        while !self.held.as_ref().is_none_or(|it| it.is_lost) {
+            let came = tokio::select! {
+                () = sleep_until(done) => break,
+                () = stop.cancelled(), if name >= SHORT => break,
+                came = next(&mut self.link) => came,
+            };
+            self.hear(came);
+            self.connect().await;
+        }
+        let held = self.held.as_ref();
+        let knows_better =
+            held.is_none_or(|it| it.is_lost || it.risk.is_some_and(|risk| risk <= Instant::now()));
+        self.ring.witness.write(name, token, read, knows_better);
+    }
+
+    /// A notice, while something is held.
+    fn hear(&mut self, came: Came) {
+        let response = match came {
+            Came::Broke => return self.broke(),
+            Came::Frame(_, response) => response,
+        };
+        let Some(held) = self.held.as_mut() else {
+            return;
+        };
+        let what = match response {
+            Response::Lost(lost) => {
+                let token = lost.grant.map(|it| it.fencing_token);
+                if token != Some(held.grant.fencing_token) || held.is_lost {
+                    return;
+                }
+                held.is_lost = true;
+                What::Lost
+            }
+            Response::AtRisk(risk) => {
+                let left = risk.valid_for.and_then(|it| it.try_into().ok());
+                let left: Duration = left.unwrap_or_default();
+                held.risk = Some(Instant::now() + left);
+                What::AtRisk(left)
+            }
+            Response::Recovered(_) => {
+                held.risk = None;
+                What::Recovered
+            }
+            _ => return,
+        };
+        self.note_held(what);
+    }
+
+    /// Gives the lock back, again until that is known to be done or not to be needed.
+    async fn give_back(&mut self) {
+        self.note_held(What::ReleaseSent);
+        self.requests += 1;
+        let mut request_id = format!("r-{}-{}", self.number, self.requests);
+        while let Some(held) = self.held.as_ref().filter(|it| !it.is_lost) {
+            let name = held.name;
+            self.connect().await;
+            let Some(link) = self.link.as_mut() else {
+                break;
+            };
+            let op = link.send(Request::Release(pb::ReleaseRequest {
+                name: self::name(name),
+                request_id: request_id.clone(),
+                ..Default::default()
+            }));
+            let answer = loop {
+                let Some(link) = self.link.as_mut() else {
+                    break None;
+                };
+                match link.next().await {
+                    Came::Frame(id, response) if id == op => break Some(response),
+                    came => self.hear(came),
+                }
+            };
+            match answer {
+                // A grant that was never told, of before the stream broke, counts as well.
+                Some(Response::Released(released)) if released.hold_count > 0 => {
+                    self.requests += 1;
+                    request_id = format!("r-{}-{}", self.number, self.requests);
+                }
+                Some(Response::Released(_)) => {
+                    self.note_held(What::Released);
+                    self.held = None;
+                }
+                Some(Response::Failed(failed)) => self.refused(failed.code).await,
+                _ => {}
+            }
+        }
+        self.held = None;
+    }
+
+    async fn refused(&mut self, code: i32) {
+        match Code::from_i32(code) {
+            Code::FailedPrecondition | Code::NotFound | Code::PermissionDenied => {
+                self.note_held(What::Refused);
+                self.held = None;
+            }
+            // It may or may not have been done: the same request again tells.
+            _ => sleep(PAUSE).await,
+        }
+    }
+}
+
+async fn next(link: &mut Option<Link>) -> Came {
+    match link {
+        Some(link) => link.next().await,
+        None => Came::Broke,
+    }
+}

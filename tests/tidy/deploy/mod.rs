@@ -1,0 +1,78 @@
+//! What runs the coordinator elsewhere: there is no container engine here, so what cannot be run is parsed and held against what it names.
+
+mod compose;
+mod compose_types;
+mod dockerfile;
+mod kubernetes;
+mod kubernetes_types;
+mod redis_conf;
+
+use std::{collections::BTreeMap, process::Command};
+
+use crate::source::tree;
+
+/// A file of the tree.
+fn text(path: &str) -> String {
+    let file = tree().into_iter().find(|file| file.path == path);
+    file.unwrap_or_else(|| panic!("there is no {path}")).text
+}
+
+/// An image that is the same tomorrow: with a tag that says a version in full.
+fn is_pinned(image: &str) -> bool {
+    let tag = image.rsplit_once(':').map(|(_, tag)| tag);
+    tag.is_some_and(|tag| {
+        let version = tag.split('-').next().unwrap_or_default();
+        let numbers = version.split('.').filter(|it| it.parse::<u32>().is_ok());
+        numbers.count() >= 2
+    })
+}
+
+/// What the real binary says to a command line and an environment: the settings that result, or why it refuses them.
+fn settings_of(
+    arguments: &[String],
+    environment: &BTreeMap<String, String>,
+) -> Result<toml::Table, String> {
+    let output = Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
+        .args(arguments)
+        .arg("--print-config")
+        .env_clear()
+        .envs(environment)
+        .output()
+        .unwrap();
+    if !output.status.success() {
+        return Err(String::from_utf8(output.stderr).unwrap());
+    }
+    Ok(String::from_utf8(output.stdout).unwrap().parse().unwrap())
+}
+
+/// Fails unless one of the problems says this.
+fn expect_problem(problems: &[String], said: &str) {
+    assert!(
+        problems.iter().any(|problem| problem.contains(said)),
+        "{said:?} is not among {problems:#?}"
+    );
+}
+
+#[test]
+fn images_that_may_change_are_found() {
+    assert!(is_pinned("redis:7.2.5-bookworm") && is_pinned("registry.example:5000/a:1.0"));
+    for image in [
+        "redis",
+        "redis:latest",
+        "redis:7",
+        "redis:bookworm",
+        "registry.example:5000/a",
+    ] {
+        assert!(!is_pinned(image), "{image}");
+    }
+}
+
+#[test]
+fn a_variable_that_is_no_setting_is_found() {
+    let serve = ["serve".to_owned()];
+    let environment = |name: &str| BTreeMap::from([(name.to_owned(), "5s".to_owned())]);
+    let settings = settings_of(&serve, &environment("LOCKKEEPER__SESSION__LEASE")).unwrap();
+    assert_eq!(settings["session"]["lease"].as_str(), Some("5s"));
+    let refused = settings_of(&serve, &environment("LOCKKEEPER__SESSION__LEISE"));
+    assert!(refused.unwrap_err().contains("leise"));
+}
