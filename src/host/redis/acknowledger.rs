@@ -179,7 +179,9 @@ impl Desk {
         let pool = self.pool();
         let round = async move {
             let until = asks.iter().map(|ask| ask.deadline).max();
-            let left = until.map_or(Duration::ZERO, |until| until - Instant::now());
+            let left = until.map_or(Duration::ZERO, |until| {
+                until.saturating_duration_since(Instant::now())
+            });
             let heard = match pool {
                 Ok(pool) => ask_server(&pool, replicas, &asks[0].marker, left).await,
                 Err(problem) => Err(problem),
