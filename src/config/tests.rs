@@ -400,6 +400,14 @@ fn the_password_can_come_from_a_file() {
         assert_eq!(settings.store.url.expose(), expected);
         assert!(!settings.to_redacted_toml().contains("tuna"));
     }
+    let several = self::given()
+        .flag("store.quorum", "redis://a redis://keeper@b redis://c")
+        .flag("store.password_file", path)
+        .settings();
+    for url in &several.store.quorum {
+        let with_it = url.expose().contains(":tuna%40%2Ffish%3A%C3%BC@");
+        assert!(with_it, "{url}");
+    }
     for url in ["embedded:", "redis://:known@h", "redis://keeper:known@h"] {
         let refusal = with(url).refusal();
         assert!(refusal.starts_with("store.password_file: "), "{refusal}");
@@ -501,7 +509,7 @@ fn a_quorum_is_a_list_in_every_source() {
         assert_eq!(settings.store.quorum, expected);
         let printed = settings.to_redacted_toml();
         assert!(
-            printed.contains("redis://:REDACTED@b:1") && !printed.contains("sword"),
+            printed.contains("redis://:REDACTED@b:1") && !printed.contains("swordfish"),
             "{printed}"
         );
     }
