@@ -5,7 +5,7 @@
 --       10 channel, to be followed by the owner that is woken, 11 publish command, 12 message
 -- Returns: {1, hold count, token, lease ms, serial}  granted
 --          {5, hold count, token, lease ms, serial}  the same, as answer to a repeat
---          {0, remaining lease ms, place}            not granted; -1: no time to live, -2: free, but others come first; the place in the queue if it
+--          {0, remaining lease ms, place, counter}   not granted; -1: no time to live, -2: free, but others come first; the place in the queue if it
 --                                                    is known, else 0
 --          {2}                                       a repeat of a request that was granted, but the grant has ended
 --          {3}                                       the request id was used for something else

@@ -32,7 +32,7 @@ end
 
 local left = number - by
 if left == 0 then
-  redis.call(publish, channel, '0')
+  publish_to(publish, channel, '0')
   redis.call('del', latch, kind)
 else
   -- A store that is out of memory refuses DECRBY as the first write of a script, and ZREM not. There are no leases, or this were no latch.

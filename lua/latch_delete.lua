@@ -16,6 +16,6 @@ if number == false then
 elseif not number then
   return {0}
 end
-redis.call(publish, channel, '0')
+publish_to(publish, channel, '0')
 redis.call('del', latch, kind)
 return {1}

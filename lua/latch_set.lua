@@ -31,7 +31,7 @@ if number then
   return {0, number}
 end
 
-redis.call(publish, channel, '1')
+publish_to(publish, channel, '1')
 if ttl == 0 then
   redis.call('set', latch, count)
 else

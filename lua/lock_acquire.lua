@@ -6,7 +6,7 @@
 --       7 holds that the caller knows the owner has; '' if it does not know
 -- Returns: {1, hold count, token, lease ms, serial}  granted
 --          {5, hold count, token, lease ms, serial}  the same, as answer to a repeat
---          {0, remaining lease ms, 0}                held by another; -1: the key has no time to live
+--          {0, remaining lease ms, 0, counter}       held by another; -1: the key has no time to live
 --          {2}                                       a repeat of a request that was granted, but the grant has ended
 --          {3}                                       the request id was used for something else
 --          {4}                                       the key or its counter is not such a lock's

@@ -90,7 +90,7 @@ if ttl >= 0 then
 end
 local available = state.available - #ids
 if #state.expired > 0 and available > 0 then
-  redis.call(publish, channel, string.format('%.0f', available))
+  publish_to(publish, channel, string.format('%.0f', available))
 end
 drop_permits(semaphore, leases, owners, state.expired, #state.expired - #ids)
 local ends, digits = string.format('%.0f', now + lease), {}

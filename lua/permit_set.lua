@@ -19,7 +19,7 @@ elseif only_new and state.available then
 end
 
 local available = total - state.taken
-redis.call(publish, channel, string.format('%.0f', math.max(available, 0)))
+publish_to(publish, channel, string.format('%.0f', math.max(available, 0)))
 if total == 0 and state.taken == 0 then
   -- Nothing is left that a key would have to say.
   redis.call('del', semaphore, leases, owners, kind)

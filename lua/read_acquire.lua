@@ -6,10 +6,10 @@
 --       10 how long a waiting writer holds readers back ms
 -- Returns: {1, hold count, token of the last writer, lease ms, serial}  granted
 --          {5, hold count, token of the last writer, lease ms, serial}  the same, as answer to a repeat
---          {0, remaining lease ms, 0}  a writer holds it, or waits and is let go first; -1: the key has no time to live
---          {2}                         a repeat of a request that was granted, but the grant has ended
---          {3}                         the request id was used for something else
---          {4}                         a key is not such a lock's
+--          {0, remaining lease ms, 0, counter}  a writer holds it, or waits and is let go first; -1: the key has no time to live
+--          {2}                                  a repeat of a request that was granted, but the grant has ended
+--          {3}                                  the request id was used for something else
+--          {4}                                  a key is not such a lock's
 -- Publishes: nothing
 
 local lock, counter, prefix, readers, mark, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]

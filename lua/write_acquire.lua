@@ -5,7 +5,7 @@
 -- ARGV: 1 to 7 as of lock_acquire, 8 the owner as a reader, 9 how long a waiting writer holds readers back ms; '' if it does not wait
 -- Returns: {1, hold count, token, lease ms, serial}  granted
 --          {5, hold count, token, lease ms, serial}  the same, as answer to a repeat
---          {0, remaining lease ms, 0}                held by another, or by readers; -1: the key has no time to live
+--          {0, remaining lease ms, 0, counter}       held by another, or by readers; -1: the key has no time to live
 --          {2}                                       a repeat of a request that was granted, but the grant has ended
 --          {3}                                       the request id was used for something else
 --          {4}                                       a key is not such a lock's

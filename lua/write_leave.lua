@@ -6,6 +6,6 @@
 -- Publishes: the message on the channel if readers were held back
 
 if redis.call('del', KEYS[1]) == 1 then
-  redis.call(ARGV[1], KEYS[2], ARGV[2])
+  publish_to(ARGV[1], KEYS[2], ARGV[2])
 end
 return {1}

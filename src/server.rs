@@ -12,11 +12,11 @@ use tracing::{info, warn};
 use uuid::Uuid;
 
 use crate::{
-    config::Settings,
+    config::{ReplicaAcks, Settings, StoreUrl},
     coordinator::{self, Coordinator, Limits},
     grpc,
     host::{
-        self, Connected,
+        self, Connected, Replicas,
         embedded::{Clock, EmbeddedStore},
     },
     script,
@@ -35,7 +35,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
             )
         })?;
     let address = listener.local_addr()?;
-    info!(%address, store = %settings.store.url.redacted(), "serving");
+    info!(%address, store = %stores(&settings).join(" "), "serving");
     info!("try: lockkeeper try-acquire my-lock --server http://{address}");
     let stop = async move {
         tokio::select! {
@@ -53,7 +53,7 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
     let grace = settings.server.drain_grace;
-    let coordinator = Coordinator::start(coordinator_config(&settings), connect(&settings)?);
+    let coordinator = start(&settings)?;
     let router = grpc::router(&coordinator, grpc_config(&settings))?;
     let drained = tokio_util::sync::CancellationToken::new();
     let server = router.serve_with_incoming_shutdown(
@@ -104,16 +104,54 @@ const STOP_GRACE_MIN: Duration = Duration::from_millis(100);
 /// Enough to drive the polls of coordinators apart that were started together.
 const POLL_JITTER: f64 = 0.2;
 
-fn connect(settings: &Settings) -> anyhow::Result<Connected> {
+/// The addresses of the stores, without passwords.
+fn stores(settings: &Settings) -> Vec<String> {
     let store = &settings.store;
-    if store.url.scheme() == Some("embedded") {
+    match store.quorum.as_slice() {
+        [] => vec![store.url.redacted()],
+        several => several.iter().map(StoreUrl::redacted).collect(),
+    }
+}
+
+fn start(settings: &Settings) -> anyhow::Result<Coordinator> {
+    let store = &settings.store;
+    let config = coordinator_config(settings);
+    if store.quorum.is_empty() {
+        let connected = connect(settings, &store.url, store.call_timeout)?;
+        return Ok(Coordinator::start(config, connected));
+    }
+    let refused = script::Unsupported::REFUSED.map(script::Unsupported::name);
+    info!(
+        stores = store.quorum.len(),
+        refused = refused.join(", "),
+        "locks are held on a majority of the stores"
+    );
+    let mut members = Vec::new();
+    for (at, url) in store.quorum.iter().enumerate() {
+        let name = format!("store {} ({})", at + 1, url.redacted());
+        let connected = connect(settings, url, store.quorum_member_timeout)
+            .with_context(|| format!("store.quorum: {name}"))?;
+        members.push((name, connected));
+    }
+    Ok(Coordinator::start_on_quorum(config, members))
+}
+
+fn connect(
+    settings: &Settings,
+    url: &StoreUrl,
+    call_timeout: Duration,
+) -> anyhow::Result<Connected> {
+    let store = &settings.store;
+    if url.scheme() == Some("embedded") {
         info!("the embedded store keeps locks in this process only: they end with it");
         return Ok(EmbeddedStore::new(Clock::system()).connect());
     }
     let config = host::redis::RedisConfig {
-        url: store.url.expose().to_owned(),
-        call_timeout: store.call_timeout,
+        url: url.expose().to_owned(),
+        call_timeout,
         connect_timeout: store.connect_timeout,
+        replica_ack_timeout: store.replica_ack_timeout,
+        replica_marker: script::keys::replicated().to_owned(),
         connections: store.connections,
         ping_interval: store.pubsub_ping_interval,
         tls: host::redis::TlsCertificates::default(),
@@ -154,6 +192,17 @@ fn coordinator_config(settings: &Settings) -> coordinator::Config {
         poll_interval: store.poll_interval,
         poll_jitter: POLL_JITTER,
         call_timeout: store.call_timeout,
+        replica_acks: match store.replica_acks {
+            ReplicaAcks::None => None,
+            ReplicaAcks::AtLeast(at_least) => Some(Replicas {
+                at_least,
+                all: false,
+            }),
+            ReplicaAcks::All => Some(Replicas {
+                at_least: 1,
+                all: true,
+            }),
+        },
         scripts: script::Config {
             idle_token_retention: store.idle_token_retention,
             request_retention: store.request_retention,

@@ -28,7 +28,7 @@ local function repeated(record, request, token, seen)
     if not request.record_refusal then
       return {3}
     end
-    return {0, tonumber(string.sub(first[3], 6)), 0}
+    return {0, tonumber(string.sub(first[3], 6)), 0, token}
   elseif not seen.count or tonumber(first[3]) ~= seen.serial then
     return {2}
   end
@@ -55,7 +55,7 @@ local function acquire(counter, record, request, look, take, refuse)
     if request.record_refusal then
       remember(record, request, 'busy ' .. remaining)
     end
-    return {0, remaining, place}
+    return {0, remaining, place, token}
   end
   local count, newest, lease, serial = take(token, seen)
   remember(record, request, string.format('%.0f', serial))

@@ -38,7 +38,7 @@ local function wake_sole(keys, patience, publish, message)
   patience = tonumber(patience)
   return function()
     if not patience then
-      redis.call(publish, keys[3], message)
+      publish_to(publish, keys[3], message)
     else
       wake_head({
         queue = keys[4], deadlines = keys[5], vouched = keys[6],

@@ -89,7 +89,7 @@ local function give_back(semaphore, leases, owners, channel, publish, state, ids
   end
   local available = state.available + #ids
   if #gone > 0 and available > 0 then
-    redis.call(publish, channel, string.format('%.0f', available))
+    publish_to(publish, channel, string.format('%.0f', available))
   end
   drop_permits(semaphore, leases, owners, gone, #gone)
   return available

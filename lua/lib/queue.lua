@@ -55,7 +55,7 @@ end
 -- come back: a Redisson waiter listens to its own channel all the time.
 local function is_dead(q, head, now)
   local deadline = tonumber(redis.call('zscore', q.deadlines, head) or nil)
-  local listeners = redis.call(q.publish, q.channel .. ':' .. head, q.message)
+  local listeners = publish_to(q.publish, q.channel .. ':' .. head, q.message)
   if listeners == 0 and deadline and deadline <= now then
     return true
   end
@@ -97,7 +97,7 @@ local function wake_head(q, now)
   local head, woken = live_head(q, now, true)
   local place = 0
   while head and not woken and place < WOKEN_MAX do
-    woken = redis.call(q.publish, q.channel .. ':' .. head, q.message) > 0
+    woken = publish_to(q.publish, q.channel .. ':' .. head, q.message) > 0
     place = place + 1
     head = redis.call('lindex', q.queue, place)
   end

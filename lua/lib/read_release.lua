@@ -36,7 +36,7 @@ local function drop_read_hold(keys, owner, hold, lease, publish, message, now)
     return hold.count - 1, lease
   end
   if redis.call('hlen', lock) == 2 then
-    redis.call(publish, channel, message)
+    publish_to(publish, channel, message)
     redis.call('del', lock, readers, newest)
     return 0, 0
   end
@@ -48,7 +48,7 @@ local function drop_read_hold(keys, owner, hold, lease, publish, message, now)
   end
   local longest = longest_read(lock, readers, base, now)
   if not longest then
-    redis.call(publish, channel, message)
+    publish_to(publish, channel, message)
     redis.call('del', lock, readers)
   elseif redis.call('hlen', lock) - 1 == redis.call('zcard', readers) then
     -- No reader of another program is among them, so the lock need not live longer than ours.

@@ -15,10 +15,12 @@ local function read_token(counter)
   return tonumber(value)
 end
 
--- Raises the counter and returns the new token. A counter found without a time to live (one that a Redisson client made) stays without;
--- `ttl` 0 means that ours have none either.
-local function raise_token(counter, previous, ttl)
-  local token = math.max(previous + 1, now_micros())
+-- Raises the counter to a token, if that is larger; returns what it shows then. A counter found without a time to live (one that a Redisson client
+-- made) stays without; `ttl` 0 means that ours have none either.
+local function raise_to(counter, previous, token, ttl)
+  if previous >= token then
+    return previous
+  end
   local text = string.format('%.0f', token)
   if ttl == 0 or (previous > 0 and redis.call('pttl', counter) == -1) then
     redis.call('set', counter, text)
@@ -26,6 +28,12 @@ local function raise_token(counter, previous, ttl)
     redis.call('set', counter, text, 'px', ttl)
   end
   return token
+end
+
+-- Raises the counter and returns the new token.
+local function raise_token(counter, previous, ttl)
+  local token = math.max(previous + 1, now_micros())
+  return raise_to(counter, previous, token, ttl)
 end
 
 -- The counter's value, 0 if it holds no number. The counter of a name in use is kept: it outlives the grant, however long that is renewed.

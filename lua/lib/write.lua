@@ -67,7 +67,7 @@ end
 -- (Redisson forgets that.)
 local function drop_write_hold(lock, owner, count, ttl, channel, publish, message)
   local function wake()
-    redis.call(publish, channel, message)
+    publish_to(publish, channel, message)
   end
   if count > 1 or redis.call('hlen', lock) <= 2 then
     return drop_hold(lock, owner, count, ttl, wake)

@@ -132,7 +132,8 @@ fn exit_code(code: Code, reason: Option<&str>, effect: Effect) -> u8 {
             None,
             Effect::Changes,
         ) => exit::OUTCOME_UNKNOWN,
-        (Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound, ..) => exit::USAGE,
+        (Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound, ..)
+        | (Code::Unimplemented, Some(_), _) => exit::USAGE,
         (Code::PermissionDenied | Code::Unauthenticated, ..) => exit::DENIED,
         (
             Code::Unavailable | Code::ResourceExhausted | Code::DeadlineExceeded | Code::Cancelled,
@@ -177,6 +178,7 @@ mod tests {
             (Code::FailedPrecondition, "SELF_DEADLOCK", exit::USAGE),
             (Code::FailedPrecondition, "COUNT_EXCEEDED", exit::USAGE),
             (Code::NotFound, "SEMAPHORE_NOT_FOUND", exit::USAGE),
+            (Code::Unimplemented, "UNSUPPORTED_BY_STORE", exit::USAGE),
             (Code::ResourceExhausted, "WAITERS_MAX", exit::UNAVAILABLE),
             (Code::Unavailable, "STORE_UNAVAILABLE", exit::UNAVAILABLE),
             (Code::Unavailable, "OUTCOME_UNKNOWN", exit::OUTCOME_UNKNOWN),

@@ -14,6 +14,11 @@ use super::{Secret, Settings, validate};
 
 const ENVIRONMENT_PREFIX: &str = "LOCKKEEPER__";
 
+/// Words that may also be numbers.
+const NUMBERS_TOO: [&str; 1] = ["store.replica_acks"];
+/// The one setting that is a list.
+const QUORUM: &str = "store.quorum";
+
 /// Where settings come from; later fields win over earlier ones.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
@@ -65,12 +70,14 @@ impl Sources {
     pub fn load(&self) -> Result<Settings, Refused> {
         let mut keys = Keys::new();
         let file = self.read_file(&mut keys)?;
-        let environment = self.read_environment(&mut keys);
+        let mut environment = self.read_environment(&mut keys);
         for Flag { flag, key, .. } in &self.flags {
             keys.note(key, None, flag);
         }
         keys.refuse_problems()?;
 
+        // Lists are words with blanks between them where they are not TOML.
+        let listed = environment.remove(&format!("{ENVIRONMENT_PREFIX}STORE__QUORUM"));
         let mut builder = Config::builder()
             .add_source(File::from_str(&file, FileFormat::Toml))
             .add_source(
@@ -79,10 +86,17 @@ impl Sources {
                     .separator("__")
                     .source(Some(environment)),
             );
-        for Flag { key, value, .. } in &self.flags {
-            builder = builder
-                .set_override(key, value.as_str())
-                .map_err(|error| keys.refused(&error))?;
+        let listed = listed.map(|words| (QUORUM, words));
+        let flags = self.flags.iter();
+        let flags = flags.map(|Flag { key, value, .. }| (key.as_str(), value.clone()));
+        for (key, value) in listed.into_iter().chain(flags) {
+            let set = if key == QUORUM {
+                let words: Vec<&str> = value.split_whitespace().collect();
+                builder.set_override(key, words)
+            } else {
+                builder.set_override(key, value)
+            };
+            builder = set.map_err(|error| keys.refused(&error))?;
         }
         let mut settings: Settings = builder
             .build()
@@ -158,6 +172,10 @@ impl Keys {
         };
         let expected = default.type_str();
         self.origins.insert(key.to_owned(), origin.to_owned());
+        let is_number = value.is_some_and(Value::is_integer);
+        if is_number && NUMBERS_TOO.contains(&key) {
+            return;
+        }
         if value.is_some_and(|value| value.type_str() != expected) {
             self.problem(key, &format!("must be of type {expected}"));
         }

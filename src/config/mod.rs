@@ -3,6 +3,7 @@
 //! Plain data. Each layer makes its own configuration from it in `server.rs`, so nothing here knows a layer.
 
 mod load;
+mod replica_acks;
 mod secret;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     load::{Flag, Refused, Sources},
+    replica_acks::ReplicaAcks,
     secret::{Secret, StoreUrl},
 };
 
@@ -56,12 +58,22 @@ pub struct Server {
 pub struct Store {
     /// `embedded:`, `redis://…` or `rediss://…`.
     pub url: StoreUrl,
+    /// Several stores that are independent of each other, instead of `url`: locks are held on a majority of them.
+    pub quorum: Vec<StoreUrl>,
+    /// How long one of several stores may take to answer before it is left behind.
+    #[serde(with = "humantime_serde")]
+    pub quorum_member_timeout: Duration,
     /// How long a call may take before its outcome counts as unknown.
     #[serde(with = "humantime_serde")]
     pub call_timeout: Duration,
     /// How long connecting may take.
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
+    /// How many replicas must know of a grant, a renewal or a release before it counts; requests may ask for more.
+    pub replica_acks: ReplicaAcks,
+    /// How long they are waited for.
+    #[serde(with = "humantime_serde")]
+    pub replica_ack_timeout: Duration,
     /// Connections that carry the commands of all callers.
     pub connections: usize,
     /// How often the connection that carries wake-ups is asked whether it lives.
@@ -193,9 +205,13 @@ impl Default for Server {
 impl Default for Store {
     fn default() -> Self {
         Self {
-            url: StoreUrl::from("embedded:"),
+            url: StoreUrl::default(),
+            quorum: Vec::new(),
+            quorum_member_timeout: Duration::from_millis(250),
             call_timeout: Duration::from_secs(2),
             connect_timeout: Duration::from_secs(1),
+            replica_acks: ReplicaAcks::None,
+            replica_ack_timeout: Duration::from_secs(1),
             connections: 2,
             pubsub_ping_interval: Duration::from_secs(1),
             poll_interval: Duration::from_secs(1),

@@ -91,6 +91,12 @@ impl StoreUrl {
     }
 }
 
+impl Default for StoreUrl {
+    fn default() -> Self {
+        Self("embedded:".to_owned())
+    }
+}
+
 impl From<&str> for StoreUrl {
     fn from(url: &str) -> Self {
         Self(url.to_owned())

@@ -34,8 +34,9 @@ pub(super) enum Next {
 pub(super) struct Stops<'a> {
     pub(super) deadline: Option<Instant>,
     /// The session's stream; a token that is never cancelled without a session.
-    pub(super) session: CancellationToken,
+    session: CancellationToken,
     pub(super) reply: &'a Reply,
+    _counted: CountedWait,
 }
 
 /// A wait at its place in a line.
@@ -47,7 +48,7 @@ pub(super) struct InLine {
 }
 
 /// A wait that its session counts.
-pub(super) struct CountedWait(Option<Arc<Session>>);
+struct CountedWait(Option<Arc<Session>>);
 
 /// Runs an acquire to its end; the answers before the last go to `reply`.
 pub(super) async fn acquire(
@@ -99,11 +100,7 @@ async fn queue_up(
     deadline: Option<Instant>,
     (holder_until, place): (Option<Instant>, Option<u32>),
 ) -> Result<Answer, Error> {
-    let session = core.session_of(&request.owner)?;
-    let stream = session
-        .as_ref()
-        .map_or_else(|| Ok(CancellationToken::new()), |s| s.live())?;
-    let _counted = CountedWait::begin(session, core.config.limits.waits_per_session_max)?;
+    let stops = Stops::admit(core, core.session_of(&request.owner)?, deadline, reply)?;
     let place = core
         .waiters
         .join(
@@ -114,12 +111,6 @@ async fn queue_up(
             place,
         )
         .map_err(Error::LimitReached)?;
-    reply.slot = None;
-    let stops = Stops {
-        deadline,
-        session: stream,
-        reply,
-    };
     wait(core, request, place, &stops).await
 }
 
@@ -244,6 +235,31 @@ impl Core {
     }
 }
 
+// === impl Stops ===
+
+impl<'a> Stops<'a> {
+    /// Lets a wait begin: its session, if it has one, must live, and counts it from now on. It no longer counts as a short operation.
+    pub(super) fn admit(
+        core: &Core,
+        session: Option<Arc<Session>>,
+        deadline: Option<Instant>,
+        reply: &'a mut Reply,
+    ) -> Result<Self, Error> {
+        let stream = match &session {
+            Some(session) => session.live()?,
+            None => CancellationToken::new(),
+        };
+        let counted = CountedWait::begin(session, core.config.limits.waits_per_session_max)?;
+        reply.slot = None;
+        Ok(Self {
+            deadline,
+            session: stream,
+            reply,
+            _counted: counted,
+        })
+    }
+}
+
 // === impl InLine ===
 
 impl InLine {
@@ -315,7 +331,7 @@ impl InLine {
 // === impl CountedWait ===
 
 impl CountedWait {
-    pub(super) fn begin(session: Option<Arc<Session>>, max: usize) -> Result<Self, Error> {
+    fn begin(session: Option<Arc<Session>>, max: usize) -> Result<Self, Error> {
         if let Some(session) = &session {
             session.begin_wait(max)?;
         }

@@ -101,9 +101,9 @@ pub(crate) async fn attempt(
         name, mode, owner, ..
     } = request;
     let prepared = prepare(core, request).await?;
+    let (scripts, acks) = core.replicated(request.min_replica_acks);
     let sent_at = Instant::now();
-    let reply = core
-        .scripts
+    let reply = scripts
         .acquire(request.hold(), prepared.lease, prepared.identity(), refusal)
         .await;
     match reply {
@@ -114,6 +114,18 @@ pub(crate) async fn attempt(
             serial,
             repeated,
         }) => {
+            let replica_acks = match acks.acknowledged() {
+                Ok(replica_acks) => replica_acks,
+                Err(error) => {
+                    // The answer to a repeat is not undone, because the first one may have arrived.
+                    if !repeated {
+                        let serial = Some(serial);
+                        let undo = undo_attempt(core, request, Prepared { serial, ..prepared });
+                        let _ = tokio::time::timeout(core.config.call_timeout, undo).await;
+                    }
+                    return Err(error.into());
+                }
+            };
             let grant = Grant {
                 name: name.clone(),
                 mode: *mode,
@@ -124,6 +136,8 @@ pub(crate) async fn attempt(
                 lease,
                 safe_until: safe_until(sent_at, lease),
                 watched: prepared.session.is_some() && request.lease.is_none(),
+                replica_acks,
+                min_replica_acks: request.min_replica_acks,
             };
             deliver(core, prepared, grant, sent_at, repeated).map(Attempted::Granted)
         }
@@ -136,16 +150,21 @@ pub(crate) async fn attempt(
         }
         Err(error) => {
             if let CallError::OutcomeUnknown(_) = error {
-                let (core, request) = (Arc::clone(core), request.clone());
-                core.tasks.clone().spawn("undo", async move {
-                    core.undo(request.hold(), prepared.identity(), prepared.lease)
-                        .await;
-                    drop(prepared.turn);
-                });
+                undo_attempt(core, request, prepared);
             }
             Err(error.into())
         }
     }
+}
+
+/// Undoes an attempt that may have run, before anything else of its owner happens.
+fn undo_attempt(core: &Arc<Core>, request: &Acquire, prepared: Prepared) -> JoinHandle<()> {
+    let (core, request) = (Arc::clone(core), request.clone());
+    core.tasks.clone().spawn("undo", async move {
+        core.undo(request.hold(), prepared.identity(), prepared.lease)
+            .await;
+        drop(prepared.turn);
+    })
 }
 
 async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error> {

@@ -81,9 +81,10 @@ impl Error {
     /// The error of an operation on several locks that this one was an error of: who cannot have it is told which one it is.
     pub(crate) fn of(self, name: &LockName) -> Self {
         match self {
-            Self::Store(error @ (CallError::WrongKind | CallError::SelfDeadlock)) => {
-                Self::StoreOf(name.clone(), error)
-            }
+            Self::Store(
+                error
+                @ (CallError::WrongKind | CallError::SelfDeadlock | CallError::Unsupported(_)),
+            ) => Self::StoreOf(name.clone(), error),
             error => error,
         }
     }

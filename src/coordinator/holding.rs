@@ -24,6 +24,10 @@ pub struct PermitGrant {
     pub safe_until: Instant,
     /// Whether the watchdog renews them.
     pub watched: bool,
+    /// As of [`Grant`].
+    pub replica_acks: u32,
+    /// As of [`Grant`].
+    pub min_replica_acks: u32,
 }
 
 /// What a session holds.
@@ -39,6 +43,7 @@ pub(crate) struct Terms {
     pub(crate) lease: Duration,
     pub(crate) safe_until: Instant,
     pub(crate) watched: bool,
+    pub(crate) min_replica_acks: u32,
 }
 
 // === impl Holding ===
@@ -66,23 +71,35 @@ impl Holding {
     }
 
     pub(crate) fn terms(&self) -> Terms {
-        let (lease, safe_until, watched) = match self {
-            Self::Lock(grant) => (grant.lease, grant.safe_until, grant.watched),
-            Self::Permits(grant) => (grant.lease, grant.safe_until, grant.watched),
-        };
-        Terms {
-            lease,
-            safe_until,
-            watched,
+        macro_rules! terms {
+            ($grant:expr) => {
+                Terms {
+                    lease: $grant.lease,
+                    safe_until: $grant.safe_until,
+                    watched: $grant.watched,
+                    min_replica_acks: $grant.min_replica_acks,
+                }
+            };
+        }
+        match self {
+            Self::Lock(grant) => terms!(grant),
+            Self::Permits(grant) => terms!(grant),
         }
     }
 
     pub(crate) fn set_terms(&mut self, terms: Terms) {
-        let (lease, safe_until, watched) = match self {
-            Self::Lock(grant) => (&mut grant.lease, &mut grant.safe_until, &mut grant.watched),
-            Self::Permits(grant) => (&mut grant.lease, &mut grant.safe_until, &mut grant.watched),
-        };
-        (*lease, *safe_until, *watched) = (terms.lease, terms.safe_until, terms.watched);
+        macro_rules! set {
+            ($grant:expr) => {{
+                $grant.lease = terms.lease;
+                $grant.safe_until = terms.safe_until;
+                $grant.watched = terms.watched;
+                $grant.min_replica_acks = terms.min_replica_acks;
+            }};
+        }
+        match self {
+            Self::Lock(grant) => set!(grant),
+            Self::Permits(grant) => set!(grant),
+        }
     }
 
     pub(crate) fn lock(&self) -> Option<&Grant> {

@@ -4,11 +4,10 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::{
     Core,
-    acquire::{CountedWait, Next, Stops, next},
+    acquire::{Next, Stops, next},
     error::Error,
     operation::{Answer, Reply},
     types::{LockName, Owner, RequestId, SessionId},
@@ -181,9 +180,9 @@ async fn await_latch(
         .as_ref()
         .map(|id| core.sessions.get(id))
         .transpose()?;
-    let stream = session
-        .as_ref()
-        .map_or_else(|| Ok(CancellationToken::new()), |s| s.live())?;
+    if let Some(session) = &session {
+        session.live()?;
+    }
     let seen = core.scripts.inspect_latch(name.as_str()).await?;
     if seen.count == 0 {
         return Ok(LatchAnswer::Opened);
@@ -194,7 +193,7 @@ async fn await_latch(
             count: seen.count,
         });
     }
-    let _counted = CountedWait::begin(session, core.config.limits.waits_per_session_max)?;
+    let stops = Stops::admit(core, session, deadline, reply)?;
     let forgotten_at = seen.remaining.map(|left| Instant::now() + left);
     // Those who wait for a latch get nothing that could be theirs.
     let owner = Owner::made(name, None);
@@ -202,12 +201,6 @@ async fn await_latch(
         .waiters
         .join(name, Goal::Latch, owner, forgotten_at, None)
         .map_err(Error::LimitReached)?;
-    reply.slot = None;
-    let stops = Stops {
-        deadline,
-        session: stream,
-        reply,
-    };
     wait_for(core, name, &place, seen.count, &stops).await
 }
 

@@ -52,8 +52,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    host::{Connected, Wake},
-    script::{self, CallError, Scripts},
+    host::{Connected, Replicas, Subscriptions, Wake},
+    script::{self, CallError, QuorumMember, Scripts, Tally},
     shutdown::Tasks,
 };
 use deadlines::Deadlines;
@@ -74,6 +74,8 @@ pub struct Config {
     pub poll_jitter: f64,
     /// The longest that one call of the store can take.
     pub call_timeout: Duration,
+    /// How many replicas must know of a change before it counts; none: it is not asked.
+    pub replica_acks: Option<Replicas>,
     /// What the scripts keep, and for how long.
     pub scripts: script::Config,
     /// Signs resume tokens; coordinators that share it can resume each other's sessions.
@@ -105,17 +107,35 @@ pub(crate) struct Core {
 
 impl Coordinator {
     /// A coordinator on a connected store. Its tasks run until [`Coordinator::stop`].
-    pub fn start(config: Config, (host, wakes): Connected) -> Self {
+    pub fn start(config: Config, connected: Connected) -> Self {
+        let scripts = Scripts::new(Arc::clone(&connected.0), config.scripts.clone());
+        Self::start_on(config, scripts, vec![connected], Tasks::new())
+    }
+
+    /// A coordinator on a quorum of stores that are independent of each other, an odd number of them; each has a name for errors and logs.
+    pub fn start_on_quorum(config: Config, members: Vec<(String, Connected)>) -> Self {
         let tasks = Tasks::new();
+        let (mut named, mut connected) = (Vec::new(), Vec::new());
+        for (name, member) in members {
+            let host = Arc::clone(&member.0);
+            named.push(QuorumMember { name, host });
+            connected.push(member);
+        }
+        let scripts = Scripts::on_quorum(named, config.scripts.clone(), tasks.clone());
+        Self::start_on(config, scripts, connected, tasks)
+    }
+
+    fn start_on(config: Config, scripts: Scripts, connected: Vec<Connected>, tasks: Tasks) -> Self {
+        let (subscriptions, wakes) = Subscriptions::of(connected);
         let limits = &config.limits;
         let waiters = Waiters::new(
-            Arc::clone(&host),
+            subscriptions,
             tasks.clone(),
             limits.waiters_per_lock_max,
             limits.waiters_max,
         );
         let core = Arc::new(Core {
-            scripts: Scripts::new(host, config.scripts.clone()),
+            scripts,
             sessions: Sessions::new(&config),
             config,
             tasks,
@@ -217,6 +237,26 @@ impl Core {
             .spawn("places", waiters::fair::keep_places(Arc::clone(self)));
         self.tasks
             .spawn("watchdog", watchdog::run(Arc::clone(self)));
+    }
+
+    /// The scripts, for changes that as many replicas must know of as the configuration says, and at least so many.
+    fn replicated(&self, at_least: u32) -> (Scripts, Tally) {
+        self.scripts.replicated(self.replicas(at_least))
+    }
+
+    fn waits_for_replicas(&self, at_least: u32) -> bool {
+        self.replicas(at_least).is_some()
+    }
+
+    fn replicas(&self, at_least: u32) -> Option<Replicas> {
+        let asked = (at_least > 0).then_some(Replicas {
+            at_least,
+            all: false,
+        });
+        match (self.config.replica_acks, asked) {
+            (Some(policy), Some(asked)) => Some(policy.and(asked)),
+            (policy, asked) => policy.or(asked),
+        }
     }
 
     /// The session that an owner belongs to.

@@ -66,6 +66,8 @@ pub struct Acquire {
     pub wait: Option<Duration>,
     /// Makes a repeat safe.
     pub request_id: Option<RequestId>,
+    /// Replicas that must acknowledge the grant and its renewals; the configuration may ask for more.
+    pub min_replica_acks: u32,
 }
 
 /// A hold to give back.
@@ -295,10 +297,14 @@ async fn release(core: &Arc<Core>, request: &Release) -> Result<Answer, Error> {
     };
     let sent_at = Instant::now();
     let record = request_id.as_ref().map(RequestId::as_str);
-    let released = core
-        .scripts
+    let (scripts, acks) = core.replicated(0);
+    let released = scripts
         .release(which, held.as_ref().map(|held| held.serial), lease, record)
         .await;
+    // One that only the master knows of is safe: at worst the lock is held until its lease is over.
+    if let Err(error) = acks.acknowledged() {
+        tracing::info!(%name, %error, "released");
+    }
     let Some(session) = session else {
         return match released? {
             Released::Done { hold_count, .. } => Ok(Answer::Released(hold_count)),
@@ -388,9 +394,14 @@ async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Answer, Error> {
         owner: owner.shared_field(),
         lease: lease.map_or(own_lease, Lease::get),
     };
+    let min_replica_acks = match &held {
+        Some((_, Some(held))) => held.min_replica_acks,
+        _ => 0,
+    };
+    let (scripts, acks) = core.replicated(min_replica_acks);
     let sent_at = Instant::now();
-    let renewals = core.scripts.renew(std::slice::from_ref(&renewal)).await?;
-    let renewed = match renewals.outcomes.first() {
+    let renewals = scripts.renew(std::slice::from_ref(&renewal)).await;
+    let renewed = match renewals.complete()?.first() {
         Some(Ok(renewed)) => *renewed,
         Some(Err(ownership)) => {
             if let Some(session) = &session {
@@ -400,6 +411,8 @@ async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Answer, Error> {
         }
         None => return Err(CallError::Refused("a renewal without outcome".to_owned()).into()),
     };
+    // A renewal that only the master knows of would be lost with it.
+    let replica_acks = acks.acknowledged()?;
     let Some(session) = session else {
         return Ok(Answer::Renewed(Grant {
             name: name.clone(),
@@ -411,12 +424,19 @@ async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Answer, Error> {
             lease: renewed.lease,
             safe_until: safe_until(sent_at, renewed.lease),
             watched: false,
+            replica_acks,
+            min_replica_acks,
         }));
     };
     session
         .renewed_by_client(&core.deadlines, &key, sent_at, renewed.lease)
         .and_then(|holding| holding.lock().cloned())
-        .map(Answer::Renewed)
+        .map(|grant| {
+            Answer::Renewed(Grant {
+                replica_acks,
+                ..grant
+            })
+        })
         .ok_or(Error::NotOwner(Ownership::Expired))
 }
 

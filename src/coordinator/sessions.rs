@@ -20,14 +20,12 @@ use super::{
     session::{GrantKey, Notice, OnDisconnect, Session},
     turns::Turn,
     types::{Grant, Lease, LockName, Owner, SessionId, over, safe_until},
+    watchdog::RENEWALS_PER_CALL,
 };
 use crate::script::{CallError, Mode, Ownership, PermitId, PermitRenewal, Renewal};
 
 /// Releases of one ending session that are under way at once.
 const RELEASES_AT_ONCE: usize = 64;
-
-/// How many holds one renewal script looks at when a session is resumed.
-const RENEWALS_PER_CALL: usize = 100;
 
 /// The registry.
 #[derive(Debug)]
@@ -326,7 +324,9 @@ impl Core {
                 })
                 .collect();
             let sent_at = Instant::now();
-            let outcomes = self.scripts.renew(&renewals).await?.outcomes;
+            let (scripts, acks) = self.replicated(0);
+            let outcomes = scripts.renew(&renewals).await.complete()?;
+            let replica_acks = acks.acknowledged()?;
             for (named, outcome) in batch.iter().zip(outcomes) {
                 let renewed = outcome.as_ref().ok();
                 let lease = renewed.map_or(Duration::ZERO, |renewed| renewed.lease);
@@ -340,6 +340,8 @@ impl Core {
                     lease,
                     safe_until: safe_until(sent_at, lease),
                     watched: named.watched,
+                    replica_acks,
+                    min_replica_acks: 0,
                 };
                 checked.push((Holding::Lock(grant), sent_at, outcome.map(drop)));
             }
@@ -368,7 +370,9 @@ impl Core {
         });
         let renewals: Vec<_> = renewals.collect();
         let sent_at = Instant::now();
-        let outcomes = self.scripts.renew_permits(&renewals).await?.outcomes;
+        let (scripts, acks) = self.replicated(0);
+        let outcomes = scripts.renew_permits(&renewals).await.complete()?;
+        let replica_acks = acks.acknowledged()?;
         let checked = named.into_iter().zip(outcomes).map(|(permits, outcome)| {
             let lease = outcome.unwrap_or_default();
             let grant = PermitGrant {
@@ -379,6 +383,8 @@ impl Core {
                 lease,
                 safe_until: safe_until(sent_at, lease),
                 watched: permits.watched,
+                replica_acks,
+                min_replica_acks: 0,
             };
             (Holding::Permits(grant), sent_at, outcome.map(drop))
         });

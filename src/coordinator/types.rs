@@ -86,6 +86,10 @@ pub struct Grant {
     pub safe_until: Instant,
     /// Whether the watchdog renews it.
     pub watched: bool,
+    /// Replicas that have acknowledged it; 0 if that was not asked for.
+    pub replica_acks: u32,
+    /// Replicas that must acknowledge its renewals, whatever the configuration says.
+    pub min_replica_acks: u32,
 }
 
 /// The part of a lease that is not relied on: 1 % and 2 ms, as the Redlock algorithm has it, because clocks drift.

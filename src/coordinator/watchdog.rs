@@ -1,7 +1,11 @@
 //! The watchdog: one task and one queue of deadlines. It renews watched grants a third of their lease after the last time, many in one call; it
 //! notices what is lost by the clock even when the store says nothing; and it watches the store's clock.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, time::Instant};
@@ -11,10 +15,13 @@ use super::{
     deadlines::Due,
     session::{LeaseRenewal, Renewing, Session},
 };
-use crate::script::{CallError, Ownership, PermitRenewal, Renewal};
+use crate::{
+    host::Partition,
+    script::{PermitRenewal, PermitRenewals, Renewal, StoreClock, Tally},
+};
 
 /// Holds in one renewal script: as many as Redisson's, so that no script blocks the store for long.
-const RENEWALS_PER_CALL: usize = 100;
+pub(super) const RENEWALS_PER_CALL: usize = 100;
 
 /// Renewal calls under way at once; more wait, so that a slow store is not buried.
 const CALLS_AT_ONCE: usize = 16;
@@ -36,7 +43,8 @@ struct Renewer {
     core: Arc<Core>,
     calls: Semaphore,
     started: Instant,
-    offset: Mutex<Option<Offset>>,
+    /// Each part of the store has a clock.
+    offsets: Mutex<HashMap<Partition, Offset>>,
 }
 
 /// Runs until the coordinator stops.
@@ -77,6 +85,18 @@ pub(super) async fn renew_all(core: &Arc<Core>) {
     futures::future::join_all(calls).await;
 }
 
+/// The outcomes that count: a renewal that only the master knows of would be lost with it.
+fn counted(mut renewals: PermitRenewals, acks: &Tally) -> PermitRenewals {
+    if let Err(error) = acks.acknowledged() {
+        let outcomes = renewals.outcomes.iter_mut();
+        outcomes
+            .filter(|outcome| matches!(outcome, Some(Ok(_))))
+            .for_each(|outcome| *outcome = None);
+        renewals.error = Some(error);
+    }
+    renewals
+}
+
 // === impl Renewer ===
 
 impl Renewer {
@@ -86,16 +106,26 @@ impl Renewer {
             core: Arc::clone(core),
             calls,
             started: Instant::now(),
-            offset: Mutex::new(None),
+            offsets: Mutex::default(),
         }
     }
 
     fn renew_in_batches(self: &Arc<Self>, batch: Batch) -> Vec<tokio::task::JoinHandle<()>> {
         let mut calls = Vec::new();
-        let (locks, permits): (Batch, Batch) = batch
-            .into_iter()
-            .partition(|(_, renewing)| matches!(renewing.renewal, LeaseRenewal::Lock(_)));
-        for mut batch in [locks, permits] {
+        // A grant does not wait for more replicas than it needs, nor for those of other servers.
+        let mut batches = BTreeMap::<_, Batch>::new();
+        for (session, renewing) in batch {
+            let (is_permits, name) = match &renewing.renewal {
+                LeaseRenewal::Permits(renewal) => (true, &renewal.name),
+                LeaseRenewal::Lock(renewal) => (false, &renewal.name),
+            };
+            let min_replica_acks = renewing.min_replica_acks;
+            let waits = self.core.waits_for_replicas(min_replica_acks);
+            let partition = waits.then(|| self.core.scripts.partition(name));
+            let alike = (is_permits, min_replica_acks, partition);
+            batches.entry(alike).or_default().push((session, renewing));
+        }
+        for mut batch in batches.into_values() {
             while !batch.is_empty() {
                 let rest = batch.split_off(batch.len().min(RENEWALS_PER_CALL));
                 let (this, chunk) = (Arc::clone(self), std::mem::replace(&mut batch, rest));
@@ -113,25 +143,22 @@ impl Renewer {
         let _permit = self.calls.acquire().await;
         let sent_at = Instant::now();
         let reply = self.ask(&batch).await;
-        match &reply {
-            Ok((store_micros, _)) => self.watch_clock(*store_micros, sent_at, Instant::now()),
-            Err(error) => tracing::warn!(%error, grants = batch.len(), "renewal failed"),
+        for clock in &reply.clocks {
+            self.watch_clock(clock, sent_at);
         }
-        for (at, (session, renewing)) in batch.iter().enumerate() {
-            let outcome = reply
-                .as_ref()
-                .ok()
-                .and_then(|(_, outcomes)| outcomes.get(at).copied());
+        if let Some(error) = &reply.error {
+            let grants = reply.outcomes.iter().filter(|it| it.is_none()).count();
+            tracing::warn!(%error, grants, "renewal failed");
+        }
+        for ((session, renewing), outcome) in batch.iter().zip(reply.outcomes) {
             session.on_renewal(&self.core.deadlines, renewing, sent_at, outcome);
         }
     }
 
-    /// The store's clock, and for each of a batch that is all of one kind the lease it has now, or why it is gone.
-    async fn ask(
-        &self,
-        batch: &Batch,
-    ) -> Result<(i64, Vec<Result<Duration, Ownership>>), CallError> {
-        let scripts = &self.core.scripts;
+    /// For each of a batch that is all of one kind the lease it has now, or why it is gone; none if too few replicas know of its new lease.
+    async fn ask(&self, batch: &Batch) -> PermitRenewals {
+        let min_replica_acks = batch.iter().map(|(_, renewing)| renewing.min_replica_acks);
+        let (scripts, acks) = self.core.replicated(min_replica_acks.max().unwrap_or(0));
         let (mut locks, mut permits) = (Vec::<Renewal>::new(), Vec::<PermitRenewal>::new());
         for (_, renewing) in batch {
             match &renewing.renewal {
@@ -140,25 +167,23 @@ impl Renewer {
             }
         }
         if locks.is_empty() {
-            let reply = scripts.renew_permits(&permits).await?;
-            return Ok((reply.store_micros, reply.outcomes));
+            return counted(scripts.renew_permits(&permits).await, &acks);
         }
-        let reply = scripts.renew(&locks).await?;
-        let leases = reply.outcomes.into_iter();
-        let leases = leases.map(|outcome| outcome.map(|renewed| renewed.lease));
-        Ok((reply.store_micros, leases.collect()))
+        let renewed = scripts.renew(&locks).await;
+        let leases = renewed.map(|outcome| outcome.map(|renewed| renewed.lease));
+        counted(leases, &acks)
     }
 
     /// Leases run on the store's wall clock, so a step of it moves their ends. A step forward cuts every lease; a step back only makes them longer.
-    fn watch_clock(&self, store_micros: i64, sent_at: Instant, answered_at: Instant) {
+    fn watch_clock(&self, clock: &StoreClock, sent_at: Instant) {
         let since = |at: Instant| {
             i128::try_from(at.duration_since(self.started).as_micros()).unwrap_or(i128::MAX)
         };
         let now = Offset {
-            least: i128::from(store_micros) - since(answered_at),
-            most: i128::from(store_micros) - since(sent_at),
+            least: i128::from(clock.micros) - since(clock.answered_at),
+            most: i128::from(clock.micros) - since(sent_at),
         };
-        let Some(before) = self.offset.lock().replace(now) else {
+        let Some(before) = self.offsets.lock().insert(clock.partition, now) else {
             return;
         };
         let forward =

@@ -33,6 +33,7 @@ impl Requests<'_> {
             lease,
             wait_timeout,
             request_id,
+            min_replica_acks,
         } = request;
         let wait = wait_timeout
             .map(|wait| duration("wait_timeout", wait))
@@ -44,6 +45,7 @@ impl Requests<'_> {
             owner,
             lease,
             request_id,
+            min_replica_acks,
         };
         Ok(Acquire {
             wait,
@@ -69,6 +71,7 @@ impl Requests<'_> {
             lease,
             wait: None,
             request_id,
+            min_replica_acks: request.min_replica_acks,
         })
     }
 
@@ -227,6 +230,7 @@ pub(super) fn grant(grant: &Grant) -> pb::Grant {
         lease: Some(whole_millis(grant.lease)),
         valid_for: remaining(Some(grant.safe_until)),
         watched: grant.watched,
+        replica_acks: grant.replica_acks,
     }
 }
 

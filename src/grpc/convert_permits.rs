@@ -29,6 +29,7 @@ impl Requests<'_> {
             lease,
             wait_timeout,
             request_id,
+            min_replica_acks,
         } = request;
         let wait = wait_timeout
             .map(|wait| duration("wait_timeout", wait))
@@ -40,6 +41,7 @@ impl Requests<'_> {
             permits,
             lease,
             request_id,
+            min_replica_acks,
         };
         Ok(AcquirePermits {
             wait,
@@ -66,6 +68,7 @@ impl Requests<'_> {
             lease: self.lease(request.lease)?,
             wait: None,
             request_id,
+            min_replica_acks: request.min_replica_acks,
         })
     }
 
@@ -172,6 +175,7 @@ pub(super) fn permit_grant(grant: &PermitGrant) -> pb::PermitGrant {
         lease: Some(whole_millis(grant.lease)),
         valid_for: remaining(Some(grant.safe_until)),
         watched: grant.watched,
+        replica_acks: grant.replica_acks,
     }
 }
 

@@ -23,6 +23,7 @@ impl Requests<'_> {
             lease,
             wait_timeout,
             request_id,
+            min_replica_acks,
         } = request;
         let wait = wait_timeout
             .map(|wait| convert::duration("wait_timeout", wait))
@@ -33,6 +34,7 @@ impl Requests<'_> {
             owner,
             lease,
             request_id,
+            min_replica_acks,
         };
         Ok(AcquireAll {
             wait,
@@ -56,6 +58,7 @@ impl Requests<'_> {
             lease: self.lease(request.lease)?,
             wait: None,
             request_id,
+            min_replica_acks: request.min_replica_acks,
         })
     }
 

@@ -8,7 +8,7 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::{
     coordinator::{Error, Limit},
-    script::{CallError, Ownership},
+    script::{CallError, Ownership, Unsupported},
 };
 
 /// The domain of all reasons.
@@ -147,6 +147,24 @@ fn store_status(error: &CallError, text: String) -> Status {
                 STORE_RETRY,
             )
         }
+        CallError::NotReplicated {
+            acknowledged,
+            required,
+            problem: _,
+        } => {
+            let (acknowledged, required) = (acknowledged.to_string(), required.to_string());
+            let counts = [
+                ("acknowledged", acknowledged.as_str()),
+                ("required", required.as_str()),
+            ];
+            retry(
+                Code::Unavailable,
+                text,
+                "NOT_REPLICATED",
+                &counts,
+                STORE_RETRY,
+            )
+        }
         CallError::OutOfMemory => retry(
             Code::ResourceExhausted,
             text,
@@ -167,6 +185,21 @@ fn store_status(error: &CallError, text: String) -> Status {
             "NOT_OWNER",
             &[("state", "expired")],
         ),
+        CallError::Unsupported(what) => {
+            let kind = match what {
+                Unsupported::FairLocks => ("mode", "FAIR"),
+                Unsupported::Semaphores => ("kind", "semaphore"),
+                Unsupported::Latches => ("kind", "latch"),
+                Unsupported::SeveralAtOnce => ("kind", "several"),
+            };
+            let store = ("store", "quorum");
+            plain(
+                Code::Unimplemented,
+                text,
+                "UNSUPPORTED_BY_STORE",
+                &[kind, store],
+            )
+        }
         CallError::Refused(_) => plain(Code::Internal, text, "STORE_REFUSED", &[]),
     }
 }
@@ -207,6 +240,15 @@ fn info(reason: &str, metadata: &[(&str, &str)]) -> ErrorDetails {
 mod tests {
     use super::*;
     use crate::coordinator::Invalid;
+
+    fn not_replicated() -> Error {
+        let why = CallError::NotReplicated {
+            acknowledged: 1,
+            required: 2,
+            problem: None,
+        };
+        why.into()
+    }
 
     #[test]
     fn every_status_names_a_reason_in_our_domain() {
@@ -259,6 +301,7 @@ mod tests {
                 Code::Unavailable,
                 "OUTCOME_UNKNOWN",
             ),
+            (not_replicated(), Code::Unavailable, "NOT_REPLICATED"),
             (
                 CallError::OutOfMemory.into(),
                 Code::ResourceExhausted,
@@ -268,6 +311,11 @@ mod tests {
                 CallError::SelfDeadlock.into(),
                 Code::FailedPrecondition,
                 "SELF_DEADLOCK",
+            ),
+            (
+                CallError::Unsupported(Unsupported::FairLocks).into(),
+                Code::Unimplemented,
+                "UNSUPPORTED_BY_STORE",
             ),
             (
                 CallError::WrongKind.into(),

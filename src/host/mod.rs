@@ -3,8 +3,14 @@
 
 pub mod embedded;
 pub mod redis;
+mod several;
 
-use std::{sync::OnceLock, time::Duration};
+pub use several::Subscriptions;
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -18,6 +24,19 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
     /// [`HostError::Rejected`]. The call is bounded in time by the host.
     async fn eval(&self, call: Call) -> Result<Value, HostError>;
 
+    /// As [`ScriptHost::eval`], and then waits until replicas have what the script wrote, if its reply is one for which that is wanted. Too few
+    /// of them is no error of this call: the script has run. A host without replicas never has any.
+    async fn eval_replicated(
+        &self,
+        call: Call,
+        replication: Replication,
+    ) -> Result<(Value, Option<Acks>), HostError> {
+        let value = self.eval(call).await?;
+        let acks = (replication.wanted_if)(&value)
+            .then(|| Acks::none(replication.replicas, "the store has no replicas"));
+        Ok((value, acks))
+    }
+
     /// Subscribes this client to a channel; success means that every message published from now on arrives as a [`Wake`], unless a
     /// [`Wake::Gap`] says otherwise. Subscribing twice is one subscription. After an error the channel stays wanted: the host
     /// goes on trying, and sends a gap when it succeeded.
@@ -25,7 +44,26 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
 
     /// Ends a subscription. Returns at once; messages that are under way may still arrive.
     fn unsubscribe(&self, channel: &str);
+
+    /// Where a key is, on hosts that are in parts: all keys of one call must be in the same.
+    fn partition(&self, _key: &[u8]) -> Partition {
+        0
+    }
+
+    /// Whether some listeners hear only messages that belong to a part of the host, and others only those that do not, so that both are to be
+    /// sent.
+    fn has_partition_messages(&self) -> bool {
+        false
+    }
+
+    /// What tells the server that runs the scripts from all others; none if that is not known.
+    fn identity(&self) -> Option<Arc<str>> {
+        None
+    }
 }
+
+/// A part of a host: its keys are served together, by one clock, and may be out of reach when others are not.
+pub type Partition = u16;
 
 /// What a host delivers besides answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +82,7 @@ pub enum Wake {
 }
 
 /// A host and the one stream of its wakes.
-pub type Connected = (std::sync::Arc<dyn ScriptHost>, mpsc::Receiver<Wake>);
+pub type Connected = (Arc<dyn ScriptHost>, mpsc::Receiver<Wake>);
 
 /// One evaluation of a script.
 #[derive(Clone, Debug)]
@@ -55,6 +93,35 @@ pub struct Call {
     pub keys: Vec<Bytes>,
     /// `ARGV`.
     pub args: Vec<Bytes>,
+}
+
+/// How many replicas must have a change before it counts. At least one is always asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Replicas {
+    /// So many.
+    pub at_least: u32,
+    /// All that are connected, if those are more.
+    pub all: bool,
+}
+
+/// What is to be waited for after a script.
+#[derive(Clone, Copy, Debug)]
+pub struct Replication {
+    /// How many replicas.
+    pub replicas: Replicas,
+    /// Whether the script has done something that is worth waiting for.
+    pub wanted_if: fn(&Value) -> bool,
+}
+
+/// How many replicas have said that they have a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acks {
+    /// So many.
+    pub acknowledged: u32,
+    /// So many were needed.
+    pub required: u32,
+    /// Why it could not be found out, if so.
+    pub problem: Option<Arc<str>>,
 }
 
 /// A Lua script with the name it has in logs and its SHA-1, by which Redis knows it.
@@ -130,6 +197,43 @@ impl Script {
     pub fn sha1(&self) -> &str {
         self.sha1
             .get_or_init(|| hex::encode(Sha1::digest(self.source)))
+    }
+}
+
+// === impl Replicas ===
+
+impl Replicas {
+    /// What satisfies both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            at_least: self.at_least.max(other.at_least),
+            all: self.all || other.all,
+        }
+    }
+
+    /// How many that is if so many are connected.
+    pub fn required(self, connected: u32) -> u32 {
+        let all = if self.all { connected } else { 0 };
+        self.at_least.max(all).max(1)
+    }
+}
+
+// === impl Acks ===
+
+impl Acks {
+    /// Nobody has acknowledged anything, and why.
+    pub fn none(replicas: Replicas, problem: impl Into<Arc<str>>) -> Self {
+        Self {
+            acknowledged: 0,
+            required: replicas.required(0),
+            problem: Some(problem.into()),
+        }
+    }
+
+    /// Whether they are enough.
+    pub fn are_enough(&self) -> bool {
+        self.acknowledged >= self.required
     }
 }
 

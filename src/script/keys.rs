@@ -127,6 +127,11 @@ pub fn latch_channel(name: &str) -> String {
     format!("redisson_countdownlatch__channel__{{{name}}}")
 }
 
+/// What is written for replicas to acknowledge. It says nothing and may go at any time.
+pub fn replicated() -> &'static str {
+    "lockkeeper_replicated"
+}
+
 /// Why a name cannot be used, if so. Names with unbalanced braces would put the lock and its channel into different slots of a cluster.
 pub fn refuse(name: &str) -> Option<&'static str> {
     if RESERVED_PREFIXES

@@ -3,15 +3,23 @@
 pub mod calls;
 pub mod catalog;
 pub mod keys;
+mod quorum;
+mod replicas;
+mod store;
 
 pub use calls::{
-    Acquired, AcquiredAll, Attempt, AttemptAll, CountSet, CountedDown, Hold, Holder, Inspected,
-    LatchInspected, Member, Members, Mode, Ownership, PermitAttempt, PermitHolder, PermitId,
-    PermitRenewal, PermitRenewals, PermitsAcquired, PermitsReleased, PermitsSet, Refusal, Released,
-    ReleasedMember, Renewal, Renewals, Renewed, Scripts, SemaphoreInspected, Taken, Vouched,
+    Acquired, AcquiredAll, Attempt, AttemptAll, Batch, CountSet, CountedDown, Hold, Holder,
+    Inspected, LatchInspected, Member, Members, Mode, Ownership, PermitAttempt, PermitHolder,
+    PermitId, PermitRenewal, PermitRenewals, PermitsAcquired, PermitsReleased, PermitsSet, Refusal,
+    Released, ReleasedMember, Renewal, Renewals, Renewed, SemaphoreInspected, StoreClock, Taken,
+    Vouched, wakes,
 };
+pub use quorum::QuorumMember;
+pub use store::Scripts;
 
-use std::time::Duration;
+pub use replicas::Tally;
+
+use std::{sync::Arc, time::Duration};
 
 use crate::host::HostError;
 
@@ -37,6 +45,16 @@ pub enum CallError {
     /// The script may have run, or may still run.
     #[error("the store did not answer: {0}")]
     OutcomeUnknown(String),
+    /// The script has run, but too few replicas have said that they know of it.
+    #[error("{acknowledged} of {required} replicas acknowledged{}", because(.problem.as_deref()))]
+    NotReplicated {
+        /// So many have.
+        acknowledged: u32,
+        /// So many were needed.
+        required: u32,
+        /// Why they could not be counted, if so.
+        problem: Option<Arc<str>>,
+    },
     /// The store has no memory left for new state. Nothing changed.
     #[error("the store is out of memory")]
     OutOfMemory,
@@ -52,12 +70,56 @@ pub enum CallError {
     /// The request was granted when it was first made, and the grant has ended since. Nothing changed.
     #[error("the grant of this request has ended")]
     RequestOver,
+    /// This kind of store does not have what was asked for. Nothing changed.
+    #[error("a quorum of stores has no {}", .0.name())]
+    Unsupported(Unsupported),
     /// The store refused the script or answered in an unknown form.
     #[error("the store answered: {0}")]
     Refused(String),
 }
 
+fn because(problem: Option<&str>) -> String {
+    problem.map_or(String::new(), |problem| format!(": {problem}"))
+}
+
+/// What a quorum of stores cannot keep honest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsupported {
+    /// The queues of several stores have no common order.
+    FairLocks,
+    /// Each store would give out all permits, so that all together give out more than there are.
+    Semaphores,
+    /// Counts that differ have no majority.
+    Latches,
+    /// Several locks by one call; one after the other can be had.
+    SeveralAtOnce,
+}
+
+// === impl Unsupported ===
+
+impl Unsupported {
+    /// What its users are refused.
+    pub const REFUSED: [Self; 3] = [Self::FairLocks, Self::Semaphores, Self::Latches];
+
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FairLocks => "fair locks",
+            Self::Semaphores => "semaphores",
+            Self::Latches => "latches",
+            Self::SeveralAtOnce => "calls that take several locks at once",
+        }
+    }
+}
+
 // === impl CallError ===
+
+impl CallError {
+    /// Whether it says nothing of the lock, only of the store: another call may have an outcome.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::OutcomeUnknown(_))
+    }
+}
 
 impl From<HostError> for CallError {
     fn from(error: HostError) -> Self {

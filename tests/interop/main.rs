@@ -15,6 +15,12 @@ mod coordinator;
 #[path = "../support/redis_server.rs"]
 #[allow(dead_code, reason = "the tests of processes use more of it")]
 mod redis_server;
+#[path = "../support/sentinels.rs"]
+#[allow(dead_code, reason = "the tests of processes use more of it")]
+mod sentinels;
+#[path = "../support/stores.rs"]
+#[allow(dead_code, reason = "the tests of processes use more of it")]
+mod stores;
 
 mod agent;
 mod redisson;
@@ -26,6 +32,7 @@ mod scenario;
 
 mod kinds;
 
+mod deployments;
 mod exclusive;
 mod fair;
 mod fair_queue;

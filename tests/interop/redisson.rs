@@ -98,11 +98,20 @@ impl Redisson {
         server: &RedisServer,
         watchdog: Duration,
     ) -> Self {
+        Self::connect_to(agent, &["single", &server.url()], watchdog).await
+    }
+
+    /// A client of some deployment: its kind, and what the agent needs to know of that.
+    pub(crate) async fn connect_to(
+        agent: Arc<Agent>,
+        deployment: &[&str],
+        watchdog: Duration,
+    ) -> Self {
         static CLIENTS: AtomicU64 = AtomicU64::new(1);
         let name = format!("client-{}", CLIENTS.fetch_add(1, Ordering::Relaxed));
         let watchdog = watchdog.as_millis().to_string();
-        let told = agent.tell(&name, "main", &["connect", &server.url(), &watchdog]);
-        told.value().await;
+        let words = [&["connect", &watchdog], deployment].concat();
+        agent.tell(&name, "main", &words).value().await;
         Self { agent, name }
     }
 

@@ -8,6 +8,9 @@
 #[path = "../support/redis_server.rs"]
 #[allow(dead_code, reason = "the tests of processes use the rest")]
 mod redis_server;
+#[path = "../support/sentinels.rs"]
+#[allow(dead_code, reason = "the tests of processes use the rest")]
+mod sentinels;
 mod support;
 
 mod host;
@@ -25,6 +28,7 @@ mod read_leases;
 mod read_write;
 mod redisson;
 mod reentrant;
+mod replicas;
 mod session;
 mod waiting;
 mod watchdog;

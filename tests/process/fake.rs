@@ -191,6 +191,7 @@ impl Service {
             lease: lease.try_into().ok(),
             valid_for: lease.mul_f64(VALID_FOR).try_into().ok(),
             watched: false,
+            replica_acks: 0,
         }
     }
 

@@ -8,6 +8,9 @@
 #[path = "../it/support/client.rs"]
 #[allow(dead_code, reason = "the tests in one process use more of it")]
 mod client;
+#[path = "../support/cluster.rs"]
+#[allow(dead_code, reason = "each test needs a part of it")]
+mod cluster;
 #[path = "../support/coordinator.rs"]
 mod coordinator;
 #[path = "../it/support/counters.rs"]
@@ -17,7 +20,11 @@ mod counters;
 #[allow(dead_code, reason = "the tests of faults use the rest")]
 mod redis_server;
 #[path = "../support/sentinels.rs"]
+#[allow(dead_code, reason = "the tests with Redisson use more of it")]
 mod sentinels;
+#[path = "../support/stores.rs"]
+#[allow(dead_code, reason = "the tests with Redisson use more of it")]
+mod stores;
 #[path = "../support/tcp_proxy.rs"]
 #[allow(dead_code, reason = "the tests of faults use the rest")]
 mod tcp_proxy;
@@ -27,6 +34,7 @@ mod steps;
 
 mod cli;
 mod cli_kinds;
+mod cluster_store;
 mod fake;
 mod redis_host;
 mod redis_secured;
@@ -35,6 +43,8 @@ mod sentinel;
 mod smoke;
 
 mod mission;
+#[path = "stores/mod.rs"]
+mod on_every_store;
 mod redisson_layout;
 
 mod coordinator_frozen;
@@ -42,6 +52,7 @@ mod drain;
 mod fair;
 mod multi;
 mod readers;
+mod replicas;
 mod run_processes;
 mod semaphores;
 mod store_forgets;

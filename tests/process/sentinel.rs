@@ -6,9 +6,9 @@ use lockkeeper::grpc::pb::{
 use tokio::time::Instant;
 
 use crate::{
-    client::Session,
+    client::{Session, reason},
     coordinator::{Coordinator, Settings},
-    redis_server::eventually,
+    redis_server::{eventually, free_port},
     sentinels::Sentinels,
     steps::{expect_serving, measured, secs, timed_wait, wait_for},
 };
@@ -24,6 +24,29 @@ async fn deployment() -> (Sentinels, Coordinator) {
     let coordinator = Coordinator::start(&settings).await;
     expect_serving(&coordinator).await;
     (store, coordinator)
+}
+
+#[tokio::test]
+async fn the_first_callers_wait_until_the_sentinels_have_named_the_master() {
+    let store = Sentinels::start().await;
+    for owner in ["a", "b", "c", "d", "e"] {
+        let coordinator = Coordinator::start(&Settings::on(&store.url())).await;
+        let mut client = coordinator.client().await;
+        client.try_acquire("build", owner, secs(9)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn callers_are_told_soon_that_no_sentinel_answers() {
+    let store = format!("redis+sentinel://127.0.0.1:{}/locks", free_port());
+    let coordinator = Coordinator::start(&Settings::on(&store)).await;
+    let mut client = coordinator.client().await;
+    for limit in [secs(2), secs(1)] {
+        let asked = Instant::now();
+        let refused = client.try_acquire("build", "x", secs(9)).await.unwrap_err();
+        assert_eq!(reason(&refused), "STORE_UNAVAILABLE");
+        assert!(asked.elapsed() < limit, "{:?}", asked.elapsed());
+    }
 }
 
 /// Replicas know what they are asked about.

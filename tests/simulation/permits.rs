@@ -239,6 +239,7 @@ fn acquire(
         lease: lease.map(|lease| Lease::new(lease, &world.limits).unwrap()),
         wait: Some(millis(dice.random_range(0..4000))),
         request_id: None,
+        min_replica_acks: 0,
     }
 }
 

@@ -50,10 +50,14 @@ pub(crate) struct Coordinator {
 impl Settings {
     /// The defaults on a store.
     pub(crate) fn on(store: &str) -> Self {
-        let none = Self {
+        Self::on_none().with("store.url", store)
+    }
+
+    /// The defaults, with no word of a store.
+    pub(crate) fn on_none() -> Self {
+        Self {
             environment: Vec::new(),
-        };
-        none.with("store.url", store)
+        }
     }
 
     /// Sets a key, named as in the file.

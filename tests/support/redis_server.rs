@@ -98,21 +98,34 @@ impl RedisServer {
 
     /// Starts a server with more arguments.
     pub(crate) async fn start_with(arguments: &[&str]) -> Self {
+        let arguments = || {
+            let owned = arguments.iter().map(|&argument| argument.to_owned());
+            owned.collect()
+        };
+        Self::start_with_each(arguments).await
+    }
+
+    /// Starts a server with more arguments, which are made anew for every port that is tried.
+    pub(crate) async fn start_with_each(arguments: impl Fn() -> Vec<String>) -> Self {
         // Of two values the later counts.
-        let forgets = ["--save", "", "--appendonly", "no"];
-        Self::start_as(None, forgets.iter().chain(arguments).copied()).await
+        let forgets = ["--save", "", "--appendonly", "no"].map(str::to_owned);
+        Self::start_as(None, || [forgets.to_vec(), arguments()].concat()).await
     }
 
-    /// Starts a server as it is run elsewhere: from a file in `deploy/redis/`, with arguments that go before what it says. It keeps what the file says it keeps, until it
-    /// is dropped.
+    /// Starts a server as it is run elsewhere: from a file in `deploy/redis/`, with arguments that go before what it says. It keeps what the file says
+    /// it keeps, until it is dropped.
     pub(crate) async fn start_from(file: &str, arguments: &[&str]) -> Self {
-        let file = Some(deployed(file));
-        Self::start_as(file, arguments.iter().copied()).await
+        let arguments = || {
+            let owned = arguments.iter().map(|&argument| argument.to_owned());
+            [CONFIGURATION.to_owned()]
+                .into_iter()
+                .chain(owned)
+                .collect()
+        };
+        Self::start_as(Some(deployed(file)), arguments).await
     }
 
-    async fn start_as(file: Option<PathBuf>, arguments: impl Iterator<Item = &str>) -> Self {
-        let copy = file.iter().map(|_| CONFIGURATION);
-        let arguments: Vec<_> = copy.chain(arguments).map(str::to_owned).collect();
+    async fn start_as(file: Option<PathBuf>, arguments: impl Fn() -> Vec<String>) -> Self {
         for _ in 0..PORTS_TRIED_MAX {
             let directory = TempDir::new().expect("a temporary directory");
             if let Some(file) = &file {
@@ -120,9 +133,9 @@ impl RedisServer {
                 fs::copy(file, directory.path().join(CONFIGURATION)).expect("copied");
             }
             let port = free_port();
+            let arguments = arguments();
             let child = spawn(port, &arguments, &directory);
             let connection = tokio::sync::Mutex::default();
-            let arguments = arguments.clone();
             let mut server = Self {
                 child,
                 port,
@@ -134,7 +147,7 @@ impl RedisServer {
                 return server;
             }
         }
-        panic!("redis-server does not start with {arguments:?}");
+        panic!("redis-server does not start with {:?}", arguments());
     }
 
     /// Where it is.
@@ -190,14 +203,19 @@ impl RedisServer {
 
     /// Executes a command on the test's own connection.
     pub(crate) async fn command(&self, words: &[&str]) -> Value {
+        match self.try_command(words).await {
+            Ok(answer) => answer,
+            Err(error) => panic!("{words:?}: {error}"),
+        }
+    }
+
+    /// The same, for commands that may be refused or not answered.
+    pub(crate) async fn try_command(&self, words: &[&str]) -> RedisResult<Value> {
         let mut command = Cmd::new();
         for word in words {
             command.arg(*word);
         }
-        match self.execute(&command).await.and_then(Value::extract_error) {
-            Ok(answer) => answer,
-            Err(error) => panic!("{words:?}: {error}"),
-        }
+        self.execute(&command).await.and_then(Value::extract_error)
     }
 
     /// Like [`Self::command`], for answers that are text or numbers.

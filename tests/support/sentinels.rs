@@ -5,7 +5,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use deadpool_redis::redis::{Client, Value, cmd};
+use deadpool_redis::redis::{Client, Cmd, Value, cmd};
 use tempfile::TempDir;
 
 use crate::redis_server::{RedisServer, deployed, eventually, free_port};
@@ -15,6 +15,9 @@ const FILE: &str = "sentinel-master.conf";
 
 /// What the sentinels call the master.
 pub(crate) const SERVICE: &str = "locks";
+
+/// A master sends its data to a replica as soon as that asks, and does not wait 5 s for others.
+pub(crate) const AT_ONCE: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
 
 const REPLICAS: usize = 2;
 const SENTINELS: usize = 3;
@@ -43,12 +46,13 @@ impl Sentinels {
 
     /// The same with arguments for the servers; resolves when each sentinel knows all others and both replicas.
     pub(crate) async fn start_with(arguments: &[&str]) -> Self {
+        let arguments = &[arguments, &AT_ONCE].concat();
         let master = RedisServer::start_from(FILE, arguments).await;
         let port = master.port().to_string();
         let mut servers = vec![master];
         for _ in 0..REPLICAS {
             let of_replica = ["--replicaof", "127.0.0.1", &port];
-            let arguments = [arguments, &of_replica].concat();
+            let arguments = [arguments.as_slice(), &of_replica].concat();
             servers.push(RedisServer::start_from(FILE, &arguments).await);
         }
         let sentinels = (0..SENTINELS).map(|_| Sentinel::start(&port)).collect();
@@ -59,6 +63,12 @@ impl Sentinels {
         })
         .await;
         for sentinel in &this.sentinels {
+            eventually("a sentinel answers", || async {
+                sentinel.look_around_every(["50", "50"]).await
+            })
+            .await;
+        }
+        for sentinel in &this.sentinels {
             eventually("a sentinel knows all", || async {
                 let master = sentinel.master().await.unwrap_or_default();
                 let known = |field: &str, count: usize| {
@@ -68,6 +78,9 @@ impl Sentinels {
                 known("num-slaves", REPLICAS) && known("num-other-sentinels", SENTINELS - 1)
             })
             .await;
+        }
+        for sentinel in &this.sentinels {
+            sentinel.look_around_every(["10000", "2000"]).await;
         }
         this
     }
@@ -81,6 +94,23 @@ impl Sentinels {
     pub(crate) fn url_at(ports: impl Iterator<Item = u16>) -> String {
         let hosts: Vec<_> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
         format!("redis+sentinel://{}/{SERVICE}", hosts.join(","))
+    }
+
+    /// Where the sentinels themselves are.
+    pub(crate) fn sentinel_urls(&self) -> impl Iterator<Item = String> {
+        let ports = self.sentinels.iter().map(|sentinel| sentinel.port);
+        ports.map(|port| format!("redis://127.0.0.1:{port}"))
+    }
+
+    /// Lets the servers be slow, for tests in which none of them dies.
+    pub(crate) async fn be_patient(&self) {
+        for sentinel in &self.sentinels {
+            let mut set = cmd("SENTINEL");
+            set.arg("SET").arg(SERVICE);
+            set.arg("down-after-milliseconds").arg("30000");
+            let answer = sentinel.ask(&set).await;
+            assert_eq!(answer, Some(Value::Okay), "a sentinel takes the setting");
+        }
     }
 
     /// The server that the sentinels name.
@@ -151,11 +181,9 @@ impl Sentinel {
 
     /// What it knows of the master, as `;name=value;…`; none while it does not answer.
     async fn master(&self) -> Option<String> {
-        let client = Client::open(format!("redis://127.0.0.1:{}", self.port)).expect("a URL");
-        let mut connection = client.get_multiplexed_async_connection().await.ok()?;
         let mut ask = cmd("SENTINEL");
         ask.arg("MASTER").arg(SERVICE);
-        let Ok(Value::Array(words)) = ask.query_async::<Value>(&mut connection).await else {
+        let Some(Value::Array(words)) = self.ask(&ask).await else {
             return None;
         };
         let words = words.chunks(2).map(|pair| match pair {
@@ -167,6 +195,23 @@ impl Sentinel {
             _ => String::new(),
         });
         Some(format!(";{};", words.collect::<Vec<_>>().join(";")))
+    }
+
+    /// How often it asks the servers about replicas and tells other sentinels of itself, in milliseconds; before Redis 7.0 that cannot be changed. False
+    /// while it does not answer.
+    async fn look_around_every(&self, [info, hello]: [&str; 2]) -> bool {
+        let mut set = cmd("SENTINEL");
+        set.arg("DEBUG").arg("INFO-PERIOD").arg(info);
+        set.arg("PUBLISH-PERIOD").arg(hello);
+        self.ask(&set).await.is_some()
+    }
+
+    /// None while it does not answer.
+    async fn ask(&self, command: &Cmd) -> Option<Value> {
+        let client = Client::open(format!("redis://127.0.0.1:{}", self.port)).expect("a URL");
+        let mut connection = client.get_multiplexed_async_connection().await.ok()?;
+        // An error is an answer, too.
+        connection.send_packed_command(command).await.ok()
     }
 
     /// Ends it.

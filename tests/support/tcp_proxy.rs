@@ -1,6 +1,12 @@
 //! A TCP proxy that can fall silent, as a network that drops packets does: nobody is told, nothing arrives. Or arrives when the network is back.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU16, Ordering},
+    },
+};
 
 use lockkeeper::shutdown::spawn_detached;
 use parking_lot::Mutex;
@@ -21,6 +27,8 @@ pub(crate) struct TcpProxy {
     silent: Arc<Mutex<CancellationToken>>,
     /// Whether what comes is kept until this is over.
     cut: watch::Sender<bool>,
+    /// Where new connections lead.
+    target: Arc<AtomicU16>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -40,12 +48,15 @@ impl TcpProxy {
         let silent = Arc::new(Mutex::new(CancellationToken::new()));
         let switch = silent.clone();
         let (cut, is_cut) = watch::channel(false);
+        let target = Arc::new(AtomicU16::new(target));
+        let leads_to = target.clone();
         let task = spawn_detached("proxy", async move {
             while let Ok((client, _)) = listener.accept().await {
                 let wire = Wire {
                     silent: switch.lock().clone(),
                     cut: is_cut.clone(),
                 };
+                let target = leads_to.load(Ordering::Relaxed);
                 spawn_detached("proxied", carry(client, target, wire, renamed.clone()));
             }
         });
@@ -53,6 +64,7 @@ impl TcpProxy {
             port,
             silent,
             cut,
+            target,
             _task: AbortOnDropHandle::new(task),
         }
     }
@@ -65,6 +77,11 @@ impl TcpProxy {
     /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         ([127, 0, 0, 1], self.port).into()
+    }
+
+    /// New connections lead to another port.
+    pub(crate) fn lead_to(&self, target: u16) {
+        self.target.store(target, Ordering::Relaxed);
     }
 
     /// From now on nothing gets through on the connections that are open; new ones work.

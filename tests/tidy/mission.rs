@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::source::{Rust, rust_below};
+use crate::source::{Rust, rust_below, words};
 
 /// The numbers of the promises: those of locks that exist. A new kind of lock brings its own.
 fn promised() -> BTreeSet<u32> {
@@ -61,6 +61,73 @@ fn numbers(name: &str) -> Vec<u32> {
         rest = next;
     }
     found
+}
+
+/// The lines that hold on every store. The fifth is about a majority of several.
+fn on_every_store() -> BTreeSet<u32> {
+    (1..=4).chain(6..=19).collect()
+}
+
+#[test]
+fn every_line_up_to_19_has_a_story_and_every_store_runs_them() {
+    let files = rust_below("tests/");
+    let text = |path: &str| {
+        let file = files.iter().find(|file| file.path == path);
+        file.expect(path).text.as_str()
+    };
+    let code = Rust::parse(text("tests/process/stores/mod.rs")).code;
+    let told: BTreeSet<u32> = told(&code).into_iter().flat_map(numbers).collect();
+    let missing: Vec<_> = on_every_store().difference(&told).copied().collect();
+    assert!(missing.is_empty(), "no story of {missing:?}");
+    let stores = variants(&Rust::parse(text("tests/support/stores.rs")).code, "Store");
+    assert!(stores.len() >= 4, "{stores:?}");
+    let silent: Vec<_> = stores
+        .into_iter()
+        .filter(|store| !runs_all(&code, store))
+        .collect();
+    assert!(silent.is_empty(), "no test runs the stories on {silent:?}");
+}
+
+/// The functions in the table of stories.
+fn told(code: &str) -> Vec<&str> {
+    let table = code.split("stories![").nth(1).unwrap_or_default();
+    let table = table.split(']').next().unwrap_or_default();
+    words(table)
+        .filter(|word| word.starts_with("mission_"))
+        .collect()
+}
+
+/// The names in an enum without values.
+fn variants(code: &str, name: &str) -> Vec<String> {
+    let body = code.split(&format!("enum {name} {{")).nth(1);
+    let body = body.unwrap_or_default().split('}').next();
+    words(body.unwrap_or_default()).map(str::to_owned).collect()
+}
+
+/// Whether there is a test that has all stories told on a store, and is named after it.
+fn runs_all(code: &str, store: &str) -> bool {
+    let name = format!("fn mission_1_to_19_on_{}()", store.to_lowercase());
+    let Some((before, after)) = code.split_once(&name) else {
+        return false;
+    };
+    let body = after.split('}').next().unwrap_or_default();
+    let calls = format!("all_hold_on(Store::{store}).await");
+    is_test(before) && body.contains(&calls)
+}
+
+#[test]
+fn stories_and_stores_are_read() {
+    let code = "const X: [(&str, Story); 2] = stories![a::mission_3_and_8_x, b::other, c::mission_9_y,];\n\
+        #[tokio::test]\nasync fn mission_1_to_19_on_one() {\n all_hold_on(Store::One).await;\n}\n\
+        async fn mission_1_to_19_on_two() { all_hold_on(Store::Two).await; }\n\
+        #[tokio::test]\nasync fn mission_1_to_19_on_three() {\n all_hold_on(Store::One).await;\n}\n";
+    assert_eq!(told(code), ["mission_3_and_8_x", "mission_9_y"]);
+    assert!(runs_all(code, "One"));
+    for other in ["Two", "Three", "Four"] {
+        assert!(!runs_all(code, other), "{other}");
+    }
+    let stores = "enum Other { A }\nenum Store { One, Two, }\n";
+    assert_eq!(variants(stores, "Store"), ["One", "Two"]);
 }
 
 #[test]

@@ -54,6 +54,9 @@ pub(in crate::cli) struct HoldArgs {
     /// How to hold it.
     #[arg(long, short, value_enum, default_value_t)]
     pub(in crate::cli) mode: Mode,
+    /// Replicas of the store that must know of the grant before it counts; the coordinator may ask for more.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub(in crate::cli) min_replica_acks: u32,
 }
 
 /// See [`ClientCommand::Release`](super::ClientCommand::Release).
@@ -189,6 +192,9 @@ pub(in crate::cli) struct HoldAllArgs {
     /// Makes a repeat safe: it gets the first answer.
     #[arg(long, value_name = "ID")]
     pub(in crate::cli) request_id: Option<String>,
+    /// Replicas of the store that must know of each grant before it counts; the coordinator may ask for more.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub(in crate::cli) min_replica_acks: u32,
 }
 
 /// Which locks.

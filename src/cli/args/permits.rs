@@ -101,6 +101,9 @@ pub(in crate::cli) struct HoldPermitsArgs {
     /// Makes a repeat safe: it gets the first answer.
     #[arg(long, value_name = "ID")]
     pub(in crate::cli) request_id: Option<String>,
+    /// Replicas of the store that must know of the grant before it counts; the coordinator may ask for more.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub(in crate::cli) min_replica_acks: u32,
 }
 
 /// See [`SemaphoreCommand::Release`].

@@ -25,9 +25,9 @@ pub struct ServeArgs {
     /// Where to listen [server.listen].
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// Where the locks are: embedded:, redis://… or rediss://… [store.url].
+    /// Where the locks are: embedded:, redis://… or rediss://… [store.url]; given several times, a quorum of them [store.quorum].
     #[arg(long, value_name = "URL")]
-    store: Option<String>,
+    store: Vec<String>,
     /// Any other setting, as in --set session.lease=10s.
     #[arg(long, value_name = "SECTION.KEY=VALUE", value_parser = parse_setting)]
     set: Vec<(String, String)>,
@@ -41,9 +41,16 @@ pub struct ServeArgs {
 impl ServeArgs {
     /// Where the settings come from, the process's environment included.
     pub fn sources(&self) -> Sources {
+        // What is not given stands at its default, whatever other sources say of it.
+        let (url, quorum) = match self.store.as_slice() {
+            [] => (None, None),
+            [url] => (Some(url.clone()), Some(String::new())),
+            several => (Some("embedded:".to_owned()), Some(several.join(" "))),
+        };
         let named = [
-            ("--listen", "server.listen", &self.listen),
-            ("--store", "store.url", &self.store),
+            ("--listen", "server.listen", self.listen.clone()),
+            ("--store", "store.url", url),
+            ("--store", "store.quorum", quorum),
         ];
         // A flag of its own is more deliberate than --set, so it comes last and wins.
         let set = self.set.iter().map(|(key, value)| Flag {
@@ -52,10 +59,10 @@ impl ServeArgs {
             value: value.clone(),
         });
         let named = named.into_iter().filter_map(|(flag, key, value)| {
-            value.as_ref().map(|value| Flag {
+            value.map(|value| Flag {
                 flag: flag.to_owned(),
                 key: key.to_owned(),
-                value: value.clone(),
+                value,
             })
         });
         Sources {

@@ -26,6 +26,7 @@ pub(in crate::cli) async fn acquire_all(args: AcquireAllArgs) -> Ended {
         lease: hold.lease.map(to_proto).transpose()?,
         wait_timeout: args.wait.map(to_proto).transpose()?,
         request_id: hold.request_id.unwrap_or_default(),
+        min_replica_acks: hold.min_replica_acks,
     };
     let mut client = connect(&common.server).await?;
     let mut events = client
@@ -66,6 +67,7 @@ pub(in crate::cli) async fn try_acquire_all(args: TryAcquireAllArgs) -> Ended {
         owner: hold.owner.unwrap_or_default(),
         lease: hold.lease.map(to_proto).transpose()?,
         request_id: hold.request_id.unwrap_or_default(),
+        min_replica_acks: hold.min_replica_acks,
     };
     let mut client = connect(&common.server).await?;
     let answer = client

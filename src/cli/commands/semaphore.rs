@@ -62,6 +62,7 @@ async fn acquire(args: AcquirePermitsArgs) -> Ended {
         lease: hold.lease.map(to_proto).transpose()?,
         wait_timeout: args.wait.map(to_proto).transpose()?,
         request_id: hold.request_id.unwrap_or_default(),
+        min_replica_acks: hold.min_replica_acks,
     };
     let mut client = connect(&common.server).await?;
     let events = client.acquire_permits(request).await;
@@ -101,6 +102,7 @@ async fn try_acquire(args: TryAcquirePermitsArgs) -> Ended {
         permits: hold.permits,
         lease: hold.lease.map(to_proto).transpose()?,
         request_id: hold.request_id.unwrap_or_default(),
+        min_replica_acks: hold.min_replica_acks,
     };
     let mut client = connect(&common.server).await?;
     let answer = client.try_acquire_permits(short(request)).await;

@@ -147,6 +147,7 @@ fn grant(grant: &Grant) -> Value {
     insert_duration(&mut fields, "lease", grant.lease.as_ref());
     insert_duration(&mut fields, "validFor", grant.valid_for.as_ref());
     fields.insert("watched".to_owned(), grant.watched.into());
+    fields.insert("replicaAcks".to_owned(), grant.replica_acks.into());
     fields.into()
 }
 
@@ -225,7 +226,7 @@ mod tests {
             json!({ "granted": {
                 "name": "orders", "mode": "LOCK_MODE_EXCLUSIVE", "sessionId": "", "owner": "0",
                 "holdCount": 1, "fencingToken": "18446744073709551615", "lease": "30s",
-                "validFor": "29.700s", "watched": false,
+                "validFor": "29.700s", "watched": false, "replicaAcks": 0,
             }})
         );
     }

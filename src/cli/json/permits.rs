@@ -66,6 +66,7 @@ fn grant(grant: &PermitGrant) -> Value {
     insert_duration(&mut fields, "lease", grant.lease.as_ref());
     insert_duration(&mut fields, "validFor", grant.valid_for.as_ref());
     fields.insert("watched".to_owned(), grant.watched.into());
+    fields.insert("replicaAcks".to_owned(), grant.replica_acks.into());
     fields.into()
 }
 

@@ -97,6 +97,7 @@ fn plan(args: &RunArgs) -> Plan {
             args.wait
         },
         lease: args.lease,
+        min_replica_acks: args.min_replica_acks,
         kill_after: args.kill_after,
         client_name,
         conflict_exit_code: args.conflict_exit_code,

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::Instant;
+use tokio::{task::JoinHandle, time::Instant};
 
 use super::{
     super::{
@@ -58,6 +58,14 @@ struct Prepared {
     lease: Duration,
 }
 
+/// What the store told of an attempt that it granted.
+struct Told {
+    grants: Vec<Taken>,
+    sent_at: Instant,
+    repeated: bool,
+    replica_acks: u32,
+}
+
 /// Makes one attempt. Must run to its end: it registers what it gets, or undoes it.
 pub(super) async fn attempt_all(
     core: &Arc<Core>,
@@ -65,19 +73,34 @@ pub(super) async fn attempt_all(
     refusal: Refusal,
 ) -> Result<AttemptedAll, Error> {
     let prepared = prepare(core, request).await?;
+    let (scripts, acks) = core.replicated(request.min_replica_acks);
     let sent_at = Instant::now();
     let identity = &prepared.identity;
     let acquired = {
         let members = identity.members(&prepared.known);
         let members = identity.script_members(&members);
         let attempt = identity.attempt();
-        core.scripts
+        scripts
             .acquire_all(members, prepared.lease, attempt, refusal)
             .await
     };
     match acquired {
         Ok(AcquiredAll::Granted { grants, repeated }) => {
-            deliver(core, request, prepared, &grants, sent_at, repeated).map(AttemptedAll::Granted)
+            let told = Told {
+                grants,
+                sent_at,
+                repeated,
+                replica_acks: acks.achieved().unwrap_or(0),
+            };
+            if let Err(error) = acks.acknowledged() {
+                // The answer to a repeat is not undone, because the first one may have arrived.
+                if !repeated {
+                    let undo = undo_attempt(core, prepared.knowing(&told.grants));
+                    let _ = tokio::time::timeout(core.config.call_timeout, undo).await;
+                }
+                return Err(error.into());
+            }
+            deliver(core, request, prepared, &told).map(AttemptedAll::Granted)
         }
         Ok(AcquiredAll::Busy { which, remaining }) => Ok(AttemptedAll::Busy {
             which,
@@ -88,22 +111,27 @@ pub(super) async fn attempt_all(
         }
         Err(error) => {
             if let CallError::OutcomeUnknown(_) = error {
-                let core = Arc::clone(core);
-                core.tasks.clone().spawn("undo", async move {
-                    let Prepared {
-                        identity,
-                        known,
-                        turns,
-                        lease,
-                        ..
-                    } = prepared;
-                    core.undo_all(&identity, &known, |_| true, lease).await;
-                    drop(turns);
-                });
+                undo_attempt(core, prepared);
             }
             Err(error.into())
         }
     }
+}
+
+/// Undoes an attempt that may have run, before anything else of its owner happens.
+fn undo_attempt(core: &Arc<Core>, prepared: Prepared) -> JoinHandle<()> {
+    let core = Arc::clone(core);
+    core.tasks.clone().spawn("undo", async move {
+        let Prepared {
+            identity,
+            known,
+            turns,
+            lease,
+            ..
+        } = prepared;
+        core.undo_all(&identity, &known, |_| true, lease).await;
+        drop(turns);
+    })
 }
 
 async fn prepare(core: &Arc<Core>, request: &AcquireAll) -> Result<Prepared, Error> {
@@ -167,10 +195,9 @@ fn deliver(
     core: &Arc<Core>,
     request: &AcquireAll,
     prepared: Prepared,
-    taken: &[Taken],
-    sent_at: Instant,
-    repeated: bool,
+    told: &Told,
 ) -> Result<DeliveryAll, Error> {
+    let (sent_at, repeated) = (told.sent_at, told.repeated);
     let Prepared {
         identity,
         known,
@@ -182,7 +209,7 @@ fn deliver(
     let grants = request
         .locks
         .iter()
-        .zip(taken)
+        .zip(&told.grants)
         .map(|((name, mode), taken)| Grant {
             name: name.clone(),
             mode,
@@ -193,6 +220,8 @@ fn deliver(
             lease: taken.lease,
             safe_until: safe_until(sent_at, taken.lease),
             watched,
+            replica_acks: told.replica_acks,
+            min_replica_acks: request.min_replica_acks,
         });
     let grants: Vec<Grant> = grants.collect();
     let registered = session.as_ref().map(|session| {
@@ -218,6 +247,18 @@ fn deliver(
         return Err(CallError::OutcomeUnknown(why).into());
     }
     Ok(delivery)
+}
+
+// === impl Prepared ===
+
+impl Prepared {
+    /// Knows by now what the attempt got, so that an undo leaves newer grants alone.
+    fn knowing(mut self, taken: &[Taken]) -> Self {
+        for (known, taken) in self.known.iter_mut().zip(taken) {
+            known.serial = Some(taken.serial);
+        }
+        self
+    }
 }
 
 // === impl Identity ===

@@ -1,4 +1,5 @@
-//! Several locks one after the other, in the order of their names: where one of them is fair, because a place in its queue is what gets it.
+//! Several locks one after the other, in the order of their names: where one of them is fair, because a place in its queue is what gets it, and where
+//! they are in different parts of the store, because no script can take them together.
 //!
 //! Each is waited for as a single lock is, while those before it are held. Since everybody takes locks in the same order, no two calls can each hold
 //! what the other waits for. What was taken is given back when a later one cannot be had; if it is lost meanwhile, all begins again.
@@ -15,19 +16,13 @@ use super::{
         attempt::{Attempted, Delivery, attempt},
         error::Error,
         operation::{Acquire, Answer, Reply},
-        session::{GrantKey, Session},
+        session::{GrantKey, RENEW_DIVISOR, RETRY_DIVISOR, Session},
         types::{Grant, safe_until},
+        watchdog::RENEWALS_PER_CALL,
     },
     AcquireAll, DeliveryAll, TriedAll,
 };
 use crate::script::{CallError, Refusal, Renewal};
-
-/// Locks in one renewal script, as the watchdog has it.
-const RENEWALS_PER_CALL: usize = 100;
-
-/// What is held is renewed after this part of its lease, as the watchdog does; a renewal that failed is tried again after the smaller one.
-const RENEW_DIVISOR: u32 = 3;
-const RETRY_DIVISOR: u32 = 20;
 
 /// A lease of which this part is gone when the last lock is granted is renewed before it is told.
 const STALE_DIVISOR: u32 = 10;
@@ -225,11 +220,17 @@ impl<'a> Taken<'a> {
             let grants = batch.iter().map(|at| self.deliveries[*at].grant());
             let renewals: Vec<Renewal> = grants.map(renewal).collect();
             let sent_at = Instant::now();
-            let renewed = self.core.scripts.renew(&renewals).await?;
-            for (at, outcome) in batch.iter().zip(renewed.outcomes) {
+            let min_replica_acks = batch.iter().map(|at| self.deliveries[*at].grant());
+            let min_replica_acks = min_replica_acks.map(|grant| grant.min_replica_acks).max();
+            let (scripts, acks) = self.core.replicated(min_replica_acks.unwrap_or(0));
+            let answered = scripts.renew(&renewals).await;
+            acks.acknowledged()?;
+            for (at, outcome) in batch.iter().zip(answered.outcomes) {
                 let delivery = &mut self.deliveries[*at];
-                let Ok(renewed) = outcome else {
-                    return Ok(false);
+                let renewed = match outcome {
+                    Some(Ok(renewed)) => renewed,
+                    Some(Err(_lost)) => return Ok(false),
+                    None => continue,
                 };
                 let mut grant = delivery.grant().clone();
                 if renewed.serial != grant.serial {
@@ -242,6 +243,9 @@ impl<'a> Taken<'a> {
                 grant.lease = renewed.lease;
                 grant.safe_until = safe_until(sent_at, renewed.lease);
                 delivery.set_grant(grant);
+            }
+            if let Some(error) = answered.error {
+                return Err(error);
             }
         }
         for delivery in &mut self.deliveries {

@@ -2,7 +2,8 @@
 //!
 //! Where no lock is fair, one script takes all or none, and a call that waits holds nothing meanwhile: it stands in the line of one lock that somebody
 //! else holds, and tries all when that may be free. A fair lock is taken by whoever stands first in its queue, so a call with one of those takes the
-//! locks one after the other; see [`in_order`]. Either way no two calls can each hold what the other waits for.
+//! locks one after the other, as does a call whose locks are in different parts of the store; see [`in_order`]. Either way no two calls can each hold
+//! what the other waits for.
 //!
 //! Once granted, each lock is a grant of its own: renewed, lost, resumed and given back as any other.
 
@@ -20,11 +21,10 @@ pub(super) use release::release_all;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::{
     Core, Mode,
-    acquire::{CountedWait, InLine, Stops, ended_in, leave},
+    acquire::{InLine, Stops, ended_in, leave},
     error::Error,
     operation::{Acquire, Answer, NotGranted, Reply},
     types::{Lease, LockName, Owner, RequestId},
@@ -45,6 +45,8 @@ pub struct AcquireAll {
     pub wait: Option<Duration>,
     /// Makes a repeat safe.
     pub request_id: Option<RequestId>,
+    /// As of [`Acquire`].
+    pub min_replica_acks: u32,
 }
 
 /// Holds of several locks to give back.
@@ -94,6 +96,7 @@ pub(super) async fn try_acquire_all(
     if core.draining.is_cancelled() {
         return Err(Error::Draining);
     }
+    check_modes(core, request)?;
     let refusal = if request.request_id.is_some() {
         Refusal::Recorded
     } else {
@@ -114,6 +117,7 @@ pub(super) async fn acquire_all(
     if core.draining.is_cancelled() {
         return Err(Error::Draining);
     }
+    check_modes(core, request)?;
     if request.wait == Some(Duration::ZERO) {
         return Ok(match try_once(core, request, Refusal::Forgotten).await? {
             TriedAll::Acquired(delivery) => Answer::GrantedAll(delivery),
@@ -122,7 +126,7 @@ pub(super) async fn acquire_all(
             }
         });
     }
-    if request.locks.has_fair() {
+    if is_in_order(core, request) {
         return in_order::acquire(core, request, deadline, reply).await;
     }
     let mut refused = Refused::new();
@@ -136,12 +140,27 @@ pub(super) async fn acquire_all(
     answer
 }
 
+/// Whether the locks are taken one after the other.
+fn is_in_order(core: &Core, request: &AcquireAll) -> bool {
+    let names = request.locks.iter().map(|(name, _)| name.as_str());
+    request.locks.has_fair() || !core.scripts.takes_together(names)
+}
+
+/// A mode that the store does not have is refused before anything is taken.
+fn check_modes(core: &Core, request: &AcquireAll) -> Result<(), Error> {
+    for (name, mode) in request.locks.iter() {
+        let checked = core.scripts.check_mode(mode);
+        checked.map_err(|error| Error::from(error).of(name))?;
+    }
+    Ok(())
+}
+
 async fn try_once(
     core: &Arc<Core>,
     request: &AcquireAll,
     refusal: Refusal,
 ) -> Result<TriedAll, Error> {
-    if request.locks.has_fair() {
+    if is_in_order(core, request) {
         return in_order::try_acquire(core, request, refusal).await;
     }
     Ok(match attempt_all(core, request, refusal).await? {
@@ -178,18 +197,8 @@ async fn acquire_together(
         }
     };
     refused.insert(awaited);
-    let session = core.session_of(&request.owner)?;
-    let stream = session
-        .as_ref()
-        .map_or_else(|| Ok(CancellationToken::new()), |s| s.live())?;
-    let _counted = CountedWait::begin(session, core.config.limits.waits_per_session_max)?;
+    let stops = Stops::admit(core, core.session_of(&request.owner)?, deadline, reply)?;
     let mut line = join(core, request, awaited, holder_until)?;
-    reply.slot = None;
-    let stops = Stops {
-        deadline,
-        session: stream,
-        reply,
-    };
     let mut trouble: Option<CallError> = None;
     loop {
         let name = request.locks.name(awaited);
@@ -258,6 +267,7 @@ impl AcquireAll {
             lease: self.lease,
             wait,
             request_id: self.request_id.clone(),
+            min_replica_acks: self.min_replica_acks,
         }
     }
 }

@@ -115,7 +115,12 @@ impl Releasing {
             .map(|held| self.lease(core, held.as_ref()))
             .collect();
         let request_id = self.request.request_id.as_ref().map(RequestId::as_str);
-        core.scripts.release_all(members, &leases, request_id).await
+        let (scripts, acks) = core.replicated(0);
+        let released = scripts.release_all(members, &leases, request_id).await;
+        if let Err(error) = acks.acknowledged() {
+            tracing::info!(%error, "released");
+        }
+        released
     }
 
     /// What a hold that remains gets.

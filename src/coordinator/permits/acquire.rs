@@ -3,12 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::{
     super::{
         Core,
-        acquire::{CountedWait, InLine, Stops},
+        acquire::{InLine, Stops},
         error::Error,
         operation::{Answer, NotGranted, Reply, Waiting},
         waiters::{Goal, Place},
@@ -43,22 +42,12 @@ pub(super) async fn acquire(
             available,
         }));
     }
-    let session = core.session_of(&request.owner)?;
-    let stream = session
-        .as_ref()
-        .map_or_else(|| Ok(CancellationToken::new()), |s| s.live())?;
-    let _counted = CountedWait::begin(session, core.config.limits.waits_per_session_max)?;
+    let stops = Stops::admit(core, core.session_of(&request.owner)?, deadline, reply)?;
     let owner = request.owner.clone();
     let place = core
         .waiters
         .join(&request.name, Goal::Permits, owner, next_end, None)
         .map_err(Error::LimitReached)?;
-    reply.slot = None;
-    let stops = Stops {
-        deadline,
-        session: stream,
-        reply,
-    };
     wait(core, request, place, available, &stops).await
 }
 

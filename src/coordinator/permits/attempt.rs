@@ -1,9 +1,9 @@
 //! One attempt to take permits, and how it is undone when nobody takes what it got. The ids are the attempt's own, so an undo is exact.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use rand::RngExt as _;
-use tokio::time::Instant;
+use tokio::{task::JoinHandle, time::Instant};
 
 use super::{
     super::{
@@ -11,7 +11,7 @@ use super::{
         error::Error,
         holding::PermitGrant,
         session::{GrantKey, Lost, Session},
-        types::{RequestId, safe_until},
+        types::{LockName, RequestId, safe_until},
     },
     AcquirePermits,
 };
@@ -80,9 +80,9 @@ pub(super) async fn attempt(
             .map(|_| rand::rng().random())
             .collect(),
     };
+    let (scripts, acks) = core.replicated(request.min_replica_acks);
     let sent_at = Instant::now();
-    let reply = core
-        .scripts
+    let reply = scripts
         .acquire_permits(
             name.as_str(),
             owner.field(),
@@ -98,6 +98,17 @@ pub(super) async fn attempt(
             lease,
             repeated,
         }) => {
+            let replica_acks = match acks.acknowledged() {
+                Ok(replica_acks) => replica_acks,
+                Err(error) => {
+                    // The answer to a repeat is not undone, because the first one may have arrived.
+                    if !repeated {
+                        let undo = undo_attempt(core, name, taking, lease);
+                        let _ = tokio::time::timeout(core.config.call_timeout, undo).await;
+                    }
+                    return Err(error.into());
+                }
+            };
             let grant = PermitGrant {
                 name: name.clone(),
                 owner: owner.clone(),
@@ -106,6 +117,8 @@ pub(super) async fn attempt(
                 lease,
                 safe_until: safe_until(sent_at, lease),
                 watched: session.is_some() && request.lease.is_none(),
+                replica_acks,
+                min_replica_acks: request.min_replica_acks,
             };
             let core = Arc::clone(core);
             let undo = (!repeated).then(|| Undo {
@@ -132,15 +145,25 @@ pub(super) async fn attempt(
         Ok(PermitsAcquired::NoSemaphore) => Err(Error::SemaphoreNotFound),
         Err(error) => {
             if let CallError::OutcomeUnknown(_) = error {
-                let (core, name) = (Arc::clone(core), name.clone());
-                core.tasks.clone().spawn("undo-permits", async move {
-                    let undo = || core.scripts.undo_permits(name.as_str(), taking.identity());
-                    core.until_answered(lease, undo).await;
-                });
+                undo_attempt(core, name, taking, lease);
             }
             Err(error.into())
         }
     }
+}
+
+/// Undoes an attempt that may have run.
+fn undo_attempt(
+    core: &Arc<Core>,
+    name: &LockName,
+    taking: Taking,
+    lease: Duration,
+) -> JoinHandle<()> {
+    let (core, name) = (Arc::clone(core), name.clone());
+    core.tasks.clone().spawn("undo-permits", async move {
+        let undo = || core.scripts.undo_permits(name.as_str(), taking.identity());
+        core.until_answered(lease, undo).await;
+    })
 }
 
 /// Registers permits and gets them on their way. From here on those that cannot be told are given back; but not the answer to a repeat, because

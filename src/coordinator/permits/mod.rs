@@ -56,6 +56,8 @@ pub struct AcquirePermits {
     pub wait: Option<Duration>,
     /// Makes a repeat safe.
     pub request_id: Option<RequestId>,
+    /// As of [`super::Acquire`].
+    pub min_replica_acks: u32,
 }
 
 /// How many permits to take at once: at least one, and within the limit.

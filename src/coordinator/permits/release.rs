@@ -31,10 +31,13 @@ pub(super) async fn release(
         .map_or_else(Vec::new, |session| session.permits_of(name, owner, ids));
     set_releasing(session.as_ref(), &held, true);
     let record = request_id.as_ref().map(RequestId::as_str);
-    let released = core
-        .scripts
+    let (scripts, acks) = core.replicated(0);
+    let released = scripts
         .release_permits(name.as_str(), owner.field(), ids, record)
         .await;
+    if let Err(error) = acks.acknowledged() {
+        tracing::info!(%name, %error, "released");
+    }
     match released {
         Ok(PermitsReleased::Done {
             permits,

@@ -39,6 +39,8 @@ pub(super) async fn renew(core: &Arc<Core>, request: &RenewPermits) -> Result<Pe
             lease: core.config.lease,
             safe_until: Instant::now(),
             watched: false,
+            replica_acks: 0,
+            min_replica_acks: 0,
         }],
     };
     let known = |id| held.iter().any(|grant| grant.ids.contains(id));
@@ -57,8 +59,12 @@ pub(super) async fn renew(core: &Arc<Core>, request: &RenewPermits) -> Result<Pe
         ids: Arc::clone(&grant.ids),
     });
     let renewals: Vec<_> = renewals.collect();
+    let min_replica_acks = held.iter().map(|grant| grant.min_replica_acks).max();
+    let (scripts, acks) = core.replicated(min_replica_acks.unwrap_or(0));
     let sent_at = Instant::now();
-    let outcomes = core.scripts.renew_permits(&renewals).await?.outcomes;
+    let outcomes = scripts.renew_permits(&renewals).await.complete()?;
+    // A renewal that only the master knows of would be lost with it.
+    let replica_acks = acks.acknowledged()?;
     let mut renewed = Vec::with_capacity(held.len());
     let mut gone = None;
     for (grant, outcome) in held.into_iter().zip(outcomes) {
@@ -79,7 +85,10 @@ pub(super) async fn renew(core: &Arc<Core>, request: &RenewPermits) -> Result<Pe
             }
         };
         match outcome {
-            Ok(grant) => renewed.push(grant),
+            Ok(grant) => renewed.push(PermitGrant {
+                replica_acks,
+                ..grant
+            }),
             Err(ownership) => gone = Some(ownership),
         }
     }

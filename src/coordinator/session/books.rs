@@ -137,6 +137,7 @@ impl Session {
             lost = before.lost;
             terms.watched |= known.watched;
             terms.safe_until = terms.safe_until.max(known.safe_until);
+            terms.min_replica_acks = terms.min_replica_acks.max(known.min_replica_acks);
             grant.set_terms(terms);
         }
         let lease = if terms.watched {

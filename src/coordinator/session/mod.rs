@@ -9,7 +9,7 @@ pub(super) use books::Held;
 pub(crate) use books::Lost;
 pub(crate) use key::{GrantKey, Slot};
 pub use notices::{LostReason, Notice};
-pub(crate) use watched::{LeaseRenewal, Renewing};
+pub(crate) use watched::{LeaseRenewal, RENEW_DIVISOR, RETRY_DIVISOR, Renewing};
 
 use std::{
     collections::{BTreeMap, VecDeque},

@@ -15,13 +15,13 @@ use crate::{
 };
 
 /// Renewals are asked for after this part of the lease, as Redisson's watchdog does.
-const RENEW_DIVISOR: u32 = 3;
+pub(crate) const RENEW_DIVISOR: u32 = 3;
 
 /// Renewals of leases of the same length are moved to common moments this part of the lease apart, so that they travel together.
 const RENEW_GRID_DIVISOR: u32 = 100;
 
 /// A failed renewal is tried again after this part of the lease, but not later than [`RETRY_MAX`].
-const RETRY_DIVISOR: u32 = 20;
+pub(crate) const RETRY_DIVISOR: u32 = 20;
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
 /// A reader of ours whose lease is fixed is looked at so often, because a Redisson reader's watchdog cuts the whole lock's time to live to its own
@@ -39,6 +39,8 @@ const RETRY_MIN: Duration = Duration::from_millis(5);
 pub(crate) struct Renewing {
     pub(crate) key: GrantKey,
     pub(crate) serial: u64,
+    /// Replicas that must acknowledge it, whatever the configuration says.
+    pub(crate) min_replica_acks: u32,
     pub(crate) renewal: LeaseRenewal,
 }
 
@@ -292,6 +294,7 @@ impl Held {
         Renewing {
             key: key.clone(),
             serial: self.grant.serial(),
+            min_replica_acks: self.grant.terms().min_replica_acks,
             renewal,
         }
     }

@@ -1,17 +1,14 @@
 //! Keeping the places of waiters of fair locks. The store's queue knows who comes next, also among those of other coordinators and of Redisson
 //! clients; a place is kept as long as somebody vouches for the waiter, so that one that died is passed over after a few seconds.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, atomic::Ordering},
-};
+use std::sync::{Arc, atomic::Ordering};
 
 use futures::StreamExt as _;
 use tokio::time::Instant;
 
 use super::{
     super::{Core, types::LockName},
-    Goal, Waiters, channel,
+    Goal, Waiter, Waiters, channel,
 };
 use crate::script::{Mode, Vouched};
 
@@ -30,8 +27,8 @@ pub(crate) async fn keep_places(core: Arc<Core>) {
     let interval = core.scripts.config().fair_waiter_timeout / VOUCHES_PER_TIMEOUT;
     loop {
         let begun = Instant::now();
-        futures::stream::iter(core.waiters.fair_owners())
-            .for_each_concurrent(LOCKS_AT_ONCE, |(name, owners)| vouch(&core, name, owners))
+        futures::stream::iter(core.waiters.fair_waiters())
+            .for_each_concurrent(LOCKS_AT_ONCE, |(name, waiters)| vouch(&core, name, waiters))
             .await;
         let pause = tokio::time::sleep_until(begun + interval);
         if stop.run_until_cancelled(pause).await.is_none() {
@@ -40,11 +37,11 @@ pub(crate) async fn keep_places(core: Arc<Core>) {
     }
 }
 
-async fn vouch(core: &Core, name: LockName, owners: Vec<Arc<str>>) {
-    for owners in owners.chunks(WAITERS_PER_CALL) {
-        let owners: Vec<&str> = owners.iter().map(AsRef::as_ref).collect();
+async fn vouch(core: &Core, name: LockName, waiters: Vec<Arc<Waiter>>) {
+    for waiters in waiters.chunks(WAITERS_PER_CALL) {
+        let owners: Vec<&str> = waiters.iter().map(|it| it.owner.field()).collect();
         match core.scripts.vouch(name.as_str(), &owners).await {
-            Ok(vouched) => core.waiters.placed(&name, &owners, &vouched),
+            Ok(vouched) => core.waiters.placed(&name, waiters, &vouched),
             // They are vouched for again soon; until then they keep what they have.
             Err(error) => tracing::debug!(%name, %error, "waiters are not vouched for"),
         }
@@ -54,36 +51,26 @@ async fn vouch(core: &Core, name: LockName, owners: Vec<Arc<str>>) {
 // === impl Waiters ===
 
 impl Waiters {
-    /// The owners that wait for fair locks, in the order they came.
-    fn fair_owners(&self) -> Vec<(LockName, Vec<Arc<str>>)> {
+    /// Those who wait for fair locks, in the order they came.
+    fn fair_waiters(&self) -> Vec<(LockName, Vec<Arc<Waiter>>)> {
         let state = self.state.lock();
-        let locks = state.fair.iter().map(|(name, waiters)| {
-            let mut owners: Vec<Arc<str>> = Vec::with_capacity(waiters.len());
-            owners.extend(waiters.values().map(|waiter| waiter.owner.shared_field()));
-            (name.clone(), owners)
-        });
-        locks.collect()
+        let locks = state.fair.iter();
+        locks
+            .map(|(name, waiters)| (name.clone(), waiters.values().cloned().collect()))
+            .collect()
     }
 
     /// The store has said where they stand. One that is in the queue no more has to queue up again.
-    fn placed(&self, name: &LockName, owners: &[&str], vouched: &Vouched) {
+    fn placed(&self, name: &LockName, waiters: &[Arc<Waiter>], vouched: &Vouched) {
         let holder_until = vouched.remaining.map(|left| Instant::now() + left);
-        let places: HashMap<&str, u32> = owners
-            .iter()
-            .copied()
-            .zip(vouched.places.iter().copied())
-            .collect();
         let mut state = self.state.lock();
-        let waiters = state.fair.get(name).cloned().unwrap_or_default();
-        for waiter in waiters.values() {
-            let Some(place) = places.get(waiter.owner.field()) else {
-                continue;
-            };
+        for (waiter, place) in waiters.iter().zip(&vouched.places) {
             let channel = channel(name, Goal::Lock(Mode::Fair), &waiter.owner);
             let line = state
                 .channels
                 .get_mut(channel.as_str())
                 .and_then(|channel| channel.lines.get_mut(&Goal::Lock(Mode::Fair)));
+            // Whoever has left meanwhile has no line, or left it to another wait of its owner.
             let Some(line) = line else { continue };
             line.holder_until = holder_until;
             if *place == 0 {

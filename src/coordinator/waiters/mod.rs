@@ -27,8 +27,8 @@ use super::{
     types::{LockName, Owner},
 };
 use crate::{
-    host::{ScriptHost, Wake},
-    script::{Mode, keys},
+    host::{Subscriptions, Wake},
+    script::{self, Mode, keys},
     shutdown::Tasks,
 };
 
@@ -45,7 +45,7 @@ const NOT_SEEN: i64 = -1;
 /// The lines of one coordinator.
 #[derive(Debug)]
 pub(crate) struct Waiters {
-    host: Arc<dyn ScriptHost>,
+    host: Subscriptions,
     tasks: Tasks,
     per_lock_max: usize,
     max: usize,
@@ -134,7 +134,7 @@ pub(crate) struct Standing {
 
 impl Waiters {
     pub(crate) fn new(
-        host: Arc<dyn ScriptHost>,
+        host: Subscriptions,
         tasks: Tasks,
         per_lock_max: usize,
         max: usize,
@@ -287,7 +287,8 @@ impl Waiters {
     pub(crate) fn follow(&self, wake: &Wake) {
         let mut state = self.state.lock();
         match wake {
-            // Every message of a lock's channel says that it was released, whatever its number.
+            // Every other message of a lock's channel says that it was released, whatever its number.
+            Wake::Message { payload, .. } if !script::wakes(payload) => {}
             Wake::Message { channel, .. } => {
                 if let Some(channel) = state.channels.get_mut(channel.as_str()) {
                     channel.wake();

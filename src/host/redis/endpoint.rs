@@ -137,12 +137,10 @@ impl Endpoint {
         );
     }
 
-    /// A pool for work that needs a connection of its own.
-    pub(super) fn pool(&self, size: usize) -> Result<Pool, ConfigError> {
+    /// A pool for work that needs a connection of its own, and that may take so long to be answered.
+    pub(super) fn pool(&self, size: usize, answered_in: Duration) -> Result<Pool, ConfigError> {
         let info = self.client.get_connection_info().clone();
-        let config = self
-            .settings()
-            .set_response_timeout(Some(self.connect_timeout));
+        let config = self.settings().set_response_timeout(Some(answered_in));
         let unusable = ConfigError::Url {
             part: "URL",
             problem: UNUSABLE,
@@ -150,9 +148,17 @@ impl Endpoint {
         let manager = Manager::new_with_config(info, config).map_err(|_| unusable.clone())?;
         Pool::builder(manager)
             .max_size(size)
+            .wait_timeout(Some(answered_in))
+            .create_timeout(Some(self.connect_timeout))
+            .recycle_timeout(Some(self.connect_timeout))
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|_| unusable)
+    }
+
+    /// The time limit of opening a connection.
+    pub(super) fn connect_timeout(&self) -> Duration {
+        self.connect_timeout
     }
 
     fn settings(&self) -> AsyncConnectionConfig {

@@ -65,6 +65,8 @@ enum State {
 #[derive(Debug)]
 pub(super) struct Live {
     connection: MultiplexedConnection,
+    /// Which process it leads to; none if the server does not allow to ask.
+    run_id: Option<Arc<str>>,
     loss: Arc<Loss>,
     /// 0 while the server answers in time; from then on how many calls were made.
     unanswered: AtomicUsize,
@@ -109,6 +111,14 @@ impl Link {
         }
     }
 
+    /// What tells the server that it is connected to from all others.
+    pub(super) fn run_id(&self) -> Option<Arc<str>> {
+        match &*self.state.borrow() {
+            State::Up(live) => live.run_id.clone(),
+            State::Connecting | State::Down(_) => None,
+        }
+    }
+
     /// Resolves when the link has been up; false if it was closed before. Does not keep the link open.
     pub(super) fn first_up(&self) -> impl Future<Output = bool> + Send + use<> {
         let mut state = self.state.clone();
@@ -141,6 +151,8 @@ impl State {
 async fn keep(target: Target, states: watch::Sender<State>) {
     let mut next_attempt = Instant::now();
     let mut failure: Option<Arc<str>> = None;
+    // Whoever calls before that waits, as for the first attempt itself.
+    target.first_named().await;
     loop {
         sleep_until(next_attempt).await;
         next_attempt = Instant::now() + RECONNECT_INTERVAL;
@@ -185,10 +197,11 @@ async fn connect(target: &Target) -> Result<(Endpoint, Live), String> {
         .connect(pushes)
         .await
         .map_err(|error| reply::connect_failure(&error))?;
-    target.check(&connection).await?;
+    let run_id = target.check(&connection).await?;
     endpoint.load_scripts(&connection).await;
     let live = Live {
         connection,
+        run_id,
         loss,
         unanswered: AtomicUsize::new(0),
         stalled: Notify::new(),
@@ -199,6 +212,11 @@ async fn connect(target: &Target) -> Result<(Endpoint, Live), String> {
 // === impl Live ===
 
 impl Live {
+    /// Which process the connection leads to, if that is known.
+    pub(super) fn run_id(&self) -> Option<&str> {
+        self.run_id.as_deref()
+    }
+
     /// Sends a command and waits for its answer. An error says whether it may have been executed.
     pub(super) async fn call(&self, command: &Cmd, deadline: Instant) -> Result<Value, HostError> {
         if self.loss.certain.load(Ordering::Acquire) {

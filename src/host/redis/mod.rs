@@ -1,8 +1,9 @@
 //! Scripts on Redis.
 //!
 //! A [`link`] is one shared connection that repairs itself; [`eval`] sends a script over it; [`subscriber`] keeps the subscriptions of one
-//! server on a connection of its own. What a topology adds is which link a call takes.
+//! server on a connection of its own; an [`acknowledger`] waits for the replicas of one server. What a topology adds is which link a call takes.
 
+mod acknowledger;
 mod endpoint;
 mod eval;
 mod link;
@@ -29,6 +30,10 @@ pub struct RedisConfig {
     pub call_timeout: Duration,
     /// The time limit of opening a connection: address, TCP, TLS, greeting.
     pub connect_timeout: Duration,
+    /// How long replicas are waited for, where that is asked for.
+    pub replica_ack_timeout: Duration,
+    /// The key that is written for replicas to acknowledge. It says nothing.
+    pub replica_marker: String,
     /// Connections that all calls share. More than a few do not make one Redis faster.
     pub connections: usize,
     /// How often the connection of the subscriptions is probed; an answer that is not there by the next probe means that it is dead.
@@ -85,6 +90,8 @@ impl Default for RedisConfig {
             url: "redis://127.0.0.1:6379".to_owned(),
             call_timeout: Duration::from_secs(1),
             connect_timeout: Duration::from_secs(1),
+            replica_ack_timeout: Duration::from_secs(1),
+            replica_marker: "marker".to_owned(),
             connections: 2,
             ping_interval: Duration::from_secs(1),
             tls: TlsCertificates::default(),
@@ -99,6 +106,8 @@ impl fmt::Debug for RedisConfig {
             .field("url", &"<redacted>")
             .field("call_timeout", &self.call_timeout)
             .field("connect_timeout", &self.connect_timeout)
+            .field("replica_ack_timeout", &self.replica_ack_timeout)
+            .field("replica_marker", &self.replica_marker)
             .field("connections", &self.connections)
             .field("ping_interval", &self.ping_interval)
             .field("tls", &self.tls)

@@ -43,6 +43,14 @@ pub(super) fn value(reply: redis::Value) -> Result<Value, HostError> {
     })
 }
 
+/// A line of what `INFO` answers.
+pub(super) fn info_field<'a>(info: &'a str, field: &str) -> Option<&'a str> {
+    info.lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(name, _)| *name == field)
+        .map(|(_, value)| value.trim())
+}
+
 /// An error reply.
 pub(super) fn refusal(error: &ServerError) -> HostError {
     let (code, message) = unwrapped(error.code(), error.details().unwrap_or_default());

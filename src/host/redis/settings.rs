@@ -9,7 +9,9 @@ const NO_EVICTION: &str = "noeviction";
 
 /// Warns of settings that endanger what is stored. That it may not look (`NOPERM`, managed servers without `CONFIG`) is no problem.
 pub(super) async fn check(endpoint: &Endpoint) {
-    let Ok(pool) = endpoint.pool(1) else { return };
+    let Ok(pool) = endpoint.pool(1, endpoint.connect_timeout()) else {
+        return;
+    };
     let connection = match pool.get().await {
         Ok(connection) => connection,
         Err(error) => {

@@ -12,11 +12,11 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    ConfigError, RedisConfig, endpoint::Endpoint, eval::evaluate, link::Link, settings,
-    subscriber::Subscriber, target::Target,
+    ConfigError, RedisConfig, acknowledger::Acknowledger, endpoint::Endpoint, eval::evaluate,
+    link::Link, settings, subscriber::Subscriber, target::Target,
 };
 use crate::{
-    host::{Call, Connected, HostError, ScriptHost, Value, WakeSender},
+    host::{Acks, Call, Connected, HostError, Replication, ScriptHost, Value, WakeSender},
     shutdown::spawn_detached,
 };
 
@@ -24,6 +24,8 @@ struct Single {
     target: Target,
     links: Vec<Link>,
     subscriber: Subscriber,
+    acknowledger: Acknowledger,
+    replica_marker: Arc<str>,
     call_timeout: Duration,
     /// What tells which server it is.
     _watcher: Option<AbortOnDropHandle<()>>,
@@ -59,6 +61,8 @@ pub(super) fn host(
         target: target.clone(),
         links,
         subscriber,
+        acknowledger: Acknowledger::new(target.clone(), config.replica_ack_timeout),
+        replica_marker: config.replica_marker.as_str().into(),
         call_timeout: config.call_timeout,
         _watcher: watcher,
     }))
@@ -86,12 +90,34 @@ impl ScriptHost for Single {
         evaluate(&live, &call, deadline).await
     }
 
+    async fn eval_replicated(
+        &self,
+        call: Call,
+        replication: Replication,
+    ) -> Result<(Value, Option<Acks>), HostError> {
+        let deadline = Instant::now() + self.call_timeout;
+        let live = self.link(&call).live(deadline).await?;
+        let value = evaluate(&live, &call, deadline).await?;
+        if !(replication.wanted_if)(&value) {
+            return Ok((value, None));
+        }
+        let acks = self
+            .acknowledger
+            .wait(live.run_id(), replication.replicas, &self.replica_marker)
+            .await;
+        Ok((value, Some(acks)))
+    }
+
     async fn subscribe(&self, channel: &str) -> Result<(), HostError> {
         self.subscriber.subscribe(channel, self.call_timeout).await
     }
 
     fn unsubscribe(&self, channel: &str) {
         self.subscriber.unsubscribe(channel);
+    }
+
+    fn identity(&self) -> Option<Arc<str>> {
+        self.links.iter().find_map(Link::run_id)
     }
 }
 

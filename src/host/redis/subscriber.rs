@@ -266,6 +266,7 @@ async fn connect(
     target: Target,
     pushes: mpsc::UnboundedSender<PushInfo>,
 ) -> Result<(Endpoint, MultiplexedConnection), String> {
+    target.first_named().await;
     let endpoint = target.endpoint()?;
     let connection = endpoint.connect(pushes).await;
     let connection = connection.map_err(|error| reply::connect_failure(&error))?;

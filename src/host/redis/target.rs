@@ -1,11 +1,20 @@
 //! Which server to talk to: always the same one, or the one that sentinels name.
 
-use std::fmt;
+use std::{fmt, sync::Arc, time::Duration};
 
-use deadpool_redis::redis::{Value, aio::MultiplexedConnection, cmd};
-use tokio::sync::watch;
+use deadpool_redis::redis::{Value, aio::MultiplexedConnection, cmd, from_redis_value};
+use tokio::{sync::watch, time::timeout};
 
-use super::{endpoint::Endpoint, reply};
+use super::{
+    endpoint::Endpoint,
+    reply::{self, info_field},
+};
+
+/// The oldest Redis that has all that the scripts use.
+const OLDEST: (u32, u32) = (6, 2);
+
+/// Sentinels that answer do so in a moment. After this callers are told that none of them does.
+const FIRST_NAMED_MAX: Duration = Duration::from_secs(1);
 
 /// Which server to connect to.
 #[derive(Clone)]
@@ -28,6 +37,15 @@ impl fmt::Debug for Target {
 }
 
 impl Target {
+    /// Waits for the first word of who is the master, if it has to be asked for.
+    pub(super) async fn first_named(&self) {
+        if let Self::Elected(master) = self {
+            let mut master = master.clone();
+            let named = master.wait_for(Option::is_some);
+            let _ = timeout(FIRST_NAMED_MAX, named).await;
+        }
+    }
+
     /// Where to connect now.
     pub(super) fn endpoint(&self) -> Result<Endpoint, String> {
         match self {
@@ -39,18 +57,48 @@ impl Target {
         }
     }
 
-    /// Whether a connection leads to a server that takes writes, as far as that can be another one.
-    pub(super) async fn check(&self, connection: &MultiplexedConnection) -> Result<(), String> {
-        if let Self::Fixed(_) = self {
-            return Ok(());
-        }
-        let mut connection = connection.clone();
-        let role = connection.send_packed_command(&cmd("ROLE")).await;
-        match role.map_err(|error| reply::connect_failure(&error))? {
-            Value::Array(parts) if parts.first() == Some(&Value::BulkString(b"master".into())) => {
-                Ok(())
+    /// Looks at the server at the other end: it must be new enough and take writes. Its process' id, if it may be asked for.
+    pub(super) async fn check(
+        &self,
+        connection: &MultiplexedConnection,
+    ) -> Result<Option<Arc<str>>, String> {
+        let (mut asked, mut info) = (connection.clone(), cmd("INFO"));
+        let info = asked.send_packed_command(info.arg("server")).await;
+        let run_id = match info.map_err(|error| reply::connect_failure(&error))? {
+            Value::ServerError(error) => {
+                tracing::debug!(%error, "the server's version is not known");
+                None
             }
-            _ => Err("the server that the sentinels name is no master".to_owned()),
+            info => {
+                let info: String = from_redis_value(info).unwrap_or_default();
+                refuse_old(&info)?;
+                info_field(&info, "run_id").map(Arc::from)
+            }
+        };
+        let role = asked.send_packed_command(&cmd("ROLE")).await;
+        match role.map_err(|error| reply::connect_failure(&error))? {
+            Value::ServerError(error) => tracing::debug!(%error, "the server's role is not known"),
+            role => self.refuse_replica(&role)?,
+        }
+        Ok(run_id)
+    }
+
+    fn refuse_replica(&self, role: &Value) -> Result<(), String> {
+        let Value::Array(parts) = role else {
+            return Ok(());
+        };
+        match (parts.as_slice(), self) {
+            ([Value::BulkString(role), ..], _) if role == b"master" => Ok(()),
+            (_, Self::Elected(_)) => {
+                Err("the server that the sentinels name is no master".to_owned())
+            }
+            ([_, Value::BulkString(host), Value::Int(port), ..], Self::Fixed(_)) => Err(format!(
+                "the server is a replica, which takes no writes; name its master ({}:{port}), or its sentinels with redis+sentinel://",
+                String::from_utf8_lossy(host)
+            )),
+            (_, Self::Fixed(_)) => {
+                Err("the server is no master: name one in the store's URL".to_owned())
+            }
         }
     }
 
@@ -70,5 +118,62 @@ impl Target {
                 }
             }
         }
+    }
+}
+
+/// An error if the server is older than the scripts need. Forks of Redis say with which version of it they are compatible.
+fn refuse_old(info: &str) -> Result<(), String> {
+    let Some(version) = info_field(info, "redis_version") else {
+        return Ok(());
+    };
+    let mut numbers = version.split('.').map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) if (major, minor) < OLDEST => {
+            let (oldest_major, oldest_minor) = OLDEST;
+            Err(format!(
+                "the server is Redis {version}; {oldest_major}.{oldest_minor} or newer is needed"
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_that_are_too_old_are_refused() {
+        let info = |version: &str| format!("# Server\r\nredis_version:{version}\r\nos:x\r\n");
+        for good in ["6.2.0", "7.0.15", "10.1.0", "255.255.255", "unstable"] {
+            assert_eq!(refuse_old(&info(good)), Ok(()), "{good}");
+        }
+        assert_eq!(refuse_old(""), Ok(()));
+        for bad in ["6.0.16", "5.0.14", "3.2.1"] {
+            let text = refuse_old(&info(bad)).unwrap_err();
+            assert!(text.contains(bad) && text.contains("6.2"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_replica_is_refused_and_its_master_named() {
+        let endpoint = Endpoint::new(&super::super::RedisConfig::default()).unwrap();
+        let target = Target::Fixed(Box::new(endpoint));
+        let text = |text: &str| Value::BulkString(text.into());
+        let replica = vec![
+            text("slave"),
+            text("10.0.0.1"),
+            Value::Int(6379),
+            text("connected"),
+        ];
+        let refused = target.refuse_replica(&Value::Array(replica)).unwrap_err();
+        assert!(
+            refused.contains("10.0.0.1:6379") && refused.contains("replica"),
+            "{refused}"
+        );
+        let master = vec![text("master"), Value::Int(0), Value::Array(vec![])];
+        assert_eq!(target.refuse_replica(&Value::Array(master)), Ok(()));
+        let sentinel = vec![text("sentinel"), Value::Array(vec![])];
+        assert!(target.refuse_replica(&Value::Array(sentinel)).is_err());
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Mode, Scripts, WRONG_KIND, count, malformed, number, time_to_live, unsigned};
+use super::{HostScripts, Mode, WRONG_KIND, count, malformed, number, time_to_live, unsigned};
 use crate::{
     host::{Call, Value},
     script::{CallError, catalog, keys},
@@ -42,9 +42,9 @@ pub struct Holder {
     pub remaining: Option<Duration>,
 }
 
-// === impl Scripts ===
+// === impl HostScripts ===
 
-impl Scripts {
+impl HostScripts {
     /// Who holds a lock, and who waits in its queue, at most `max` of each. Changes nothing.
     pub async fn inspect(&self, name: &str, max: u32) -> Result<Inspected, CallError> {
         let script = &catalog::LOCK_INSPECT;

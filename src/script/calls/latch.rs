@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{
-    DONE, NOT_DONE, PUBLISH, REPEATED, Scripts, count, millis, number, refusal, text, time_to_live,
+    DONE, HostScripts, NOT_DONE, REPEATED, count, millis, number, refusal, text, time_to_live,
 };
 use crate::script::{CallError, catalog, keys};
 
@@ -36,9 +36,9 @@ pub struct LatchInspected {
     pub remaining: Option<Duration>,
 }
 
-// === impl Scripts ===
+// === impl HostScripts ===
 
-impl Scripts {
+impl HostScripts {
     /// Gives a latch its count if it has none; without `ttl` it stays. With a request id a repeat gets the first answer.
     pub async fn set_count(
         &self,
@@ -52,7 +52,7 @@ impl Scripts {
             millis(ttl.unwrap_or_default()),
             millis(self.config.idle_token_retention),
             millis(self.config.request_retention),
-            Bytes::from_static(PUBLISH.as_bytes()),
+            self.publish(),
             text(&keys::latch_channel(name)),
         ];
         let script = &catalog::LATCH_SET;
@@ -78,7 +78,7 @@ impl Scripts {
         let args = vec![
             number(by),
             millis(self.config.request_retention),
-            Bytes::from_static(PUBLISH.as_bytes()),
+            self.publish(),
             text(&keys::latch_channel(name)),
         ];
         let script = &catalog::LATCH_COUNT_DOWN;
@@ -109,10 +109,7 @@ impl Scripts {
 
     /// Deletes a latch. True if there was one.
     pub async fn delete_latch(&self, name: &str) -> Result<bool, CallError> {
-        let args = vec![
-            Bytes::from_static(PUBLISH.as_bytes()),
-            text(&keys::latch_channel(name)),
-        ];
+        let args = vec![self.publish(), text(&keys::latch_channel(name))];
         let script = &catalog::LATCH_DELETE;
         let reply = self.eval(script, latch_keys(name, None), args).await?;
         match *reply.as_slice() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{
-    DONE, Hold, Mode, NOT_DONE, Ownership, PUBLISH, REPEATED, Scripts, WAKE_ALL, WAKE_ONE, count,
+    DONE, Hold, HostScripts, Mode, NOT_DONE, Ownership, REPEATED, WAKE_ALL, WAKE_ONE, count,
     duration, malformed, millis, number, refusal, text, time_to_live, unsigned,
 };
 use crate::{
@@ -51,7 +51,7 @@ pub enum Refusal {
     Forgotten,
     /// The answer, for a repeat of the request.
     Recorded,
-    /// The caller waits: of a fair lock a place in the queue, of a writer the mark that holds readers back. [`Scripts::leave`] takes them away.
+    /// The caller waits: of a fair lock a place in the queue, of a writer the mark that holds readers back. [`HostScripts::leave`] takes them away.
     Waits,
 }
 
@@ -93,9 +93,24 @@ struct Verbs {
     undo: &'static Script,
 }
 
-// === impl Scripts ===
+// === impl Attempt ===
 
-impl Scripts {
+impl Attempt<'_> {
+    /// No attempt: its undo lowers the holds of the grant with this serial to a number.
+    pub(in crate::script) fn to_lower(serial: u64, holds: u32) -> Self {
+        Self {
+            request_id: None,
+            attempt: "",
+            known_holds: Some(holds),
+            serial: Some(serial),
+            fresh_serial: 0,
+        }
+    }
+}
+
+// === impl HostScripts ===
+
+impl HostScripts {
     /// Takes a lock for the owner, or takes it again. With a request id a repeat gets the first answer.
     pub async fn acquire(
         &self,
@@ -104,6 +119,18 @@ impl Scripts {
         attempt: Attempt<'_>,
         refused: Refusal,
     ) -> Result<Acquired, CallError> {
+        let vote = self.vote(hold, lease, attempt, refused).await;
+        vote.map(|(acquired, _counter)| acquired)
+    }
+
+    /// The same with what the fencing counter shows.
+    pub(in crate::script) async fn vote(
+        &self,
+        hold: Hold<'_>,
+        lease: Duration,
+        attempt: Attempt<'_>,
+        refused: Refusal,
+    ) -> Result<(Acquired, u64), CallError> {
         // A record that only an undo will look for is not needed for longer than the lease.
         let own_record = attempt.request_id == Some(attempt.attempt);
         let retention = self.config.request_retention;
@@ -128,17 +155,23 @@ impl Scripts {
         let script = hold.mode.verbs().acquire;
         let reply = self.eval(script, keys, args).await?;
         match *reply.as_slice() {
-            [done @ (DONE | REPEATED), hold_count, token, lease, serial] => Ok(Acquired::Granted {
-                hold_count: count(hold_count),
-                token: unsigned(token),
-                lease: duration(lease),
-                serial: unsigned(serial),
-                repeated: done == REPEATED,
-            }),
-            [NOT_DONE, remaining, place] => Ok(Acquired::Busy {
-                remaining: time_to_live(remaining),
-                place: u32::try_from(place).ok().filter(|place| *place > 0),
-            }),
+            [done @ (DONE | REPEATED), hold_count, token, lease, serial] => {
+                let granted = Acquired::Granted {
+                    hold_count: count(hold_count),
+                    token: unsigned(token),
+                    lease: duration(lease),
+                    serial: unsigned(serial),
+                    repeated: done == REPEATED,
+                };
+                Ok((granted, unsigned(token)))
+            }
+            [NOT_DONE, remaining, place, counter] => {
+                let busy = Acquired::Busy {
+                    remaining: time_to_live(remaining),
+                    place: u32::try_from(place).ok().filter(|place| *place > 0),
+                };
+                Ok((busy, unsigned(counter)))
+            }
             _ => Err(refusal(script, &reply)),
         }
     }
@@ -152,7 +185,7 @@ impl Scripts {
             Mode::Fair => {
                 let queue_up = Bytes::from_static(if waits { b"1" } else { b"0" });
                 let mut args = vec![queue_up, millis(self.config.fair_waiter_timeout)];
-                args.extend(wake_one(keys::channel(hold.name)));
+                args.extend(self.wake_one(hold.name));
                 args
             }
             Mode::Read => vec![
@@ -177,7 +210,8 @@ impl Scripts {
         request_id: Option<&str>,
     ) -> Result<Released, CallError> {
         let retention = millis(self.config.request_retention);
-        let args = self.give_back_args(hold, [millis(lease), retention], serial);
+        let times = [millis(lease), retention];
+        let args = self.give_back_args(hold, times, serial, hold.mode.wake());
         let mut keys = give_back_keys(hold);
         keys.extend(request_id.map(|id| keys::record(hold.name, id)));
         let script = hold.mode.verbs().release;
@@ -203,8 +237,19 @@ impl Scripts {
     /// Undoes an attempt, whether or not it ran; without a request id it lowers the owner's holds to those that the attempt knew of.
     /// True if a hold was taken back.
     pub async fn undo(&self, hold: Hold<'_>, attempt: Attempt<'_>) -> Result<bool, CallError> {
+        self.undo_with(hold, attempt, hold.mode.wake()).await
+    }
+
+    /// The same with a message for those who wait.
+    pub(super) async fn undo_with(
+        &self,
+        hold: Hold<'_>,
+        attempt: Attempt<'_>,
+        message: &'static str,
+    ) -> Result<bool, CallError> {
         let expected = number(attempt.known_holds.unwrap_or(0));
-        let args = self.give_back_args(hold, [text(attempt.attempt), expected], attempt.serial);
+        let which = [text(attempt.attempt), expected];
+        let args = self.give_back_args(hold, which, attempt.serial, message);
         let mut keys = give_back_keys(hold);
         keys.extend(attempt.request_id.map(|id| keys::record(hold.name, id)));
         let script = hold.mode.verbs().undo;
@@ -215,30 +260,14 @@ impl Scripts {
         }
     }
 
-    /// Lowers the holds of the grant with this serial to a number, freeing the lock at 0. Safe to repeat.
-    pub async fn lower(&self, hold: Hold<'_>, serial: u64, holds: u32) -> Result<bool, CallError> {
-        let exactly = Attempt {
-            request_id: None,
-            attempt: "",
-            known_holds: Some(holds),
-            serial: Some(serial),
-            fresh_serial: 0,
-        };
-        self.undo(hold, exactly).await
-    }
-
     /// What a release or an undo is told. The last two only by a fair lock's.
     fn give_back_args(
         &self,
         hold: Hold<'_>,
         [second, third]: [Bytes; 2],
         serial: Option<u64>,
+        message: &'static str,
     ) -> Vec<Bytes> {
-        let message = if hold.mode == Mode::Write {
-            WAKE_ALL
-        } else {
-            WAKE_ONE
-        };
         let patience = match hold.mode {
             Mode::Fair => millis(self.config.fair_waiter_timeout),
             Mode::Exclusive | Mode::Read | Mode::Write => Bytes::new(),
@@ -247,7 +276,7 @@ impl Scripts {
             hold.field(),
             second,
             third,
-            Bytes::from_static(PUBLISH.as_bytes()),
+            self.publish(),
             Bytes::from_static(message.as_bytes()),
             serial.map_or(Bytes::new(), number),
             patience,
@@ -260,12 +289,12 @@ impl Scripts {
             Mode::Exclusive | Mode::Read => return Ok(()),
             Mode::Fair => {
                 let mut args = vec![text(hold.owner), millis(self.config.fair_waiter_timeout)];
-                args.extend(wake_one(keys::channel(hold.name)));
+                args.extend(self.wake_one(hold.name));
                 (&catalog::FAIR_LEAVE, fair_keys(hold.name), args)
             }
             Mode::Write => {
                 let channel = keys::rw_channel(hold.name).into();
-                let args = [PUBLISH, WAKE_ALL].map(text).to_vec();
+                let args = vec![self.publish(), text(WAKE_ALL)];
                 let keys = vec![keys::writer_waiting(hold.name), channel];
                 (&catalog::WRITE_LEAVE, keys, args)
             }
@@ -280,7 +309,7 @@ impl Scripts {
     pub async fn vouch(&self, name: &str, owners: &[&str]) -> Result<Vouched, CallError> {
         let script = &catalog::FAIR_VOUCH;
         let mut args = vec![millis(self.config.fair_waiter_timeout)];
-        args.extend(wake_one(keys::channel(name)));
+        args.extend(self.wake_one(name));
         args.extend(owners.iter().copied().map(text));
         let reply = self.eval(script, fair_keys(name), args).await?;
         match reply.as_slice() {
@@ -291,6 +320,11 @@ impl Scripts {
             _ => Err(malformed(script, &reply)),
         }
     }
+
+    /// Channel of a fair lock, to be followed by the owner, command and message that wake one waiter.
+    fn wake_one(&self, name: &str) -> [Bytes; 3] {
+        [keys::channel(name).into(), self.publish(), text(WAKE_ONE)]
+    }
 }
 
 /// Where waiters of a fair lock stand.
@@ -300,11 +334,6 @@ pub struct Vouched {
     pub remaining: Option<Duration>,
     /// Their places, in the order they were named; 0: not in the queue.
     pub places: Vec<u32>,
-}
-
-/// Channel (of a fair lock to be followed by the owner), command and message that wake one waiter.
-fn wake_one(channel: String) -> [Bytes; 3] {
-    [channel.into(), text(PUBLISH), text(WAKE_ONE)]
 }
 
 /// Why a release found no hold of the owner, if the number is known.
@@ -378,6 +407,14 @@ fn fair_keys(name: &str) -> Vec<Bytes> {
 // === impl Mode ===
 
 impl Mode {
+    /// What tells others that a lock may be free.
+    fn wake(self) -> &'static str {
+        match self {
+            Self::Write => WAKE_ALL,
+            Self::Exclusive | Self::Fair | Self::Read => WAKE_ONE,
+        }
+    }
+
     fn verbs(self) -> Verbs {
         let (acquire, release, undo) = match self {
             Self::Exclusive => (

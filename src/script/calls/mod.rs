@@ -4,13 +4,16 @@ mod inspect;
 mod latch;
 mod lock;
 mod multi;
+mod partitions;
 mod permits;
 mod renew;
+mod vote;
 
 pub use inspect::{Holder, Inspected};
 pub use latch::{CountSet, CountedDown, LatchInspected};
 pub use lock::{Acquired, Attempt, Refusal, Released, Vouched};
 pub use multi::{AcquiredAll, AttemptAll, Member, Members, ReleasedMember, Taken};
+pub use partitions::{Batch, StoreClock};
 pub use permits::{
     PermitAttempt, PermitHolder, PermitId, PermitRenewal, PermitRenewals, PermitsAcquired,
     PermitsReleased, PermitsSet, SemaphoreInspected,
@@ -21,14 +24,18 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
-use super::{CallError, Config, keys};
-use crate::host::{Call, HostError, Script, ScriptHost, Value};
+use super::{CallError, Config, Tally, keys};
+use crate::host::{Call, HostError, Partition, Replicas, Replication, Script, ScriptHost, Value};
 
 /// Wakes one waiter in every process that listens. Redisson reads messages as numbers.
 const WAKE_ONE: &str = "0";
 /// Wakes all waiters: a writer has gone, and any number of readers may come.
 const WAKE_ALL: &str = "1";
+/// Wakes nobody: a vote was taken back that had not decided anything. No other message says this.
+const WAKE_NOBODY: &str = "-1";
 const PUBLISH: &str = "PUBLISH";
+/// Both kinds of messages that a cluster knows; see `lua/lib/publish.lua`.
+const PUBLISH_BOTH: &str = "SPUBLISH";
 
 const NOT_DONE: i64 = 0;
 const DONE: i64 = 1;
@@ -42,9 +49,11 @@ const TOO_MANY_PERMITS: i64 = 8;
 
 /// The scripts on one host.
 #[derive(Clone, Debug)]
-pub struct Scripts {
+pub struct HostScripts {
     host: Arc<dyn ScriptHost>,
     config: Config,
+    /// Counts the replicas that acknowledge what is done, if that is wanted.
+    tally: Tally,
 }
 
 /// How a lock is held. Exclusive and fair locks are one hash, which Redisson calls `RLock` and `RFairLock`; the other two are sides of an
@@ -86,12 +95,33 @@ pub enum Ownership {
     HeldInAnotherMode,
 }
 
-// === impl Scripts ===
+/// Whether a message is a reason to look again.
+pub fn wakes(message: &[u8]) -> bool {
+    message != WAKE_NOBODY.as_bytes()
+}
 
-impl Scripts {
+// === impl HostScripts ===
+
+impl HostScripts {
     /// The scripts on a host.
     pub fn new(host: Arc<dyn ScriptHost>, config: Config) -> Self {
-        Self { host, config }
+        Self {
+            host,
+            config,
+            tally: Tally::default(),
+        }
+    }
+
+    /// The same scripts, each of which waits for so many replicas after it has changed something, and what those have acknowledged.
+    #[must_use]
+    pub fn replicated(&self, replicas: Option<Replicas>) -> (Self, Tally) {
+        let tally = Tally::of(replicas);
+        let scripts = Self {
+            host: Arc::clone(&self.host),
+            config: self.config.clone(),
+            tally: tally.clone(),
+        };
+        (scripts, tally)
     }
 
     /// How long the scripts keep things.
@@ -99,9 +129,46 @@ impl Scripts {
         &self.config
     }
 
+    /// Whether the keys of these names cannot all be used in one call.
+    pub fn are_apart<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> bool {
+        let mut partitions = names.into_iter().map(|name| self.partition(name));
+        let first = partitions.next();
+        partitions.any(|partition| Some(partition) != first)
+    }
+
+    /// The part of the store that the keys of a name are in.
+    pub fn partition(&self, name: &str) -> Partition {
+        self.host.partition(&keys::lock(name))
+    }
+
+    /// The command that scripts publish by.
+    fn publish(&self) -> Bytes {
+        let command = if self.host.has_partition_messages() {
+            PUBLISH_BOTH
+        } else {
+            PUBLISH
+        };
+        Bytes::from_static(command.as_bytes())
+    }
+
     /// Asks the store for nothing; success means that it answers.
     pub async fn probe(&self) -> Result<(), CallError> {
-        self.renew(&[]).await.map(drop)
+        self.renew(&[]).await.complete().map(drop)
+    }
+
+    /// Runs a script, and waits for replicas if that is wanted.
+    async fn call(&self, call: Call) -> Result<Value, CallError> {
+        let Some(replicas) = self.tally.wanted() else {
+            return Ok(self.host.eval(call).await?);
+        };
+        let replication = Replication {
+            replicas,
+            wanted_if: has_changed,
+        };
+        // Boxed, as it is rare: every call would carry its state otherwise.
+        let (reply, acks) = Box::pin(self.host.eval_replicated(call, replication)).await?;
+        self.tally.count(acks);
+        Ok(reply)
     }
 
     /// Runs a script that returns numbers only.
@@ -111,7 +178,7 @@ impl Scripts {
         keys: Vec<Bytes>,
         args: Vec<Bytes>,
     ) -> Result<Vec<i64>, CallError> {
-        let reply = self.host.eval(Call { script, keys, args }).await?;
+        let reply = self.call(Call { script, keys, args }).await?;
         let Value::Array(values) = &reply else {
             return Err(malformed(script, &reply));
         };
@@ -139,6 +206,17 @@ impl<'a> Hold<'a> {
             Mode::Write => keys::write_field(self.owner),
             Mode::Exclusive | Mode::Fair | Mode::Read => text(self.owner),
         }
+    }
+}
+
+/// Whether a script that changes locks may have changed one: it did not refuse. Renewals begin with the store's clock.
+fn has_changed(reply: &Value) -> bool {
+    let Value::Array(values) = reply else {
+        return false;
+    };
+    match values.first() {
+        Some(Value::Int(first)) => matches!(*first, DONE | REPEATED) || *first > TOO_MANY_PERMITS,
+        _ => false,
     }
 }
 

@@ -1,14 +1,15 @@
-//! Several locks in one call. Their keys must share a slot of a cluster.
+//! Several locks in one call. Their keys must be in one part of the store, but for a release.
 
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::join_all;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    DONE, Hold, Mode, NOT_DONE, Ownership, PUBLISH, REPEATED, SELF_DEADLOCK, Scripts, WAKE_ALL,
-    WAKE_ONE, WRONG_KIND, count, duration, lock, malformed, millis, number, refusal, text,
-    time_to_live, unsigned,
+    DONE, Hold, HostScripts, Mode, NOT_DONE, Ownership, REPEATED, SELF_DEADLOCK, WAKE_ALL,
+    WAKE_ONE, WRONG_KIND, count, duration, lock, malformed, millis, number, partitions::grouped,
+    refusal, text, time_to_live, unsigned,
 };
 use crate::{
     host::Script,
@@ -101,9 +102,9 @@ pub struct ReleasedMember {
     pub lease: Duration,
 }
 
-// === impl Scripts ===
+// === impl HostScripts ===
 
-impl Scripts {
+impl HostScripts {
     /// Takes all of the locks, none of them fair, or none. The record makes a repeat get the first answer.
     pub async fn acquire_all(
         &self,
@@ -158,8 +159,57 @@ impl Scripts {
     }
 
     /// Gives one hold of each lock back, as far as the owner has one; each is told in order. What is left of it gets the lease of the same place.
-    /// With a request id a repeat gets the first answer.
+    /// With a request id a repeat gets the first answer. Locks in different parts of the store are given back at once, but not together: after an
+    /// error of one part the outcome is unknown, unless no part has done anything.
     pub async fn release_all(
+        &self,
+        members: Members<'_>,
+        leases: &[Duration],
+        request_id: Option<&str>,
+    ) -> Result<Vec<ReleasedMember>, CallError> {
+        let groups = grouped(members.locks.iter().map(|lock| self.partition(lock.name)));
+        if groups.len() <= 1 {
+            return self.release_together(members, leases, request_id).await;
+        }
+        let parts = groups.into_values().map(|places| async move {
+            let locks: Vec<_> = places.iter().map(|at| members.locks[*at]).collect();
+            let leases: Vec<_> = places.iter().map(|at| leases[*at]).collect();
+            let members = Members {
+                owner: members.owner,
+                locks: &locks,
+            };
+            let answer = self.release_together(members, &leases, request_id).await;
+            (places, answer)
+        });
+        let mut released = vec![None; members.locks.len()];
+        let mut errors = Vec::new();
+        for (places, answer) in join_all(parts).await {
+            match answer {
+                Ok(answers) => {
+                    for (at, answer) in places.into_iter().zip(answers) {
+                        released[at] = Some(answer);
+                    }
+                }
+                Err(error) => errors.push(error),
+            }
+        }
+        let any_done = released.iter().any(Option::is_some);
+        let unknown = |error: &CallError| matches!(error, CallError::OutcomeUnknown(_));
+        match errors
+            .iter()
+            .position(unknown)
+            .or((!errors.is_empty()).then_some(0))
+        {
+            Some(at) if any_done && !unknown(&errors[at]) => {
+                let why = format!("not all were given back: {}", errors[at]);
+                Err(CallError::OutcomeUnknown(why))
+            }
+            Some(at) => Err(errors.swap_remove(at)),
+            None => Ok(released.into_iter().flatten().collect()),
+        }
+    }
+
+    async fn release_together(
         &self,
         members: Members<'_>,
         leases: &[Duration],
@@ -171,7 +221,7 @@ impl Scripts {
             keys::write_field(members.owner),
             millis(self.config.request_retention),
         ];
-        args.extend([PUBLISH, WAKE_ONE, WAKE_ALL].map(text));
+        args.extend([self.publish(), text(WAKE_ONE), text(WAKE_ALL)]);
         args.push(millis(self.config.fair_waiter_timeout));
         args.push(members.digest());
         for (member, lease) in members.locks.iter().zip(leases) {
@@ -205,7 +255,7 @@ impl Scripts {
             keys::write_field(members.owner),
             text(attempt.attempt),
         ];
-        args.extend([PUBLISH, WAKE_ONE, WAKE_ALL].map(text));
+        args.extend([self.publish(), text(WAKE_ONE), text(WAKE_ALL)]);
         args.push(millis(self.config.fair_waiter_timeout));
         let mut keys = Vec::new();
         for (at, member) in members.locks.iter().enumerate() {

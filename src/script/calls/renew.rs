@@ -4,10 +4,16 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
-use super::{Hold, Mode, Ownership, Scripts, count, duration, millis, refusal, unsigned};
+use tokio::time::Instant;
+
+use super::{
+    Hold, HostScripts, Mode, Ownership, count, duration, millis,
+    partitions::{Answer, Batch, grouped},
+    refusal, unsigned,
+};
 use crate::{
     host::Script,
-    script::{CallError, catalog, keys},
+    script::{catalog, keys},
 };
 
 /// In place of a lease in the reply of a renewal.
@@ -27,14 +33,8 @@ pub struct Renewal {
     pub lease: Duration,
 }
 
-/// What a batch of renewals came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Renewals {
-    /// The store's clock in microseconds when the last script ran.
-    pub store_micros: i64,
-    /// One outcome for each hold, in order: granted anew, or why not (never [`Ownership::NeverHeld`]).
-    pub outcomes: Vec<Result<Renewed, Ownership>>,
-}
+/// What renewals of holds came to: granted anew, or why not (never [`Ownership::NeverHeld`]).
+pub type Renewals = Batch<Result<Renewed, Ownership>>;
 
 /// A hold that was renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,46 +51,38 @@ pub struct Renewed {
 
 /// Holds that one script renews, and what is known of each in its reply.
 struct Family {
-    /// Whether it is that of the read holds; the other one has all others.
-    reads: bool,
     script: &'static Script,
     keys: fn(Hold<'_>) -> Vec<Bytes>,
     numbers: usize,
 }
 
-// === impl Scripts ===
+// === impl HostScripts ===
 
-impl Scripts {
-    /// Extends many leases, in one call of each script that is needed; never shortens one. After an error some may have been extended.
-    pub async fn renew(&self, renewals: &[Renewal]) -> Result<Renewals, CallError> {
-        let families = [Family::READ, Family::OTHERS];
-        let mut renewed = Renewals {
-            store_micros: 0,
-            outcomes: vec![Err(Ownership::Expired); renewals.len()],
-        };
-        for family in families {
-            let places: Vec<usize> = (0..renewals.len())
-                .filter(|at| family.has(renewals[*at].mode))
-                .collect();
-            // An empty batch asks whether the store answers.
-            if places.is_empty() && (!renewals.is_empty() || family.has(Mode::Read)) {
-                continue;
-            }
-            let batch: Vec<&Renewal> = places.iter().map(|at| &renewals[*at]).collect();
-            let (store_micros, outcomes) = self.renew_family(&family, &batch).await?;
-            renewed.store_micros = store_micros;
-            for (at, outcome) in places.into_iter().zip(outcomes) {
-                renewed.outcomes[at] = outcome;
-            }
+impl HostScripts {
+    /// Extends many leases, in one call of each script that is needed in each part of the store; never shortens one. What has no outcome may have
+    /// been extended. An empty batch asks whether the store answers.
+    pub async fn renew(&self, renewals: &[Renewal]) -> Renewals {
+        let of = |renewal: &Renewal| (self.partition(&renewal.name), renewal.mode == Mode::Read);
+        let mut groups = grouped(renewals.iter().map(of));
+        if groups.is_empty() {
+            groups.insert((0, false), Vec::new());
         }
-        Ok(renewed)
+        let calls = groups.into_iter().map(|((partition, reads), places)| {
+            let family = if reads { Family::READ } else { Family::OTHERS };
+            let batch: Vec<&Renewal> = places.iter().map(|at| &renewals[*at]).collect();
+            async move {
+                let answer = self.renew_family(&family, &batch).await;
+                (partition, vec![(places, answer, Instant::now())])
+            }
+        });
+        Batch::gather(renewals.len(), calls).await
     }
 
     async fn renew_family(
         &self,
         family: &Family,
         batch: &[&Renewal],
-    ) -> Result<(i64, Vec<Result<Renewed, Ownership>>), CallError> {
+    ) -> Answer<Result<Renewed, Ownership>> {
         let mut keys = Vec::with_capacity(batch.len() * 4);
         let mut args = Vec::with_capacity(batch.len() * 2 + 1);
         args.push(millis(self.config.idle_token_retention));
@@ -130,7 +122,6 @@ fn outcome(numbers: &[i64]) -> Result<Renewed, Ownership> {
 
 impl Family {
     const READ: Self = Self {
-        reads: true,
         script: &catalog::READ_RENEW,
         keys: |hold| {
             vec![
@@ -143,13 +134,8 @@ impl Family {
         numbers: 4,
     };
     const OTHERS: Self = Self {
-        reads: false,
         script: &catalog::LOCK_RENEW,
         keys: |hold| vec![keys::lock(hold.name), keys::counter(hold.name)],
         numbers: 3,
     };
-
-    fn has(&self, mode: Mode) -> bool {
-        (mode == Mode::Read) == self.reads
-    }
 }

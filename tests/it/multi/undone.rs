@@ -248,6 +248,7 @@ async fn an_answer_that_nobody_takes_is_given_back_at_once() {
                     lease: None,
                     wait,
                     request_id: RequestId::parse(id, limits).unwrap(),
+                    min_replica_acks: 0,
                 };
                 let (to, answers) = mpsc::channel(4);
                 let reply = Reply {

@@ -159,8 +159,9 @@ impl<'a> Teller<'a> {
             }
             ["renew", ref grants @ ..] => {
                 let grants: Vec<_> = grants.iter().map(|grant| renewal(grant)).collect();
-                scripts.renew_permits(&grants).await.map(|renewed| {
-                    let each = renewed.outcomes.iter().map(|outcome| match outcome {
+                let renewed = scripts.renew_permits(&grants).await.complete();
+                renewed.map(|renewed| {
+                    let each = renewed.iter().map(|outcome| match outcome {
                         Ok(lease) => rounded(*lease),
                         Err(why) => format!("{why:?}"),
                     });

@@ -209,8 +209,8 @@ impl Side {
                     ids: ids.clone().into(),
                 });
                 let renewed = scripts.renew_permits(&renewals).await;
-                renewed.map(|renewed| {
-                    let each = renewed.outcomes.into_iter();
+                renewed.complete().map(|renewed| {
+                    let each = renewed.into_iter();
                     format!("{:?}", each.map(|it| it.map(rounded)).collect::<Vec<_>>())
                 })
             }

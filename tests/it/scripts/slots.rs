@@ -159,8 +159,8 @@ async fn counters(scripts: &Scripts, name: &str, id: &str) {
         lease,
         ids: ids.into(),
     };
-    let renewed = scripts.renew_permits(&[renewal]).await.unwrap();
-    assert!(renewed.outcomes[0].is_ok(), "{name}");
+    let renewed = scripts.renew_permits(&[renewal]).await.complete();
+    assert!(renewed.unwrap()[0].is_ok(), "{name}");
     assert_eq!(scripts.inspect_semaphore(name).await.unwrap().available, 0);
     assert_eq!(scripts.undo_permits(name, attempt).await, Ok(true));
     let released = scripts.release_permits(name, id, &[], Some(id)).await;
@@ -207,8 +207,8 @@ async fn once_around(scripts: &Scripts, hold: Hold<'_>, id: &str) {
         owner: hold.owner.into(),
         lease,
     };
-    let renewed = scripts.renew(&[renewal]).await.unwrap();
-    assert!(renewed.outcomes[0].is_ok(), "{name}");
+    let renewed = scripts.renew(&[renewal]).await.complete();
+    assert!(renewed.unwrap()[0].is_ok(), "{name}");
     assert_eq!(scripts.inspect(name, 9).await.unwrap().holders.len(), 1);
     // A repeat was told of the grant, so it stays.
     assert_eq!(scripts.undo(hold, attempt).await, Ok(false), "{name}");

@@ -172,7 +172,7 @@ impl<'a> Teller<'a> {
             ["renew", ref holds @ ..] => {
                 let holds: Vec<_> = holds.iter().map(|hold| renewal(hold)).collect();
                 let renewed = scripts.renew(&holds).await;
-                renewed.map(|outcome| self.renewed(&outcome))
+                self.renewed(renewed)
             }
             ["inspect"] => scripts
                 .inspect(on, 3)
@@ -233,9 +233,12 @@ impl<'a> Teller<'a> {
         }
     }
 
-    fn renewed(&mut self, outcome: &Renewals) -> String {
-        assert!(self.mask.is_time(outcome.store_micros), "the store's clock");
-        let each = outcome.outcomes.iter().map(|outcome| match outcome {
+    fn renewed(&mut self, renewed: Renewals) -> Result<String, CallError> {
+        for clock in &renewed.clocks {
+            assert!(self.mask.is_time(clock.micros), "the store's clock");
+        }
+        let outcomes = renewed.complete()?;
+        let each = outcomes.iter().map(|outcome| match outcome {
             Ok(renewed) => {
                 let token = self.mask.number(renewed.token.try_into().unwrap());
                 format!("{} {token} {}", renewed.hold_count, rounded(renewed.lease))
@@ -243,11 +246,11 @@ impl<'a> Teller<'a> {
             Err(why) => format!("{why:?}"),
         });
         let each: Vec<_> = each.collect();
-        if each.is_empty() {
+        Ok(if each.is_empty() {
             "nothing".to_owned()
         } else {
             each.join(", ")
-        }
+        })
     }
 
     fn inspected(&mut self, seen: &Inspected) -> String {

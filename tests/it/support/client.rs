@@ -90,10 +90,22 @@ impl Client {
         owner: &str,
         lease: Duration,
     ) -> Result<pb::Grant, Status> {
+        self.renew_as(name, owner, pb::LockMode::Unspecified, lease)
+            .await
+    }
+
+    pub(crate) async fn renew_as(
+        &mut self,
+        name: &str,
+        owner: &str,
+        mode: pb::LockMode,
+        lease: Duration,
+    ) -> Result<pb::Grant, Status> {
         let request = pb::RenewRequest {
             name: name.to_owned(),
             owner: owner.to_owned(),
             lease: Some(proto(lease)),
+            mode: mode.into(),
             ..Default::default()
         };
         Ok(self.api.renew(request).await?.into_inner().grant.unwrap())

@@ -4,13 +4,15 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use async_trait::async_trait;
-use lockkeeper::host::{Call, Connected, HostError, ScriptHost, Value, embedded::EmbeddedStore};
+use lockkeeper::host::{
+    Acks, Call, Connected, HostError, Replication, ScriptHost, Value, embedded::EmbeddedStore,
+};
 use parking_lot::Mutex;
 
 /// What a [`FaultyHost`] does wrong, and what went through it.
@@ -24,6 +26,8 @@ struct State {
     lost_answers: Mutex<HashMap<&'static str, usize>>,
     lost_requests: Mutex<HashMap<&'static str, usize>>,
     calls: Mutex<HashMap<&'static str, usize>>,
+    replicas: AtomicU32,
+    replicas_waited_for: AtomicUsize,
 }
 
 /// See [`Faults`].
@@ -55,6 +59,18 @@ impl Faults {
     pub(crate) fn lose_requests(&self, script: &'static str, calls: usize) {
         self.0.lost_requests.lock().insert(script, calls);
     }
+
+    /// So many replicas acknowledge what is done from now on. Fewer than are wanted take [`Self::REPLICA_ACK_TIMEOUT`] to be noticed.
+    pub(crate) fn set_replicas(&self, replicas: u32) {
+        self.0.replicas.store(replicas, Ordering::Relaxed);
+    }
+
+    /// How often replicas were waited for.
+    pub(crate) fn replicas_waited_for(&self) -> usize {
+        self.0.replicas_waited_for.load(Ordering::Relaxed)
+    }
+
+    pub(crate) const REPLICA_ACK_TIMEOUT: Duration = Duration::from_secs(1);
 
     /// How often a script was called.
     pub(crate) fn calls(&self, script: &str) -> usize {
@@ -114,6 +130,29 @@ impl ScriptHost for FaultyHost {
         let delay = *state.answer_delay.lock();
         tokio::time::sleep(delay).await;
         answer
+    }
+
+    async fn eval_replicated(
+        &self,
+        call: Call,
+        replication: Replication,
+    ) -> Result<(Value, Option<Acks>), HostError> {
+        let value = self.eval(call).await?;
+        if !(replication.wanted_if)(&value) {
+            return Ok((value, None));
+        }
+        let state = &self.faults.0;
+        state.replicas_waited_for.fetch_add(1, Ordering::Relaxed);
+        let acknowledged = state.replicas.load(Ordering::Relaxed);
+        let acks = Acks {
+            acknowledged,
+            required: replication.replicas.required(acknowledged),
+            problem: None,
+        };
+        if !acks.are_enough() {
+            tokio::time::sleep(Faults::REPLICA_ACK_TIMEOUT).await;
+        }
+        Ok((value, Some(acks)))
     }
 
     async fn subscribe(&self, channel: &str) -> Result<(), HostError> {

@@ -12,23 +12,27 @@ use lockkeeper::{
     script::catalog,
 };
 
-use crate::redis_server::RedisServer;
+use crate::{redis_server::RedisServer, sentinels::Sentinels};
 
 /// Every host. One that cannot be started fails the test.
-pub(crate) const HOSTS: [Host; 2] = [Host::Embedded, Host::Redis];
+pub(crate) const HOSTS: [Host; 3] = [Host::Embedded, Host::Redis, Host::Sentinel];
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Host {
     Embedded,
     Redis,
+    /// The master of three servers that three sentinels watch over.
+    Sentinel,
 }
 
 /// A store of its own for one test, and how an operator gets at it.
 pub(crate) enum Store {
     Embedded(EmbeddedStore),
     Redis {
-        server: Box<RedisServer>,
+        url: String,
         operator: MultiplexedConnection,
+        /// The servers, which end with the store.
+        _running: Box<dyn Send + Sync>,
     },
 }
 
@@ -43,19 +47,32 @@ impl Host {
         match self {
             Self::Embedded => Store::Embedded(EmbeddedStore::new(Clock::system())),
             Self::Redis => Store::on(RedisServer::start().await).await,
+            Self::Sentinel => {
+                let sentinels = Sentinels::start().await;
+                sentinels.be_patient().await;
+                Store::Redis {
+                    url: sentinels.url(),
+                    operator: operator_of(&sentinels.servers[0]).await,
+                    _running: Box::new(sentinels),
+                }
+            }
         }
     }
+}
+
+async fn operator_of(server: &RedisServer) -> MultiplexedConnection {
+    let client = redis::Client::open(server.url()).unwrap();
+    client.get_multiplexed_async_connection().await.unwrap()
 }
 
 // === impl Store ===
 
 impl Store {
     pub(crate) async fn on(server: RedisServer) -> Self {
-        let client = redis::Client::open(server.url()).unwrap();
-        let operator = client.get_multiplexed_async_connection().await.unwrap();
         Self::Redis {
-            server: Box::new(server),
-            operator,
+            url: server.url(),
+            operator: operator_of(&server).await,
+            _running: Box::new(server),
         }
     }
 
@@ -63,8 +80,8 @@ impl Store {
     pub(crate) fn connect(&self) -> Connected {
         match self {
             Self::Embedded(store) => store.connect(),
-            Self::Redis { server, .. } => connect(&RedisConfig {
-                url: server.url(),
+            Self::Redis { url, .. } => connect(&RedisConfig {
+                url: url.clone(),
                 call_timeout: CALL_TIMEOUT,
                 scripts: &catalog::ALL,
                 ..RedisConfig::default()

@@ -7,7 +7,7 @@ use lockkeeper::{
     coordinator::{self, Coordinator, Limits},
     grpc,
     host::{
-        Connected, Value,
+        Connected, Replicas, Value,
         embedded::{Clock, EmbeddedStore},
     },
     script,
@@ -25,6 +25,7 @@ pub(crate) struct Options {
     pub(crate) coordinators: usize,
     pub(crate) limits: Limits,
     pub(crate) call_timeout: Duration,
+    pub(crate) replica_acks: Option<Replicas>,
     pub(crate) secret: &'static str,
     pub(crate) operations_per_session_max: usize,
 }
@@ -63,6 +64,7 @@ impl Default for Options {
                 locks_per_request_max: 1000,
             },
             call_timeout: Duration::from_secs(2),
+            replica_acks: None,
             secret: "a secret of all coordinators",
             operations_per_session_max: 1024,
         }
@@ -166,6 +168,7 @@ impl Node {
             poll_interval: Duration::from_secs(1),
             poll_jitter: 0.2,
             call_timeout: options.call_timeout,
+            replica_acks: options.replica_acks,
             scripts: script::Config {
                 idle_token_retention: Duration::from_secs(7 * 24 * 3600),
                 request_retention: Duration::from_secs(60),

@@ -202,8 +202,10 @@ pub(crate) fn failed(error: &Error, kind: Kind, history: &History) -> Told {
         | Error::StoreOf(..)
         | Error::Store(
             CallError::OutOfMemory
+            | CallError::NotReplicated { .. }
             | CallError::WrongKind
             | CallError::RequestIdReused
+            | CallError::Unsupported(_)
             | CallError::Refused(_),
         ) => {
             history.record(What::Broke(format!("{kind:?} failed: {error}")));

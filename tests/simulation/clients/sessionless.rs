@@ -133,6 +133,7 @@ impl Sessionless {
             lease: Some(Lease::new(lease, &self.world.limits).unwrap()),
             wait,
             request_id: self.request_id(),
+            min_replica_acks: 0,
         };
         let id = request.request_id.clone();
         let operation = match kind {

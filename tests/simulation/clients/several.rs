@@ -102,6 +102,7 @@ impl Several {
             lease: Some(Lease::new(lease, &self.world.limits).unwrap()),
             wait,
             request_id: None,
+            min_replica_acks: 0,
         };
         let operation = match kind {
             Kind::TryAll => Operation::TryAcquireAll(request),

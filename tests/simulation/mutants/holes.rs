@@ -37,13 +37,13 @@ pub(super) const HOLES: [Hole; 47] = [
     Hole {
         name: "a release tells nobody",
         scripts: &[&LOCK_RELEASE],
-        taken: "redis.call(publish, keys[3], message)",
+        taken: "publish_to(publish, keys[3], message)",
         put: "",
     },
     Hole {
         name: "an undo tells nobody",
         scripts: &[&LOCK_UNDO],
-        taken: "redis.call(publish, keys[3], message)",
+        taken: "publish_to(publish, keys[3], message)",
         put: "",
     },
     Hole {
@@ -139,8 +139,8 @@ pub(super) const HOLES: [Hole; 47] = [
     Hole {
         name: "a release of a fair lock wakes the last in the queue",
         scripts: &[&LOCK_RELEASE],
-        taken: "woken = redis.call(q.publish, q.channel .. ':' .. head,",
-        put: "woken = redis.call(q.publish, q.channel .. ':' .. redis.call('lindex', q.queue, -1),",
+        taken: "woken = publish_to(q.publish, q.channel .. ':' .. head,",
+        put: "woken = publish_to(q.publish, q.channel .. ':' .. redis.call('lindex', q.queue, -1),",
     },
     Hole {
         name: "an undo of a fair lock wakes nobody",
@@ -205,7 +205,7 @@ pub(super) const HOLES: [Hole; 47] = [
     Hole {
         name: "the last reader wakes nobody",
         scripts: &[&READ_RELEASE],
-        taken: "redis.call(publish, channel, message)",
+        taken: "publish_to(publish, channel, message)",
         put: "",
     },
     Hole {
@@ -247,7 +247,7 @@ pub(super) const HOLES: [Hole; 47] = [
     Hole {
         name: "a write release wakes nobody",
         scripts: &[&WRITE_RELEASE],
-        taken: "redis.call(publish, channel, message)",
+        taken: "publish_to(publish, channel, message)",
         put: "",
     },
     Hole {

@@ -115,6 +115,7 @@ impl World {
             poll_interval: plan.poll_interval,
             poll_jitter: 0.0,
             call_timeout: plan.call_timeout,
+            replica_acks: None,
             scripts: script::Config {
                 idle_token_retention: Duration::from_secs(7 * 24 * 3600),
                 request_retention: REQUEST_RETENTION,

@@ -140,7 +140,7 @@ impl Machine {
             .map(|until| until.saturating_duration_since(now));
         // One too long for the protocol is one without limit.
         let wait_timeout = wait_timeout.and_then(|it| it.try_into().ok());
-        let request = self.plan.wish.request(wait_timeout);
+        let request = self.plan.request(wait_timeout);
         self.send(op_id, request);
     }
 

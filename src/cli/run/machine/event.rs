@@ -18,6 +18,8 @@ pub(in crate::cli::run) struct Plan {
     pub(in crate::cli::run) wait: Option<Duration>,
     /// `None`: the coordinator's.
     pub(in crate::cli::run) lease: Option<Duration>,
+    /// Replicas that must know of what is held.
+    pub(in crate::cli::run) min_replica_acks: u32,
     pub(in crate::cli::run) kill_after: Option<Duration>,
     pub(in crate::cli::run) client_name: String,
     pub(in crate::cli::run) conflict_exit_code: u8,

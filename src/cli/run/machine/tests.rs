@@ -47,6 +47,7 @@ pub(super) fn plan() -> Plan {
         wish: locks(&[(NAME, LockMode::Exclusive)]),
         wait: None,
         lease: Some(seconds(30.0)),
+        min_replica_acks: 0,
         kill_after: None,
         client_name: "sh".to_owned(),
         conflict_exit_code: 1,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Plan;
 use crate::grpc::pb::{
     AcquireAllRequest, AcquirePermitsRequest, AcquireRequest, Grant, LockSpec, PermitGrant,
     RenewPermitsRequest, RenewRequest, SessionOpened, session_request::Request,
@@ -37,31 +38,6 @@ impl Wish {
         }
     }
 
-    /// What to ask for.
-    pub(super) fn request(&self, wait_timeout: Option<prost_types::Duration>) -> Request {
-        match self {
-            Self::Locks(locks) => match locks.as_slice() {
-                [lock] => Request::Acquire(AcquireRequest {
-                    name: lock.name.clone(),
-                    mode: lock.mode,
-                    wait_timeout,
-                    ..AcquireRequest::default()
-                }),
-                locks => Request::AcquireAll(AcquireAllRequest {
-                    locks: locks.to_vec(),
-                    wait_timeout,
-                    ..AcquireAllRequest::default()
-                }),
-            },
-            Self::Permits { name, permits } => Request::AcquirePermits(AcquirePermitsRequest {
-                name: name.clone(),
-                permits: *permits,
-                wait_timeout,
-                ..AcquirePermitsRequest::default()
-            }),
-        }
-    }
-
     /// Names and fencing tokens of the locks that are held, the first of the wish first.
     pub(super) fn tokens<'a>(&self, held: impl Iterator<Item = &'a Thing>) -> Vec<(String, u64)> {
         let first = match self {
@@ -73,6 +49,39 @@ impl Wish {
         let mut tokens: Vec<_> = locks.map(token).collect();
         tokens.sort_by_key(|(name, _)| Some(name.as_str()) != first);
         tokens
+    }
+}
+
+// === impl Plan ===
+
+impl Plan {
+    /// What to ask for.
+    pub(super) fn request(&self, wait_timeout: Option<prost_types::Duration>) -> Request {
+        let min_replica_acks = self.min_replica_acks;
+        match &self.wish {
+            Wish::Locks(locks) => match locks.as_slice() {
+                [lock] => Request::Acquire(AcquireRequest {
+                    name: lock.name.clone(),
+                    mode: lock.mode,
+                    wait_timeout,
+                    min_replica_acks,
+                    ..AcquireRequest::default()
+                }),
+                locks => Request::AcquireAll(AcquireAllRequest {
+                    locks: locks.to_vec(),
+                    wait_timeout,
+                    min_replica_acks,
+                    ..AcquireAllRequest::default()
+                }),
+            },
+            Wish::Permits { name, permits } => Request::AcquirePermits(AcquirePermitsRequest {
+                name: name.clone(),
+                permits: *permits,
+                wait_timeout,
+                min_replica_acks,
+                ..AcquirePermitsRequest::default()
+            }),
+        }
     }
 }
 

@@ -10,12 +10,15 @@ pub use outcomes::{
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::{
-    DONE, NO_SEMAPHORE, NOT_DONE, Ownership, PUBLISH, REPEATED, Scripts, TOO_MANY_PERMITS, count,
+    DONE, HostScripts, NO_SEMAPHORE, NOT_DONE, Ownership, REPEATED, TOO_MANY_PERMITS, count,
     duration,
     lock::{EXPIRED, HELD_BY_ANOTHER, NEVER_HELD},
-    malformed, millis, number, refusal, renew, text, time_to_live,
+    malformed, millis, number,
+    partitions::{Answer, Batch, grouped},
+    refusal, renew, text, time_to_live,
 };
 use crate::{
     host::{Call, Script, Value},
@@ -25,9 +28,9 @@ use crate::{
 /// Permits that one renewal script looks at, so that it does not block the store for long.
 const PERMITS_PER_RENEWAL: usize = 1000;
 
-// === impl Scripts ===
+// === impl HostScripts ===
 
-impl Scripts {
+impl HostScripts {
     /// Takes permits for the owner. With a request id a repeat gets the first answer; `record_refusal` says whether being busy counts as an answer.
     pub async fn acquire_permits(
         &self,
@@ -45,11 +48,11 @@ impl Scripts {
             text(attempt.attempt),
             millis(self.config.request_retention),
             Bytes::from_static(if record_refusal { b"1" } else { b"0" }),
-            Bytes::from_static(PUBLISH.as_bytes()),
+            self.publish(),
             joined(attempt.ids),
         ];
         let keys = permit_keys(name, attempt.request_id);
-        let reply = self.host.eval(Call { script, keys, args }).await?;
+        let reply = self.call(Call { script, keys, args }).await?;
         let Value::Array(values) = &reply else {
             return Err(malformed(script, &reply));
         };
@@ -101,7 +104,7 @@ impl Scripts {
             text(owner),
             joined(ids),
             millis(self.config.request_retention),
-            Bytes::from_static(PUBLISH.as_bytes()),
+            self.publish(),
         ];
         let script = &catalog::PERMIT_RELEASE;
         let reply = self
@@ -126,11 +129,7 @@ impl Scripts {
         name: &str,
         attempt: PermitAttempt<'_>,
     ) -> Result<bool, CallError> {
-        let args = vec![
-            text(attempt.attempt),
-            joined(attempt.ids),
-            Bytes::from_static(PUBLISH.as_bytes()),
-        ];
+        let args = vec![text(attempt.attempt), joined(attempt.ids), self.publish()];
         let script = &catalog::PERMIT_UNDO;
         let keys = permit_keys(name, attempt.request_id);
         let reply = self.eval(script, keys, args).await?;
@@ -140,38 +139,30 @@ impl Scripts {
         }
     }
 
-    /// Extends the leases of many grants; never shortens one.
-    pub async fn renew_permits(
-        &self,
-        renewals: &[PermitRenewal],
-    ) -> Result<PermitRenewals, CallError> {
-        let mut renewed = PermitRenewals {
-            store_micros: 0,
-            outcomes: Vec::with_capacity(renewals.len()),
-        };
-        let mut rest = renewals;
-        loop {
-            let mut permits = 0;
-            let fits = rest.iter().take_while(|renewal| {
-                let first = permits == 0;
-                permits += renewal.ids.len();
-                first || permits <= PERMITS_PER_RENEWAL
-            });
-            let (batch, later) = rest.split_at(fits.count());
-            self.renew_batch(batch, &mut renewed).await?;
-            if later.is_empty() {
-                return Ok(renewed);
+    /// Extends the leases of many grants; never shortens one. What has no outcome may have been extended.
+    pub async fn renew_permits(&self, renewals: &[PermitRenewal]) -> PermitRenewals {
+        let partitions = renewals.iter().map(|renewal| self.partition(&renewal.name));
+        let calls = grouped(partitions).into_iter().map(|(partition, places)| {
+            let mut chunks = in_chunks(places, |at| renewals[at].ids.len());
+            async move {
+                let mut answers = Vec::with_capacity(chunks.len());
+                for places in chunks.drain(..) {
+                    let batch = places.iter().map(|at| &renewals[*at]);
+                    let answer = self.renew_batch(batch).await;
+                    answers.push((places, answer, Instant::now()));
+                }
+                (partition, answers)
             }
-            rest = later;
-        }
+        });
+        Batch::gather(renewals.len(), calls).await
     }
 
     async fn renew_batch(
         &self,
-        batch: &[PermitRenewal],
-        renewed: &mut PermitRenewals,
-    ) -> Result<(), CallError> {
+        batch: impl ExactSizeIterator<Item = &PermitRenewal>,
+    ) -> Answer<Result<Duration, Ownership>> {
         let script = &catalog::PERMIT_RENEW;
+        let count = batch.len();
         let (mut keys, mut args) = (Vec::new(), Vec::new());
         for renewal in batch {
             keys.push(keys::permit_leases(&renewal.name));
@@ -184,17 +175,15 @@ impl Scripts {
         let [store_micros, ref outcomes @ ..] = *reply.as_slice() else {
             return Err(refusal(script, &reply));
         };
-        if outcomes.len() != batch.len() {
+        if outcomes.len() != count {
             return Err(refusal(script, &reply));
         }
-        renewed.store_micros = store_micros;
         let outcomes = outcomes.iter().map(|outcome| match *outcome {
             renew::HELD_BY_ANOTHER => Err(Ownership::HeldByAnother),
             gone if gone < 0 => Err(Ownership::Expired),
             lease => Ok(duration(lease)),
         });
-        renewed.outcomes.extend(outcomes);
-        Ok(())
+        Ok((store_micros, outcomes.collect()))
     }
 
     /// Makes a semaphore or changes its size; `only_if_absent` leaves one that there is as it is.
@@ -208,7 +197,7 @@ impl Scripts {
             number(total),
             Bytes::from_static(if only_if_absent { b"1" } else { b"0" }),
             millis(self.config.idle_token_retention),
-            Bytes::from_static(PUBLISH.as_bytes()),
+            self.publish(),
         ];
         let script = &catalog::PERMIT_SET;
         let reply = self.eval(script, permit_keys(name, None), args).await?;
@@ -264,6 +253,23 @@ impl Scripts {
             holders: holders.collect::<Result<_, _>>()?,
         })
     }
+}
+
+/// Splits grants so that each part has no more permits than one script looks at, or is one grant.
+fn in_chunks(places: Vec<usize>, permits: impl Fn(usize) -> usize) -> Vec<Vec<usize>> {
+    let mut chunks = Vec::<Vec<usize>>::new();
+    let mut in_last = 0;
+    for at in places {
+        in_last += permits(at);
+        match chunks.last_mut() {
+            Some(last) if in_last <= PERMITS_PER_RENEWAL => last.push(at),
+            _ => {
+                in_last = permits(at);
+                chunks.push(vec![at]);
+            }
+        }
+    }
+    chunks
 }
 
 fn permit_keys(name: &str, request_id: Option<&str>) -> Vec<Bytes> {

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
-use crate::script::Ownership;
+use crate::script::{Batch, Ownership};
 
 /// A permit's id, as Redisson makes them: random.
 pub type PermitId = [u8; 16];
@@ -79,14 +79,8 @@ pub struct PermitRenewal {
     pub ids: Arc<[PermitId]>,
 }
 
-/// What renewals of permits came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PermitRenewals {
-    /// The store's clock in microseconds when the script ran.
-    pub store_micros: i64,
-    /// One outcome for each grant, in order: the time to live it has now, at least what was asked for, or why it is gone.
-    pub outcomes: Vec<Result<Duration, Ownership>>,
-}
+/// What renewals of permits came to: the time to live that they have now, at least what was asked for, or why they are gone.
+pub type PermitRenewals = Batch<Result<Duration, Ownership>>;
 
 /// A semaphore after its size was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -106,6 +106,7 @@ impl Life {
             lease: lease.map(|lease| Lease::new(lease, &self.world.limits).unwrap()),
             wait,
             request_id: self.request_id(),
+            min_replica_acks: 0,
         };
         let in_ms = wait.and_then(|wait| u64::try_from(wait.as_millis()).ok());
         let (kind, operation) = if self.dice.random_bool(0.25) {

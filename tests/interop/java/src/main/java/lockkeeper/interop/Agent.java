@@ -61,7 +61,7 @@ public final class Agent {
     private String obey(String name, String verb, String[] arguments) throws Exception {
         switch (verb) {
             case "connect":
-                clients.put(name, Client.connect(arguments[0], Long.parseLong(arguments[1])));
+                clients.put(name, Client.connect(arguments));
                 return "";
             case "shutdown":
                 clients.remove(name).shutdown();

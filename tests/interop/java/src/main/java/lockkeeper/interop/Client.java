@@ -1,5 +1,7 @@
 package lockkeeper.interop;
 
+import java.lang.reflect.Method;
+import java.util.Arrays;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
@@ -8,7 +10,10 @@ import org.redisson.Redisson;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
+import org.redisson.config.BaseMasterSlaveServersConfig;
+import org.redisson.config.ClusterServersConfig;
 import org.redisson.config.Config;
+import org.redisson.config.ReadMode;
 
 /** A Redisson client, and its locks: an application makes each object once, too. */
 final class Client {
@@ -19,18 +24,66 @@ final class Client {
         this.redisson = redisson;
     }
 
-    /** Connects with Redisson's defaults, but for smaller pools and, unless it is 0, the time-out of the watchdog. */
-    static Client connect(String url, long watchdogMillis) {
+    /**
+     * Connects with Redisson's defaults, but for smaller pools and, unless it is 0, the time-out of the watchdog: watchdog, then {@code single} and
+     * a URL, {@code sentinel}, the service and URLs, or {@code cluster}, its way to subscribe and URLs.
+     */
+    static Client connect(String[] arguments) throws ReflectiveOperationException {
         Config config = new Config();
         config.setThreads(4).setNettyThreads(4).setCodec(StringCodec.INSTANCE);
+        long watchdogMillis = Long.parseLong(arguments[0]);
         if (watchdogMillis > 0) {
             config.setLockWatchdogTimeout(watchdogMillis);
         }
-        config.useSingleServer()
-                .setAddress(url)
-                .setConnectionMinimumIdleSize(2)
-                .setConnectionPoolSize(32);
+        switch (arguments[1]) {
+            case "single":
+                config.useSingleServer()
+                        .setAddress(arguments[2])
+                        .setConnectionMinimumIdleSize(2)
+                        .setConnectionPoolSize(32);
+                break;
+            case "sentinel":
+                small(config.useSentinelServers())
+                        .setMasterName(arguments[2])
+                        .addSentinelAddress(from(arguments, 3));
+                break;
+            case "cluster":
+                ClusterServersConfig cluster = small(config.useClusterServers());
+                cluster.addNodeAddress(from(arguments, 3));
+                subscribe(cluster, arguments[2]);
+                break;
+            default:
+                throw new IllegalArgumentException("no deployment is called " + arguments[1]);
+        }
         return new Client(Redisson.create(config));
+    }
+
+    /** What a contest writes must be read where it was written: a replica may be a moment behind. */
+    private static <T extends BaseMasterSlaveServersConfig<T>> T small(T servers) {
+        return servers.setReadMode(ReadMode.MASTER)
+                .setMasterConnectionMinimumIdleSize(2)
+                .setMasterConnectionPoolSize(32)
+                .setSlaveConnectionMinimumIdleSize(1)
+                .setSlaveConnectionPoolSize(8);
+    }
+
+    /** Older versions have no such setting. */
+    private static void subscribe(ClusterServersConfig cluster, String mode) throws ReflectiveOperationException {
+        if (mode.equals("default")) {
+            return;
+        }
+        for (Method setter : ClusterServersConfig.class.getMethods()) {
+            if (setter.getName().equals("setShardedSubscriptionMode")) {
+                Class<?> type = setter.getParameterTypes()[0];
+                setter.invoke(cluster, type.getMethod("valueOf", String.class).invoke(null, mode));
+                return;
+            }
+        }
+        throw new IllegalArgumentException("this version cannot choose how to subscribe");
+    }
+
+    private static String[] from(String[] arguments, int first) {
+        return Arrays.copyOfRange(arguments, first, arguments.length);
     }
 
     void shutdown() {

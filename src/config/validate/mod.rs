@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
-use super::{Limits, Log, Session, Settings, Store};
+use super::{Limits, Log, ReplicaAcks, Session, Settings, Store, StoreUrl};
+
+mod quorum;
 
 /// The store counts in milliseconds, and a lease of none would be over before it began.
 const LEASE_RESOLUTION: Duration = Duration::from_millis(1);
@@ -43,7 +45,9 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         ("server.keepalive_interval", server.keepalive_interval),
         ("server.keepalive_timeout", server.keepalive_timeout),
         ("store.call_timeout", store.call_timeout),
+        ("store.quorum_member_timeout", store.quorum_member_timeout),
         ("store.connect_timeout", store.connect_timeout),
+        ("store.replica_ack_timeout", store.replica_ack_timeout),
         ("store.pubsub_ping_interval", store.pubsub_ping_interval),
         ("store.poll_interval", store.poll_interval),
         ("store.request_retention", store.request_retention),
@@ -102,25 +106,20 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
 const FAIR_WAITER_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
 fn check_store(store: &Store, limits: &Limits, report: &mut dyn FnMut(&str, String)) {
-    const SUPPORTED: &str = "supported are embedded:, redis://HOST:PORT/DB, redis+sentinel://HOST:PORT,HOST:PORT/SERVICE and the same with rediss for TLS";
-    let url = store.url.expose();
-    match store.url.scheme() {
-        Some("embedded") if url == "embedded:" => {}
-        Some("embedded") => report("store.url", "nothing may follow embedded:".to_owned()),
-        Some("redis" | "rediss" | "redis+sentinel" | "rediss+sentinel") => {
-            let authority = url.split_once("://").map_or("", |(_, rest)| rest);
-            let host = authority
-                .rsplit_once('@')
-                .map_or(authority, |(_, host)| host);
-            if host.is_empty() || host.starts_with(['/', ':', '?']) {
-                report("store.url", format!("names no host; {SUPPORTED}"));
-            }
-        }
-        // Only a scheme is repeated: without `://` the text before the colon may be anything, also a password.
-        Some(scheme) if url.contains("://") && !scheme.contains('@') => {
-            report("store.url", format!("unknown scheme {scheme}; {SUPPORTED}"));
-        }
-        _ => report("store.url", format!("not an address; {SUPPORTED}")),
+    if store.quorum.is_empty() {
+        check_url("store.url", &store.url, report);
+    } else {
+        quorum::check(store, report);
+    }
+    let without_replicas = if !store.quorum.is_empty() {
+        Some("a quorum, whose majority answers for the death of a server")
+    } else if store.url.scheme() == Some("embedded") {
+        Some("the embedded store, which has no replicas")
+    } else {
+        None
+    };
+    if let (Some(what), true) = (without_replicas, store.replica_acks != ReplicaAcks::None) {
+        report("store.replica_acks", format!("must be none with {what}"));
     }
     if store.fair_waiter_timeout < FAIR_WAITER_TIMEOUT_MIN {
         report(
@@ -133,6 +132,29 @@ fn check_store(store: &Store, limits: &Limits, report: &mut dyn FnMut(&str, Stri
             "store.idle_token_retention",
             "must not be shorter than limits.lease_max, or a held lock forgets its token (0s: for ever)".to_owned(),
         );
+    }
+}
+
+fn check_url(key: &str, url: &StoreUrl, report: &mut dyn FnMut(&str, String)) {
+    const SUPPORTED: &str = "supported are embedded:, redis://HOST:PORT/DB, redis+sentinel://HOST:PORT,HOST:PORT/SERVICE and the same with rediss for TLS";
+    let text = url.expose();
+    match url.scheme() {
+        Some("embedded") if text == "embedded:" => {}
+        Some("embedded") => report(key, "nothing may follow embedded:".to_owned()),
+        Some("redis" | "rediss" | "redis+sentinel" | "rediss+sentinel") => {
+            let authority = text.split_once("://").map_or("", |(_, rest)| rest);
+            let host = authority
+                .rsplit_once('@')
+                .map_or(authority, |(_, host)| host);
+            if host.is_empty() || host.starts_with(['/', ':', '?']) {
+                report(key, format!("names no host; {SUPPORTED}"));
+            }
+        }
+        // Only a scheme is repeated: without `://` the text before the colon may be anything, also a password.
+        Some(scheme) if text.contains("://") && !scheme.contains('@') => {
+            report(key, format!("unknown scheme {scheme}; {SUPPORTED}"));
+        }
+        _ => report(key, format!("not an address; {SUPPORTED}")),
     }
 }
 

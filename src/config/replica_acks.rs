@@ -1,0 +1,39 @@
+//! How many replicas must know of a change, as it is written.
+
+use serde::{Deserialize, Serialize};
+
+/// `none`, a number, or `all`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum ReplicaAcks {
+    /// It is not asked.
+    #[default]
+    None,
+    /// So many; not 0.
+    AtLeast(u32),
+    /// All that are connected, and at least one.
+    All,
+}
+
+impl TryFrom<String> for ReplicaAcks {
+    type Error = &'static str;
+
+    fn try_from(word: String) -> Result<Self, Self::Error> {
+        match (word.as_str(), word.parse()) {
+            ("none", _) | (_, Ok(0)) => Ok(Self::None),
+            ("all", _) => Ok(Self::All),
+            (_, Ok(number)) => Ok(Self::AtLeast(number)),
+            (_, Err(_)) => Err("must be none, all or a number"),
+        }
+    }
+}
+
+impl From<ReplicaAcks> for String {
+    fn from(acks: ReplicaAcks) -> Self {
+        match acks {
+            ReplicaAcks::None => "none".to_owned(),
+            ReplicaAcks::AtLeast(number) => number.to_string(),
+            ReplicaAcks::All => "all".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What a store does as one of a quorum: it gives a vote, takes it back, and raises its fencing counter to that of the others.
+
+use std::sync::Arc;
+
+use super::{
+    Attempt, DONE, Hold, HostScripts, Mode, NOT_DONE, WAKE_NOBODY, millis, number, refusal,
+    unsigned,
+};
+use crate::script::{CallError, catalog, keys};
+
+// === impl HostScripts ===
+
+impl HostScripts {
+    /// Which server it is that runs the scripts, if that is known.
+    pub(in crate::script) fn identity(&self) -> Option<Arc<str>> {
+        self.host.identity()
+    }
+
+    /// Takes back what an attempt got here, if it got anything. Nobody is woken: where the vote decided nothing, nothing is free because of it.
+    pub(in crate::script) async fn withdraw(
+        &self,
+        hold: Hold<'_>,
+        attempt: Attempt<'_>,
+    ) -> Result<bool, CallError> {
+        self.undo_with(hold, attempt, WAKE_NOBODY).await
+    }
+
+    /// Raises the fencing counter to the token that others have told of, if the owner holds the lock here, and tells what it shows then; none if the
+    /// owner does not hold it. The record of the attempt knows the grant by that token then.
+    pub(in crate::script) async fn raise(
+        &self,
+        hold: Hold<'_>,
+        token: u64,
+        record: &str,
+    ) -> Result<Option<u64>, CallError> {
+        let mut keys = vec![keys::lock(hold.name), keys::counter(hold.name)];
+        let script = if hold.mode == Mode::Read {
+            keys.push(keys::read_holds(hold.name, hold.owner));
+            &catalog::READ_RAISE
+        } else {
+            keys.push(keys::record(hold.name, record));
+            &catalog::LOCK_RAISE
+        };
+        let idle = millis(self.config.idle_token_retention);
+        let args = vec![hold.field(), number(token), idle];
+        let reply = self.eval(script, keys, args).await?;
+        match *reply.as_slice() {
+            [DONE, counter] => Ok(Some(unsigned(counter))),
+            [NOT_DONE] => Ok(None),
+            _ => Err(refusal(script, &reply)),
+        }
+    }
+}

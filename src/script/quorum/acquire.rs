@@ -1,0 +1,226 @@
+//! An acquire on a quorum: a vote, and for a grant that is new a second phase that raises the fencing counters of a majority to its token.
+//!
+//! Each store makes a token of its own from its own counter and clock. The grant's is the largest of them, and it is told only when a majority shows it:
+//! every later majority has one of those stores, so every later token is larger, whatever the clocks of the others say.
+
+use std::time::Duration;
+
+use rand::RngExt as _;
+
+use super::{
+    Quorum, answered,
+    errand::{Errand, What},
+    reached,
+    votes::{Ballot, Defeat, Elected, Vote, Wish, defeat, elect},
+};
+use crate::script::{Acquired, Attempt, CallError, Hold, Mode, Refusal};
+
+/// After a split vote each tries again after another time, so that one comes first.
+const SPLIT_RETRY_MILLIS: std::ops::Range<u64> = 10..60;
+
+/// An acquire under way.
+struct Acquiring<'a> {
+    hold: Hold<'a>,
+    lease: Duration,
+    /// Always with a record, by which it can be undone on each store.
+    attempt: Attempt<'a>,
+    refused: Refusal,
+}
+
+// === impl Quorum ===
+
+impl Quorum {
+    pub(in crate::script) async fn acquire(
+        &self,
+        hold: Hold<'_>,
+        lease: Duration,
+        attempt: Attempt<'_>,
+        refused: Refusal,
+    ) -> Result<Acquired, CallError> {
+        let acquiring = Acquiring {
+            hold,
+            lease,
+            attempt: Attempt {
+                request_id: attempt.request_id.or(Some(attempt.attempt)),
+                // By its record it is known well enough; a store that it ran late on may show a newer serial.
+                serial: None,
+                ..attempt
+            },
+            refused,
+        };
+        let votes = self.vote(&acquiring).await;
+        let wish = Wish {
+            mode: hold.mode,
+            known_holds: attempt.known_holds,
+            serial: attempt.serial,
+        };
+        let Some(elected) = elect(&votes, wish) else {
+            return self.give_up(&acquiring, &votes).await;
+        };
+        let Some(token) = self.confirm(&acquiring, &elected, &votes).await else {
+            // A majority had it, so others may wait for it.
+            let undo = What::Undo(acquiring.attempt.into());
+            self.take_back(&acquiring, &votes, undo).await;
+            let why = format!("fewer than {} stores confirmed the token", self.majority());
+            return Err(CallError::Unavailable(why));
+        };
+        // A store of which nobody heard in time, or that does not agree, must not have a hold that nobody looks after.
+        let others = (0..votes.len())
+            .filter(|which| !elected.counted.contains(which) && may_hold(&votes[*which]));
+        let withdraw = Errand::new(hold, What::Withdraw(acquiring.attempt.into()));
+        self.send(&withdraw, others, lease);
+        Ok(Acquired::Granted {
+            hold_count: elected.hold_count,
+            token,
+            lease: elected.lease,
+            serial: if hold.mode == Mode::Read {
+                elected.serial
+            } else {
+                token
+            },
+            repeated: elected.repeated,
+        })
+    }
+
+    async fn vote(&self, acquiring: &Acquiring<'_>) -> Vec<Vote> {
+        let &Acquiring {
+            hold,
+            lease,
+            attempt,
+            refused,
+        } = acquiring;
+        let votes = self.ask(hold.name, |voter| async move {
+            let vote = voter.scripts.vote(hold, lease, attempt, refused).await;
+            vote.map(Ballot::from)
+        });
+        let mut votes = votes.await;
+        // Which server it is may not have been known before it answered.
+        for (which, vote) in votes.iter_mut().enumerate() {
+            if let Some(error) = self.excluded(which) {
+                *vote = Err(error);
+            }
+        }
+        votes
+    }
+
+    /// The second phase: the token, when a majority shows it.
+    async fn confirm(
+        &self,
+        acquiring: &Acquiring<'_>,
+        elected: &Elected,
+        votes: &[Vote],
+    ) -> Option<u64> {
+        let reads = acquiring.hold.mode == Mode::Read;
+        let target = elected.token;
+        let (mut counters, mut lower) = (Vec::new(), Vec::new());
+        for which in &elected.counted {
+            match &votes[*which] {
+                Ok(Ballot::Granted(granted)) if granted.token >= target => {
+                    counters.push(granted.token);
+                }
+                _ => lower.push(*which),
+            }
+        }
+        if !lower.is_empty() {
+            let record = acquiring.attempt.request_id.unwrap_or_default();
+            let raises = lower.iter().map(|which| async move {
+                let store = &self.voters()[*which].scripts;
+                let raised = store.raise(acquiring.hold, target, record).await;
+                (*which, self.heard(*which, raised))
+            });
+            let mut unanswered = Vec::new();
+            for (which, raised) in futures::future::join_all(raises).await {
+                match raised {
+                    // While the owner writes, a reader's token is that of the write.
+                    Ok(Some(counter)) if reads || counter == target => {
+                        counters.push(counter);
+                    }
+                    Ok(_) => {}
+                    Err(_) => unanswered.push(which),
+                }
+            }
+            if counters.len() >= self.majority() {
+                let record = record.to_owned();
+                let raise = What::Raise {
+                    token: target,
+                    record,
+                };
+                let raise = Errand::new(acquiring.hold, raise);
+                self.send(&raise, unanswered, acquiring.lease);
+            }
+        }
+        reached(counters.into_iter(), self.majority())
+    }
+
+    /// Nobody was elected: what was got is given back, and it is told why.
+    async fn give_up(
+        &self,
+        acquiring: &Acquiring<'_>,
+        votes: &Vec<Vote>,
+    ) -> Result<Acquired, CallError> {
+        let withdraw = What::Withdraw(acquiring.attempt.into());
+        self.take_back(acquiring, votes, withdraw).await;
+        let remaining = match defeat(votes) {
+            Defeat::Busy(remaining) => remaining,
+            Defeat::Split => {
+                let millis = rand::rng().random_range(SPLIT_RETRY_MILLIS);
+                Some(Duration::from_millis(millis))
+            }
+            Defeat::Refused(error) => return Err(error),
+            Defeat::TooFew => {
+                self.take_mark_away(acquiring, votes);
+                let why = if answered(votes) < self.majority() {
+                    self.too_few(votes)
+                } else {
+                    format!("no {} of {} stores agree", self.majority(), votes.len())
+                };
+                return Err(CallError::Unavailable(why));
+            }
+        };
+        Ok(Acquired::Busy {
+            remaining,
+            place: None,
+        })
+    }
+
+    /// Undoes the attempt on every store that may have granted: before others hear of the outcome where that is known, in the background where it is not.
+    async fn take_back(&self, acquiring: &Acquiring<'_>, votes: &[Vote], what: What) {
+        let quietly = matches!(what, What::Withdraw(_));
+        let errand = Errand::new(acquiring.hold, what);
+        let (attempt, hold) = (acquiring.attempt, acquiring.hold);
+        let granted = (0..votes.len()).filter(|at| matches!(votes[*at], Ok(Ballot::Granted(_))));
+        let undone = granted.map(|which| async move {
+            let scripts = &self.voters()[which].scripts;
+            let undone = if quietly {
+                scripts.withdraw(hold, attempt).await
+            } else {
+                scripts.undo(hold, attempt).await
+            };
+            (which, self.heard(which, undone))
+        });
+        let undone = futures::future::join_all(undone).await.into_iter();
+        let unanswered = undone
+            .filter(|(_, undone)| undone.is_err())
+            .map(|(which, _)| which);
+        let unknown = (0..votes.len()).filter(|at| votes[*at].is_err() && may_hold(&votes[*at]));
+        self.send(&errand, unanswered.chain(unknown), acquiring.lease);
+    }
+
+    /// A writer that is told of an error does not wait, so no reader need be held back for it.
+    fn take_mark_away(&self, acquiring: &Acquiring<'_>, votes: &[Vote]) {
+        if acquiring.hold.mode != Mode::Write || acquiring.refused != Refusal::Waits {
+            return;
+        }
+        let busy = (0..votes.len()).filter(|at| matches!(votes[*at], Ok(Ballot::Busy { .. })));
+        let leave = Errand::new(acquiring.hold, What::Leave);
+        self.send(&leave, busy, 2 * self.0.config.writer_hold_back);
+    }
+}
+
+/// Whether a store may have a hold of the attempt.
+fn may_hold(vote: &Vote) -> bool {
+    matches!(
+        vote,
+        Ok(Ballot::Granted(_)) | Err(CallError::OutcomeUnknown(_))
+    )
+}

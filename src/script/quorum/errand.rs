@@ -1,0 +1,142 @@
+//! What is brought to its end on one store in the background: it is safe to repeat, and ends by itself in the store if it never gets there.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::Quorum;
+use crate::script::{Attempt, CallError, Hold, Mode, calls::HostScripts};
+
+/// The first pause before it is tried again, and the longest.
+const RETRY_MIN: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(1);
+
+/// Something to do for one hold.
+#[derive(Debug)]
+pub(super) struct Errand {
+    name: String,
+    mode: Mode,
+    owner: String,
+    what: What,
+}
+
+#[derive(Debug)]
+pub(super) enum What {
+    /// Take back what an attempt got that decided nothing.
+    Withdraw(OwnAttempt),
+    /// Undo an attempt, or lower the holds to a number.
+    Undo(OwnAttempt),
+    /// Raise the fencing counter to the token of the grant.
+    Raise { token: u64, record: String },
+    /// Give one hold back.
+    Release {
+        serial: Option<u64>,
+        lease: Duration,
+        id: String,
+    },
+    /// Take away what a wait left.
+    Leave,
+}
+
+/// An [`Attempt`] that outlives its caller.
+#[derive(Debug)]
+pub(super) struct OwnAttempt {
+    request_id: Option<String>,
+    attempt: String,
+    known_holds: Option<u32>,
+    serial: Option<u64>,
+}
+
+// === impl Errand ===
+
+impl Errand {
+    pub(super) fn new(hold: Hold<'_>, what: What) -> Arc<Self> {
+        Arc::new(Self {
+            name: hold.name.to_owned(),
+            mode: hold.mode,
+            owner: hold.owner.to_owned(),
+            what,
+        })
+    }
+
+    async fn run(&self, scripts: &HostScripts) -> Result<(), CallError> {
+        let hold = Hold::new(&self.name, self.mode, &self.owner);
+        match &self.what {
+            What::Withdraw(attempt) => scripts.withdraw(hold, attempt.get()).await.map(drop),
+            What::Undo(attempt) => scripts.undo(hold, attempt.get()).await.map(drop),
+            What::Raise { token, record } => scripts.raise(hold, *token, record).await.map(drop),
+            What::Release { serial, lease, id } => {
+                let released = scripts.release(hold, *serial, *lease, Some(id));
+                released.await.map(drop)
+            }
+            What::Leave => scripts.leave(hold).await,
+        }
+    }
+}
+
+// === impl OwnAttempt ===
+
+impl OwnAttempt {
+    fn get(&self) -> Attempt<'_> {
+        Attempt {
+            request_id: self.request_id.as_deref(),
+            attempt: &self.attempt,
+            known_holds: self.known_holds,
+            serial: self.serial,
+            fresh_serial: 0,
+        }
+    }
+}
+
+impl From<Attempt<'_>> for OwnAttempt {
+    fn from(attempt: Attempt<'_>) -> Self {
+        Self {
+            request_id: attempt.request_id.map(str::to_owned),
+            attempt: attempt.attempt.to_owned(),
+            known_holds: attempt.known_holds,
+            serial: attempt.serial,
+        }
+    }
+}
+
+// === impl Quorum ===
+
+impl Quorum {
+    /// Runs an errand on these voters until each has answered, the coordinator stops, or what it is about is over anyway.
+    pub(super) fn send(
+        &self,
+        errand: &Arc<Errand>,
+        whom: impl IntoIterator<Item = usize>,
+        at_most: Duration,
+    ) {
+        for which in whom {
+            let (this, errand) = (self.clone(), Arc::clone(errand));
+            let stop = self.0.tasks.stop().clone();
+            self.0.tasks.spawn("errand", async move {
+                let errand = this.until_answered(which, &errand, at_most);
+                stop.run_until_cancelled(errand).await;
+            });
+        }
+    }
+
+    async fn until_answered(&self, which: usize, errand: &Errand, at_most: Duration) {
+        let give_up = Instant::now() + at_most;
+        let mut pause = RETRY_MIN;
+        loop {
+            let error = match self.excluded(which) {
+                // What it would do has been done there.
+                Some(_) => return,
+                None => match self.heard(which, errand.run(&self.voters()[which].scripts).await) {
+                    Ok(()) => return,
+                    Err(error) => error,
+                },
+            };
+            if !error.is_transient() || Instant::now() + pause > give_up {
+                tracing::debug!(store = %self.voters()[which].name, %error, "left to its lease");
+                return;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(RETRY_MAX);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Giving back on a quorum: told to all, decided by a majority, and brought to its end on the others in the background.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{
+    Answers, Quorum, answered, common_refusal,
+    errand::{Errand, What},
+    reached,
+};
+use crate::script::{Attempt, CallError, Hold, Members, Mode, Ownership, Released, ReleasedMember};
+
+// === impl Quorum ===
+
+impl Quorum {
+    pub(in crate::script) async fn release(
+        &self,
+        hold: Hold<'_>,
+        serial: Option<u64>,
+        lease: Duration,
+        request_id: Option<&str>,
+    ) -> Result<Released, CallError> {
+        // Of a grant whose serial is known the holds can be lowered to what is left. Without that only a record makes it safe to repeat.
+        let own_id = (request_id.is_none() && serial.is_none()).then(|| self.release_id());
+        let id = request_id.or(own_id.as_deref());
+        let answers = self.ask(hold.name, |voter| {
+            voter.scripts.release(hold, serial, lease, id)
+        });
+        let answers = answers.await;
+        let released = match combine(&answers, self.majority()) {
+            Some(released) => released?,
+            None => return Err(self.undecided(&answers)),
+        };
+        let left = match &released {
+            Released::Done { held, .. } => *held,
+            Released::NotOwner(_) => 0,
+        };
+        let what = match (id, serial) {
+            (Some(id), _) => What::Release {
+                serial,
+                lease,
+                id: id.to_owned(),
+            },
+            (None, serial) => {
+                What::Undo(Attempt::to_lower(serial.unwrap_or_default(), left).into())
+            }
+        };
+        self.send_to_the_rest(&Errand::new(hold, what), &answers);
+        Ok(released)
+    }
+
+    /// Gives one hold of each of several locks back, one lock after the other.
+    pub(in crate::script) async fn release_each(
+        &self,
+        members: Members<'_>,
+        leases: &[Duration],
+        request_id: Option<&str>,
+    ) -> Result<Vec<ReleasedMember>, CallError> {
+        let mut released = Vec::with_capacity(members.locks.len());
+        for (member, lease) in members.locks.iter().zip(leases) {
+            let hold = Hold::new(member.name, member.mode, members.owner);
+            match self.release(hold, member.serial, *lease, request_id).await {
+                Ok(Released::Done {
+                    hold_count,
+                    held,
+                    lease,
+                }) => released.push(ReleasedMember {
+                    left: Ok(hold_count),
+                    held,
+                    lease,
+                }),
+                Ok(Released::NotOwner(why)) => released.push(ReleasedMember {
+                    left: Err(why),
+                    held: 0,
+                    lease: Duration::ZERO,
+                }),
+                Err(CallError::Unavailable(why)) if !released.is_empty() => {
+                    return Err(CallError::OutcomeUnknown(why));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(released)
+    }
+
+    pub(in crate::script) async fn undo(
+        &self,
+        hold: Hold<'_>,
+        attempt: Attempt<'_>,
+    ) -> Result<bool, CallError> {
+        let answers = self
+            .ask(hold.name, |voter| voter.scripts.undo(hold, attempt))
+            .await;
+        if answered(&answers) < self.majority() {
+            return Err(self.undecided(&answers));
+        }
+        let undo = Errand::new(hold, What::Undo(attempt.into()));
+        self.send_to_the_rest(&undo, &answers);
+        Ok(answers.iter().any(|undone| matches!(undone, Ok(true))))
+    }
+
+    pub(in crate::script) async fn leave(&self, hold: Hold<'_>) -> Result<(), CallError> {
+        if hold.mode != Mode::Write {
+            return Ok(());
+        }
+        // Where it does not arrive, the mark ends by itself.
+        let answers = self.ask(hold.name, |voter| voter.scripts.leave(hold)).await;
+        if answered(&answers) < self.majority() {
+            return Err(self.undecided(&answers));
+        }
+        Ok(())
+    }
+
+    /// The error of a change that too few have answered: nothing was done only if nobody can have done it.
+    fn undecided<T>(&self, answers: &Answers<T>) -> CallError {
+        let why = self.too_few(answers);
+        let untouched =
+            |answer: &Result<T, CallError>| matches!(answer, Err(CallError::Unavailable(_)));
+        if answers.iter().all(untouched) {
+            CallError::Unavailable(why)
+        } else {
+            CallError::OutcomeUnknown(why)
+        }
+    }
+
+    fn send_to_the_rest<T>(&self, errand: &std::sync::Arc<Errand>, answers: &Answers<T>) {
+        let silent = |at: &usize| answers[*at].as_ref().is_err_and(CallError::is_transient);
+        let silent = (0..answers.len()).filter(silent);
+        // Nobody renews it there, so by then it has ended there too.
+        self.send(errand, silent, self.0.config.request_retention);
+    }
+}
+
+/// What a release came to; none if too few answered.
+pub(super) fn combine(
+    answers: &Answers<Released>,
+    majority: usize,
+) -> Option<Result<Released, CallError>> {
+    if answered(answers) < majority {
+        return None;
+    }
+    let refusal = common_refusal(answers.iter().filter_map(|answer| answer.as_ref().err()));
+    let mut groups: BTreeMap<u32, Vec<(u32, Duration)>> = BTreeMap::new();
+    let mut refused = Vec::new();
+    for answer in answers.iter().flatten() {
+        match answer {
+            Released::Done {
+                hold_count,
+                held,
+                lease,
+            } => {
+                groups.entry(*hold_count).or_default().push((*held, *lease));
+            }
+            Released::NotOwner(why) => refused.push(*why),
+        }
+    }
+    match refusal {
+        Some((refusal, count))
+            if count >= majority || (groups.is_empty() && refused.is_empty()) =>
+        {
+            return Some(Err(refusal));
+        }
+        _ => {}
+    }
+    let largest = groups
+        .into_iter()
+        .max_by_key(|(count, group)| (group.len(), *count));
+    match largest {
+        Some((hold_count, group)) if refused.len() < majority => {
+            let share = group.len().min(majority);
+            let held = reached(group.iter().map(|(held, _)| *held), share);
+            let lease = reached(group.iter().map(|(_, lease)| *lease), share);
+            Some(Ok(Released::Done {
+                hold_count,
+                held: held.unwrap_or_default(),
+                lease: lease.unwrap_or_default(),
+            }))
+        }
+        _ => Some(Ok(Released::NotOwner(ownership(&refused, majority)))),
+    }
+}
+
+/// Why a majority found no hold of the owner: by those who know more than others.
+fn ownership(refused: &[Ownership], majority: usize) -> Ownership {
+    let count = |why: Ownership| refused.iter().filter(|it| **it == why).count();
+    if count(Ownership::HeldByAnother) >= majority {
+        Ownership::HeldByAnother
+    } else if count(Ownership::HeldInAnotherMode) > 0 {
+        Ownership::HeldInAnotherMode
+    } else if count(Ownership::NeverHeld) == refused.len() {
+        Ownership::NeverHeld
+    } else {
+        Ownership::Expired
+    }
+}

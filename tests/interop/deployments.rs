@@ -1,0 +1,149 @@
+//! Redis as it is run in production: Redisson's clients of each deployment and ours exclude and wake each other there.
+
+use lockkeeper::shutdown::spawn_detached;
+use tokio::time::Instant;
+
+use crate::{
+    agent::Version,
+    contention::{SIDE, SIDES, WITNESS, Witness},
+    coordinator::Coordinator,
+    redisson::{Kind, Redisson},
+    stores::{Deployment, Store},
+    world::{NO_POLL, Ours, PROMPT, measured, millis, timed},
+};
+
+const ROUNDS: usize = 15;
+
+/// How Redisson holds a lock and how we do, so that the two exclude each other.
+const PAIRS: [(Kind, Kind); 5] = [
+    (Kind::Plain, Kind::Plain),
+    (Kind::Fair, Kind::Fair),
+    (Kind::Write, Kind::Write),
+    (Kind::Read, Kind::Write),
+    (Kind::Write, Kind::Read),
+];
+
+/// Names of which a cluster has some on each of its masters.
+const NAMES: usize = 4;
+
+/// A deployment, and one coordinator and one Redisson client of it, neither of which polls.
+struct Shared {
+    version: Version,
+    store: Deployment,
+    coordinator: Coordinator,
+    redisson: Redisson,
+}
+
+// === impl Shared ===
+
+impl Shared {
+    async fn start(version: Version, store: Store) -> Self {
+        let store = store.start().await;
+        let settings = store.settings().with("store.poll_interval", NO_POLL);
+        let coordinator = Coordinator::start(&settings).await;
+        let redisson = connect(version, &store).await;
+        Self {
+            version,
+            store,
+            coordinator,
+            redisson,
+        }
+    }
+
+    async fn ours(&self, kind: Kind, name: &str) -> Ours {
+        let mut client = self.coordinator.client().await;
+        Ours::open(&mut client, kind, name, None).await
+    }
+}
+
+async fn connect(version: Version, store: &Deployment) -> Redisson {
+    let words = store.in_java();
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    Redisson::connect_to(version.agent().clone(), &words, millis(0)).await
+}
+
+/// Either side waits for the other, which gives the lock back; both are woken by messages.
+async fn both_exclude_and_wake_each_other(shared: &Shared) {
+    let java = shared.redisson.thread("a");
+    for (number, (in_java, in_ours)) in (0..NAMES).flat_map(|it| PAIRS.map(|pair| (it, pair))) {
+        let name = format!("{in_java:?}-{in_ours:?}-{number}");
+        let mut ours = shared.ours(in_ours, &name).await;
+        java.lock(in_java, &name).value().await;
+        assert!(!ours.try_acquire().await.acquired, "{name}");
+        let op_id = ours.wait().await;
+        java.unlock(in_java, &name).value().await;
+        let unlocked = Instant::now();
+        ours.granted(op_id).await;
+        let ours_woken = unlocked.elapsed();
+
+        let waits = timed(java.lock(in_java, &name).value());
+        let listened = format!("{}*", in_java.channel(&name));
+        shared.store.until_listened_to(&name, &listened, true).await;
+        // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's way.
+        tokio::time::sleep(millis(300)).await;
+        assert!(!waits.is_finished(), "{name}");
+        let released = Instant::now();
+        assert_eq!(ours.release().await, 0);
+        let (locked, _) = waits.await.unwrap();
+        let java_woken = locked - released;
+        measured(&format!("{name}: we were woken"), ours_woken);
+        measured(&format!("{name}: Java was woken"), java_woken);
+        assert!(ours_woken < PROMPT && java_woken < PROMPT, "{name}");
+        java.unlock(in_java, &name).value().await;
+    }
+}
+
+/// Eight threads of two Redisson clients against eight sessions of ours, on one lock.
+async fn none_are_inside_together(shared: &Shared) {
+    const NAME: &str = "{contended}";
+    let (witness, sides) = (format!("{NAME}{WITNESS}"), format!("{NAME}{SIDES}"));
+    let other = connect(shared.version, &shared.store).await;
+    let rounds = ROUNDS.to_string();
+    let words = ["contend", "plain", NAME, &rounds, &witness, &sides];
+    let java = (0..SIDE).map(|number| {
+        let client = [&shared.redisson, &other][number % 2];
+        client.thread(&number.to_string()).tell(&words)
+    });
+    let java: Vec<_> = java.collect();
+    let mut sessions = Vec::new();
+    for _ in 0..SIDE {
+        let mut ours = shared.ours(Kind::Plain, NAME).await;
+        let mut at = Witness::at(shared.store.keeper(NAME).await).await;
+        let (witness, sides) = (witness.clone(), sides.clone());
+        sessions.push(spawn_detached("contender", async move {
+            for _ in 0..ROUNDS {
+                ours.acquire().await;
+                at.count_up(&witness).await;
+                at.sign(&sides, "ours").await;
+                ours.release().await;
+            }
+        }));
+    }
+    for session in sessions {
+        session.await.unwrap();
+    }
+    for told in java {
+        told.value().await;
+    }
+    let keeper = shared.store.keeper(NAME).await;
+    let expected = (2 * SIDE * ROUNDS).to_string();
+    assert_eq!(keeper.text(&["GET", &witness]).await, expected);
+    assert_eq!(keeper.text(&["LLEN", &sides]).await, expected);
+    assert_eq!(keeper.text(&["EXISTS", NAME]).await, "0");
+}
+
+async fn a_lock_is_shared_on(version: Version, store: Store) {
+    let shared = Shared::start(version, store).await;
+    both_exclude_and_wake_each_other(&shared).await;
+    none_are_inside_together(&shared).await;
+}
+
+#[tokio::test]
+async fn a_lock_is_shared_behind_sentinels() {
+    a_lock_is_shared_on(Version::Current, Store::Sentinel).await;
+}
+
+#[tokio::test]
+async fn a_lock_is_shared_behind_sentinels_with_an_older_redisson() {
+    a_lock_is_shared_on(Version::Older, Store::Sentinel).await;
+}

@@ -1,0 +1,425 @@
+//! What replicas must know of: grants are undone, renewals do not count, releases do.
+
+use lockkeeper::{
+    grpc::pb::{self, LockMode, session_request::Request, session_response::Response},
+    host::{Replicas, Value},
+};
+use tokio::time::Instant;
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+use crate::support::{
+    Faults, FaultyHost, Options, World,
+    client::{Client, Session, acquire_request, proto, std_duration, try_request},
+    counters::Semaphore,
+    eventually, millis, reason, secs,
+};
+
+const AT_LEAST_1: Replicas = Replicas {
+    at_least: 1,
+    all: false,
+};
+
+/// A world in which so many replicas must know of everything, and none does until told otherwise.
+async fn world(policy: Option<Replicas>) -> (World, Faults, Client) {
+    let (faults, connect) = FaultyHost::connector();
+    let options = Options {
+        replica_acks: policy,
+        ..Options::default()
+    };
+    let world = World::on(&options, World::store(), connect);
+    let client = world.client(0).await;
+    (world, faults, client)
+}
+
+fn wanting(min_replica_acks: u32) -> pb::TryAcquireRequest {
+    pb::TryAcquireRequest {
+        min_replica_acks,
+        ..try_request("a", "x")
+    }
+}
+
+async fn try_with(
+    client: &mut Client,
+    request: pb::TryAcquireRequest,
+) -> Result<pb::TryAcquireResponse, Status> {
+    client
+        .api
+        .try_acquire(request)
+        .await
+        .map(tonic::Response::into_inner)
+}
+
+/// Holds of the lock, as the store has them.
+fn fields(world: &World, name: &str) -> i64 {
+    match world.redis(&["HLEN", name]) {
+        Value::Int(fields) => fields,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn mission_22_a_grant_that_too_few_replicas_know_of_is_undone() {
+    let (world, faults, mut client) = world(None).await;
+    faults.set_replicas(1);
+    let asked = Instant::now();
+    let refused = try_with(&mut client, wanting(2)).await.unwrap_err();
+    assert_eq!(asked.elapsed(), Faults::REPLICA_ACK_TIMEOUT);
+    assert_eq!(
+        (refused.code(), reason(&refused)),
+        (Code::Unavailable, "NOT_REPLICATED".into())
+    );
+    let details = refused.get_error_details();
+    assert!(details.retry_info().is_some());
+    let counts = &details.error_info().unwrap().metadata;
+    assert_eq!(
+        (counts["acknowledged"].as_str(), counts["required"].as_str()),
+        ("1", "2")
+    );
+    assert_eq!(fields(&world, "a"), 0, "it is free when the answer comes");
+
+    faults.set_replicas(3);
+    let tried = try_with(&mut client, wanting(2)).await.unwrap();
+    assert_eq!(tried.grant.unwrap().replica_acks, 3);
+    client.release("a", "x").await.unwrap();
+    world.expect_nothing_left(&["a"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_without_replicas_never_has_any() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let refused = try_with(&mut client, wanting(1)).await.unwrap_err();
+    assert_eq!(reason(&refused), "NOT_REPLICATED");
+    assert!(refused.message().contains("no replicas"), "{refused}");
+    world.expect_nothing_left(&["a"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_policy_is_a_lower_bound_of_what_a_request_asks_for() {
+    for (policy, min, replicas, granted) in [
+        (None, 0, 0, true),
+        (Some(AT_LEAST_1), 0, 0, false),
+        (Some(AT_LEAST_1), 0, 1, true),
+        (Some(AT_LEAST_1), 2, 1, false),
+        (Some(AT_LEAST_1), 2, 2, true),
+        (
+            Some(Replicas {
+                at_least: 3,
+                all: false,
+            }),
+            1,
+            2,
+            false,
+        ),
+        (
+            Some(Replicas {
+                at_least: 1,
+                all: true,
+            }),
+            0,
+            0,
+            false,
+        ),
+        (
+            Some(Replicas {
+                at_least: 1,
+                all: true,
+            }),
+            0,
+            5,
+            true,
+        ),
+        (
+            Some(Replicas {
+                at_least: 1,
+                all: true,
+            }),
+            6,
+            5,
+            false,
+        ),
+    ] {
+        let (world, faults, mut client) = world(policy).await;
+        faults.set_replicas(replicas);
+        let tried = try_with(&mut client, wanting(min)).await;
+        let case = format!("{policy:?} {min} {replicas}");
+        assert_eq!(tried.is_ok(), granted, "{case}");
+        let waited = faults.replicas_waited_for();
+        assert_eq!(waited > 0, policy.is_some() || min > 0, "{case}");
+        assert_eq!(fields(&world, "a"), i64::from(granted), "{case}");
+        if let Ok(tried) = tried {
+            assert_eq!(tried.grant.unwrap().replica_acks, replicas, "{case}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_busy_is_not_waited_for() {
+    let (_world, faults, mut client) = world(Some(AT_LEAST_1)).await;
+    faults.set_replicas(1);
+    try_with(&mut client, wanting(0)).await.unwrap();
+    let before = faults.replicas_waited_for();
+    let other = pb::TryAcquireRequest {
+        owner: "y".to_owned(),
+        ..wanting(0)
+    };
+    assert!(!try_with(&mut client, other).await.unwrap().acquired);
+    assert!(client.release("a", "y").await.is_err());
+    assert_eq!(faults.replicas_waited_for(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_every_mode_and_session_the_undo_is_exact() {
+    for mode in [
+        LockMode::Exclusive,
+        LockMode::Fair,
+        LockMode::Read,
+        LockMode::Write,
+    ] {
+        let (world, _faults, mut client) = world(None).await;
+        let mut session = client.open().await;
+        let request = |min_replica_acks| {
+            Request::Acquire(pb::AcquireRequest {
+                mode: mode.into(),
+                min_replica_acks,
+                ..acquire_request("a", "")
+            })
+        };
+        // One that is free, then one that the owner holds already.
+        for held in 0..2 {
+            let op_id = session.send(request(1));
+            assert_eq!(
+                session.expect_failed(op_id).await,
+                "NOT_REPLICATED",
+                "{mode:?}"
+            );
+            let seen = client.describe("a").await;
+            let holds: u32 = seen.holders.iter().map(|holder| holder.hold_count).sum();
+            assert_eq!(holds, held, "{mode:?}");
+            if held == 0 {
+                let op_id = session.send(request(0));
+                assert_eq!(session.expect_granted(op_id).await.hold_count, 1);
+            }
+        }
+        session.close().await.unwrap();
+        world.expect_nothing_left(&["a"]).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeat_of_the_request_is_a_new_attempt() {
+    let (world, faults, mut client) = world(None).await;
+    let request = pb::TryAcquireRequest {
+        request_id: "r".to_owned(),
+        ..wanting(1)
+    };
+    for _ in 0..2 {
+        let refused = try_with(&mut client, request.clone()).await.unwrap_err();
+        assert_eq!(reason(&refused), "NOT_REPLICATED");
+        assert_eq!(fields(&world, "a"), 0);
+    }
+    faults.set_replicas(1);
+    let first = try_with(&mut client, request.clone())
+        .await
+        .unwrap()
+        .grant
+        .unwrap();
+    let again = try_with(&mut client, request).await.unwrap().grant.unwrap();
+    assert_eq!(first.fencing_token, again.fencing_token);
+    assert_eq!((again.hold_count, again.replica_acks), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_and_the_next_waiter_is_told_to_try() {
+    let (world, _faults, mut client) = world(None).await;
+    client.try_acquire("a", "holder", secs(60)).await.unwrap();
+    let wanting = pb::AcquireRequest {
+        min_replica_acks: 1,
+        ..acquire_request("a", "x")
+    };
+    let mut first = client.acquire(wanting).await.unwrap();
+    first.expect_waiting().await;
+    let mut second = client.acquire(acquire_request("a", "y")).await.unwrap();
+    second.expect_waiting().await;
+    client.release("a", "holder").await.unwrap();
+    assert_eq!(reason(&first.end().await.unwrap_err()), "NOT_REPLICATED");
+    let told = Instant::now();
+    second.expect_granted().await;
+    assert!(
+        told.elapsed() < millis(100),
+        "woken, not polled: {:?}",
+        told.elapsed()
+    );
+    client.release("a", "y").await.unwrap();
+    world.expect_nothing_left(&["a"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_locks_are_undone_together_and_in_order() {
+    for modes in [
+        [LockMode::Exclusive, LockMode::Read],
+        [LockMode::Fair, LockMode::Write],
+    ] {
+        let (world, faults, mut client) = world(Some(AT_LEAST_1)).await;
+        let locks = ["a", "b"]
+            .into_iter()
+            .zip(modes)
+            .map(|(name, mode)| pb::LockSpec {
+                name: name.to_owned(),
+                mode: mode.into(),
+            });
+        let request = pb::TryAcquireAllRequest {
+            locks: locks.collect(),
+            owner: "x".to_owned(),
+            min_replica_acks: 2,
+            ..Default::default()
+        };
+        faults.set_replicas(1);
+        let refused = client
+            .api
+            .try_acquire_all(request.clone())
+            .await
+            .unwrap_err();
+        assert_eq!(reason(&refused), "NOT_REPLICATED");
+        assert_eq!((fields(&world, "a"), fields(&world, "b")), (0, 0));
+        faults.set_replicas(2);
+        let tried = client
+            .api
+            .try_acquire_all(request)
+            .await
+            .unwrap()
+            .into_inner();
+        assert!(
+            tried.grants.iter().all(|grant| grant.replica_acks == 2),
+            "{tried:?}"
+        );
+        assert_eq!(tried.grants.len(), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_are_given_back() {
+    let (_world, faults, client) = world(Some(AT_LEAST_1)).await;
+    let mut semaphore = Semaphore::new(&client, "s");
+    semaphore.set(3).await;
+    let refused = semaphore.try_acquire("x", 2, secs(60)).await.unwrap_err();
+    assert_eq!(reason(&refused), "NOT_REPLICATED");
+    faults.set_replicas(1);
+    let tried = semaphore.try_acquire("x", 3, secs(60)).await.unwrap();
+    assert_eq!(
+        tried.grant.unwrap().replica_acks,
+        1,
+        "all three were free again"
+    );
+}
+
+async fn expect_at_risk(session: &mut Session) {
+    assert!(matches!(session.notice().await, Response::AtRisk(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_too_few_replicas_know_of_does_not_count() {
+    for (policy, min_replica_acks) in [(Some(AT_LEAST_1), 0), (None, 1)] {
+        let (_world, faults, mut client) = world(policy).await;
+        faults.set_replicas(1);
+        let mut session = client.open().await;
+        let wanting = pb::AcquireRequest {
+            min_replica_acks,
+            ..acquire_request("a", "")
+        };
+        let op_id = session.send(Request::Acquire(wanting));
+        session.expect_granted(op_id).await;
+        faults.set_replicas(0);
+        expect_at_risk(&mut session).await;
+        faults.set_replicas(1);
+        assert!(matches!(session.notice().await, Response::Recovered(_)));
+
+        faults.set_replicas(0);
+        expect_at_risk(&mut session).await;
+        let lost = session.expect_lost().await;
+        assert_eq!(
+            lost.reason(),
+            pb::LostReason::StoreUnreachable,
+            "it is told although the master has it"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_is_not_held_up_by_one_that_needs_more() {
+    let (_world, faults, mut client) = world(None).await;
+    faults.set_replicas(1);
+    let mut session = client.open().await;
+    let wanting = pb::AcquireRequest {
+        min_replica_acks: 1,
+        ..acquire_request("careful", "")
+    };
+    let op_id = session.send(Request::Acquire(wanting));
+    session.expect_granted(op_id).await;
+    session.acquire("careless").await;
+    faults.set_replicas(0);
+    expect_at_risk(&mut session).await;
+    let lost = session.expect_lost().await;
+    assert_eq!(lost.grant.unwrap().name, "careful");
+    tokio::time::sleep(secs(60)).await;
+    assert!(session.release("careless").await.released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_by_the_client_needs_them_too() {
+    let (_world, faults, mut client) = world(Some(AT_LEAST_1)).await;
+    faults.set_replicas(1);
+    try_with(&mut client, wanting(0)).await.unwrap();
+    faults.set_replicas(0);
+    let refused = client.renew("a", "x", secs(60)).await.unwrap_err();
+    assert_eq!(reason(&refused), "NOT_REPLICATED");
+    faults.set_replicas(2);
+    let grant = client.renew("a", "x", secs(60)).await.unwrap();
+    assert_eq!(
+        (grant.replica_acks, std_duration(grant.lease)),
+        (2, secs(60))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_counts_whoever_knows_of_it() {
+    let (world, faults, mut client) = world(Some(AT_LEAST_1)).await;
+    faults.set_replicas(1);
+    try_with(&mut client, wanting(0)).await.unwrap();
+    let mut session = client.open().await;
+    session.acquire("b").await;
+    faults.set_replicas(0);
+    assert!(client.release("a", "x").await.unwrap().released);
+    assert!(session.release("b").await.released);
+    session.close().await.unwrap();
+    world.expect_nothing_left(&["a", "b"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resumed_session_needs_them_as_well() {
+    let (world, faults, mut client) = world(Some(AT_LEAST_1)).await;
+    faults.set_replicas(1);
+    let open = pb::OpenSession {
+        lease: Some(proto(secs(20))),
+        ..Default::default()
+    };
+    let mut session = client.open_with(open).await.unwrap();
+    let grant = session.acquire("a").await;
+    let opened = session.opened.clone();
+    client.cut();
+    faults.set_replicas(0);
+    let mut again = world.client(0).await;
+    let refused = again
+        .resume(&opened, vec![grant.clone()])
+        .await
+        .err()
+        .unwrap();
+    assert_eq!(reason(&refused), "NOT_REPLICATED");
+    faults.set_replicas(1);
+    eventually("it is resumed", || {
+        let (mut again, opened, grant) = (again.clone(), opened.clone(), grant.clone());
+        async move { again.resume(&opened, vec![grant]).await.is_ok() }
+    })
+    .await;
+}

@@ -1,0 +1,107 @@
+//! Semaphores and latches, which need one count that all see; where there is none they are refused by name.
+
+use tokio::time::Instant;
+
+use lockkeeper::grpc::pb;
+
+use super::world::{LATE_MAX, LEASE, World};
+use crate::{
+    client::{proto, reason},
+    counters::{Latch, Semaphore},
+    steps::{millis, open_with_lease, secs, timed},
+};
+
+const UNSUPPORTED: &str = "UNSUPPORTED_BY_STORE";
+
+pub(super) async fn never_more_permits_are_held_than_there_are_or_semaphores_are_refused(
+    world: World,
+) {
+    const NAME: &str = "pool";
+    let (mut near, far) = (world.client(0).await, world.client(1).await);
+    let mut at_near = Semaphore::new(&near, NAME);
+    let mut at_far = Semaphore::new(&far, NAME);
+    if !world.kind().has_queues() {
+        let refused = at_near.try_acquire("x", 1, LEASE).await.unwrap_err();
+        assert_eq!(reason(&refused), UNSUPPORTED);
+        let request = pb::SetPermitsRequest {
+            name: NAME.to_owned(),
+            permits: 1,
+            ..Default::default()
+        };
+        let refused = at_near.api.set_permits(request).await.unwrap_err();
+        assert_eq!(reason(&refused), UNSUPPORTED);
+        return;
+    }
+    assert!(at_near.set(3).await.created);
+    let mut session = open_with_lease(&mut near, LEASE).await;
+    let watched = session.acquire_permits(NAME, 1).await;
+    let held = at_far.take("x", 2, secs(60)).await;
+    assert!(!at_near.try_acquire("y", 1, LEASE).await.unwrap().acquired);
+
+    let request = pb::AcquirePermitsRequest {
+        lease: Some(proto(LEASE)),
+        ..at_near.request("w", 2)
+    };
+    let mut waiting = at_near.acquire(request).await.unwrap();
+    waiting.expect_waiting().await;
+    // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's way.
+    tokio::time::sleep(millis(300)).await;
+    let released = Instant::now();
+    at_far.release("x", &held.permit_ids).await.unwrap();
+    waiting.expect_granted().await;
+    assert!(released.elapsed() < LATE_MAX, "{:?}", released.elapsed());
+    assert!(!at_far.try_acquire("y", 1, LEASE).await.unwrap().acquired);
+
+    // These two are left to their lease; the session's is renewed for longer than that.
+    let request = pb::AcquirePermitsRequest {
+        lease: Some(proto(secs(60))),
+        ..at_far.request("z", 2)
+    };
+    let mut waiting = at_far.acquire(request).await.unwrap();
+    let last = waiting.expect_granted().await;
+    tokio::time::sleep((LEASE * 3 / 2).saturating_sub(released.elapsed())).await;
+    assert!(!at_near.try_acquire("y", 1, LEASE).await.unwrap().acquired);
+    let given = session.release_permits(NAME, &watched.permit_ids).await;
+    assert_eq!((given.released, given.available), (1, 1));
+    at_far.release("z", &last.permit_ids).await.unwrap();
+    assert!(at_near.is_idle(3).await);
+    session.close().await.unwrap();
+}
+
+pub(super) async fn a_latch_opens_for_all_or_latches_are_refused(world: World) {
+    const NAME: &str = "start";
+    let (near, far) = (world.client(0).await, world.client(1).await);
+    let (mut at_near, mut at_far) = (Latch::new(&near, NAME), Latch::new(&far, NAME));
+    if !world.kind().has_queues() {
+        let refused = at_near.count_down(1).await.unwrap_err();
+        assert_eq!(reason(&refused), UNSUPPORTED);
+        let request = pb::SetCountRequest {
+            name: NAME.to_owned(),
+            count: 1,
+            ..Default::default()
+        };
+        let refused = at_near.api.set_count(request).await.unwrap_err();
+        assert_eq!(reason(&refused), UNSUPPORTED);
+        return;
+    }
+    assert!(at_near.set(2).await);
+    assert!(!at_far.set(5).await, "it has a count");
+    let mut calls = Vec::new();
+    for latch in [&mut at_near, &mut at_far] {
+        let mut call = latch.wait(None).await;
+        call.expect_waiting(2).await;
+        calls.push(timed(async move { call.expect_opened().await }));
+    }
+    tokio::time::sleep(millis(300)).await;
+    assert_eq!(at_far.count_down_as(1, "once").await.unwrap(), 1);
+    assert_eq!(at_near.count_down_as(1, "once").await.unwrap(), 1);
+    let opened = Instant::now();
+    assert_eq!(at_near.count_down(1).await.unwrap(), 0);
+    for call in calls {
+        let (told_at, ()) = call.await.unwrap();
+        let late = told_at.saturating_duration_since(opened);
+        assert!(late < LATE_MAX, "{late:?}");
+    }
+    let again = at_far.count_down(1).await.unwrap_err();
+    assert_eq!(reason(&again), "COUNT_EXCEEDED");
+}

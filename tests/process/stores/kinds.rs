@@ -1,0 +1,168 @@
+//! Fair locks and read/write locks.
+
+use lockkeeper::{grpc::pb::LockMode, script::keys};
+use tokio::time::Instant;
+
+use super::world::{LATE_MAX, World, attempt, give_back, holders, is_had, take, wait};
+use crate::{
+    client::{reason, std_duration},
+    redis_server::eventually,
+    steps::{millis, secs, timed, until_waiting},
+};
+
+const WAITERS: usize = 6;
+const READERS: usize = 8;
+
+pub(super) async fn mission_17_granted_in_the_order_of_asking_or_refused_by_name_where_there_is_no_queue(
+    world: World,
+) {
+    const NAME: &str = "fair";
+    let mut clients = [world.client(0).await, world.client(1).await];
+    if !world.kind().has_queues() {
+        return expect_no_fair_lock(&world, NAME).await;
+    }
+    let store = world.store();
+    assert!(is_had(&mut clients[0], NAME, "x", LockMode::Fair).await);
+    let (mut calls, mut owners) = (Vec::new(), Vec::new());
+    for number in 0..WAITERS {
+        let owner = format!("w{number}");
+        let request = wait(NAME, &owner, LockMode::Fair);
+        let mut call = clients[number % 2].acquire(request).await.unwrap();
+        let place = call.expect_waiting().await.position;
+        assert_eq!(
+            place as usize,
+            number + 1,
+            "counts all, also those elsewhere"
+        );
+        calls.push(call);
+        owners.push(owner);
+    }
+    let queue = String::from_utf8(keys::queue(NAME).to_vec()).unwrap();
+    let count = WAITERS.to_string();
+    store.until(NAME, &["LLEN", &queue], |it| it == count).await;
+    let seen = clients[0].describe(NAME).await;
+    let listed = seen.waiters.iter().map(|waiter| waiter.owner.as_str());
+    assert!(listed.eq(owners.iter().map(String::as_str)), "{seen:?}");
+
+    let watch = store.watch(NAME).await;
+    let mut before = "x".to_owned();
+    for (mut call, owner) in calls.into_iter().zip(&owners) {
+        assert!(!is_had(&mut clients[0], NAME, "newcomer", LockMode::Fair).await);
+        give_back(&mut clients[1], NAME, &before, LockMode::Fair).await;
+        assert_eq!(call.expect_granted().await.owner, *owner);
+        before.clone_from(owner);
+    }
+    give_back(&mut clients[0], NAME, &before, LockMode::Fair).await;
+    for owner in &owners {
+        let channel = keys::fair_channel(NAME, owner);
+        for messages in watch.published_to(&channel).await {
+            assert_eq!(messages.len(), 1, "{owner} was woken in its turn only");
+        }
+    }
+    for messages in watch.published_to(&keys::channel(NAME)).await {
+        assert!(messages.is_empty(), "a crowd is not woken: {messages:?}");
+    }
+    store.until(NAME, &["EXISTS", &queue], |it| it == "0").await;
+}
+
+/// Nodes that know nothing of each other have no common order; a lock that is not fair is not passed off as one.
+async fn expect_no_fair_lock(world: &World, name: &str) {
+    let mut client = world.client(0).await;
+    let refused = attempt(&mut client, name, "x", LockMode::Fair).await;
+    assert_eq!(reason(&refused.unwrap_err()), "UNSUPPORTED_BY_STORE");
+    let waits = client.acquire(wait(name, "x", LockMode::Fair)).await;
+    let refused = match waits {
+        Ok(mut call) => call.end().await.unwrap_err(),
+        Err(refused) => refused,
+    };
+    assert_eq!(reason(&refused), "UNSUPPORTED_BY_STORE");
+    assert!(holders(&mut client, name).await.is_empty());
+}
+
+pub(super) async fn mission_18_many_readers_or_one_writer_that_may_read_and_wakes_all(
+    world: World,
+) {
+    const NAME: &str = "documents";
+    const READ: LockMode = LockMode::Read;
+    const WRITE: LockMode = LockMode::Write;
+    let store = world.store();
+    let mode = ["HGET", NAME, "mode"];
+    let (mut near, mut far) = (world.client(0).await, world.client(1).await);
+    assert!(is_had(&mut near, NAME, "r1", READ).await);
+    assert!(is_had(&mut far, NAME, "r2", READ).await);
+    store.until(NAME, &mode, |it| it == "read").await;
+    assert!(!is_had(&mut near, NAME, "w", WRITE).await, "two read");
+    assert_eq!(near.describe(NAME).await.holder_count, 2);
+
+    // Each with a time to live of its own, the lock with that of the longest.
+    near.renew_as(NAME, "r1", READ, secs(600)).await.unwrap();
+    let seen = far.describe(NAME).await;
+    let left: Vec<_> = seen
+        .holders
+        .iter()
+        .map(|it| std_duration(it.remaining_lease))
+        .collect();
+    assert!(left[0] > secs(500) && left[1] <= secs(60), "{left:?}");
+    let whole = std_duration(seen.remaining_lease);
+    assert!(whole > secs(500) && whole <= secs(600), "{whole:?}");
+    give_back(&mut near, NAME, "r1", READ).await;
+    let left = std_duration(far.describe(NAME).await.remaining_lease);
+    assert!(left <= secs(60), "only as long as who is left: {left:?}");
+    give_back(&mut far, NAME, "r2", READ).await;
+
+    let mut session = near.open().await;
+    let written = take(&mut session, NAME, WRITE).await;
+    store.until(NAME, &mode, |it| it == "write").await;
+    let read = take(&mut session, NAME, READ).await;
+    assert_eq!(read.fencing_token, written.fencing_token, "the writer's");
+    let mut readers = Vec::new();
+    for number in 0..READERS {
+        let mut client = world.client(number).await;
+        let request = wait(NAME, &format!("r{number}"), READ);
+        let mut call = client.acquire(request).await.unwrap();
+        call.expect_waiting().await;
+        readers.push(timed(async move { call.expect_granted().await }));
+    }
+    let channel = keys::rw_channel(NAME);
+    store.until_listened_to(NAME, &channel, true).await;
+    tokio::time::sleep(millis(300)).await;
+    let released = Instant::now();
+    give_back_in(&mut near, NAME, &session.id(), WRITE).await;
+    store.until(NAME, &mode, |it| it == "read").await;
+    for reader in readers {
+        let (granted_at, _) = reader.await.unwrap();
+        let waited = granted_at.saturating_duration_since(released);
+        assert!(waited < LATE_MAX, "{waited:?}");
+    }
+    let seen = far.describe(NAME).await;
+    assert_eq!(seen.holder_count as usize, READERS + 1, "it reads as well");
+
+    let mut writer = far.acquire(wait(NAME, "w", WRITE)).await.unwrap();
+    until_waiting(&far, NAME, 1).await;
+    for number in 0..READERS {
+        give_back(&mut near, NAME, &format!("r{number}"), READ).await;
+    }
+    session.close().await.unwrap();
+    writer.expect_granted().await;
+    give_back(&mut near, NAME, "w", WRITE).await;
+    eventually("nobody has it", || async {
+        holders(&mut near.clone(), NAME).await.is_empty()
+    })
+    .await;
+}
+
+/// A release of a session's hold, by a call besides its stream.
+async fn give_back_in(
+    client: &mut crate::client::Client,
+    name: &str,
+    session: &str,
+    mode: LockMode,
+) {
+    let request = lockkeeper::grpc::pb::ReleaseRequest {
+        name: name.to_owned(),
+        session_id: session.to_owned(),
+        mode: mode.into(),
+        ..Default::default()
+    };
+    client.api.release(request).await.unwrap();
+}

@@ -1,0 +1,177 @@
+//! What a story acts in: a deployment, coordinators on it, and their clients.
+
+use std::{io, sync::Arc, time::Duration};
+
+use hyper_util::rt::TokioIo;
+use lockkeeper::{
+    grpc::pb::{self, LockMode, session_request::Request},
+    shutdown::spawn_detached,
+};
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+use tonic::{Status, transport::Endpoint};
+
+use crate::{
+    client::{Client, Session, acquire_request, proto, try_request},
+    coordinator::{Coordinator, Settings},
+    steps::{expect_serving, secs},
+    stores::{Deployment, Store},
+};
+
+/// The lease of sessions in the stories that wait for renewals or for its end.
+pub(super) const LEASE: Duration = secs(3);
+
+/// Longer than what a story waits for: what comes sooner was brought by a message, or by the end of a lease.
+const POLL_INTERVAL: &str = "10s";
+
+/// What a busy machine may add to a lease, to a limit, or to what is done at once; well below a poll.
+pub(super) const LATE_MAX: Duration = secs(3);
+
+/// Shared by the stories of one store, each of which has names of its own.
+#[derive(Clone)]
+pub(super) struct World(Arc<Inner>);
+
+struct Inner {
+    kind: Store,
+    store: Deployment,
+    coordinators: Vec<Coordinator>,
+}
+
+// === impl World ===
+
+impl World {
+    /// Two coordinators on a deployment of its own, or the one that the embedded store can have.
+    pub(super) async fn on(kind: Store) -> Self {
+        let store = kind.start().await;
+        let settings = settings(&store);
+        let mut coordinators = vec![Coordinator::start(&settings).await];
+        if kind.is_shared() {
+            coordinators.push(Coordinator::start(&settings).await);
+        }
+        Self(Arc::new(Inner {
+            kind,
+            store,
+            coordinators,
+        }))
+    }
+
+    pub(super) fn kind(&self) -> Store {
+        self.0.kind
+    }
+
+    pub(super) fn store(&self) -> &Deployment {
+        &self.0.store
+    }
+
+    /// One more coordinator, which a story may do anything to.
+    pub(super) async fn another_coordinator(&self) -> Coordinator {
+        let coordinator = Coordinator::start(&settings(&self.0.store)).await;
+        expect_serving(&coordinator).await;
+        coordinator
+    }
+
+    /// A client of one of the coordinators; the numbers go round.
+    pub(super) async fn client(&self, number: usize) -> Client {
+        self.coordinator(number).client().await
+    }
+
+    fn coordinator(&self, number: usize) -> &Coordinator {
+        &self.0.coordinators[number % self.0.coordinators.len()]
+    }
+
+    /// A client whose [`Client::cut`] breaks its connection, as its death would.
+    pub(super) async fn mortal_client(&self, number: usize) -> Client {
+        let (address, cut) = (self.coordinator(number).address(), CancellationToken::new());
+        let by = cut.clone();
+        let connector = tower::service_fn(move |_| {
+            let cut = by.clone();
+            async move {
+                let mut far = TcpStream::connect(address).await?;
+                let (near, mut end) = tokio::io::duplex(64 * 1024);
+                spawn_detached("mortal", async move {
+                    tokio::select! {
+                        () = cut.cancelled() => {}
+                        _ = tokio::io::copy_bidirectional(&mut end, &mut far) => {}
+                    }
+                });
+                Ok::<_, io::Error>(TokioIo::new(near))
+            }
+        });
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+        let channel = endpoint.connect_with_connector(connector).await.unwrap();
+        Client::new(channel, cut)
+    }
+
+    /// Both coordinators have connected and serve.
+    pub(super) async fn until_serving(&self) {
+        for coordinator in &self.0.coordinators {
+            expect_serving(coordinator).await;
+        }
+    }
+}
+
+fn settings(store: &Deployment) -> Settings {
+    let settings = store.settings();
+    settings
+        .with("session.secret", "a secret of all coordinators")
+        .with("store.poll_interval", POLL_INTERVAL)
+}
+
+/// A wait of a sessionless owner, in some mode, with a long lease.
+pub(super) fn wait(name: &str, owner: &str, mode: LockMode) -> pb::AcquireRequest {
+    pb::AcquireRequest {
+        mode: mode.into(),
+        lease: Some(proto(secs(60))),
+        ..acquire_request(name, owner)
+    }
+}
+
+/// One try in some mode.
+pub(super) async fn attempt(
+    client: &mut Client,
+    name: &str,
+    owner: &str,
+    mode: LockMode,
+) -> Result<pb::TryAcquireResponse, Status> {
+    let request = pb::TryAcquireRequest {
+        mode: mode.into(),
+        lease: Some(proto(secs(60))),
+        ..try_request(name, owner)
+    };
+    Ok(client.api.try_acquire(request).await?.into_inner())
+}
+
+/// Whether one try in some mode gets the lock.
+pub(super) async fn is_had(client: &mut Client, name: &str, owner: &str, mode: LockMode) -> bool {
+    attempt(client, name, owner, mode).await.unwrap().acquired
+}
+
+/// Gives one hold in some mode back.
+pub(super) async fn give_back(client: &mut Client, name: &str, owner: &str, mode: LockMode) {
+    let request = pb::ReleaseRequest {
+        name: name.to_owned(),
+        owner: owner.to_owned(),
+        mode: mode.into(),
+        ..Default::default()
+    };
+    client.api.release(request).await.unwrap();
+}
+
+/// Takes a lock in a session, in some mode, without a lease of its own.
+pub(super) async fn take(session: &mut Session, name: &str, mode: LockMode) -> pb::Grant {
+    let request = pb::AcquireRequest {
+        mode: mode.into(),
+        ..acquire_request(name, "")
+    };
+    let op_id = session.send(Request::Acquire(request));
+    session.expect_granted(op_id).await
+}
+
+/// The owners that hold a lock, in order.
+pub(super) async fn holders(client: &mut Client, name: &str) -> Vec<String> {
+    let seen = client.describe(name).await;
+    seen.holders
+        .into_iter()
+        .map(|holder| holder.owner)
+        .collect()
+}
