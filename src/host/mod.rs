@@ -56,7 +56,7 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// What tells the server that runs the scripts from all others; none if that is not known.
+    /// What tells the server behind this client from all others, if one is connected and may be asked. Another server may take its place.
     fn identity(&self) -> Option<Arc<str>> {
         None
     }

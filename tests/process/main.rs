@@ -16,6 +16,8 @@ mod coordinator;
 #[path = "../it/support/counters.rs"]
 #[allow(dead_code, reason = "the tests in one process use more of it")]
 mod counters;
+#[path = "../support/fake_redis.rs"]
+mod fake_redis;
 #[path = "../support/redis_server.rs"]
 #[allow(dead_code, reason = "the tests of faults use the rest")]
 mod redis_server;
@@ -39,6 +41,7 @@ mod fake;
 mod redis_host;
 mod redis_secured;
 mod sentinel;
+mod server_checks;
 
 mod smoke;
 

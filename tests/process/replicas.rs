@@ -14,6 +14,7 @@ use crate::{
     client::{Client, acquire_request, reason, try_request},
     coordinator::{Coordinator, Settings},
     redis_server::{RedisServer, eventually},
+    sentinels::Sentinels,
     steps::{PROMPT, lease_left, lockkeeper, measured, millis, secs, settings_on, until_connected},
     tcp_proxy::TcpProxy,
 };
@@ -425,4 +426,28 @@ async fn the_command_line_asks_for_replicas_and_shows_them() {
     ];
     let (code, out, _) = run(&impossible).await;
     assert_eq!((code, out.as_str()), (Some(69), ""));
+}
+
+#[tokio::test]
+async fn replicas_are_counted_on_the_master_that_was_elected() {
+    let mut store = Sentinels::start().await;
+    let settings = Settings::on(&store.url())
+        .with("session.lease", "20s")
+        .with("store.replica_acks", "1");
+    let coordinator = Coordinator::start(&settings).await;
+    until_connected(&coordinator).await;
+    let mut client = coordinator.client().await;
+    let tried = client.try_acquire("before", "x", secs(60)).await.unwrap();
+    assert!(tried.grant.unwrap().replica_acks >= 1);
+    let before = store.master().await.expect("there is a master");
+    store.servers[before].kill();
+    store.until_another_than(before).await;
+    eventually("the replica of the new master is counted", || {
+        let mut client = client.clone();
+        async move {
+            let tried = client.try_acquire("after", "x", secs(60)).await;
+            tried.is_ok_and(|tried| tried.grant.is_some_and(|grant| grant.replica_acks == 1))
+        }
+    })
+    .await;
 }

@@ -18,13 +18,33 @@ pub(super) async fn evaluate(
     let by_hash = command("EVALSHA", call.script.sha1(), call);
     match live.call(&by_hash, deadline).await {
         Err(error) if reply::is_unknown_script(&error) => {
-            tracing::debug!(script = call.script.name, "loading");
-            let by_text = command("EVAL", call.script.source, call);
+            let by_text = by_text(call);
             // Boxed, as it is rare: every evaluation would carry its state otherwise.
             reply::value(Box::pin(live.call(&by_text, deadline)).await?)
         }
         answer => reply::value(answer?),
     }
+}
+
+/// The same on a node that a slot is being moved to.
+pub(super) async fn evaluate_asking(
+    live: &Live,
+    call: &Call,
+    deadline: Instant,
+) -> Result<Value, HostError> {
+    let by_hash = command("EVALSHA", call.script.sha1(), call);
+    match live.call_asking(&by_hash, deadline).await {
+        Err(error) if reply::is_unknown_script(&error) => {
+            let by_text = by_text(call);
+            reply::value(live.call_asking(&by_text, deadline).await?)
+        }
+        answer => reply::value(answer?),
+    }
+}
+
+fn by_text(call: &Call) -> Cmd {
+    tracing::debug!(script = call.script.name, "loading");
+    command("EVAL", call.script.source, call)
 }
 
 fn command(name: &str, script: &str, call: &Call) -> Cmd {

@@ -17,7 +17,7 @@ use std::{
 };
 
 use deadpool_redis::redis::{
-    Cmd, PushInfo, PushKind, Value,
+    Cmd, Pipeline, PushInfo, PushKind, RedisResult, Value,
     aio::{MultiplexedConnection, SendError},
     cmd,
 };
@@ -111,10 +111,10 @@ impl Link {
         }
     }
 
-    /// What tells the server that it is connected to from all others.
+    /// Which process it leads to, if it is up and that is known.
     pub(super) fn run_id(&self) -> Option<Arc<str>> {
         match &*self.state.borrow() {
-            State::Up(live) => live.run_id.clone(),
+            State::Up(live) => live.run_id(),
             State::Connecting | State::Down(_) => None,
         }
     }
@@ -170,6 +170,7 @@ async fn keep(target: Target, states: watch::Sender<State>) {
                 states.send_replace(State::Connecting);
             }
             Err(error) => {
+                let error = target.explain(error);
                 if failure.as_deref() != Some(&error) {
                     tracing::warn!(?target, error, "cannot connect, trying on");
                     let error: Arc<str> = error.into();
@@ -197,7 +198,7 @@ async fn connect(target: &Target) -> Result<(Endpoint, Live), String> {
         .connect(pushes)
         .await
         .map_err(|error| reply::connect_failure(&error))?;
-    let run_id = target.check(&connection).await?;
+    let run_id = target.check(&endpoint, &connection).await?;
     endpoint.load_scripts(&connection).await;
     let live = Live {
         connection,
@@ -213,12 +214,37 @@ async fn connect(target: &Target) -> Result<(Endpoint, Live), String> {
 
 impl Live {
     /// Which process the connection leads to, if that is known.
-    pub(super) fn run_id(&self) -> Option<&str> {
-        self.run_id.as_deref()
+    pub(super) fn run_id(&self) -> Option<Arc<str>> {
+        self.run_id.clone()
     }
 
     /// Sends a command and waits for its answer. An error says whether it may have been executed.
     pub(super) async fn call(&self, command: &Cmd, deadline: Instant) -> Result<Value, HostError> {
+        self.admit()?;
+        let mut connection = self.connection.clone();
+        self.outcome(connection.send_packed_command(command), deadline)
+            .await
+    }
+
+    /// The same after `ASKING`, with nothing in between: so a node takes a command for a slot that is about to become its own.
+    pub(super) async fn call_asking(
+        &self,
+        command: &Cmd,
+        deadline: Instant,
+    ) -> Result<Value, HostError> {
+        self.admit()?;
+        let mut both = Pipeline::with_capacity(2);
+        both.add_command(cmd("ASKING")).add_command(command.clone());
+        let mut connection = self.connection.clone();
+        let sent = async move {
+            let answers = connection.send_packed_commands(&both, 1, 1).await?;
+            Ok(answers.into_iter().next().unwrap_or(Value::Nil))
+        };
+        self.outcome(sent, deadline).await
+    }
+
+    /// Whether one more command may be sent.
+    fn admit(&self) -> Result<(), HostError> {
         if self.loss.certain.load(Ordering::Acquire) {
             return Err(HostError::Unavailable("the connection was lost".into()));
         }
@@ -229,8 +255,15 @@ impl Live {
                 "the server has stopped answering".into(),
             ));
         }
-        let mut connection = self.connection.clone();
-        match timeout_at(deadline, connection.send_packed_command(command)).await {
+        Ok(())
+    }
+
+    async fn outcome(
+        &self,
+        sent: impl Future<Output = RedisResult<Value>>,
+        deadline: Instant,
+    ) -> Result<Value, HostError> {
+        match timeout_at(deadline, sent).await {
             Ok(Ok(Value::ServerError(error))) => {
                 if reply::is_demoted(&error) {
                     self.loss.noticed.notify_one();

@@ -4,9 +4,13 @@
 //! server on a connection of its own; an [`acknowledger`] waits for the replicas of one server. What a topology adds is which link a call takes.
 
 mod acknowledger;
+mod cluster;
 mod endpoint;
 mod eval;
+mod hosts;
 mod link;
+mod links;
+mod orders;
 mod reply;
 mod sentinel;
 mod sentinel_url;
@@ -19,12 +23,14 @@ mod target;
 use std::{fmt, time::Duration};
 
 use super::{Connected, Script};
+use cluster::ClusterUrl;
 use sentinel_url::SentinelUrl;
 
 /// Where a Redis is and how long to wait for it.
 #[derive(Clone)]
 pub struct RedisConfig {
-    /// `redis://` or `rediss://`, with user, password and database as needed; or `redis+sentinel://`, see the module of that name.
+    /// `redis://` or `rediss://`, with user, password and database as needed; `redis+sentinel://` or `redis+cluster://`, see
+    /// the modules of those names.
     pub url: String,
     /// The time limit of one evaluation, and of one confirmation of a subscription.
     pub call_timeout: Duration,
@@ -72,10 +78,12 @@ pub enum ConfigError {
     NoConnections,
 }
 
-/// A client of one Redis, or of the one that sentinels name. Returns at once, whether Redis can be reached or not: the connections are opened in the background, and again
+/// A client of one Redis, of the one that sentinels name, or of the masters of a cluster. Returns at once, whether Redis can be reached or not: the connections are opened in the background, and again
 /// whenever they are lost. Only a configuration that cannot ever work is an error.
 pub fn connect(config: &RedisConfig) -> Result<Connected, ConfigError> {
-    if SentinelUrl::is_one(&config.url) {
+    if ClusterUrl::is_one(&config.url) {
+        cluster::connect(config)
+    } else if SentinelUrl::is_one(&config.url) {
         sentinel::connect(config)
     } else {
         single::connect(config)

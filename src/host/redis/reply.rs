@@ -1,7 +1,7 @@
 //! What Redis answered, in the host's words.
 
 use bytes::Bytes;
-use deadpool_redis::redis::{self, RedisError, ServerError};
+use deadpool_redis::redis::{self, ErrorKind, RedisError, ServerError};
 
 use crate::host::{HostError, Value};
 
@@ -71,6 +71,11 @@ pub(super) fn is_unknown_script(error: &HostError) -> bool {
     matches!(error, HostError::Rejected { code, .. } if code == "NOSCRIPT")
 }
 
+/// Whether the server does not know the command.
+pub(super) fn is_unknown_command(error: &HostError) -> bool {
+    matches!(error, HostError::Rejected { message, .. } if message.starts_with("unknown command"))
+}
+
 /// Whether another server must have taken over: the address may lead there by now.
 pub(super) fn is_demoted(error: &ServerError) -> bool {
     unwrapped(error.code(), error.details().unwrap_or_default()).0 == "READONLY"
@@ -80,6 +85,9 @@ pub(super) fn is_demoted(error: &ServerError) -> bool {
 pub(super) fn connect_failure(error: &RedisError) -> String {
     if error.is_timeout() {
         "connecting took too long".to_owned()
+    } else if error.kind() == ErrorKind::RESP3NotSupported {
+        // Redis 6.0 was the first to have it.
+        "the server is older than Redis 6; 6.2 or newer is needed".to_owned()
     } else {
         error.to_string()
     }

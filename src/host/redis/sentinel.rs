@@ -3,7 +3,7 @@
 //! All sentinels are asked at an interval, and the one with the newest configuration is believed: one that was cut off goes on naming the old
 //! master. Connections to a master that was replaced are given up at once, also if it still answers.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use deadpool_redis::redis::{RedisError, Value, aio::MultiplexedConnection, cmd};
 use futures::future::join_all;
@@ -14,7 +14,12 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    ConfigError, RedisConfig, endpoint::Endpoint, sentinel_url::SentinelUrl, single, target::Target,
+    ConfigError, RedisConfig,
+    endpoint::Endpoint,
+    reply,
+    sentinel_url::SentinelUrl,
+    single,
+    target::{Election, Target},
 };
 use crate::{
     host::{Connected, Wake, WakeSender},
@@ -43,7 +48,7 @@ struct Watcher {
     url: SentinelUrl,
     config: RedisConfig,
     sentinels: Vec<Sentinel>,
-    master: watch::Sender<Option<Endpoint>>,
+    election: watch::Sender<Election>,
     wakes: WakeSender,
     known: Option<Named>,
 }
@@ -69,13 +74,16 @@ pub(super) fn connect(config: &RedisConfig) -> Result<Connected, ConfigError> {
         .collect::<Result<Vec<_>, ConfigError>>()?;
     // Shows now, and not at the first election, if the rest of the URL cannot be used.
     endpoint(url.master_url("localhost", 1))?;
-    let (master, elected) = watch::channel(None);
+    let (election, elected) = watch::channel(Election {
+        master: None,
+        trouble: None,
+    });
     let (wakes, incoming) = WakeSender::channel();
     let watcher = Watcher {
         url,
         config: config.clone(),
         sentinels,
-        master,
+        election,
         wakes: wakes.clone(),
         known: None,
     };
@@ -97,18 +105,39 @@ impl Watcher {
             let next = Instant::now() + ASK_INTERVAL;
             let (limit, service) = (self.config.connect_timeout, self.url.service.as_str());
             let asked = self.sentinels.iter_mut().map(|sentinel| async move {
-                if let Ok(Ok(named)) = timeout(limit, sentinel.ask(service)).await {
-                    return named;
-                }
+                let failure = match timeout(limit, sentinel.ask(service)).await {
+                    Ok(Ok(named)) => return Ok(named),
+                    Ok(Err(error)) => reply::connect_failure(&error),
+                    Err(_elapsed) => "no answer in time".to_owned(),
+                };
                 sentinel.connection = None;
-                None
+                Err(failure)
             });
-            let newest = join_all(asked).await.into_iter().flatten().max();
-            if let Some(named) = newest {
+            let answers = join_all(asked).await;
+            self.tell(trouble(&answers, service));
+            if let Some(named) = answers.into_iter().flatten().flatten().max() {
                 self.follow(named);
             }
             sleep_until(next).await;
         }
+    }
+
+    /// Tells what is wrong with the sentinels, when that changes.
+    fn tell(&self, trouble: Option<String>) {
+        let trouble: Option<Arc<str>> = trouble.map(Arc::from);
+        self.election.send_if_modified(|election| {
+            if election.trouble == trouble {
+                return false;
+            }
+            if let Some(trouble) = &trouble {
+                tracing::warn!(trouble = %trouble, "not all sentinels can be asked");
+            } else {
+                tracing::info!("all sentinels answer");
+            }
+            election.trouble = trouble;
+            // Who waits for another master is not concerned.
+            false
+        });
     }
 
     /// Goes over to another master if this one is newer than what is known.
@@ -132,7 +161,8 @@ impl Watcher {
             }
         };
         tracing::info!(master = ?endpoint, epoch = named.epoch, "master elected");
-        self.master.send_replace(Some(endpoint));
+        self.election
+            .send_modify(|election| election.master = Some(endpoint));
         if self.known.replace(named).is_some() {
             self.wakes.send(Wake::TakenOver);
         }
@@ -155,6 +185,21 @@ impl Sentinel {
             .await?;
         Ok(named(&answer))
     }
+}
+
+/// What is wrong with sentinels that answered so, if anything.
+fn trouble(answers: &[Result<Option<Named>, String>], service: &str) -> Option<String> {
+    let failures: Vec<&String> = answers.iter().filter_map(|it| it.as_ref().err()).collect();
+    let ignorant = answers.iter().filter(|it| matches!(it, Ok(None))).count();
+    let mut parts = Vec::new();
+    if let Some(failure) = failures.first() {
+        parts.push(format!("{} failed ({failure})", failures.len()));
+    }
+    if ignorant > 0 {
+        parts.push(format!("{ignorant} do not know the service {service}"));
+    }
+    let asked = answers.len();
+    (!parts.is_empty()).then(|| format!("of {asked} sentinels {}", parts.join(", ")))
 }
 
 /// Reads the answer to `SENTINEL MASTER`: names and values by turns, or a map.
@@ -185,6 +230,28 @@ fn named(answer: &Value) -> Option<Named> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn trouble_says_how_many_were_asked_and_how_many_failed() {
+        let named = || {
+            Ok(Some(Named {
+                epoch: 1,
+                host: "h".to_owned(),
+                port: 1,
+            }))
+        };
+        let failed = || Err("connection refused".to_owned());
+        assert_eq!(trouble(&[named(), named()], "locks"), None);
+        let expected = "of 3 sentinels 2 failed (connection refused)";
+        let told = trouble(&[failed(), named(), failed()], "locks");
+        assert_eq!(told.as_deref(), Some(expected));
+        let expected =
+            "of 2 sentinels 1 failed (connection refused), 1 do not know the service locks";
+        assert_eq!(
+            trouble(&[Ok(None), failed()], "locks").as_deref(),
+            Some(expected)
+        );
+    }
 
     #[test]
     fn what_a_sentinel_says_is_read_in_either_form() {

@@ -1,7 +1,10 @@
 //! `redis+sentinel://[user:password@]host:port,host:port/service[/database][?sentinel_user=…&sentinel_password=…]`, with `rediss` for TLS.
 //! User and password in front are the master's.
 
-use super::ConfigError;
+use super::{
+    ConfigError,
+    hosts::{Hosts, split_scheme, url_of},
+};
 
 const DEFAULT_SENTINEL_PORT: u16 = 26379;
 
@@ -29,15 +32,11 @@ impl SentinelUrl {
     /// Names the part that is wrong, and repeats nothing of it.
     pub(super) fn parse(url: &str) -> Result<Self, ConfigError> {
         let wrong = |part, problem| Err(ConfigError::Url { part, problem });
-        let (scheme, rest) = match url.split_once("+sentinel://") {
-            Some(("redis", rest)) => ("redis", rest),
-            Some(("rediss", rest)) => ("rediss", rest),
-            _ => {
-                return wrong(
-                    "scheme",
-                    "it must be redis+sentinel:// or rediss+sentinel://",
-                );
-            }
+        let Some((scheme, rest)) = split_scheme(url, "sentinel") else {
+            return wrong(
+                "scheme",
+                "it must be redis+sentinel:// or rediss+sentinel://",
+            );
         };
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let Some((authority, path)) = rest.split_once('/') else {
@@ -46,12 +45,7 @@ impl SentinelUrl {
         if path.contains('@') {
             return wrong("password", "the character / must be percent-encoded in it");
         }
-        let (credentials, hosts) = match authority.rsplit_once('@') {
-            Some((credentials, hosts)) => (format!("{credentials}@"), hosts),
-            None => (String::new(), authority),
-        };
-        let sentinels = hosts.split(',').map(with_port);
-        let sentinels = sentinels.collect::<Result<Vec<_>, ConfigError>>()?;
+        let Hosts { credentials, hosts } = Hosts::parse(authority, DEFAULT_SENTINEL_PORT)?;
         let (service, database) = path.split_once('/').unwrap_or((path, ""));
         if service.is_empty() {
             return wrong("service", "it is missing: /NAME behind the sentinels");
@@ -63,7 +57,7 @@ impl SentinelUrl {
             scheme,
             credentials,
             sentinel_credentials: sentinel_credentials(query)?,
-            sentinels,
+            sentinels: hosts,
             service: service.to_owned(),
             database: database.to_owned(),
         })
@@ -86,28 +80,9 @@ impl SentinelUrl {
             database,
             ..
         } = self;
-        let host = if host.contains(':') {
-            format!("[{host}]")
-        } else {
-            host.to_owned()
-        };
-        format!("{scheme}://{credentials}{host}:{port}/{database}")
+        let server = url_of(scheme, credentials, host, port);
+        format!("{server}{database}")
     }
-}
-
-fn with_port(host: &str) -> Result<String, ConfigError> {
-    let last = host.rsplit(']').next().unwrap_or_default();
-    if host.is_empty() || host.starts_with(':') {
-        return Err(ConfigError::Url {
-            part: "host",
-            problem: "it is missing",
-        });
-    }
-    Ok(if last.contains(':') {
-        host.to_owned()
-    } else {
-        format!("{host}:{DEFAULT_SENTINEL_PORT}")
-    })
 }
 
 fn sentinel_credentials(query: &str) -> Result<String, ConfigError> {

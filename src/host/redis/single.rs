@@ -1,11 +1,6 @@
 //! One Redis server at a time.
 
-use std::{
-    fmt,
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-    sync::Arc,
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use tokio::time::Instant;
@@ -13,16 +8,13 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     ConfigError, RedisConfig, acknowledger::Acknowledger, endpoint::Endpoint, eval::evaluate,
-    link::Link, settings, subscriber::Subscriber, target::Target,
+    links::Links, subscriber::Subscriber, target::Target,
 };
-use crate::{
-    host::{Acks, Call, Connected, HostError, Replication, ScriptHost, Value, WakeSender},
-    shutdown::spawn_detached,
-};
+use crate::host::{Acks, Call, Connected, HostError, Replication, ScriptHost, Value, WakeSender};
 
 struct Single {
     target: Target,
-    links: Vec<Link>,
+    links: Links,
     subscriber: Subscriber,
     acknowledger: Acknowledger,
     replica_marker: Arc<str>,
@@ -45,17 +37,7 @@ pub(super) fn host(
     wakes: WakeSender,
     watcher: Option<AbortOnDropHandle<()>>,
 ) -> Result<Arc<dyn ScriptHost>, ConfigError> {
-    let links: Vec<_> = (0..config.connections)
-        .map(|_| Link::open(target.clone()))
-        .collect();
-    let first_up = links.first().ok_or(ConfigError::NoConnections)?.first_up();
-    let reached = target.clone();
-    spawn_detached("redis-settings", async move {
-        let up = first_up.await;
-        if let (true, Ok(endpoint)) = (up, reached.endpoint()) {
-            settings::check(&endpoint).await;
-        }
-    });
+    let links = Links::open(config.connections, target)?;
     let subscriber = Subscriber::new(target.clone(), config.ping_interval, wakes);
     Ok(Arc::new(Single {
         target: target.clone(),
@@ -70,23 +52,11 @@ pub(super) fn host(
 
 // === impl Single ===
 
-impl Single {
-    /// Calls that concern the same key take the same connection, and so run in the order in which they were sent, also after some of them
-    /// have not been answered in time.
-    fn link(&self, call: &Call) -> &Link {
-        let mut hasher = DefaultHasher::new();
-        call.keys.first().hash(&mut hasher);
-        let links = self.links.len() as u64;
-        let index = usize::try_from(hasher.finish() % links).unwrap_or_default();
-        &self.links[index]
-    }
-}
-
 #[async_trait]
 impl ScriptHost for Single {
     async fn eval(&self, call: Call) -> Result<Value, HostError> {
         let deadline = Instant::now() + self.call_timeout;
-        let live = self.link(&call).live(deadline).await?;
+        let live = self.links.of(&call).live(deadline).await?;
         evaluate(&live, &call, deadline).await
     }
 
@@ -96,14 +66,18 @@ impl ScriptHost for Single {
         replication: Replication,
     ) -> Result<(Value, Option<Acks>), HostError> {
         let deadline = Instant::now() + self.call_timeout;
-        let live = self.link(&call).live(deadline).await?;
+        let live = self.links.of(&call).live(deadline).await?;
         let value = evaluate(&live, &call, deadline).await?;
         if !(replication.wanted_if)(&value) {
             return Ok((value, None));
         }
         let acks = self
             .acknowledger
-            .wait(live.run_id(), replication.replicas, &self.replica_marker)
+            .wait(
+                live.run_id().as_deref(),
+                replication.replicas,
+                &self.replica_marker,
+            )
             .await;
         Ok((value, Some(acks)))
     }
@@ -117,7 +91,7 @@ impl ScriptHost for Single {
     }
 
     fn identity(&self) -> Option<Arc<str>> {
-        self.links.iter().find_map(Link::run_id)
+        self.links.run_id()
     }
 }
 
@@ -125,7 +99,7 @@ impl fmt::Debug for Single {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Single")
             .field("target", &self.target)
-            .field("links", &self.links.len())
+            .field("links", &self.links)
             .finish_non_exhaustive()
     }
 }

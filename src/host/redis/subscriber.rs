@@ -6,28 +6,25 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use deadpool_redis::redis::{PushInfo, PushKind, RedisResult, Value, aio::MultiplexedConnection};
-use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use deadpool_redis::redis::{PushInfo, PushKind, Value, aio::MultiplexedConnection};
+use futures::{StreamExt as _, future::join_all};
 use tokio::{
     sync::{mpsc, oneshot},
-    task::unconstrained,
     time::{Instant, MissedTickBehavior, interval_at, sleep, timeout},
 };
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     endpoint::Endpoint,
+    orders::{Answered, BothKinds, Kind, Orders, Sent, ping, send},
     reply,
-    subscriptions::{Confirm, Order, Subscriptions},
+    subscriptions::{Confirm, Order},
     target::Target,
 };
 use crate::{
     host::{HostError, Wake, WakeSender},
     shutdown::spawn_detached,
 };
-
-/// Channels in one command, so that the confirmations of a long list do not hold up others.
-const CHANNELS_PER_COMMAND_MAX: usize = 1000;
 
 /// Pushes or wishes that are taken before looking at the rest.
 const TAKEN_AT_ONCE_MAX: usize = 256;
@@ -40,14 +37,15 @@ const RECONNECT_PAUSE: (Duration, Duration) = (Duration::from_millis(10), Durati
 pub(super) struct Subscriber {
     /// Not bounded by itself: whoever subscribes waits for the outcome, and unsubscriptions follow subscriptions.
     wishes: mpsc::UnboundedSender<Wish>,
+    kinds: &'static [Kind],
     _task: AbortOnDropHandle<()>,
 }
 
 enum Wish {
-    Subscribe(String, Confirm),
-    Unsubscribe(String),
+    Subscribe(Kind, String, Confirm),
+    Unsubscribe(Kind, String),
     /// Somebody was told that a subscription was not confirmed in time.
-    Overdue(String),
+    Overdue(Kind, String),
 }
 
 struct Task {
@@ -55,12 +53,11 @@ struct Task {
     ping_interval: Duration,
     wishes: mpsc::UnboundedReceiver<Wish>,
     wakes: WakeSender,
-    subscriptions: Subscriptions,
+    subscriptions: BothKinds,
     pause: Duration,
+    /// The sharded message that came last, if nothing has come since: the plain one that follows it is the same once more.
+    heard_sharded: Option<(String, Bytes)>,
 }
-
-/// Commands that were sent and what became of them.
-type Sent = FuturesUnordered<BoxFuture<'static, (Vec<String>, RedisResult<()>)>>;
 
 /// The connection is lost.
 struct Lost;
@@ -68,9 +65,28 @@ struct Lost;
 // === impl Subscriber ===
 
 impl Subscriber {
+    /// Hears plain messages.
     pub(super) fn new(target: Target, ping_interval: Duration, wakes: WakeSender) -> Self {
+        Self::of(&[Kind::Plain], target, ping_interval, wakes)
+    }
+
+    /// Hears plain and sharded messages, as far as the server knows the latter.
+    pub(super) fn of_both_kinds(
+        target: Target,
+        ping_interval: Duration,
+        wakes: WakeSender,
+    ) -> Self {
+        Self::of(&[Kind::Plain, Kind::Sharded], target, ping_interval, wakes)
+    }
+
+    fn of(
+        kinds: &'static [Kind],
+        target: Target,
+        ping_interval: Duration,
+        wakes: WakeSender,
+    ) -> Self {
         let (sender, wishes) = mpsc::unbounded_channel();
-        let subscriptions = Subscriptions::default();
+        let subscriptions = BothKinds::default();
         let pause = RECONNECT_PAUSE.0;
         let task = Task {
             target,
@@ -79,34 +95,44 @@ impl Subscriber {
             wakes,
             subscriptions,
             pause,
+            heard_sharded: None,
         };
         let task = spawn_detached("redis-subscriber", task.run());
         Self {
             wishes: sender,
+            kinds,
             _task: AbortOnDropHandle::new(task),
         }
     }
 
     /// Resolves when the server has confirmed a subscription that is still in force, or with an error when the time is over.
     pub(super) async fn subscribe(&self, channel: &str, limit: Duration) -> Result<(), HostError> {
-        let (confirm, outcome) = oneshot::channel();
-        let _ = self
-            .wishes
-            .send(Wish::Subscribe(channel.to_owned(), confirm));
-        match timeout(limit, outcome).await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err(HostError::Unavailable("unsubscribed meanwhile".into())),
-            Err(_) => {
-                let _ = self.wishes.send(Wish::Overdue(channel.to_owned()));
-                Err(HostError::Unavailable(
-                    "the subscription was not confirmed in time".into(),
-                ))
+        let outcomes = self.kinds.iter().map(|kind| {
+            let (confirm, outcome) = oneshot::channel();
+            let wish = Wish::Subscribe(*kind, channel.to_owned(), confirm);
+            let _ = self.wishes.send(wish);
+            async move {
+                let unsubscribed = || HostError::Unavailable("unsubscribed meanwhile".into());
+                outcome.await.unwrap_or_else(|_| Err(unsubscribed()))
             }
+        });
+        let outcomes: Vec<_> = outcomes.collect();
+        if let Ok(outcomes) = timeout(limit, join_all(outcomes)).await {
+            return outcomes.into_iter().collect();
         }
+        for kind in self.kinds {
+            let _ = self.wishes.send(Wish::Overdue(*kind, channel.to_owned()));
+        }
+        Err(HostError::Unavailable(
+            "the subscription was not confirmed in time".into(),
+        ))
     }
 
     pub(super) fn unsubscribe(&self, channel: &str) {
-        let _ = self.wishes.send(Wish::Unsubscribe(channel.to_owned()));
+        for kind in self.kinds {
+            let wish = Wish::Unsubscribe(*kind, channel.to_owned());
+            let _ = self.wishes.send(wish);
+        }
     }
 }
 
@@ -161,15 +187,19 @@ impl Task {
         }
     }
 
-    fn apply(&mut self, wish: Wish) -> Option<Order> {
-        match wish {
-            Wish::Subscribe(channel, confirm) => self.subscriptions.want(&channel, confirm),
-            Wish::Unsubscribe(channel) => self.subscriptions.unwant(channel),
-            Wish::Overdue(channel) => {
-                self.subscriptions.overdue(&channel);
-                None
+    fn apply(&mut self, wish: Wish) -> Option<(Kind, Order)> {
+        let (kind, order) = match wish {
+            Wish::Subscribe(kind, channel, confirm) => {
+                let of_kind = self.subscriptions.of(kind);
+                (kind, of_kind.want(&channel, confirm))
             }
-        }
+            Wish::Unsubscribe(kind, channel) => (kind, self.subscriptions.of(kind).unwant(channel)),
+            Wish::Overdue(kind, channel) => {
+                self.subscriptions.of(kind).overdue(&channel);
+                (kind, None)
+            }
+        };
+        order.map(|order| (kind, order))
     }
 
     /// Talks over a connection until it is lost.
@@ -188,7 +218,7 @@ impl Task {
 
         send(&connection, self.subscriptions.connected(), &mut sent);
         loop {
-            let mut orders = Vec::new();
+            let mut orders = Orders::new();
             tokio::select! {
                 count = incoming.recv_many(&mut pushes, TAKEN_AT_ONCE_MAX) => {
                     if count == 0 {
@@ -202,13 +232,10 @@ impl Task {
                         }
                     }
                 }
-                Some((channels, outcome)) = sent.next(), if !sent.is_empty() => {
+                Some(answered) = sent.next(), if !sent.is_empty() => {
                     heard = true;
-                    if let Err(error) = outcome {
-                        let Ok(error) = error.try_into() else { return Lost };
-                        let error = reply::refusal(&error);
-                        tracing::warn!(%error, channels = channels.len(), "subscription refused");
-                        self.subscriptions.refused(&channels, &error);
+                    if let Err(Lost) = self.answered(answered) {
+                        return Lost;
                     }
                 }
                 count = self.wishes.recv_many(&mut wishes, TAKEN_AT_ONCE_MAX) => {
@@ -236,7 +263,34 @@ impl Task {
         }
     }
 
-    fn take(&mut self, push: PushInfo) -> Result<Option<Order>, Lost> {
+    /// Takes note of what became of a command.
+    fn answered(&mut self, answered: Answered) -> Result<(), Lost> {
+        let Err(error) = answered.outcome else {
+            return Ok(());
+        };
+        let error = reply::refusal(&error.try_into().map_err(|_| Lost)?);
+        let Answered { kind, channels, .. } = answered;
+        let subscriptions = self.subscriptions.of(kind);
+        if kind == Kind::Sharded && reply::is_unknown_command(&error) {
+            // Nobody can publish such messages there, so none is missed.
+            for channel in &channels {
+                if answered.is_unsubscription {
+                    subscriptions.unsubscribed(channel);
+                } else {
+                    subscriptions.subscribed(channel);
+                }
+            }
+        } else if answered.is_unsubscription {
+            // It had ended without being asked for, so answers no longer belong to what they seem to.
+            return Err(Lost);
+        } else {
+            tracing::warn!(%error, channels = channels.len(), "subscription refused");
+            subscriptions.refused(&channels, &error);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, push: PushInfo) -> Result<Option<(Kind, Order)>, Lost> {
         let mut data = push.data.into_iter().map(|item| match item {
             Value::BulkString(bytes) => bytes,
             _ => Vec::new(),
@@ -245,20 +299,44 @@ impl Task {
             .next()
             .and_then(|name| String::from_utf8(name).ok())
             .unwrap_or_default();
+        let heard_sharded = self.heard_sharded.take();
         match push.kind {
             PushKind::Message => {
                 let payload = Bytes::from(data.next().unwrap_or_default());
+                let heard = (channel, payload);
+                if heard_sharded.as_ref() != Some(&heard) {
+                    let (channel, payload) = heard;
+                    self.wakes.send(Wake::Message { channel, payload });
+                }
+            }
+            PushKind::SMessage => {
+                let payload = Bytes::from(data.next().unwrap_or_default());
+                self.heard_sharded = Some((channel.clone(), payload.clone()));
                 self.wakes.send(Wake::Message { channel, payload });
             }
             PushKind::Subscribe => {
                 self.pause = RECONNECT_PAUSE.0;
-                self.subscriptions.subscribed(&channel);
+                self.subscriptions.of(Kind::Plain).subscribed(&channel);
             }
-            PushKind::Unsubscribe => return Ok(self.subscriptions.unsubscribed(&channel)),
+            PushKind::SSubscribe => {
+                self.subscriptions.of(Kind::Sharded).subscribed(&channel);
+            }
+            PushKind::Unsubscribe => {
+                let again = self.subscriptions.of(Kind::Plain).unsubscribed(&channel);
+                return Ok(again.map(|order| (Kind::Plain, order)));
+            }
+            // The slot has moved. The client library takes this for the answer to whatever was asked last, so a new connection is needed.
+            PushKind::SUnsubscribe if self.is_unsolicited(&channel) => return Err(Lost),
             PushKind::Disconnection => return Err(Lost),
             _ => {}
         }
         Ok(None)
+    }
+
+    /// Takes note of the end of a sharded subscription.
+    fn is_unsolicited(&mut self, channel: &str) -> bool {
+        let sharded = self.subscriptions.of(Kind::Sharded);
+        sharded.unsubscribed(channel).is_some()
     }
 }
 
@@ -270,60 +348,6 @@ async fn connect(
     let endpoint = target.endpoint()?;
     let connection = endpoint.connect(pushes).await;
     let connection = connection.map_err(|error| reply::connect_failure(&error))?;
-    target.check(&connection).await?;
+    target.check(&endpoint, &connection).await?;
     Ok((endpoint, connection))
-}
-
-/// Sends orders, in their order, as few commands. Confirmations are pushes; what the futures tell is whether the server refused.
-fn send(connection: &MultiplexedConnection, orders: Vec<Order>, sent: &mut Sent) {
-    let mut orders = orders.into_iter().peekable();
-    while let Some(first) = orders.next() {
-        let (subscribe, channel) = match first {
-            Order::Subscribe(channel) => (true, channel),
-            Order::Unsubscribe(channel) => (false, channel),
-        };
-        let mut channels = vec![channel];
-        while channels.len() < CHANNELS_PER_COMMAND_MAX {
-            match orders.next_if(|next| matches!(next, Order::Subscribe(_)) == subscribe) {
-                Some(Order::Subscribe(channel) | Order::Unsubscribe(channel)) => {
-                    channels.push(channel);
-                }
-                None => break,
-            }
-        }
-        let mut connection = connection.clone();
-        hand_over(sent, async move {
-            let outcome = if subscribe {
-                connection.subscribe(&channels).await
-            } else {
-                connection.unsubscribe(&channels).await
-            };
-            // A refusal is of interest for what is wanted.
-            (if subscribe { channels } else { Vec::new() }, outcome)
-        });
-    }
-}
-
-fn ping(connection: &MultiplexedConnection, sent: &mut Sent) {
-    let mut connection = connection.clone();
-    hand_over(sent, async move {
-        let answer = connection
-            .send_packed_command(&deadpool_redis::redis::cmd("PING"))
-            .await
-            .map(drop);
-        (Vec::new(), answer)
-    });
-}
-
-/// Polls a command once, which puts it into the connection's queue: that is what keeps commands in order. Unconstrained, because a task that
-/// has used up its budget would not get as far.
-fn hand_over(
-    sent: &mut Sent,
-    command: impl Future<Output = (Vec<String>, RedisResult<()>)> + Send + 'static,
-) {
-    let mut command = unconstrained(command).boxed();
-    match command.as_mut().now_or_never() {
-        Some(done) => sent.push(std::future::ready(done).boxed()),
-        None => sent.push(command),
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use deadpool_redis::redis::{Value, aio::MultiplexedConnection, cmd, from_redis_value};
+use deadpool_redis::redis::{Value, aio::MultiplexedConnection, from_redis_value, pipe};
 use tokio::{sync::watch, time::timeout};
 
 use super::{
@@ -21,8 +21,17 @@ const FIRST_NAMED_MAX: Duration = Duration::from_secs(1);
 pub(super) enum Target {
     /// This one.
     Fixed(Box<Endpoint>),
-    /// The master, by who last was elected; none if that is not known yet.
-    Elected(watch::Receiver<Option<Endpoint>>),
+    /// The master, by who last was elected.
+    Elected(watch::Receiver<Election>),
+}
+
+/// What sentinels say.
+#[derive(Clone)]
+pub(super) struct Election {
+    /// The master that was named last, if one ever was.
+    pub(super) master: Option<Endpoint>,
+    /// What is wrong with those that were asked last.
+    pub(super) trouble: Option<Arc<str>>,
 }
 
 // === impl Target ===
@@ -39,10 +48,10 @@ impl fmt::Debug for Target {
 impl Target {
     /// Waits for the first word of who is the master, if it has to be asked for.
     pub(super) async fn first_named(&self) {
-        if let Self::Elected(master) = self {
-            let mut master = master.clone();
-            let named = master.wait_for(Option::is_some);
-            let _ = timeout(FIRST_NAMED_MAX, named).await;
+        if let Self::Elected(election) = self {
+            let mut election = election.clone();
+            let told = election.wait_for(|it| it.master.is_some() || it.trouble.is_some());
+            let _ = timeout(FIRST_NAMED_MAX, told).await;
         }
     }
 
@@ -50,35 +59,51 @@ impl Target {
     pub(super) fn endpoint(&self) -> Result<Endpoint, String> {
         match self {
             Self::Fixed(endpoint) => Ok(Endpoint::clone(endpoint)),
-            Self::Elected(master) => master
-                .borrow()
-                .clone()
-                .ok_or_else(|| "no sentinel has named a master yet".to_owned()),
+            Self::Elected(election) => {
+                let Election { master, trouble } = election.borrow().clone();
+                let unknown = || "no sentinel has named a master yet".to_owned();
+                master.ok_or_else(|| trouble.map_or_else(unknown, |why| why.to_string()))
+            }
+        }
+    }
+
+    /// Why there is no connection, and what else is known that may have to do with it.
+    pub(super) fn explain(&self, failure: String) -> String {
+        match self {
+            Self::Fixed(_) => failure,
+            Self::Elected(election) => match &election.borrow().trouble {
+                Some(trouble) if **trouble != failure => format!("{failure}; {trouble}"),
+                _ => failure,
+            },
         }
     }
 
     /// Looks at the server at the other end: it must be new enough and take writes. Its process' id, if it may be asked for.
     pub(super) async fn check(
         &self,
+        endpoint: &Endpoint,
         connection: &MultiplexedConnection,
     ) -> Result<Option<Arc<str>>, String> {
-        let (mut asked, mut info) = (connection.clone(), cmd("INFO"));
-        let info = asked.send_packed_command(info.arg("server")).await;
-        let run_id = match info.map_err(|error| reply::connect_failure(&error))? {
-            Value::ServerError(error) => {
-                tracing::debug!(%error, "the server's version is not known");
-                None
+        let mut commands = pipe();
+        commands.cmd("INFO").arg("server").cmd("ROLE");
+        let mut connection = connection.clone();
+        let asked = connection.send_packed_commands(&commands, 0, 2);
+        let answers = timeout(endpoint.connect_timeout(), asked)
+            .await
+            .map_err(|_elapsed| "the server does not say what it is".to_owned())?
+            .map_err(|error| reply::connect_failure(&error))?;
+        let mut run_id = None;
+        for (which, answer) in answers.into_iter().enumerate() {
+            match answer {
+                // Whoever may not ask goes on: a replica refuses what is written all the same.
+                Value::ServerError(error) => tracing::debug!(%error, "the server is not checked"),
+                info if which == 0 => {
+                    let info: String = from_redis_value(info).unwrap_or_default();
+                    refuse_old(&info)?;
+                    run_id = info_field(&info, "run_id").map(Arc::from);
+                }
+                role => self.refuse_replica(&role)?,
             }
-            info => {
-                let info: String = from_redis_value(info).unwrap_or_default();
-                refuse_old(&info)?;
-                info_field(&info, "run_id").map(Arc::from)
-            }
-        };
-        let role = asked.send_packed_command(&cmd("ROLE")).await;
-        match role.map_err(|error| reply::connect_failure(&error))? {
-            Value::ServerError(error) => tracing::debug!(%error, "the server's role is not known"),
-            role => self.refuse_replica(&role)?,
         }
         Ok(run_id)
     }
@@ -106,10 +131,11 @@ impl Target {
     pub(super) async fn superseded(&self, endpoint: &Endpoint) {
         match self {
             Self::Fixed(_) => std::future::pending().await,
-            Self::Elected(master) => {
-                let mut master = master.clone();
-                let other = master.wait_for(|master| {
-                    master
+            Self::Elected(election) => {
+                let mut election = election.clone();
+                let other = election.wait_for(|election| {
+                    election
+                        .master
                         .as_ref()
                         .is_some_and(|master| master.address() != endpoint.address())
                 });

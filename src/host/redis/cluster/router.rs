@@ -1,0 +1,213 @@
+//! Which node to talk to about a slot, and the connections to it.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::{
+    sync::{Notify, watch},
+    time::{Instant, timeout_at},
+};
+
+use super::{
+    super::{
+        ConfigError, RedisConfig, acknowledger::Acknowledger, endpoint::Endpoint, links::Links,
+        subscriber::Subscriber, target::Target,
+    },
+    topology::{Address, Topology},
+    url::ClusterUrl,
+};
+use crate::host::{HostError, WakeSender};
+
+/// For so long the connections to a node stay that serves nothing: it may be about to get its first slot.
+const IDLE_NODE_KEPT: Duration = Duration::from_secs(60);
+
+/// A master, and our connections to it.
+pub(super) struct Node {
+    pub(super) address: Address,
+    pub(super) links: Links,
+    pub(super) subscriber: Subscriber,
+    pub(super) acknowledger: Acknowledger,
+    opened: Instant,
+}
+
+/// What is known of who serves what.
+#[derive(Clone)]
+pub(super) enum View {
+    /// Nothing, and why.
+    Unknown(Arc<str>),
+    Known(Arc<Topology>),
+}
+
+pub(super) struct Router {
+    config: RedisConfig,
+    url: ClusterUrl,
+    wakes: WakeSender,
+    view: watch::Sender<View>,
+    nodes: Mutex<HashMap<Address, Arc<Node>>>,
+    stale: Notify,
+}
+
+// === impl Router ===
+
+impl Router {
+    pub(super) fn new(config: RedisConfig, url: ClusterUrl, wakes: WakeSender) -> Self {
+        Self {
+            config,
+            url,
+            wakes,
+            view: watch::Sender::new(View::Unknown("".into())),
+            nodes: Mutex::default(),
+            stale: Notify::new(),
+        }
+    }
+
+    pub(super) fn config(&self) -> &RedisConfig {
+        &self.config
+    }
+
+    pub(super) fn url(&self) -> &ClusterUrl {
+        &self.url
+    }
+
+    pub(super) fn wakes(&self) -> &WakeSender {
+        &self.wakes
+    }
+
+    /// What is known may be outdated.
+    pub(super) fn refresh_soon(&self) {
+        self.stale.notify_one();
+    }
+
+    /// Resolves when somebody has said that what is known may be outdated.
+    pub(super) async fn stale(&self) {
+        self.stale.notified().await;
+    }
+
+    /// Tells everybody who waits what is known now.
+    pub(super) fn show(&self, view: View) {
+        self.view.send_replace(view);
+    }
+
+    /// Resolves when something is known, or is known not to be; an error if that is so, or at the deadline.
+    pub(super) async fn topology(&self, deadline: Instant) -> Result<Arc<Topology>, HostError> {
+        if let View::Known(topology) = &*self.view.borrow() {
+            return Ok(Arc::clone(topology));
+        }
+        let mut view = self.view.subscribe();
+        let told = view.wait_for(|view| !matches!(view, View::Unknown(why) if why.is_empty()));
+        match timeout_at(deadline, told).await {
+            Ok(Ok(view)) => match &*view {
+                View::Known(topology) => Ok(Arc::clone(topology)),
+                View::Unknown(why) => Err(HostError::Unavailable(why.to_string())),
+            },
+            Ok(Err(_)) | Err(_) => Err(HostError::Unavailable(
+                "no node of the cluster has answered yet".into(),
+            )),
+        }
+    }
+
+    /// Resolves when something else is known than now.
+    pub(super) async fn changed(&self) {
+        let _ = self.view.subscribe().changed().await;
+    }
+
+    /// The master of a slot.
+    pub(super) async fn master(
+        &self,
+        slot: u16,
+        deadline: Instant,
+    ) -> Result<Arc<Node>, HostError> {
+        let topology = self.topology(deadline).await?;
+        match topology.master(slot) {
+            Some(address) => self.node(address),
+            None => Err(HostError::Unavailable(format!(
+                "slot {slot} is not served by any node of the cluster"
+            ))),
+        }
+    }
+
+    /// Resolves when another node is the master of a slot than this one.
+    pub(super) async fn other_master(&self, slot: u16, than: &Address) {
+        let mut view = self.view.subscribe();
+        let other = view.wait_for(|view| match view {
+            View::Known(topology) => topology.master(slot).is_some_and(|it| it != than),
+            View::Unknown(_) => false,
+        });
+        if other.await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// A node by its address; connections to it are opened if there are none.
+    pub(super) fn node(&self, address: &Address) -> Result<Arc<Node>, HostError> {
+        let mut nodes = self.nodes.lock();
+        if let Some(node) = nodes.get(address) {
+            return Ok(Arc::clone(node));
+        }
+        let node = Node::open(address, self);
+        let node = node.map_err(|error| HostError::Unavailable(error.to_string()))?;
+        let node = Arc::new(node);
+        nodes.insert(address.clone(), Arc::clone(&node));
+        Ok(node)
+    }
+
+    /// A node by its address, if there are connections to it.
+    pub(super) fn open_node(&self, address: &Address) -> Option<Arc<Node>> {
+        self.nodes.lock().get(address).cloned()
+    }
+
+    /// Opens connections to these masters, and closes those to others.
+    pub(super) fn keep_only(&self, masters: &BTreeSet<&Address>) {
+        let now = Instant::now();
+        self.nodes.lock().retain(|address, node| {
+            masters.contains(address) || now.duration_since(node.opened) < IDLE_NODE_KEPT
+        });
+        for address in masters {
+            if let Err(error) = self.node(address) {
+                tracing::warn!(%address, %error, "a node of the cluster cannot be used");
+            }
+        }
+    }
+
+    /// Where a node is, and how to log in.
+    pub(super) fn endpoint(&self, address: &Address) -> Result<Endpoint, ConfigError> {
+        Endpoint::new(&RedisConfig {
+            url: self.url.url_of(address),
+            ..self.config.clone()
+        })
+    }
+}
+
+impl fmt::Debug for Router {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes = self.nodes.lock();
+        f.debug_list()
+            .entries(nodes.keys().map(ToString::to_string))
+            .finish()
+    }
+}
+
+// === impl Node ===
+
+impl Node {
+    fn open(address: &Address, router: &Router) -> Result<Self, ConfigError> {
+        let target = Target::Fixed(Box::new(router.endpoint(address)?));
+        let config = router.config();
+        Ok(Self {
+            address: address.clone(),
+            links: Links::open(config.connections, &target)?,
+            acknowledger: Acknowledger::new(target.clone(), config.replica_ack_timeout),
+            subscriber: Subscriber::of_both_kinds(
+                target,
+                config.ping_interval,
+                router.wakes.clone(),
+            ),
+            opened: Instant::now(),
+        })
+    }
+}
