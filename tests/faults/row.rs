@@ -49,8 +49,17 @@ pub(crate) struct Row {
     pub(crate) may_lose: bool,
 }
 
+/// What the fast version does for a moment, and the long one for longer.
+pub(crate) fn long(fast: Duration, long: Duration) -> Duration {
+    if fault_seconds().is_zero() {
+        fast
+    } else {
+        long
+    }
+}
+
 /// A run's length; one strike if it is zero.
-pub(crate) fn fault_seconds() -> Duration {
+fn fault_seconds() -> Duration {
     let seconds = env::var("FAULT_SECONDS").ok();
     let seconds = seconds.and_then(|it| it.parse().ok()).unwrap_or(0);
     Duration::from_secs(seconds)

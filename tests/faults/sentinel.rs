@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     faults::Fault,
-    row::{Promise, Row, fault_seconds},
+    row::{Promise, Row, long},
     world::{Kind, LEASE, Setup},
 };
 
@@ -29,14 +29,6 @@ fn row(name: &'static str, fault: Fault) -> Row {
         outage_max: FAILOVER_MAX,
         may_fail: true,
         may_lose: true,
-    }
-}
-
-fn long(fast: Duration, long: Duration) -> Duration {
-    if fault_seconds().is_zero() {
-        fast
-    } else {
-        long
     }
 }
 

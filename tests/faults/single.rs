@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     faults::Fault,
-    row::{Promise, Row, fault_seconds},
+    row::{Promise, Row, long},
     world::{Kind, LEASE, Setup},
 };
 
@@ -26,15 +26,6 @@ fn row(name: &'static str, fault: Fault) -> Row {
         outage_max: 2 * SECOND,
         may_fail: true,
         may_lose: false,
-    }
-}
-
-/// What the fast version does for a moment, and the long one for longer.
-fn long(fast: Duration, long: Duration) -> Duration {
-    if fault_seconds().is_zero() {
-        fast
-    } else {
-        long
     }
 }
 
