@@ -25,10 +25,10 @@ pub(crate) struct TcpProxy {
     port: u16,
     /// One switch for each generation of connections: those opened after [`TcpProxy::silence`] work.
     silent: Arc<Mutex<CancellationToken>>,
-    /// Whether what comes is kept until this is over.
-    cut: watch::Sender<bool>,
     /// Where new connections lead.
     target: Arc<AtomicU16>,
+    /// Whether what comes is kept until this is over.
+    cut: watch::Sender<bool>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -53,9 +53,9 @@ impl TcpProxy {
         let port = listener.local_addr().expect("its address").port();
         let silent = Arc::new(Mutex::new(CancellationToken::new()));
         let switch = silent.clone();
-        let (cut, is_cut) = watch::channel(false);
         let target = Arc::new(AtomicU16::new(target));
         let leads_to = target.clone();
+        let (cut, is_cut) = watch::channel(false);
         let task = spawn_detached("proxy", async move {
             while let Ok((client, _)) = listener.accept().await {
                 let wire = Wire {
@@ -69,8 +69,8 @@ impl TcpProxy {
         Self {
             port,
             silent,
-            cut,
             target,
+            cut,
             _task: AbortOnDropHandle::new(task),
         }
     }

@@ -136,12 +136,15 @@ fn check_store(store: &Store, limits: &Limits, report: &mut dyn FnMut(&str, Stri
 }
 
 fn check_url(key: &str, url: &StoreUrl, report: &mut dyn FnMut(&str, String)) {
-    const SUPPORTED: &str = "supported are embedded:, redis://HOST:PORT/DB, redis+sentinel://HOST:PORT,HOST:PORT/SERVICE and the same with rediss for TLS";
+    const SUPPORTED: &str = "supported are embedded:, redis://HOST:PORT/DB, redis+sentinel://HOST:PORT,HOST:PORT/SERVICE, redis+cluster://HOST:PORT,HOST:PORT and the same with rediss for TLS";
     let text = url.expose();
     match url.scheme() {
         Some("embedded") if text == "embedded:" => {}
         Some("embedded") => report(key, "nothing may follow embedded:".to_owned()),
-        Some("redis" | "rediss" | "redis+sentinel" | "rediss+sentinel") => {
+        Some(
+            "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
+            | "rediss+cluster",
+        ) => {
             let authority = text.split_once("://").map_or("", |(_, rest)| rest);
             let host = authority
                 .rsplit_once('@')
