@@ -10,6 +10,9 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
+/// Until the nodes have agreed, and then some.
+const FAILOVER_MAX: Duration = Duration::from_secs(9);
+
 const SETUP: Setup = Setup {
     kind: Kind::Cluster,
     server: &[],
@@ -25,6 +28,7 @@ fn row(name: &'static str, fault: Fault) -> Row {
         promise: Promise::TokensOnly,
         // The other shards go on.
         outage_max: 2 * SECOND,
+        outage_of_one_max: FAILOVER_MAX + LEASE,
         may_fail: true,
         may_lose: true,
     }

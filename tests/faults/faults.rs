@@ -43,6 +43,8 @@ pub(crate) enum Fault {
     MembersDown(usize, Duration),
     /// A slot of a cluster is moved while the lock in it is used, again and again.
     SlotMoved(Duration),
+    /// All replicas are frozen, and know of nothing meanwhile.
+    ReplicasFrozen(Duration),
     /// A coordinator is killed, with all that it looks after, and comes back.
     CoordinatorKilled,
     /// A coordinator is frozen for this long.
@@ -97,6 +99,13 @@ impl Fault {
                         _ => world.store.cont(member),
                     }
                 }
+            }
+            Self::ReplicasFrozen(long) => {
+                let master = world.store.master().await;
+                let replicas = || (0..world.store.len()).filter(|number| *number != master);
+                replicas().for_each(|number| world.store.stop(number));
+                sleep(long).await;
+                replicas().for_each(|number| world.store.cont(number));
             }
             Self::SlotMoved(long) => slot_moved(&world.store, long).await,
             Self::ReplicasAway(long) => {
@@ -172,6 +181,8 @@ async fn again(store: &Store, words: &[&str], long: Duration) {
 /// Wherever locks are: on every server that is no replica.
 async fn on_masters(store: &Store, words: &[&str]) {
     for server in store.servers() {
+        // Sentinels cut the clients of servers that they tell whom to follow.
+        server.connect_anew().await;
         let role = server.info("replication").await;
         if role.contains("role:master") {
             server.command(words).await;

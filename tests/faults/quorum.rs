@@ -24,6 +24,7 @@ fn row(name: &'static str, fault: Fault) -> Row {
         fault,
         promise: Promise::Exclusion,
         outage_max: 3 * SECOND,
+        outage_of_one_max: LEASE + 3 * SECOND,
         may_fail: true,
         may_lose: false,
     }
@@ -40,6 +41,7 @@ async fn quorum_three_of_five_down() {
     let away = long(LEASE + SECOND, 15 * SECOND);
     Row {
         outage_max: away + LEASE + SECOND,
+        outage_of_one_max: away + LEASE + SECOND + LEASE,
         may_lose: true,
         ..row("quorum 3 of 5 down", Fault::MembersDown(3, away))
     }

@@ -24,6 +24,7 @@ fn row(name: &'static str, fault: Fault) -> Row {
         fault,
         promise: Promise::Exclusion,
         outage_max: 2 * SECOND,
+        outage_of_one_max: LEASE + 2 * SECOND,
         may_fail: true,
         may_lose: false,
     }
@@ -65,6 +66,7 @@ async fn single_frozen_for_more_than_a_lease() {
     let frozen = long(LEASE + SECOND, 15 * SECOND);
     Row {
         outage_max: frozen + LEASE + SECOND,
+        outage_of_one_max: frozen + LEASE + SECOND + LEASE,
         may_lose: true,
         ..row("single frozen for long", Fault::MasterFrozen(frozen))
     }
@@ -124,6 +126,7 @@ async fn single_out_of_memory() {
     let full = long(2 * SECOND, 10 * SECOND);
     Row {
         outage_max: full + 2 * SECOND,
+        outage_of_one_max: full + 2 * SECOND + LEASE,
         ..row("single out of memory", Fault::OutOfMemory(full))
     }
     .run()
@@ -146,6 +149,7 @@ async fn single_busy_with_a_slow_script() {
     let busy = long(2 * SECOND, 4 * SECOND);
     Row {
         outage_max: busy + 3 * SECOND,
+        outage_of_one_max: busy + 3 * SECOND + LEASE,
         ..row("single busy with a slow script", Fault::Busy(busy))
     }
     .run()
