@@ -72,7 +72,7 @@ fn fault_seconds() -> Duration {
 impl Row {
     pub(crate) async fn run(self) {
         let seed = seed();
-        let mut world = World::start(&self.setup).await;
+        let mut world = World::start(&self.setup, self.may_fail).await;
         let ring = Arc::new(Ring {
             history: History::begin(),
             witness: Witness::of(NAMES),
