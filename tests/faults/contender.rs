@@ -1,8 +1,9 @@
 //! A program that takes locks, works under them, and gives them back, again and again, while things break.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use lockkeeper::grpc::pb::{self, session_request::Request, session_response::Response};
+use parking_lot::Mutex;
 use rand::{RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -15,7 +16,7 @@ use crate::{
 };
 
 /// Locks that many want for a moment, and then those that are held long enough to be renewed, and to be lost.
-const SHORT: usize = 5;
+pub(crate) const SHORT: usize = 5;
 pub(crate) const NAMES: usize = SHORT + 2;
 
 /// After something failed.
@@ -29,6 +30,8 @@ pub(crate) struct Ring {
     pub(crate) coordinators: Vec<SocketAddr>,
     /// How long the long sections are at most.
     pub(crate) long: Duration,
+    /// Why calls failed, and how often.
+    pub(crate) failures: Mutex<BTreeMap<String, usize>>,
     /// Nothing new is begun.
     pub(crate) stop: CancellationToken,
 }
@@ -206,7 +209,13 @@ impl Contender {
                     });
                     return true;
                 }
-                Came::Frame(id, Response::Failed(_) | Response::NotGranted(_)) if id == op => {
+                Came::Frame(id, Response::Failed(failed)) if id == op => {
+                    let why = format!("{:?}: {}", Code::from_i32(failed.code), failed.message);
+                    *self.ring.failures.lock().entry(why).or_default() += 1;
+                    self.note(attempt, number, What::Failed);
+                    return false;
+                }
+                Came::Frame(id, Response::NotGranted(_)) if id == op => {
                     self.note(attempt, number, What::Failed);
                     return false;
                 }

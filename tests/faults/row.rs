@@ -4,12 +4,13 @@ use std::{env, fs, path::Path, sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use lockkeeper::shutdown::spawn_detached;
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     checker::{Bounds, Findings, check},
-    contender::{Contender, NAMES, Ring},
+    contender::{Contender, NAMES, Ring, SHORT},
     coordinator::Coordinator,
     faults::Fault,
     history::{Event, History, What},
@@ -42,15 +43,25 @@ pub(crate) struct Row {
     pub(crate) setup: Setup,
     pub(crate) fault: Fault,
     pub(crate) promise: Promise,
-    /// The longest time without any grant.
+    /// The longest time without any grant, and without one of a lock that is in constant use.
     pub(crate) outage_max: Duration,
+    pub(crate) outage_of_one_max: Duration,
     /// Whether calls may fail, and whether grants may be lost and told so.
     pub(crate) may_fail: bool,
     pub(crate) may_lose: bool,
 }
 
+/// What the fast version does for a moment, and the long one for longer.
+pub(crate) fn long(fast: Duration, long: Duration) -> Duration {
+    if fault_seconds().is_zero() {
+        fast
+    } else {
+        long
+    }
+}
+
 /// A run's length; one strike if it is zero.
-pub(crate) fn fault_seconds() -> Duration {
+fn fault_seconds() -> Duration {
     let seconds = env::var("FAULT_SECONDS").ok();
     let seconds = seconds.and_then(|it| it.parse().ok()).unwrap_or(0);
     Duration::from_secs(seconds)
@@ -61,7 +72,7 @@ pub(crate) fn fault_seconds() -> Duration {
 impl Row {
     pub(crate) async fn run(self) {
         let seed = seed();
-        let mut world = World::start(&self.setup).await;
+        let mut world = World::start(&self.setup, self.may_fail).await;
         let ring = Arc::new(Ring {
             history: History::begin(),
             witness: Witness::of(NAMES),
@@ -71,6 +82,7 @@ impl Row {
                 .map(Coordinator::address)
                 .collect(),
             long: 2 * LEASE,
+            failures: Mutex::default(),
             stop: CancellationToken::new(),
         });
         let contenders = (0..CONTENDERS).map(|number| {
@@ -101,6 +113,7 @@ impl Row {
         let crashed = all.is_ok_and(|all| all.iter().any(Result::is_err));
         let bounds = Bounds {
             lease: LEASE,
+            busy: SHORT,
             fault,
             healed,
             stopped,
@@ -113,18 +126,18 @@ impl Row {
             .coordinators
             .iter_mut()
             .for_each(|it| it.assert_alive());
-        self.judge(&findings, &ring.witness, strikes, seed, &events);
+        self.judge(&findings, &ring, strikes, seed, &events);
     }
 
-    fn judge(&self, it: &Findings, witness: &Witness, strikes: u32, seed: u64, events: &[Event]) {
-        let registers = witness.registers();
+    fn judge(&self, it: &Findings, ring: &Ring, strikes: u32, seed: u64, events: &[Event]) {
+        let registers = ring.witness.registers();
         let unfenced: u64 = registers.iter().map(Registers::unfenced_lost).sum();
         let fenced: u64 = registers.iter().map(Registers::fenced_lost).sum();
         let refused: u64 = registers.iter().map(|it| it.refused).sum();
         report(&format!(
             "row {:<34} seed={seed} strikes={strikes} grants={} failed={} lost={} | violations={} ({:?}) late={} \
              unfenced_lost={unfenced} | fenced_lost={fenced} refused={refused} tokens={} stuck={} silent={} | \
-             outage={:.2}s back={:.2}s",
+             outage={:.2}s back={:.2}s one={:.2}s",
             self.name,
             it.grants,
             it.failed,
@@ -137,6 +150,7 @@ impl Row {
             it.silent.len(),
             it.outage.as_secs_f64(),
             it.back.as_secs_f64(),
+            it.outage_of_one.as_secs_f64(),
         ));
         let mut problems: Vec<String> = Vec::new();
         if self.promise == Promise::Exclusion {
@@ -159,8 +173,12 @@ impl Row {
         if it.outage > self.outage_max {
             problems.push(format!("no grant for {:?}", it.outage));
         }
+        if it.outage_of_one > self.outage_of_one_max {
+            problems.push(format!("no grant of a lock for {:?}", it.outage_of_one));
+        }
         if it.failed > 0 && !self.may_fail {
-            problems.push(format!("{} calls failed", it.failed));
+            let why = ring.failures.lock().clone();
+            problems.push(format!("{} calls failed: {why:#?}", it.failed));
         }
         if it.lost > 0 && !self.may_lose {
             problems.push(format!("{} grants were lost", it.lost));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     faults::Fault,
-    row::{Promise, Row, fault_seconds},
+    row::{Promise, Row, long},
     world::{Kind, LEASE, Setup},
 };
 
@@ -20,6 +20,12 @@ const SETUP: Setup = Setup {
     is_proxied: false,
 };
 
+/// Grants count when a replica has them.
+const ACKS: [(&str, &str); 2] = [
+    ("store.replica_acks", "1"),
+    ("store.replica_ack_timeout", "300ms"),
+];
+
 fn row(name: &'static str, fault: Fault) -> Row {
     Row {
         name,
@@ -27,16 +33,9 @@ fn row(name: &'static str, fault: Fault) -> Row {
         fault,
         promise: Promise::TokensOnly,
         outage_max: FAILOVER_MAX,
+        outage_of_one_max: FAILOVER_MAX + LEASE,
         may_fail: true,
         may_lose: true,
-    }
-}
-
-fn long(fast: Duration, long: Duration) -> Duration {
-    if fault_seconds().is_zero() {
-        fast
-    } else {
-        long
     }
 }
 
@@ -105,7 +104,77 @@ async fn sentinel_replicas_away() {
         },
         promise: Promise::Exclusion,
         outage_max: away + LEASE + SECOND,
+        outage_of_one_max: away + LEASE + SECOND + LEASE,
         ..row("sentinel NOREPLICAS", Fault::ReplicasAway(away))
+    }
+    .run()
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinel_failover_that_loses_writes_with_acks() {
+    Row {
+        setup: Setup {
+            settings: &ACKS,
+            ..SETUP
+        },
+        ..row("the same, replica_acks 1", Fault::WritesLost(3 * SECOND))
+    }
+    .run()
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinel_master_killed_with_acks() {
+    Row {
+        setup: Setup {
+            settings: &ACKS,
+            ..SETUP
+        },
+        ..row("sentinel killed, replica_acks 1", Fault::MasterKilled)
+    }
+    .run()
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinel_replicas_that_lag_with_acks() {
+    let lag = long(3 * SECOND, 10 * SECOND);
+    Row {
+        setup: Setup {
+            settings: &ACKS,
+            ..SETUP
+        },
+        promise: Promise::Exclusion,
+        outage_max: lag + LEASE + SECOND,
+        outage_of_one_max: lag + 2 * LEASE,
+        ..row("sentinel replicas lag, acks 1", Fault::ReplicasFrozen(lag))
+    }
+    .run()
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinel_forgets_its_scripts() {
+    let flushed = Fault::ScriptsFlushed(long(2 * SECOND, 10 * SECOND));
+    Row {
+        promise: Promise::Exclusion,
+        may_fail: false,
+        may_lose: false,
+        ..row("sentinel SCRIPT FLUSH", flushed)
+    }
+    .run()
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinel_kills_connections_of_wake_ups() {
+    let killed = Fault::ClientsKilled("pubsub", long(2 * SECOND, 10 * SECOND));
+    Row {
+        promise: Promise::Exclusion,
+        may_fail: false,
+        may_lose: false,
+        ..row("sentinel CLIENT KILL pubsub", killed)
     }
     .run()
     .await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     faults::Fault,
-    row::{Promise, Row, fault_seconds},
+    row::{Promise, Row, long},
     world::{Kind, LEASE, Setup},
 };
 
@@ -24,17 +24,9 @@ fn row(name: &'static str, fault: Fault) -> Row {
         fault,
         promise: Promise::Exclusion,
         outage_max: 2 * SECOND,
+        outage_of_one_max: LEASE + 2 * SECOND,
         may_fail: true,
         may_lose: false,
-    }
-}
-
-/// What the fast version does for a moment, and the long one for longer.
-fn long(fast: Duration, long: Duration) -> Duration {
-    if fault_seconds().is_zero() {
-        fast
-    } else {
-        long
     }
 }
 
@@ -74,6 +66,7 @@ async fn single_frozen_for_more_than_a_lease() {
     let frozen = long(LEASE + SECOND, 15 * SECOND);
     Row {
         outage_max: frozen + LEASE + SECOND,
+        outage_of_one_max: frozen + LEASE + SECOND + LEASE,
         may_lose: true,
         ..row("single frozen for long", Fault::MasterFrozen(frozen))
     }
@@ -133,6 +126,7 @@ async fn single_out_of_memory() {
     let full = long(2 * SECOND, 10 * SECOND);
     Row {
         outage_max: full + 2 * SECOND,
+        outage_of_one_max: full + 2 * SECOND + LEASE,
         ..row("single out of memory", Fault::OutOfMemory(full))
     }
     .run()
@@ -155,6 +149,7 @@ async fn single_busy_with_a_slow_script() {
     let busy = long(2 * SECOND, 4 * SECOND);
     Row {
         outage_max: busy + 3 * SECOND,
+        outage_of_one_max: busy + 3 * SECOND + LEASE,
         ..row("single busy with a slow script", Fault::Busy(busy))
     }
     .run()

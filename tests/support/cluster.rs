@@ -19,17 +19,11 @@ pub(crate) const SLOTS: u16 = 16384;
 /// How many slots each master has at the start; the last also has what is left.
 const SHARE: usize = SLOTS as usize / MASTERS;
 
-/// After this long without an answer the nodes take one for dead; a failover takes about as long again.
-const NODE_TIMEOUT_MS: &str = "2000";
+/// The file that the nodes are started from, here as elsewhere. After the timeout that it names nodes take one that is silent for dead.
+const FILE: &str = "cluster.conf";
 
-/// Replicas follow as soon as they can, nobody adopts another's replica, and shards that live serve while another is dead.
-const SETTINGS: [&str; 14] = [
-    "--cluster-enabled",
-    "yes",
-    "--cluster-node-timeout",
-    NODE_TIMEOUT_MS,
-    "--cluster-require-full-coverage",
-    "no",
+/// Besides: replicas follow as soon as they can, and nobody adopts another's replica.
+const SETTINGS: [&str; 8] = [
     "--cluster-allow-replica-migration",
     "no",
     "--repl-diskless-sync-delay",
@@ -155,7 +149,7 @@ impl Cluster {
         self.nodes[number].runs.store(true, Ordering::Relaxed);
     }
 
-    /// Starts a killed node again, without keys: it still knows who it is.
+    /// Starts a killed node again, with what it has on disk: it still knows who it is.
     pub(crate) async fn restart(&mut self, number: usize) {
         let node = &mut self.nodes[number];
         node.server.connect_anew().await;
@@ -358,7 +352,7 @@ impl Node {
             let bus = ["--cluster-port".to_owned(), port.to_string()];
             all.map(str::to_owned).chain(bus).collect()
         };
-        let server = RedisServer::start_with_each(arguments).await;
+        let server = RedisServer::start_from_each(FILE, arguments).await;
         let id = server.text(&["CLUSTER", "MYID"]).await;
         Self {
             server,

@@ -117,11 +117,15 @@ impl RedisServer {
     pub(crate) async fn start_from(file: &str, arguments: &[&str]) -> Self {
         let arguments = || {
             let owned = arguments.iter().map(|&argument| argument.to_owned());
-            [CONFIGURATION.to_owned()]
-                .into_iter()
-                .chain(owned)
-                .collect()
+            owned.collect()
         };
+        Self::start_from_each(file, arguments).await
+    }
+
+    /// The same with arguments that are made anew for every port that is tried.
+    pub(crate) async fn start_from_each(file: &str, arguments: impl Fn() -> Vec<String>) -> Self {
+        let copy = [CONFIGURATION.to_owned()];
+        let arguments = || [copy.to_vec(), arguments()].concat();
         Self::start_as(Some(deployed(file)), arguments).await
     }
 

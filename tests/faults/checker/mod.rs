@@ -18,6 +18,8 @@ pub(crate) const NOTICE_MAX: Duration = Duration::from_millis(150);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) lease: Duration,
+    /// The first so many locks are in constant use.
+    pub(crate) busy: usize,
     /// When the first fault began.
     pub(crate) fault: At,
     /// When the last one was over: from here on the store can be used.
@@ -49,6 +51,8 @@ pub(crate) struct Findings {
     pub(crate) outage: Duration,
     /// From the fault to the first grant after that.
     pub(crate) back: Duration,
+    /// The longest time without a grant of one of the locks that are in constant use.
+    pub(crate) outage_of_one: Duration,
 }
 
 /// All rules.
@@ -64,7 +68,11 @@ pub(crate) fn check(events: &[Event], bounds: &Bounds) -> Findings {
     };
     exclusion(&holds, &mut findings);
     findings.silent = silent(&holds, bounds);
-    (findings.outage, findings.back) = outage(&holds, bounds);
+    (findings.outage, findings.back) = outage(holds.iter(), bounds);
+    let names = by_name(&holds);
+    let busy = names.range(..bounds.busy);
+    let outages = busy.map(|(_, holds)| outage(holds.iter().copied(), bounds).0);
+    findings.outage_of_one = outages.max().unwrap_or_default();
     findings
 }
 
@@ -204,8 +212,8 @@ fn silent(holds: &[Hold], bounds: &Bounds) -> Vec<String> {
 }
 
 /// The longest time without a grant while everybody contends, and when it was over.
-fn outage(holds: &[Hold], bounds: &Bounds) -> (Duration, Duration) {
-    let mut grants: Vec<At> = holds.iter().filter_map(|it| Some(it.granted?.0)).collect();
+fn outage<'a>(holds: impl Iterator<Item = &'a Hold>, bounds: &Bounds) -> (Duration, Duration) {
+    let mut grants: Vec<At> = holds.filter_map(|it| Some(it.granted?.0)).collect();
     grants.sort_unstable();
     let mut before = bounds.fault;
     let mut longest = (Duration::ZERO, Duration::ZERO);

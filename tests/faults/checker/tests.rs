@@ -9,6 +9,7 @@ use crate::history::{Event, What};
 
 const BOUNDS: Bounds = Bounds {
     lease: Duration::from_secs(4),
+    busy: 1,
     fault: Duration::from_secs(5),
     healed: Duration::from_secs(10),
     stopped: Duration::from_millis(8500),
@@ -49,6 +50,7 @@ fn a_good_history_has_no_faults() {
         // None came after the fault.
         outage: Duration::from_millis(3500),
         back: Duration::from_millis(3500),
+        outage_of_one: Duration::from_millis(3500),
         ..Findings::default()
     };
     assert_eq!(found, expected);
@@ -228,4 +230,5 @@ fn the_outage_is_the_longest_time_without_a_grant() {
     let found = checked(&lines);
     assert_eq!(found.outage, Duration::from_millis(2980));
     assert_eq!(found.back, 3 * SECOND);
+    assert_eq!(found.outage_of_one, found.outage);
 }

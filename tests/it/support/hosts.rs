@@ -31,6 +31,7 @@ pub(crate) enum Host {
     Redis,
     /// The master of three servers that three sentinels watch over.
     Sentinel,
+    /// Three masters, each with its share of the slots.
     Cluster,
 }
 
