@@ -189,6 +189,7 @@ fn impossible_values_are_refused_with_the_key() {
         "server.keepalive_interval",
         "server.keepalive_timeout",
         "store.call_timeout",
+        "store.quorum_member_timeout",
         "store.connect_timeout",
         "store.pubsub_ping_interval",
         "store.poll_interval",
@@ -478,4 +479,93 @@ fn printed_settings_can_be_read_back() {
         given().file(&settings.to_redacted_toml()).settings(),
         settings
     );
+}
+
+#[test]
+fn a_quorum_is_a_list_in_every_source() {
+    let expected = ["redis://a", "redis://:swordfish@b:1", "redis://c"].map(StoreUrl::from);
+    let words = "redis://a redis://:swordfish@b:1  redis://c";
+    let file = "[store]\nquorum = ['redis://a', 'redis://:swordfish@b:1', 'redis://c']";
+    for given in [
+        given().file(file),
+        given().variable("LOCKKEEPER__STORE__QUORUM", words),
+        given().flag("store.quorum", words),
+        given()
+            .file("[store]\nquorum = ['redis://x', 'redis://y', 'redis://z']")
+            .variable("LOCKKEEPER__STORE__QUORUM", words),
+        given()
+            .variable("LOCKKEEPER__STORE__QUORUM", "redis://x")
+            .flag("store.quorum", words),
+    ] {
+        let settings = given.settings();
+        assert_eq!(settings.store.quorum, expected);
+        let printed = settings.to_redacted_toml();
+        assert!(
+            printed.contains("redis://:REDACTED@b:1") && !printed.contains("sword"),
+            "{printed}"
+        );
+    }
+}
+
+#[test]
+fn lists_that_are_no_quorum_are_refused() {
+    for (urls, problem) in [
+        ("redis://a", "3 or 5, not 1"),
+        ("redis://a redis://b", "3 or 5, not 2"),
+        ("redis://a redis://b redis://c redis://d", "3 or 5, not 4"),
+        (
+            "redis://a rediss://b redis://c",
+            "must not mix schemes: redis, rediss",
+        ),
+        (
+            "redis://a redis+sentinel://b/s redis://c",
+            "must not mix schemes: redis, redis+sentinel",
+        ),
+        (
+            "redis://a redis://b redis://a:6379/2",
+            "stores 1 and 3 are the same",
+        ),
+        (
+            "redis://a redis://u:p@B redis://b:6379",
+            "stores 2 and 3 are the same",
+        ),
+        (
+            "redis+sentinel://a,b/s redis+sentinel://c/s redis+sentinel://b:26379/s",
+            "stores 1 and 3 are the same",
+        ),
+        (
+            "redis://a embedded: redis://c",
+            "store 2: an embedded store",
+        ),
+        ("redis://a swordfish redis://c", "store 2: not an address"),
+    ] {
+        assert_refused("store.quorum", urls, problem);
+        let refusal = given().flag("store.quorum", urls).refusal();
+        assert!(!refusal.contains("swordfish"), "{refusal}");
+    }
+    let three = "redis://a redis://b redis://c";
+    let both = given()
+        .flag("store.quorum", three)
+        .flag("store.url", "redis://d");
+    assert!(
+        both.refusal()
+            .contains("must not be set together with store.url")
+    );
+    let slow = given()
+        .flag("store.quorum", three)
+        .flag("store.quorum_member_timeout", "3s");
+    assert!(
+        slow.refusal()
+            .contains("must not be longer than store.call_timeout")
+    );
+    // The same sentinels may watch over several masters, which are independent.
+    given()
+        .flag(
+            "store.quorum",
+            "redis+sentinel://a,b/s redis+sentinel://a,b/t redis+sentinel://a,b/u",
+        )
+        .settings();
+    given()
+        .flag("store.quorum", "redis://a:1 redis://a:2 redis://[::1]:1")
+        .settings();
 }

@@ -18,6 +18,8 @@ mod coordinator;
 mod counters;
 #[path = "../support/fake_redis.rs"]
 mod fake_redis;
+#[path = "../support/quorum.rs"]
+mod quorum_members;
 #[path = "../support/redis_server.rs"]
 #[allow(dead_code, reason = "the tests of faults use the rest")]
 mod redis_server;
@@ -55,7 +57,13 @@ mod drain;
 mod fair;
 mod key_prefix;
 mod multi;
+<<<<<<< HEAD
 mod permissions;
+=======
+mod quorum;
+mod quorum_contention;
+mod quorum_tokens;
+>>>>>>> quorum
 mod readers;
 mod replicas;
 mod run_processes;
