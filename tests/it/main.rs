@@ -27,6 +27,7 @@ mod latch;
 mod multi;
 mod permits;
 mod permits_in_sessions;
+mod quorum;
 mod read_leases;
 mod read_write;
 mod redisson;
