@@ -28,6 +28,7 @@ mod multi;
 mod permits;
 mod permits_in_sessions;
 mod quorum;
+mod quorum_churn;
 mod read_leases;
 mod read_write;
 mod redisson;

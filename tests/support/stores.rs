@@ -238,12 +238,25 @@ impl Watch<'_> {
             .collect()
     }
 
-    /// What scripts have published to a channel, server by server; on a cluster what is said in both of its ways is said once.
+    /// What scripts have published to a channel, server by server.
     pub(crate) async fn published_to(&self, channel: &str) -> Vec<Vec<String>> {
+        let published = self.published(|it| it == channel).await.into_iter();
+        let messages = |messages: Vec<(String, String)>| {
+            let messages = messages.into_iter().map(|(_, message)| message);
+            messages.collect()
+        };
+        published.map(messages).collect()
+    }
+
+    /// Channels and what scripts have published to them, in order, server by server; on a cluster what is said in both of its ways is said once.
+    pub(crate) async fn published(
+        &self,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Vec<Vec<(String, String)>> {
         let commands = self.commands(|line| line.contains(" lua] ")).await;
         let message = |words: &Vec<String>| {
-            let is_one = words[0].eq_ignore_ascii_case("publish") && words[1] == channel;
-            is_one.then(|| words[2].clone())
+            let is_one = words[0].eq_ignore_ascii_case("publish") && is_wanted(&words[1]);
+            is_one.then(|| (words[1].clone(), words[2].clone()))
         };
         let servers = commands.iter();
         servers

@@ -149,7 +149,10 @@ impl Quorum {
                 self.send(&raise, unanswered, acquiring.lease);
             }
         }
-        reached(counters.into_iter(), self.majority())
+        let token = reached(counters.iter().copied(), self.majority())?;
+        // The owner may write on a majority, whose token it is then. Where it does so on fewer, a write is left over that is being given back.
+        let writes = || counters.iter().filter(|it| **it == token).count() >= self.majority();
+        (token >= target || writes()).then_some(token)
     }
 
     /// Nobody was elected: what was got is given back, and it is told why.

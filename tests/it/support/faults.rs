@@ -32,6 +32,9 @@ struct State {
     calls: Mutex<HashMap<&'static str, usize>>,
     /// Calls wait here, in order, while nothing is answered.
     frozen: Mutex<Option<Arc<Semaphore>>>,
+    /// Requests take this long, one after the other.
+    request_delay: Mutex<Duration>,
+    way: tokio::sync::Mutex<()>,
     replicas: AtomicU32,
     replicas_waited_for: AtomicUsize,
 }
@@ -57,6 +60,11 @@ impl Faults {
     /// Answers take this long, although the script runs at once.
     pub(crate) fn set_answer_delay(&self, delay: Duration) {
         *self.0.answer_delay.lock() = delay;
+    }
+
+    /// Requests take this long before the script runs, and keep their order.
+    pub(crate) fn set_request_delay(&self, delay: Duration) {
+        *self.0.request_delay.lock() = delay;
     }
 
     /// The next calls of this script run, but nobody hears of it.
@@ -169,6 +177,13 @@ impl ScriptHost for FaultyHost {
         let unknown = || Err(HostError::OutcomeUnknown("by the test".to_owned()));
         if take(&state.lost_requests, script) {
             return unknown();
+        }
+        {
+            let _way = state.way.lock().await;
+            let delay = *state.request_delay.lock();
+            if !delay.is_zero() {
+                tokio::time::sleep(delay).await;
+            }
         }
         let answer = self.inner.eval(call).await;
         if take(&state.lost_answers, script) {
