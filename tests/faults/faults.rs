@@ -25,6 +25,8 @@ pub(crate) enum Fault {
     MasterFrozen(Duration),
     /// The first coordinator and the servers do not reach each other.
     CutOff(Duration),
+    /// The first master and the first coordinator reach each other and nobody else, until another has taken over and then for this long.
+    Parted(Duration),
     /// `SCRIPT FLUSH`, again and again.
     ScriptsFlushed(Duration),
     /// `CLIENT KILL TYPE`, again and again.
@@ -54,15 +56,27 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
+    /// Afterwards the first master is one of the replicas, and stands alone behind its cut.
+    pub(crate) fn can_strike_again(self) -> bool {
+        !matches!(self, Self::Parted(_))
+    }
+
     /// Breaks it.
     pub(crate) async fn strike(self, world: &mut World) {
         match self {
             Self::MasterKilled => master_killed(&mut world.store).await,
             Self::MasterFrozen(long) => master_frozen(&world.store, long).await,
             Self::CutOff(long) => {
-                world.proxies.iter().for_each(TcpProxy::cut);
+                world.cuts.iter().for_each(TcpProxy::cut);
                 sleep(long).await;
-                world.proxies.iter().for_each(TcpProxy::heal);
+                world.cuts.iter().for_each(TcpProxy::heal);
+            }
+            Self::Parted(long) => {
+                let before = world.store.master().await;
+                world.cuts.iter().for_each(TcpProxy::cut);
+                world.store.until_taken_over(before).await;
+                sleep(long).await;
+                world.cuts.iter().for_each(TcpProxy::heal);
             }
             Self::ScriptsFlushed(long) => again(&world.store, &["SCRIPT", "FLUSH"], long).await,
             Self::ClientsKilled(kind, long) => {
@@ -142,6 +156,7 @@ impl Fault {
             | Self::MasterFrozen(_)
             | Self::WritesLost(_)
             | Self::ReplicasAway(_)
+            | Self::Parted(_)
             | Self::SlotMoved(_) => {
                 world.store.until_replicated().await;
             }
