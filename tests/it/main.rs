@@ -5,6 +5,9 @@
     reason = "helpers of tests, which the lint does not take for tests"
 )]
 
+#[path = "../support/cluster.rs"]
+#[allow(dead_code, reason = "the tests of processes use the rest")]
+mod cluster;
 #[path = "../support/redis_server.rs"]
 #[allow(dead_code, reason = "the tests of processes use the rest")]
 mod redis_server;
@@ -24,6 +27,7 @@ mod latch;
 mod multi;
 mod permits;
 mod permits_in_sessions;
+mod quorum;
 mod read_leases;
 mod read_write;
 mod redisson;

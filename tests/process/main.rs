@@ -18,6 +18,8 @@ mod coordinator;
 mod counters;
 #[path = "../support/fake_redis.rs"]
 mod fake_redis;
+#[path = "../support/quorum.rs"]
+mod quorum_members;
 #[path = "../support/redis_server.rs"]
 #[allow(dead_code, reason = "the tests of faults use the rest")]
 mod redis_server;
@@ -36,6 +38,9 @@ mod steps;
 
 mod cli;
 mod cli_kinds;
+mod cluster_failover;
+mod cluster_host;
+mod cluster_locks;
 mod cluster_store;
 mod fake;
 mod redis_host;
@@ -46,14 +51,18 @@ mod server_checks;
 mod smoke;
 
 mod mission;
-#[path = "stores/mod.rs"]
 mod on_every_store;
 mod redisson_layout;
 
 mod coordinator_frozen;
 mod drain;
 mod fair;
+mod key_prefix;
 mod multi;
+mod permissions;
+mod quorum;
+mod quorum_contention;
+mod quorum_tokens;
 mod readers;
 mod replicas;
 mod run_processes;

@@ -60,6 +60,14 @@ impl Settings {
         }
     }
 
+    /// The defaults on a quorum of stores, with blanks between them.
+    pub(crate) fn on_quorum(stores: &str) -> Self {
+        let none = Self {
+            environment: Vec::new(),
+        };
+        none.with("store.quorum", stores)
+    }
+
     /// Sets a key, named as in the file.
     pub(crate) fn with(mut self, key: &str, value: &str) -> Self {
         let variable = format!("LOCKKEEPER__{}", key.to_uppercase().replace('.', "__"));

@@ -266,7 +266,8 @@ impl RedisServer {
         }
     }
 
-    async fn execute(&self, command: &Cmd) -> RedisResult<Value> {
+    /// The same, for commands whose words are bytes. An error reply is a value.
+    pub(crate) async fn execute(&self, command: &Cmd) -> RedisResult<Value> {
         let mut slot = self.connection.lock().await;
         let mut connection = match slot.take() {
             Some(connection) => connection,

@@ -295,7 +295,7 @@ fn an_import_against_the_arrows_is_found() {
     assert_eq!(problems.len(), 3, "{problems:?}");
     let vocabulary = File::new(
         "src/coordinator/x.rs",
-        "use crate::host::{ScriptHost, Wake};",
+        "use crate::host::{Subscriptions, Wake};",
     );
     assert_eq!(forbidden_imports(&vocabulary), Vec::<String>::new());
     let whole = File::new("src/coordinator/x.rs", "use crate::host;");

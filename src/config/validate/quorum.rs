@@ -21,7 +21,7 @@ pub(super) fn check(store: &Store, report: &mut dyn FnMut(&str, String)) {
     }
     if urls.len() < 3 || urls.len().is_multiple_of(2) {
         let problem = format!(
-            "must name an odd number of stores, 3 or 5, not {}: of an even number half may fail no more than of one less",
+            "must name an odd number of stores, 3 or 5, not {}",
             urls.len()
         );
         report(KEY, problem);

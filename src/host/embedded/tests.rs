@@ -105,7 +105,7 @@ async fn acquire_busy_again_release() {
         [1, 1, START_MICROS, TTL, START_MICROS]
     );
     tokio::time::advance(Duration::from_secs(1)).await;
-    assert_eq!(f.acquire("b").await, [0, TTL - 1000, 0]);
+    assert_eq!(f.acquire("b").await, [0, TTL - 1000, 0, START_MICROS]);
     assert_eq!(
         f.acquire("a").await,
         [1, 2, START_MICROS, TTL, START_MICROS]
@@ -192,7 +192,7 @@ async fn a_request_is_answered_once_and_remembered() {
     assert_eq!(f.acquire_as("b", "request-1", "attempt-1").await, [3]);
     assert_eq!(
         f.acquire_as("b", "request-2", "attempt-1").await,
-        [0, TTL, 0]
+        [0, TTL, 0, START_MICROS]
     );
     let args = format!("a {TTL} 60000 publish free");
     for answer in [&[1, 0, TTL][..], &[5, 0, 0, -2]] {
@@ -208,7 +208,7 @@ async fn a_request_is_answered_once_and_remembered() {
     assert_eq!(f.acquire_as("a", "request-1", "attempt-3").await, [2]);
     assert_eq!(
         f.acquire_as("b", "request-2", "attempt-2").await,
-        [0, TTL, 0],
+        [0, TTL, 0, START_MICROS],
         "it was answered"
     );
 }

@@ -36,7 +36,7 @@ use crate::{
 const CONNECTIONS: usize = 4;
 
 /// How long the key stays that is written for the replicas to acknowledge. Renewing its time to live is a write that a full Redis allows.
-const MARKER_LIVES: Duration = Duration::from_secs(3600);
+const MARKER_LIVES: Duration = Duration::from_secs(60);
 
 /// What is sent to have replicas counted.
 const COMMANDS: usize = 4;

@@ -91,7 +91,9 @@ pub(super) fn elect(votes: &[Vote], wish: Wish) -> Option<Elected> {
         candidates.retain(|(_, it)| it.adds_to(wish.mode, serial));
     }
     let mut group = largest_count(candidates, wish.mode, majority)?;
-    if wish.mode != Mode::Read {
+    // New grants that show the same token do so by chance.
+    let is_known = |it: &Granted| it.repeated || it.hold_count > 1;
+    if wish.mode != Mode::Read && group.iter().any(|(_, it)| is_known(it)) {
         drop_newer(&mut group, majority);
     }
     let (_, first) = *group.first()?;

@@ -10,10 +10,14 @@ use std::{
 };
 
 use async_trait::async_trait;
-use lockkeeper::host::{
-    Acks, Call, Connected, HostError, Replication, ScriptHost, Value, embedded::EmbeddedStore,
+use lockkeeper::{
+    host::{
+        Acks, Call, Connected, HostError, Replication, ScriptHost, Value, embedded::EmbeddedStore,
+    },
+    shutdown::spawn_detached,
 };
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 /// What a [`FaultyHost`] does wrong, and what went through it.
 #[derive(Clone, Debug, Default)]
@@ -26,9 +30,14 @@ struct State {
     lost_answers: Mutex<HashMap<&'static str, usize>>,
     lost_requests: Mutex<HashMap<&'static str, usize>>,
     calls: Mutex<HashMap<&'static str, usize>>,
+    /// Calls wait here, in order, while nothing is answered.
+    frozen: Mutex<Option<Arc<Semaphore>>>,
     replicas: AtomicU32,
     replicas_waited_for: AtomicUsize,
 }
+
+/// How long a caller waits for a frozen host.
+const FROZEN_FOR: Duration = Duration::from_millis(250);
 
 /// See [`Faults`].
 #[derive(Debug)]
@@ -58,6 +67,17 @@ impl Faults {
     /// The next calls of this script do not run, and nobody hears of that.
     pub(crate) fn lose_requests(&self, script: &'static str, calls: usize) {
         self.0.lost_requests.lock().insert(script, calls);
+    }
+
+    /// Calls are not answered in time, and run when this ends.
+    pub(crate) fn freeze(&self) {
+        *self.0.frozen.lock() = Some(Arc::new(Semaphore::new(0)));
+    }
+
+    pub(crate) fn thaw(&self) {
+        if let Some(gate) = self.0.frozen.lock().take() {
+            gate.add_permits(1);
+        }
     }
 
     /// So many replicas acknowledge what is done from now on. Fewer than are wanted take [`Self::REPLICA_ACK_TIMEOUT`] to be noticed.
@@ -110,6 +130,23 @@ impl FaultyHost {
     }
 }
 
+impl FaultyHost {
+    /// Each connection with faults of its own, in the order in which they are made.
+    pub(crate) fn connectors() -> (
+        Arc<Mutex<Vec<Faults>>>,
+        impl Fn(&EmbeddedStore) -> Connected,
+    ) {
+        let all = Arc::new(Mutex::new(Vec::new()));
+        let made = Arc::clone(&all);
+        let connect = move |store: &EmbeddedStore| {
+            let (faults, connect) = Self::connector();
+            made.lock().push(faults);
+            connect(store)
+        };
+        (all, connect)
+    }
+}
+
 #[async_trait]
 impl ScriptHost for FaultyHost {
     async fn eval(&self, call: Call) -> Result<Value, HostError> {
@@ -118,6 +155,16 @@ impl ScriptHost for FaultyHost {
         *state.calls.lock().entry(script).or_default() += 1;
         if state.unavailable.load(Ordering::Relaxed) {
             return Err(HostError::Unavailable("by the test".to_owned()));
+        }
+        let frozen = state.frozen.lock().clone();
+        if let Some(gate) = frozen {
+            let inner = Arc::clone(&self.inner);
+            spawn_detached("late", async move {
+                let _turn = gate.acquire().await;
+                inner.eval(call).await
+            });
+            tokio::time::sleep(FROZEN_FOR).await;
+            return Err(HostError::OutcomeUnknown("frozen by the test".to_owned()));
         }
         let unknown = || Err(HostError::OutcomeUnknown("by the test".to_owned()));
         if take(&state.lost_requests, script) {

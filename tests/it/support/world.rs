@@ -23,6 +23,8 @@ use super::client::Client;
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) coordinators: usize,
+    /// More than one are a quorum.
+    pub(crate) stores: usize,
     pub(crate) limits: Limits,
     pub(crate) call_timeout: Duration,
     pub(crate) replica_acks: Option<Replicas>,
@@ -32,7 +34,9 @@ pub(crate) struct Options {
 
 /// The test's world.
 pub(crate) struct World {
+    /// The first, or the only one.
     pub(crate) store: EmbeddedStore,
+    pub(crate) stores: Vec<EmbeddedStore>,
     nodes: Vec<Node>,
 }
 
@@ -49,7 +53,9 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             coordinators: 1,
+            stores: 1,
             limits: Limits {
+                key_prefix: "".into(),
                 name_bytes_max: 512,
                 owner_bytes_max: 128,
                 request_id_bytes_max: 128,
@@ -93,10 +99,18 @@ impl World {
         store: EmbeddedStore,
         connect: impl Fn(&EmbeddedStore) -> Connected,
     ) -> Self {
-        let nodes = (0..options.coordinators)
-            .map(|_| Node::start(options, connect(&store)))
+        let stores: Vec<_> = std::iter::once(store.clone())
+            .chain((1..options.stores).map(|_| Self::store()))
             .collect();
-        Self { store, nodes }
+        let connected = || stores.iter().map(&connect).collect();
+        let nodes = (0..options.coordinators)
+            .map(|_| Node::start(options, connected()))
+            .collect();
+        Self {
+            store,
+            stores,
+            nodes,
+        }
     }
 
     pub(crate) fn coordinator(&self, node: usize) -> &Coordinator {
@@ -105,7 +119,8 @@ impl World {
 
     /// Starts one more coordinator and returns its number.
     pub(crate) fn add_coordinator(&mut self, options: &Options) -> usize {
-        self.nodes.push(Node::start(options, self.store.connect()));
+        let connected = self.stores.iter().map(EmbeddedStore::connect);
+        self.nodes.push(Node::start(options, connected.collect()));
         self.nodes.len() - 1
     }
 
@@ -161,7 +176,7 @@ impl World {
 // === impl Node ===
 
 impl Node {
-    fn start(options: &Options, connected: Connected) -> Self {
+    fn start(options: &Options, mut connected: Vec<Connected>) -> Self {
         let config = coordinator::Config {
             limits: options.limits.clone(),
             lease: Duration::from_secs(30),
@@ -177,7 +192,12 @@ impl Node {
             },
             session_secret: options.secret.as_bytes().to_vec(),
         };
-        let coordinator = Coordinator::start(config, connected);
+        let coordinator = if connected.len() == 1 {
+            Coordinator::start(config, connected.remove(0))
+        } else {
+            let names = (1..).map(|number| format!("store {number}"));
+            Coordinator::start_on_quorum(config, names.zip(connected).collect())
+        };
         let config = grpc::Config {
             keepalive_interval: Duration::from_secs(20),
             keepalive_timeout: Duration::from_secs(10),

@@ -297,6 +297,7 @@ impl World {
 
 fn limits() -> Limits {
     Limits {
+        key_prefix: "".into(),
         name_bytes_max: 64,
         owner_bytes_max: 64,
         request_id_bytes_max: 64,

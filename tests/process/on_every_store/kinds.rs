@@ -1,7 +1,12 @@
 //! Fair locks and read/write locks.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
 use lockkeeper::{grpc::pb::LockMode, script::keys};
-use tokio::time::Instant;
+use tokio::{task::JoinHandle, time::Instant};
 
 use super::world::{LATE_MAX, World, attempt, give_back, holders, is_had, take, wait};
 use crate::{
@@ -11,6 +16,7 @@ use crate::{
 };
 
 const WAITERS: usize = 6;
+const NEWCOMERS: usize = 4;
 const READERS: usize = 8;
 
 pub(super) async fn mission_17_granted_in_the_order_of_asking_or_refused_by_name_where_there_is_no_queue(
@@ -45,13 +51,14 @@ pub(super) async fn mission_17_granted_in_the_order_of_asking_or_refused_by_name
     assert!(listed.eq(owners.iter().map(String::as_str)), "{seen:?}");
 
     let watch = store.watch(NAME).await;
+    let newcomers = Newcomers::begin(&world, NAME).await;
     let mut before = "x".to_owned();
     for (mut call, owner) in calls.into_iter().zip(&owners) {
-        assert!(!is_had(&mut clients[0], NAME, "newcomer", LockMode::Fair).await);
         give_back(&mut clients[1], NAME, &before, LockMode::Fair).await;
         assert_eq!(call.expect_granted().await.owner, *owner);
         before.clone_from(owner);
     }
+    newcomers.expect_none_had_it().await;
     give_back(&mut clients[0], NAME, &before, LockMode::Fair).await;
     for owner in &owners {
         let channel = keys::fair_channel(NAME, owner);
@@ -63,6 +70,42 @@ pub(super) async fn mission_17_granted_in_the_order_of_asking_or_refused_by_name
         assert!(messages.is_empty(), "a crowd is not woken: {messages:?}");
     }
     store.until(NAME, &["EXISTS", &queue], |it| it == "0").await;
+}
+
+/// They try as often as they can to get a fair lock ahead of those that wait for it: between a release and the next grant it is free.
+struct Newcomers {
+    is_over: Arc<AtomicBool>,
+    tries: Vec<JoinHandle<(Instant, usize)>>,
+}
+
+// === impl Newcomers ===
+
+impl Newcomers {
+    async fn begin(world: &World, name: &'static str) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let mut tries = Vec::new();
+        for number in 0..NEWCOMERS {
+            let (mut client, is_over) = (world.client(number).await, Arc::clone(&is_over));
+            tries.push(timed(async move {
+                let (owner, mut had) = (format!("newcomer-{number}"), 0);
+                while !is_over.load(Ordering::SeqCst) {
+                    if is_had(&mut client, name, &owner, LockMode::Fair).await {
+                        had += 1;
+                        give_back(&mut client, name, &owner, LockMode::Fair).await;
+                    }
+                }
+                had
+            }));
+        }
+        Self { is_over, tries }
+    }
+
+    async fn expect_none_had_it(self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        for tries in self.tries {
+            assert_eq!(tries.await.unwrap().1, 0, "ahead of those that wait");
+        }
+    }
 }
 
 /// Nodes that know nothing of each other have no common order; a lock that is not fair is not passed off as one.

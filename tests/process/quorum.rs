@@ -1,0 +1,386 @@
+//! Locks on a majority of real Redis servers: what goes on when some of them are dead or frozen, and what is told when too many are.
+
+use std::time::Duration;
+
+use lockkeeper::grpc::pb::{self, LockMode, session_response::Response};
+use tokio::time::Instant;
+use tonic::Code;
+
+use crate::{
+    client::{proto, reason, std_duration, try_request},
+    coordinator::{Coordinator, Settings},
+    counters::{Latch, Semaphore},
+    quorum_members::Quorum,
+    redis_server::{RedisServer, eventually},
+    steps::{
+        PROMPT, expect_no_trace, lost_after_risk, measured, millis, open_with_lease, secs,
+        timed_wait,
+    },
+};
+
+const ALL: [usize; 5] = [0, 1, 2, 3, 4];
+
+/// The time limit of a member that these tests set.
+const MEMBER_TIMEOUT: Duration = millis(250);
+
+#[tokio::test]
+async fn mission_5_locks_are_taken_renewed_and_released_while_a_majority_works() {
+    let mut quorum = Quorum::start(5).await;
+    let coordinator = quorum.coordinator(&quorum.settings()).await;
+    let mut client = coordinator.client().await;
+    let mut session = client.open().await;
+    let before = session.acquire("before").await;
+    assert_eq!(quorum.count_of(&ALL, "before").await, 5);
+
+    quorum.members[0].kill();
+    quorum.members[3].kill();
+    let alive = [1, 2, 4];
+    let during = session.acquire("during").await;
+    assert_eq!(quorum.count_of(&alive, "during").await, 3);
+    // Time itself is what is tested: without renewals both leases would end.
+    tokio::time::sleep(secs(5)).await;
+    for (name, grant) in [("before", &before), ("during", &during)] {
+        assert_eq!(quorum.count_of(&alive, name).await, 3, "{name}");
+        let shown = client.describe(name).await;
+        assert_eq!(shown.holders.len(), 1, "{name}");
+        assert_eq!(shown.last_fencing_token, grant.fencing_token);
+        assert!(session.release(name).await.released, "{name}");
+        assert_eq!(quorum.count_of(&alive, name).await, 0, "{name}");
+    }
+    let again = session.acquire("before").await;
+    assert!(again.fencing_token > before.fencing_token);
+    session.close().await.unwrap();
+    quorum.until_count(&alive, "before", 0).await;
+}
+
+#[tokio::test]
+async fn mission_5_without_a_majority_nothing_is_granted_and_holders_are_told() {
+    let mut quorum = Quorum::start(5).await;
+    let coordinator = quorum.coordinator(&quorum.settings()).await;
+    let mut client = coordinator.client().await;
+    let mut session = open_with_lease(&mut client, secs(4)).await;
+    let held = session.acquire("held").await;
+    for dead in [0, 1, 2] {
+        quorum.members[dead].kill();
+    }
+    let killed_at = Instant::now();
+    let refused = client.try_acquire("other", "x", secs(5)).await.unwrap_err();
+    assert_eq!(
+        (refused.code(), reason(&refused).as_str()),
+        (Code::Unavailable, "STORE_UNAVAILABLE")
+    );
+    assert!(
+        refused
+            .message()
+            .contains("2 of 5 stores answered, 3 are needed"),
+        "{refused}"
+    );
+    assert!(killed_at.elapsed() < secs(2), "{:?}", killed_at.elapsed());
+    assert_eq!(
+        quorum.count_of(&[3, 4], "other").await,
+        0,
+        "what was got is given back"
+    );
+
+    let (lost, risk) = lost_after_risk(&mut session).await;
+    measured("lost after the majority died", killed_at.elapsed());
+    assert!(risk.is_some(), "it is told before that it may happen");
+    assert_eq!(lost.grant.unwrap().fencing_token, held.fencing_token);
+    assert!(
+        killed_at.elapsed() < secs(4) + millis(200),
+        "{:?}",
+        killed_at.elapsed()
+    );
+
+    quorum.members[0].restart_on_same_port().await;
+    eventually("it serves again", || async {
+        let mut client = client.clone();
+        let tried = client.try_acquire("other", "x", secs(5)).await;
+        tried.is_ok_and(|tried| tried.acquired)
+    })
+    .await;
+    session.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn mission_20_a_frozen_member_does_not_hold_others_up() {
+    let quorum = Quorum::start(5).await;
+    let coordinator = quorum.coordinator(&quorum.settings()).await;
+    let mut client = coordinator.client().await;
+    let mut session = open_with_lease(&mut client, secs(10)).await;
+    quorum.members[1].stop();
+
+    let begun = Instant::now();
+    let first = session.acquire("first").await;
+    let took = begun.elapsed();
+    measured("an acquire that finds a member frozen", took);
+    assert!(took >= MEMBER_TIMEOUT, "{took:?} does not wait for it");
+    assert!(took < secs(2), "{took:?}");
+    // The leases run from when they were asked for, less the drift that is allowed for.
+    let valid_for = std_duration(first.valid_for);
+    assert!(
+        valid_for + MEMBER_TIMEOUT + millis(102) <= secs(10),
+        "{valid_for:?}"
+    );
+    assert!(valid_for + took + millis(150) > secs(10), "{valid_for:?}");
+
+    let begun = Instant::now();
+    for number in 0..20 {
+        let name = format!("name-{number}");
+        session.acquire(&name).await;
+        assert!(session.release(&name).await.released);
+    }
+    let took = begun.elapsed() / 20;
+    measured("an acquire and a release while a member is frozen", took);
+    assert!(
+        took < MEMBER_TIMEOUT,
+        "{took:?}: each waits for the frozen member"
+    );
+
+    assert!(session.release("first").await.released);
+    quorum.members[1].cont();
+    // What reached the frozen member late is taken back there.
+    quorum.until_count(&ALL, "first", 0).await;
+    session.close().await.unwrap();
+    for member in &quorum.members {
+        expect_no_trace(member).await;
+    }
+    eventually("all members have a vote again", || async {
+        let mut client = client.clone();
+        let name = "again";
+        client.try_acquire(name, "x", millis(500)).await.unwrap();
+        quorum.count_of(&ALL, name).await == 5
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn mission_20_a_try_that_fails_is_undone_on_all_members_that_seemed_to_fail_too() {
+    let quorum = Quorum::start(3).await;
+    let coordinator = quorum.coordinator(&quorum.settings()).await;
+    let mut client = coordinator.client().await;
+    quorum.members[0].stop();
+    quorum.members[1].stop();
+    let refused = client
+        .try_acquire("build", "x", secs(60))
+        .await
+        .unwrap_err();
+    assert_eq!(reason(&refused), "STORE_UNAVAILABLE");
+    assert!(refused.message().contains("1 of 3"), "{refused}");
+    assert_eq!(quorum.count_of(&[2], "build").await, 0);
+    quorum.members[0].cont();
+    quorum.members[1].cont();
+    quorum.until_count(&[0, 1, 2], "build", 0).await;
+    eventually("another can have it", || async {
+        let mut client = client.clone();
+        let tried = client.try_acquire("build", "y", secs(5)).await;
+        tried.is_ok_and(|tried| tried.acquired)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_waiter_at_another_coordinator_is_woken_by_the_members_that_are_left() {
+    let mut quorum = Quorum::start(5).await;
+    let settings = quorum.settings().with("store.poll_interval", "60s");
+    let settings = settings.with("session.lease", "60s");
+    let (a, b) = (
+        quorum.coordinator(&settings).await,
+        quorum.coordinator(&settings).await,
+    );
+    let mut holder = a.client().await.open().await;
+    let held = holder.acquire("build").await;
+    quorum.members[2].kill();
+    quorum.members[4].kill();
+    let waiter = timed_wait(&mut b.client().await, "build").await;
+    // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's way.
+    tokio::time::sleep(secs(1)).await;
+    let released_at = Instant::now();
+    assert!(holder.release("build").await.released);
+    let (granted_at, (granted, session)) = waiter.await.unwrap();
+    let took = granted_at.saturating_duration_since(released_at);
+    measured("hand-over between coordinators on three of five", took);
+    assert!(took < PROMPT, "{took:?}");
+    assert!(granted.fencing_token > held.fencing_token);
+    session.close().await.unwrap();
+    holder.close().await.unwrap();
+    quorum.until_count(&[0, 1, 3], "build", 0).await;
+}
+
+#[tokio::test]
+async fn readers_share_and_a_writer_waits_for_all_of_them() {
+    let mut quorum = Quorum::start(3).await;
+    let coordinator = quorum.coordinator(&quorum.settings()).await;
+    let mut client = coordinator.client().await;
+    quorum.members[1].kill();
+    let with = |mode: LockMode, owner: &str| pb::TryAcquireRequest {
+        mode: mode.into(),
+        lease: Some(proto(secs(60))),
+        ..try_request("book", owner)
+    };
+    let mut tried = async |mode, owner| {
+        let tried = client.api.try_acquire(with(mode, owner)).await.unwrap();
+        tried.into_inner().grant
+    };
+    let first = tried(LockMode::Write, "w").await.unwrap();
+    assert!(tried(LockMode::Read, "r").await.is_none());
+    let give = |mode: LockMode, owner: &str| pb::ReleaseRequest {
+        name: "book".to_owned(),
+        owner: owner.to_owned(),
+        mode: mode.into(),
+        ..Default::default()
+    };
+    let mut api = coordinator.client().await.api;
+    api.release(give(LockMode::Write, "w")).await.unwrap();
+    for owner in ["r", "s"] {
+        let read = tried(LockMode::Read, owner).await.unwrap();
+        assert_eq!(read.fencing_token, first.fencing_token);
+    }
+    assert!(tried(LockMode::Write, "w").await.is_none());
+    for owner in ["r", "s"] {
+        api.release(give(LockMode::Read, owner)).await.unwrap();
+    }
+    let second = tried(LockMode::Write, "w").await.unwrap();
+    assert!(second.fencing_token > first.fencing_token);
+}
+
+#[tokio::test]
+async fn several_locks_are_taken_in_order_and_given_back() {
+    let quorum = Quorum::start(3).await;
+    let coordinator = quorum.coordinator(&quorum.settings()).await;
+    let mut client = coordinator.client().await;
+    let lock = |name: &str, mode: LockMode| pb::LockSpec {
+        name: name.to_owned(),
+        mode: mode.into(),
+    };
+    let locks = vec![lock("a", LockMode::Exclusive), lock("b", LockMode::Read)];
+    let take = pb::TryAcquireAllRequest {
+        locks: locks.clone(),
+        owner: "x".to_owned(),
+        ..Default::default()
+    };
+    client.try_acquire("b-other", "y", secs(60)).await.unwrap();
+    let taken = client.api.try_acquire_all(take.clone()).await.unwrap();
+    assert_eq!(taken.into_inner().grants.len(), 2);
+    let give = pb::ReleaseAllRequest {
+        locks,
+        owner: "x".to_owned(),
+        ..Default::default()
+    };
+    let given = client.api.release_all(give).await.unwrap().into_inner();
+    assert!(given.locks.iter().all(|lock| lock.held));
+    for name in ["a", "b"] {
+        assert_eq!(quorum.count_of(&[0, 1, 2], name).await, 0);
+    }
+    // One that is held gives back what was taken before it.
+    let mut locks = take;
+    locks.locks.push(lock("b-other", LockMode::Exclusive));
+    let refused = client
+        .api
+        .try_acquire_all(locks)
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(
+        (refused.acquired, refused.busy_name.as_str()),
+        (false, "b-other")
+    );
+    assert_eq!(quorum.count_of(&[0, 1, 2], "a").await, 0);
+}
+
+#[tokio::test]
+async fn what_a_quorum_cannot_keep_honest_is_refused_by_name() {
+    let quorum = Quorum::start(3).await;
+    let coordinator = quorum.coordinator(&quorum.settings()).await;
+    let mut client = coordinator.client().await;
+    let fair = pb::TryAcquireRequest {
+        mode: LockMode::Fair.into(),
+        ..try_request("build", "x")
+    };
+    let fair = client.api.try_acquire(fair).await.unwrap_err();
+    let permits = Semaphore::new(&client, "build")
+        .try_acquire("x", 1, secs(5))
+        .await
+        .unwrap_err();
+    let mut latch = Latch::new(&client, "build");
+    let request = pb::CountDownRequest {
+        name: "build".to_owned(),
+        by: 1,
+        ..Default::default()
+    };
+    let latch = latch.api.count_down(request).await.unwrap_err();
+    for (refused, what) in [
+        (fair, "fair locks"),
+        (permits, "semaphores"),
+        (latch, "latches"),
+    ] {
+        assert_eq!(refused.code(), Code::Unimplemented, "{refused}");
+        assert_eq!(reason(&refused), "UNSUPPORTED_BY_STORE");
+        assert!(refused.message().contains(what), "{refused}");
+    }
+    let log = coordinator.log();
+    assert!(log.contains("fair locks, semaphores, latches"), "{log}");
+}
+
+#[tokio::test]
+async fn two_members_that_are_one_server_have_one_vote() {
+    let (first, mut other) = tokio::join!(RedisServer::start(), RedisServer::start());
+    let double = format!("redis://localhost:{}", first.port());
+    let urls = [first.url(), double, other.url()].join(" ");
+    let coordinator = Coordinator::start(&Settings::on_quorum(&urls)).await;
+    eventually("it is connected to all", || async {
+        let log = coordinator.log();
+        log.matches("\"message\":\"connected\"").count() == 6
+    })
+    .await;
+    let mut client = coordinator.client().await;
+    let granted = client.try_acquire("build", "x", secs(60)).await.unwrap();
+    assert!(
+        granted.acquired,
+        "the two that are left are a majority of three"
+    );
+    other.kill();
+    let refused = client
+        .try_acquire("other", "x", secs(60))
+        .await
+        .unwrap_err();
+    assert_eq!(reason(&refused), "STORE_UNAVAILABLE");
+    let problem = format!(
+        "store 2 (redis://localhost:{0}) is the same server as store 1 (redis://127.0.0.1:{0})",
+        first.port()
+    );
+    assert!(refused.message().contains("1 of 3"), "{refused}");
+    let log = coordinator.log();
+    assert_eq!(log.matches(&problem).count(), 1, "{log}");
+    assert_eq!(first.text(&["EXISTS", "other"]).await, "0");
+}
+
+#[tokio::test]
+async fn a_member_that_comes_back_empty_counts_again_with_the_next_grant() {
+    let mut quorum = Quorum::start(3).await;
+    let coordinator = quorum.coordinator(&quorum.settings()).await;
+    let mut session = coordinator.client().await.open().await;
+    session.acquire("build").await;
+    quorum.members[0].kill();
+    quorum.members[0].restart_on_same_port().await;
+    // Renewals do not make up for what a member has lost.
+    tokio::time::sleep(secs(3)).await;
+    assert_eq!(quorum.count_of(&[0, 1, 2], "build").await, 2);
+    assert!(session.release("build").await.released);
+    session.acquire("build").await;
+    assert_eq!(quorum.count_of(&[0, 1, 2], "build").await, 3);
+
+    // With two of three gone the grant is gone too, and that is told.
+    for restarted in [0, 1] {
+        quorum.members[restarted].kill();
+        quorum.members[restarted].restart_on_same_port().await;
+    }
+    let lost = loop {
+        match session.notice().await {
+            Response::Lost(lost) => break lost,
+            Response::AtRisk(_) | Response::Recovered(_) => {}
+            other => panic!("expected lost, got {other:?}"),
+        }
+    };
+    assert_eq!(lost.grant.unwrap().name, "build");
+}

@@ -1,0 +1,67 @@
+//! Redis servers that know nothing of each other, as a quorum.
+
+use deadpool_redis::redis::Value;
+use futures::future::join_all;
+
+use crate::{
+    coordinator::{Coordinator, Settings},
+    redis_server::{RedisServer, eventually},
+};
+
+/// Three or five servers.
+pub(crate) struct Quorum {
+    pub(crate) members: Vec<RedisServer>,
+}
+
+/// Connections for commands that a coordinator opens to each.
+const CONNECTIONS: usize = 2;
+
+// === impl Quorum ===
+
+impl Quorum {
+    pub(crate) async fn start(members: usize) -> Self {
+        let members = join_all((0..members).map(|_| RedisServer::start())).await;
+        Self { members }
+    }
+
+    /// A coordinator's settings on it: short leases, so that much happens.
+    pub(crate) fn settings(&self) -> Settings {
+        let urls: Vec<_> = self.members.iter().map(RedisServer::url).collect();
+        Settings::on_quorum(&urls.join(" "))
+            .with("session.secret", "a secret of all coordinators")
+            .with("session.lease", "2s")
+    }
+
+    /// A coordinator with all its connections.
+    pub(crate) async fn coordinator(&self, settings: &Settings) -> Coordinator {
+        let coordinator = Coordinator::start(settings).await;
+        let connections = CONNECTIONS * self.members.len();
+        eventually("it is connected to all", || async {
+            let log = coordinator.log();
+            log.matches("\"message\":\"connected\"").count() == connections
+        })
+        .await;
+        coordinator
+    }
+
+    /// How many of these members have a key.
+    pub(crate) async fn count_of(&self, which: &[usize], key: &str) -> usize {
+        let exists = which.iter().map(|which| async move {
+            let member = &self.members[*which];
+            member.command(&["EXISTS", key]).await
+        });
+        let exists = join_all(exists).await;
+        exists
+            .iter()
+            .filter(|answer| **answer == Value::Int(1))
+            .count()
+    }
+
+    /// So many of these members have a key.
+    pub(crate) async fn until_count(&self, which: &[usize], key: &str, count: usize) {
+        eventually("so many members have it", || async {
+            self.count_of(which, key).await == count
+        })
+        .await;
+    }
+}
