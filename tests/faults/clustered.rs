@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     faults::Fault,
     row::{Promise, Row, long},
-    world::{Kind, LEASE, Setup},
+    world::{Kind, LEASE, Network, Setup},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -17,7 +17,7 @@ const SETUP: Setup = Setup {
     kind: Kind::Cluster,
     server: &[],
     settings: &[],
-    is_proxied: false,
+    network: Network::Plain,
 };
 
 fn row(name: &'static str, fault: Fault) -> Row {
@@ -52,7 +52,7 @@ async fn cluster_cut_off_from_one_coordinator() {
     let cut = long(LEASE + SECOND, 15 * SECOND);
     Row {
         setup: Setup {
-            is_proxied: true,
+            network: Network::OfFirst,
             ..SETUP
         },
         promise: Promise::Exclusion,

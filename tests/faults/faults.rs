@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use deadpool_redis::redis::Value;
 use nix::sys::signal::Signal;
 use tokio::time::{Instant, sleep};
 
 use crate::{
     cluster::MASTERS,
     contender::name,
-    redis_server::eventually,
+    redis_server::{RedisServer, eventually},
     tcp_proxy::TcpProxy,
     world::{LEASE, Store, WITNESS, World},
 };
@@ -25,6 +26,8 @@ pub(crate) enum Fault {
     MasterFrozen(Duration),
     /// The first coordinator and the servers do not reach each other.
     CutOff(Duration),
+    /// The first master and the first coordinator reach each other and nobody else, until another has taken over and then for this long.
+    Parted(Duration),
     /// `SCRIPT FLUSH`, again and again.
     ScriptsFlushed(Duration),
     /// `CLIENT KILL TYPE`, again and again.
@@ -54,20 +57,34 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
+    /// Afterwards the first master is one of the replicas, and stands alone behind its cut.
+    pub(crate) fn can_strike_again(self) -> bool {
+        !matches!(self, Self::Parted(_))
+    }
+
     /// Breaks it.
     pub(crate) async fn strike(self, world: &mut World) {
         match self {
             Self::MasterKilled => master_killed(&mut world.store).await,
             Self::MasterFrozen(long) => master_frozen(&world.store, long).await,
             Self::CutOff(long) => {
-                world.proxies.iter().for_each(TcpProxy::cut);
+                world.cuts.iter().for_each(TcpProxy::cut);
                 sleep(long).await;
-                world.proxies.iter().for_each(TcpProxy::heal);
+                world.cuts.iter().for_each(TcpProxy::heal);
             }
-            Self::ScriptsFlushed(long) => again(&world.store, &["SCRIPT", "FLUSH"], long).await,
+            Self::Parted(long) => {
+                let before = world.store.master().await;
+                world.cuts.iter().for_each(TcpProxy::cut);
+                world.store.until_taken_over(before).await;
+                sleep(long).await;
+                world.cuts.iter().for_each(TcpProxy::heal);
+            }
+            Self::ScriptsFlushed(long) => {
+                let flush = async || on_masters(&world.store, &["SCRIPT", "FLUSH"]).await;
+                again(flush, long).await;
+            }
             Self::ClientsKilled(kind, long) => {
-                let words = ["CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes"];
-                again(&world.store, &words, long).await;
+                again(async || kill_clients(&world.store, kind).await, long).await;
             }
             Self::OutOfMemory(long) => {
                 on_masters(&world.store, &["CONFIG", "SET", "maxmemory", "1"]).await;
@@ -142,6 +159,7 @@ impl Fault {
             | Self::MasterFrozen(_)
             | Self::WritesLost(_)
             | Self::ReplicasAway(_)
+            | Self::Parted(_)
             | Self::SlotMoved(_) => {
                 world.store.until_replicated().await;
             }
@@ -170,24 +188,49 @@ async fn master_frozen(store: &Store, long: Duration) {
     store.cont(before);
 }
 
-async fn again(store: &Store, words: &[&str], long: Duration) {
+async fn again(strike: impl AsyncFn(), long: Duration) {
     let until = Instant::now() + long;
     while Instant::now() < until {
-        on_masters(store, words).await;
+        strike().await;
         sleep(BEAT).await;
     }
 }
 
-/// Wherever locks are: on every server that is no replica.
+/// Cuts the coordinators' connections, but not those of sentinels, which would take the server for dead and elect another.
+async fn kill_clients(store: &Store, kind: &str) {
+    for server in masters(store).await {
+        let clients = server.command(&["CLIENT", "LIST", "TYPE", kind]).await;
+        let clients = match clients {
+            Value::BulkString(text) => String::from_utf8(text).unwrap(),
+            Value::VerbatimString { text, .. } => text,
+            other => panic!("{other:?}"),
+        };
+        let spared = |line: &&str| line.contains("sentinel") || line.contains("cmd=client");
+        for line in clients.lines().filter(|line| !spared(line)) {
+            let id = line.split(' ').find_map(|word| word.strip_prefix("id="));
+            let kill = ["CLIENT", "KILL", "ID", id.expect("clients have ids")];
+            server.command(&kill).await;
+        }
+    }
+}
+
 async fn on_masters(store: &Store, words: &[&str]) {
+    for server in masters(store).await {
+        server.command(words).await;
+    }
+}
+
+/// Wherever locks are: every server that is no replica.
+async fn masters(store: &Store) -> Vec<&RedisServer> {
+    let mut masters = Vec::new();
     for server in store.servers() {
         // Sentinels cut the clients of servers that they tell whom to follow.
         server.connect_anew().await;
-        let role = server.info("replication").await;
-        if role.contains("role:master") {
-            server.command(words).await;
+        if server.info("replication").await.contains("role:master") {
+            masters.push(server);
         }
     }
+    masters
 }
 
 /// Moves the slot of the lock on which most is seen from master to master, key by key, while it is used.

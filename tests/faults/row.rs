@@ -35,6 +35,8 @@ pub(crate) enum Promise {
     Exclusion,
     /// The store may forget what it acknowledged; then only tokens protect.
     TokensOnly,
+    /// There may be two stores for a while, each of which takes back what it gave.
+    TwoStores,
 }
 
 /// A fault at a store, and what may come of it.
@@ -102,7 +104,7 @@ impl Row {
             strikes += 1;
             let healed = ring.history.now();
             sleep(AFTER).await;
-            if Instant::now() >= until {
+            if Instant::now() >= until || !self.fault.can_strike_again() {
                 break healed;
             }
             self.fault.mend(&mut world).await;
@@ -136,7 +138,7 @@ impl Row {
         let refused: u64 = registers.iter().map(|it| it.refused).sum();
         report(&format!(
             "row {:<34} seed={seed} strikes={strikes} grants={} failed={} lost={} | violations={} ({:?}) late={} \
-             unfenced_lost={unfenced} | fenced_lost={fenced} refused={refused} tokens={} stuck={} silent={} | \
+             unfenced_lost={unfenced} | fenced_lost={fenced} refused={refused} tokens={} stuck={} silent={} unaware={} | \
              outage={:.2}s back={:.2}s one={:.2}s",
             self.name,
             it.grants,
@@ -148,6 +150,7 @@ impl Row {
             it.tokens.len(),
             it.stuck.len(),
             it.silent.len(),
+            it.unaware.len(),
             it.outage.as_secs_f64(),
             it.back.as_secs_f64(),
             it.outage_of_one.as_secs_f64(),
@@ -170,6 +173,9 @@ impl Row {
                 .flatten()
                 .cloned(),
         );
+        if self.promise != Promise::TwoStores {
+            problems.extend(it.unaware.iter().cloned());
+        }
         if it.outage > self.outage_max {
             problems.push(format!("no grant for {:?}", it.outage));
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     faults::Fault,
     row::{Promise, Row, long},
-    world::{Kind, LEASE, Setup},
+    world::{Kind, LEASE, Network, Setup},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -17,7 +17,7 @@ const SETUP: Setup = Setup {
     kind: Kind::Sentinel,
     server: &["--min-replicas-to-write", "0"],
     settings: &[],
-    is_proxied: false,
+    network: Network::Plain,
 };
 
 /// Grants count when a replica has them.
@@ -25,6 +25,9 @@ const ACKS: [(&str, &str); 2] = [
     ("store.replica_acks", "1"),
     ("store.replica_ack_timeout", "300ms"),
 ];
+
+/// Both sides believe that they are the deployment.
+const PARTED: Fault = Fault::Parted(Duration::from_secs(3));
 
 fn row(name: &'static str, fault: Fault) -> Row {
     Row {
@@ -57,7 +60,7 @@ async fn sentinel_cut_off_from_one_coordinator() {
     let cut = long(LEASE + SECOND, 15 * SECOND);
     Row {
         setup: Setup {
-            is_proxied: true,
+            network: Network::OfFirst,
             ..SETUP
         },
         promise: Promise::Exclusion,
@@ -86,7 +89,7 @@ async fn sentinel_failover_without_replicas_that_hear() {
             ..SETUP
         },
         ..row(
-            "the same, min-replicas-to-write 1",
+            "loses writes, min-replicas 1",
             Fault::WritesLost(3 * SECOND),
         )
     }
@@ -118,7 +121,10 @@ async fn sentinel_failover_that_loses_writes_with_acks() {
             settings: &ACKS,
             ..SETUP
         },
-        ..row("the same, replica_acks 1", Fault::WritesLost(3 * SECOND))
+        ..row(
+            "loses writes, replica_acks 1",
+            Fault::WritesLost(3 * SECOND),
+        )
     }
     .run()
     .await;
@@ -175,6 +181,49 @@ async fn sentinel_kills_connections_of_wake_ups() {
         may_fail: false,
         may_lose: false,
         ..row("sentinel CLIENT KILL pubsub", killed)
+    }
+    .run()
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinel_parted_with_one_coordinator() {
+    Row {
+        setup: Setup {
+            network: Network::Halves,
+            ..SETUP
+        },
+        promise: Promise::TwoStores,
+        ..row("sentinel parted, 1 of 2 inside", PARTED)
+    }
+    .run()
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinel_parted_with_one_coordinator_and_min_replicas() {
+    Row {
+        setup: Setup {
+            server: &["--min-replicas-max-lag", "2"],
+            network: Network::Halves,
+            ..SETUP
+        },
+        promise: Promise::TwoStores,
+        ..row("parted, min-replicas 1, lag 2 s", PARTED)
+    }
+    .run()
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinel_parted_with_one_coordinator_and_acks() {
+    Row {
+        setup: Setup {
+            settings: &ACKS,
+            network: Network::Halves,
+            ..SETUP
+        },
+        ..row("parted, replica_acks 1", PARTED)
     }
     .run()
     .await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     faults::Fault,
     row::{Promise, Row, long},
-    world::{Kind, LEASE, Setup},
+    world::{Kind, LEASE, Network, Setup},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -14,7 +14,7 @@ const SETUP: Setup = Setup {
     kind: Kind::Single,
     server: &[],
     settings: &[],
-    is_proxied: false,
+    network: Network::Plain,
 };
 
 fn row(name: &'static str, fault: Fault) -> Row {
@@ -79,7 +79,7 @@ async fn single_cut_off_from_one_coordinator() {
     let cut = long(LEASE + SECOND, 15 * SECOND);
     Row {
         setup: Setup {
-            is_proxied: true,
+            network: Network::OfFirst,
             ..SETUP
         },
         // The other coordinator goes on; what the first one's clients hold is over after a lease.
@@ -146,7 +146,8 @@ async fn single_flushed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn single_busy_with_a_slow_script() {
-    let busy = long(2 * SECOND, 4 * SECOND);
+    // No longer than what a renewal leaves of a lease at the least.
+    let busy = 2 * SECOND;
     Row {
         outage_max: busy + 3 * SECOND,
         outage_of_one_max: busy + 3 * SECOND + LEASE,

@@ -42,8 +42,18 @@ pub(crate) struct Setup {
     pub(crate) server: &'static [&'static str],
     /// For the coordinators.
     pub(crate) settings: &'static [(&'static str, &'static str)],
-    /// The first coordinator reaches the store through proxies.
-    pub(crate) is_proxied: bool,
+    pub(crate) network: Network,
+}
+
+/// What can be cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// Nothing.
+    Plain,
+    /// All servers from the first coordinator. Sentinels tell both who the master is.
+    OfFirst,
+    /// The first master and the first coordinator from all others.
+    Halves,
 }
 
 /// A running store.
@@ -57,28 +67,40 @@ pub(crate) enum Store {
 /// All of it.
 pub(crate) struct World {
     pub(crate) store: Store,
-    /// In front of each server, for the first coordinator.
-    pub(crate) proxies: Vec<TcpProxy>,
-    _sentinel_proxies: Vec<TcpProxy>,
+    /// Where the network can be cut.
+    pub(crate) cuts: Vec<TcpProxy>,
+    _others: Vec<TcpProxy>,
     pub(crate) coordinators: Vec<Coordinator>,
 }
 
 // === impl Store ===
 
 impl Store {
-    async fn start(setup: &Setup) -> Self {
-        match setup.kind {
+    /// With what stands between the first master and the others, if that can be cut.
+    async fn start(setup: &Setup) -> (Self, Option<TcpProxy>) {
+        let mut between = None;
+        let store = match setup.kind {
             Kind::Single => {
                 let server = RedisServer::start_from("single.conf", setup.server).await;
                 Self::Single(Box::new(server))
             }
-            Kind::Sentinel => Self::Sentinel(Sentinels::start_with(setup.server).await),
+            Kind::Sentinel => {
+                let known_as = async |port| {
+                    if setup.network != Network::Halves {
+                        return port;
+                    }
+                    let proxy = between.insert(TcpProxy::to(port).await);
+                    proxy.address().port()
+                };
+                Self::Sentinel(Sentinels::start_known_as(setup.server, known_as).await)
+            }
             Kind::Cluster => Self::Cluster(Cluster::start_with(setup.server).await),
             Kind::Quorum => {
                 let member = || RedisServer::start_from("single.conf", setup.server);
                 Self::Quorum(join_all((0..MEMBERS).map(|_| member())).await)
             }
-        }
+        };
+        (store, between)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -219,31 +241,42 @@ impl Store {
 impl World {
     /// Calls that must not fail get the time that they have by default; the others' outcome counts as unknown sooner, so that a run is short.
     pub(crate) async fn start(setup: &Setup, may_fail: bool) -> Self {
-        let store = Store::start(setup).await;
+        let (store, between) = Store::start(setup).await;
         let call_timeout = if may_fail { "500ms" } else { "2s" };
         let ports: Vec<_> = store.servers().map(RedisServer::port).collect();
         let sentinels = match &store {
             Store::Sentinel(sentinels) => sentinels.sentinels.iter().map(Sentinel::port).collect(),
             _ => Vec::new(),
         };
-        let (mut proxies, mut sentinel_proxies) = (Vec::new(), Vec::new());
+        let (mut cuts, mut others) = (Vec::new(), Vec::new());
         let (mut first, mut first_sentinels) = (ports.clone(), sentinels.clone());
-        if setup.is_proxied {
-            // Servers of a cluster name each other, and sentinels name servers: the first coordinator hears of proxies only.
+        // Servers of a cluster name each other, and sentinels name servers: the first coordinator has to hear of the ports that are meant for it.
+        let mut renamed = Vec::new();
+        if setup.network == Network::OfFirst {
             first = ports.iter().map(|_| reserved_port()).collect();
-            let renamed: Vec<_> = ports.iter().copied().zip(first.iter().copied()).collect();
+            renamed = ports.iter().copied().zip(first.iter().copied()).collect();
             let named = match &store {
                 Store::Cluster(_) => renamed.as_slice(),
                 _ => &[],
             };
             for (port, at) in &renamed {
-                proxies.push(TcpProxy::at(*at, *port, named).await);
+                cuts.push(TcpProxy::at(*at, *port, named).await);
             }
+        }
+        if let Some(between) = between {
+            renamed = vec![(between.address().port(), ports[0])];
+            cuts.push(between);
+        }
+        if !renamed.is_empty() {
+            let mut proxies = Vec::new();
             for port in &sentinels {
-                sentinel_proxies.push(TcpProxy::renaming(*port, &renamed).await);
+                proxies.push(TcpProxy::renaming(*port, &renamed).await);
             }
-            let of_proxies = sentinel_proxies.iter().map(|it| it.address().port());
-            first_sentinels = of_proxies.collect();
+            first_sentinels = proxies.iter().map(|it| it.address().port()).collect();
+            match setup.network {
+                Network::Halves => cuts.append(&mut proxies),
+                Network::Plain | Network::OfFirst => others.append(&mut proxies),
+            }
         }
         let mut coordinators = Vec::new();
         for (ports, sentinels) in [(&first, &first_sentinels), (&ports, &sentinels)] {
@@ -253,8 +286,8 @@ impl World {
         }
         Self {
             store,
-            proxies,
-            _sentinel_proxies: sentinel_proxies,
+            cuts,
+            _others: others,
             coordinators,
         }
     }

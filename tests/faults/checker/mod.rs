@@ -47,6 +47,8 @@ pub(crate) struct Findings {
     pub(crate) stuck: Vec<String>,
     /// Holders who were not told that another has their lock.
     pub(crate) silent: Vec<String>,
+    /// The same, but they gave it back before they could be told, and were told that they had it: there were two stores.
+    pub(crate) unaware: Vec<String>,
     /// The longest time without any grant from the fault on.
     pub(crate) outage: Duration,
     /// From the fault to the first grant after that.
@@ -67,7 +69,7 @@ pub(crate) fn check(events: &[Event], bounds: &Bounds) -> Findings {
         ..Findings::default()
     };
     exclusion(&holds, &mut findings);
-    findings.silent = silent(&holds, bounds);
+    silent(&holds, bounds, &mut findings);
     (findings.outage, findings.back) = outage(holds.iter(), bounds);
     let names = by_name(&holds);
     let busy = names.range(..bounds.busy);
@@ -182,9 +184,8 @@ fn stuck(holds: &[Hold], bounds: &Bounds) -> Vec<String> {
 }
 
 /// Who loses a lock to another is told: by a notice, a refusal, or because its time was over.
-fn silent(holds: &[Hold], bounds: &Bounds) -> Vec<String> {
+fn silent(holds: &[Hold], bounds: &Bounds, findings: &mut Findings) {
     let patience = bounds.lease + Duration::from_secs(1);
-    let mut problems = Vec::new();
     for (name, holds) in by_name(holds) {
         for hold in &holds {
             let Some((from, token)) = hold.granted else {
@@ -197,18 +198,20 @@ fn silent(holds: &[Hold], bounds: &Bounds) -> Vec<String> {
             let Some((at, other)) = newer.next() else {
                 continue;
             };
-            let told = hold
-                .told
-                .is_some_and(|told| told <= at.max(bounds.healed) + patience);
-            if !told {
-                problems.push(format!(
-                    "lock {name}: {} has {token} until {until:?} and was not told of {other} at {at:?}",
-                    hold.attempt
-                ));
+            let limit = at.max(bounds.healed) + patience;
+            let problem = format!(
+                "lock {name}: {} has {token} until {until:?} and was not told of {other} at {at:?}",
+                hold.attempt
+            );
+            if hold.told.is_some_and(|told| told <= limit) {
+                // As promised.
+            } else if hold.told.is_none() && hold.ended.is_some_and(|ended| ended <= limit) {
+                findings.unaware.push(problem);
+            } else {
+                findings.silent.push(problem);
             }
         }
     }
-    problems
 }
 
 /// The longest time without a grant while everybody contends, and when it was over.

@@ -70,7 +70,7 @@ fn two_holders_at_once_are_found() {
     ]);
     assert_eq!(found.violations.len(), 1, "{found:#?}");
     // And the first was told that it gave back what it held.
-    assert_eq!(found.silent.len(), 1);
+    assert_eq!((found.unaware.len(), found.silent.len()), (1, 0));
 }
 
 #[test]
@@ -90,6 +90,7 @@ fn a_notice_that_was_under_way_is_no_violation_and_a_late_one_is() {
     let late = lost_at(1200);
     assert_eq!((late.violations.len(), late.late_notices), (1, 0));
     assert_eq!(late.silent.len() + prompt.silent.len(), 0);
+    assert_eq!(late.unaware.len(), 0);
     // Longer than a lease and a second after the store was back at 10 s is as good as never.
     assert_eq!(lost_at(15_500).silent.len(), 1);
 }
@@ -197,7 +198,7 @@ fn a_refused_release_has_told_the_holder() {
             (510, 1, what),
             (520, 2, What::ReleaseSent),
         ])
-        .silent
+        .unaware
         .len()
     };
     assert_eq!((end(What::Refused), end(What::Released)), (0, 1));
