@@ -26,8 +26,12 @@ use crate::{
 
 const TASKS: usize = 64;
 
-/// In each of these every shard that lives must have served somebody.
+/// What is served is shown for each of these.
 const WINDOW: Duration = millis(100);
+
+/// A shard that lives may not pause for longer: a busy machine makes it pause for a moment, but waiting for the dead one would take the time limit of
+/// a call, which is 2 s, or all of the failover.
+const PAUSE_MAX: Duration = secs(1);
 
 /// How much longer than Redis itself a shard may be away.
 const MARGIN: Duration = secs(1);
@@ -56,35 +60,28 @@ struct Served {
 impl Served {
     /// How many were served in each window from an instant on. The last is not whole and left out.
     fn windows(&self, from: Instant) -> Vec<usize> {
-        windows_of(
-            self.calls.lock().iter().map(|(_, answered)| *answered),
-            from,
-        )
+        let mut windows = Vec::new();
+        for (_, answered) in self.calls.lock().iter() {
+            let Some(since) = answered.checked_duration_since(from) else {
+                continue;
+            };
+            let window = usize::try_from(since.as_millis() / WINDOW.as_millis()).unwrap();
+            windows.resize(windows.len().max(window + 1), 0);
+            windows[window] += 1;
+        }
+        windows.pop();
+        windows
     }
-}
 
-fn windows_of(instants: impl Iterator<Item = Instant>, from: Instant) -> Vec<usize> {
-    let mut windows = Vec::new();
-    for at in instants {
-        let Some(since) = at.checked_duration_since(from) else {
-            continue;
-        };
-        let window = usize::try_from(since.as_millis() / WINDOW.as_millis()).unwrap();
-        windows.resize(windows.len().max(window + 1), 0);
-        windows[window] += 1;
+    /// The longest time between two answers, from an instant on to another.
+    fn longest_pause(&self, from: Instant, to: Instant) -> Duration {
+        let calls = self.calls.lock();
+        let answers = calls.iter().map(|(_, answered)| *answered);
+        let mut answers: Vec<_> = answers.filter(|at| *at > from).chain([from, to]).collect();
+        answers.sort();
+        let pauses = answers.windows(2).map(|pair| pair[1] - pair[0]);
+        pauses.max().unwrap_or_default()
     }
-    windows.pop();
-    windows
-}
-
-/// When this was looked at, about every 10 ms as long as the machine lets the test run at all.
-async fn ticks(end: Instant) -> Vec<Instant> {
-    let mut seen = Vec::new();
-    while Instant::now() < end {
-        seen.push(Instant::now());
-        sleep(millis(10)).await;
-    }
-    seen
 }
 
 /// Takes and gives back one lock after the other until it is told to stop.
@@ -121,7 +118,6 @@ async fn mission_21_a_master_killed_under_load_costs_no_other_shard_anything() {
             spawn_detached("load", load(client.clone(), name, owner, served, end))
         })
         .collect();
-    let ticking = spawn_detached("ticks", ticks(end));
     sleep(secs(2)).await;
     store.kill(0);
     let killed = Instant::now();
@@ -133,31 +129,19 @@ async fn mission_21_a_master_killed_under_load_costs_no_other_shard_anything() {
     let by_redis = killed.elapsed();
     join_all(tasks).await;
 
-    let ticks = windows_of(ticking.await.unwrap().into_iter(), killed);
     for (shard, served) in served.iter().enumerate() {
         let windows = served.windows(killed);
         let errors = served.errors.load(Ordering::Relaxed);
         let total: usize = windows.iter().sum();
-        measured(
-            &format!(
-                "shard {shard}: {total} served, {errors} errors; since the kill by 100 ms {windows:?}"
-            ),
-            end - killed,
+        let pause = served.longest_pause(killed, end);
+        let what = format!(
+            "shard {shard}: {total} served, {errors} errors, by 100 ms since the kill {windows:?}; longest pause"
         );
-        if shard == 0 {
-            continue;
+        measured(&what, pause);
+        if shard > 0 {
+            assert_eq!(errors, 0, "shard {shard}");
+            assert!(pause < PAUSE_MAX, "shard {shard}: {pause:?}, {windows:?}");
         }
-        assert_eq!(errors, 0, "shard {shard}");
-        // A window in which the machine had no time for the test itself says nothing.
-        let paused = ticks
-            .iter()
-            .zip(&windows)
-            .find(|(ticks, served)| **ticks > 5 && **served == 0);
-        assert_eq!(paused, None, "shard {shard}: {windows:?}, {ticks:?}");
-        assert!(
-            windows.len() + 2 > ticks.len(),
-            "shard {shard}: {windows:?}"
-        );
     }
     let calls = std::mem::take(&mut *served[0].calls.lock());
     // What was under way when it died may have been answered before.

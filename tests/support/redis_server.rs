@@ -131,7 +131,7 @@ impl RedisServer {
 
     async fn start_as(file: Option<PathBuf>, arguments: impl Fn() -> Vec<String>) -> Self {
         for _ in 0..PORTS_TRIED_MAX {
-            let directory = TempDir::new().expect("a temporary directory");
+            let directory = in_memory().expect("a temporary directory");
             if let Some(file) = &file {
                 // A server rewrites its file when sentinels tell it whom to follow.
                 fs::copy(file, directory.path().join(CONFIGURATION)).expect("copied");
@@ -312,6 +312,11 @@ pub(crate) fn deployed(file: &str) -> PathBuf {
 }
 
 /// A file comes first among the arguments; what follows goes before it.
+/// A directory in memory, where there is such a place: what the nodes of a cluster agree on they write down, and answer nobody until the disk has it.
+fn in_memory() -> std::io::Result<TempDir> {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| TempDir::new())
+}
+
 fn spawn(port: u16, arguments: &[String], directory: &TempDir) -> Child {
     let spawned = Command::new("redis-server")
         .args(arguments)
