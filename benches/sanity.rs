@@ -14,6 +14,9 @@
 mod bare;
 #[path = "sanity/callers.rs"]
 mod callers;
+#[path = "../tests/support/cluster.rs"]
+#[allow(dead_code, reason = "the tests use the rest")]
+mod cluster;
 #[path = "../tests/support/redis_server.rs"]
 #[allow(dead_code, reason = "the tests use the rest")]
 mod redis_server;
@@ -28,6 +31,7 @@ use lockkeeper::{
 use tokio::net::TcpListener;
 use tonic::transport::{Channel, Endpoint};
 
+use cluster::Cluster;
 use redis_server::RedisServer;
 
 const CONNECTIONS: usize = 4;
@@ -48,7 +52,13 @@ struct Variant {
 #[tokio::main]
 async fn main() {
     let redis = RedisServer::start().await;
-    let on_redis = serve(&redis.url()).await;
+    let members = [
+        RedisServer::start().await,
+        RedisServer::start().await,
+        RedisServer::start().await,
+    ];
+    let cluster = Cluster::start().await;
+    let on_redis = serve(&[redis.url()]).await;
     let mut variants = [
         Variant::new(
             "a  a unary call that does nothing",
@@ -60,8 +70,20 @@ async fn main() {
         Variant::new("c  frames on a session's stream, Redis", on_redis, true).await,
         Variant::new(
             "d  unary calls, embedded store",
-            serve("embedded:").await,
+            serve(&["embedded:".to_owned()]).await,
             false,
+        )
+        .await,
+        Variant::new(
+            "e  frames, cluster of three masters",
+            serve(&[cluster.url()]).await,
+            true,
+        )
+        .await,
+        Variant::new(
+            "f  frames, quorum of three",
+            serve(&members.each_ref().map(RedisServer::url)).await,
+            true,
         )
         .await,
     ];
@@ -89,16 +111,29 @@ async fn main() {
             variant.rates[ROUNDS - 1]
         );
     }
-    let [a, b, c, d] = variants.each_ref().map(Variant::median);
-    println!("b/a {:.2}   c/b {:.2}   d/a {:.2}", b / a, c / b, d / a);
+    let [bare, unary, frames, embedded, cluster, quorum] = variants.each_ref().map(Variant::median);
+    println!(
+        "b/a {:.2}   c/b {:.2}   d/a {:.2}   e/c {:.2}   f/c {:.2}",
+        unary / bare,
+        frames / unary,
+        embedded / bare,
+        cluster / frames,
+        quorum / frames
+    );
 }
 
-/// Starts a coordinator as the binary would, on a free port.
-async fn serve(store: &str) -> SocketAddr {
+/// Starts a coordinator as the binary would, on a free port; several stores are a quorum.
+async fn serve(stores: &[String]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut settings = Settings::default();
-    settings.store.url = StoreUrl::from(store);
+    match stores {
+        [store] => settings.store.url = StoreUrl::from(store.as_str()),
+        stores => {
+            let stores = stores.iter().map(|store| StoreUrl::from(store.as_str()));
+            settings.store.quorum = stores.collect();
+        }
+    }
     spawn_detached("server", async move {
         lockkeeper::server::serve(settings, listener, std::future::pending())
             .await

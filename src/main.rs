@@ -53,7 +53,11 @@ fn serve(args: &ServeArgs) -> ExitCode {
             Ok(()) => exit::OK.into(),
             Err(error) => {
                 cli::say(&format!("{error:#}"));
-                exit::INTERNAL.into()
+                if error.is::<server::Misconfigured>() {
+                    exit::CONFIG.into()
+                } else {
+                    exit::INTERNAL.into()
+                }
             }
         }
     })

@@ -18,6 +18,7 @@ use crate::{
     host::{
         self, Connected, Replicas,
         embedded::{Clock, EmbeddedStore},
+        redis::{ConfigError, TlsCertificates},
     },
     script,
 };
@@ -53,6 +54,10 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
     let grace = settings.server.drain_grace;
+    // Every name begins with it, so what is wrong with it is wrong with all of them.
+    if let Some(why) = script::keys::refuse(&format!("{}x", settings.store.key_prefix)) {
+        return Err(misconfigured("store.key_prefix", &why));
+    }
     let coordinator = start(&settings)?;
     let router = grpc::router(&coordinator, grpc_config(&settings))?;
     let drained = tokio_util::sync::CancellationToken::new();
@@ -146,18 +151,41 @@ fn connect(
         info!("the embedded store keeps locks in this process only: they end with it");
         return Ok(EmbeddedStore::new(Clock::system()).connect());
     }
+    let certificates = store.tls.read();
+    let certificates = certificates.map_err(|(key, problem)| misconfigured(key, &problem))?;
     let config = host::redis::RedisConfig {
+        client_name: store.client_name.clone(),
         url: url.expose().to_owned(),
         call_timeout,
         connect_timeout: store.connect_timeout,
         replica_ack_timeout: store.replica_ack_timeout,
-        replica_marker: script::keys::replicated().to_owned(),
+        replica_marker: script::keys::replicated(&store.key_prefix),
         connections: store.connections,
         ping_interval: store.pubsub_ping_interval,
-        tls: host::redis::TlsCertificates::default(),
+        tls: TlsCertificates {
+            root: certificates.root,
+            client: certificates.client,
+        },
         scripts: &script::catalog::ALL,
     };
-    Ok(host::redis::connect(&config)?)
+    host::redis::connect(&config).map_err(|error| {
+        let key = match error {
+            ConfigError::Tls(_) => "store.tls",
+            ConfigError::Url { .. } if store.quorum.is_empty() => "store.url",
+            ConfigError::Url { .. } => "store.quorum",
+            ConfigError::NoConnections => "store.connections",
+        };
+        misconfigured(key, &error)
+    })
+}
+
+/// A setting that turns out to be unusable when it is used.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Misconfigured(String);
+
+fn misconfigured(key: &str, problem: &dyn std::fmt::Display) -> anyhow::Error {
+    Misconfigured(format!("{key}: {problem}")).into()
 }
 
 fn coordinator_config(settings: &Settings) -> coordinator::Config {
@@ -175,6 +203,7 @@ fn coordinator_config(settings: &Settings) -> coordinator::Config {
     };
     coordinator::Config {
         limits: Limits {
+            key_prefix: store.key_prefix.as_str().into(),
             name_bytes_max: limits.name_bytes_max,
             owner_bytes_max: limits.owner_bytes_max,
             request_id_bytes_max: limits.request_id_bytes_max,

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     ffi::OsString,
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use config::{Config, ConfigError, Environment, File, FileFormat};
@@ -104,6 +104,7 @@ impl Sources {
             .map_err(|error| keys.refused(&error))?;
 
         read_secret(&mut settings, &mut keys);
+        read_password(&mut settings, &mut keys);
         validate::check(&settings, &mut |key, problem| keys.problem(key, &problem));
         keys.refuse_problems()?;
         Ok(settings)
@@ -233,32 +234,62 @@ fn read_secret(settings: &mut Settings, keys: &mut Keys) {
         );
         return;
     }
-    match fs::read_to_string(&session.secret_file) {
-        // An empty file would silently mean a random secret.
-        Ok(text) if text.trim().is_empty() => keys.problem("session.secret_file", "is empty"),
-        Ok(text) => session.secret = Secret::from(text.trim().to_owned()),
-        Err(error) => {
-            let problem = format!("{}: {error}", session.secret_file.display());
-            keys.problem("session.secret_file", &problem);
+    if let Some(secret) = read_line("session.secret_file", &session.secret_file, keys) {
+        session.secret = Secret::from(secret);
+    }
+}
+
+fn read_password(settings: &mut Settings, keys: &mut Keys) {
+    const KEY: &str = "store.password_file";
+    let store = &mut settings.store;
+    if store.password_file.as_os_str().is_empty() {
+        return;
+    }
+    let Some(password) = read_line(KEY, &store.password_file, keys) else {
+        return;
+    };
+    let urls = match store.quorum.as_mut_slice() {
+        [] => std::slice::from_mut(&mut store.url),
+        several => several,
+    };
+    for url in urls {
+        match url.with_password(&password) {
+            Some(with_it) => *url = with_it,
+            None => keys.problem(
+                KEY,
+                "must not be set with a password in the address, or with a store that has none",
+            ),
         }
     }
 }
 
-/// The `section.key` of every value, with the value. An empty table has none, except at the top, where it may be a misspelt section.
+/// What a file says that holds a secret, without white space around it.
+fn read_line(key: &str, path: &Path, keys: &mut Keys) -> Option<String> {
+    match fs::read_to_string(path) {
+        // An empty file would silently mean that there is no secret, or a random one.
+        Ok(text) if text.trim().is_empty() => keys.problem(key, "is empty"),
+        Ok(text) => return Some(text.trim().to_owned()),
+        Err(error) => keys.problem(key, &format!("{}: {error}", path.display())),
+    }
+    None
+}
+
+/// The `section.key` of every value, with the value. An empty table has none if it is a section; otherwise it may be a misspelt one.
 fn leaves(table: &Table) -> Vec<(String, Value)> {
     let mut found = Vec::new();
-    for (section, value) in table {
-        match value {
-            Value::Table(keys)
-                if !keys.is_empty() || Settings::SECTIONS.contains(&section.as_str()) =>
-            {
-                found.extend(
-                    keys.iter()
-                        .map(|(key, value)| (format!("{section}.{key}"), value.clone())),
-                );
-            }
-            other => found.push((section.clone(), other.clone())),
-        }
+    for (key, value) in table {
+        collect(key.clone(), value, &mut found);
     }
     found
+}
+
+fn collect(path: String, value: &Value, found: &mut Vec<(String, Value)>) {
+    match value {
+        Value::Table(keys) if !keys.is_empty() || Settings::SECTIONS.contains(&path.as_str()) => {
+            for (key, value) in keys {
+                collect(format!("{path}.{key}"), value, found);
+            }
+        }
+        other => found.push((path, other.clone())),
+    }
 }

@@ -7,6 +7,7 @@ mod replica_acks;
 mod secret;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod validate;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
@@ -58,6 +59,14 @@ pub struct Server {
 pub struct Store {
     /// `embedded:`, `redis://…` or `rediss://…`.
     pub url: StoreUrl,
+    /// A file to read the password of `url` from, so that it need not stand in the configuration; empty: none.
+    pub password_file: PathBuf,
+    /// Certificates for `rediss://`.
+    pub tls: StoreTls,
+    /// How the coordinator's connections are called in the store's `CLIENT LIST`.
+    pub client_name: String,
+    /// Put before every name in the store. Clients do not see it.
+    pub key_prefix: String,
     /// Several stores that are independent of each other, instead of `url`: locks are held on a majority of them.
     pub quorum: Vec<StoreUrl>,
     /// How long one of several stores may take to answer before it is left behind.
@@ -94,6 +103,18 @@ pub struct Store {
     /// How long a writer that waits holds new readers back; then they are let in for as long.
     #[serde(with = "humantime_serde")]
     pub writer_hold_back: Duration,
+}
+
+/// Certificates for `rediss://`, in PEM form; empty: none.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StoreTls {
+    /// Whom to trust instead of the system's authorities.
+    pub ca_file: PathBuf,
+    /// What to show to the store, with `key_file`.
+    pub certificate_file: PathBuf,
+    /// The key of `certificate_file`.
+    pub key_file: PathBuf,
 }
 
 /// Sessions.
@@ -169,7 +190,7 @@ pub enum LogFormat {
 }
 
 impl Settings {
-    const SECTIONS: [&str; 5] = ["server", "store", "session", "limits", "log"];
+    const SECTIONS: [&str; 6] = ["server", "store", "store.tls", "session", "limits", "log"];
 
     /// The settings as TOML. Secrets are replaced by a word that is refused when it is read back.
     pub fn to_redacted_toml(&self) -> String {
@@ -206,6 +227,10 @@ impl Default for Store {
     fn default() -> Self {
         Self {
             url: StoreUrl::default(),
+            password_file: PathBuf::new(),
+            tls: StoreTls::default(),
+            client_name: "lockkeeper".to_owned(),
+            key_prefix: String::new(),
             quorum: Vec::new(),
             quorum_member_timeout: Duration::from_millis(250),
             call_timeout: Duration::from_secs(2),

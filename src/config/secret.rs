@@ -66,6 +66,18 @@ impl StoreUrl {
         self.0.split_once(':').map(|(scheme, _)| scheme)
     }
 
+    /// The address with a password for its user, or for none; nothing if it has a password already or can have none.
+    pub(super) fn with_password(&self, password: &str) -> Option<Self> {
+        let (scheme, rest) = self.0.split_once("://")?;
+        let (user, rest) = match rest.rsplit_once('@') {
+            Some((credentials, _)) if credentials.contains(':') => return None,
+            Some((user, rest)) => (user, rest),
+            None => ("", rest),
+        };
+        let password = encoded(password);
+        Some(Self(format!("{scheme}://{user}:{password}@{rest}")))
+    }
+
     /// The address without its password. A user without a password is taken for a password, because people write one there.
     pub fn redacted(&self) -> String {
         let Some((scheme, rest)) = self.0.split_once("://") else {
@@ -89,6 +101,18 @@ impl StoreUrl {
             None => format!("{scheme}://{rest}{query}"),
         }
     }
+}
+
+/// Every byte that could mean something in an address as `%` and two digits.
+fn encoded(text: &str) -> String {
+    let bytes = text.bytes().map(|byte| {
+        if byte.is_ascii_alphanumeric() {
+            char::from(byte).to_string()
+        } else {
+            format!("%{byte:02X}")
+        }
+    });
+    bytes.collect()
 }
 
 impl Default for StoreUrl {

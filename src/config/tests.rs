@@ -74,17 +74,18 @@ fn the_example_has_every_key_with_its_default() {
     let example: toml::Table = EXAMPLE.parse().unwrap();
     let defaults: toml::Table = Settings::default().to_redacted_toml().parse().unwrap();
     for (section, keys) in &defaults {
-        for key in keys.as_table().unwrap().keys() {
-            assert!(
-                example[section].get(key).is_some(),
-                "{section}.{key} is missing"
-            );
+        for (key, value) in keys.as_table().unwrap() {
+            let given = example[section].get(key);
+            assert!(given.is_some(), "{section}.{key} is missing");
+            for inner in value.as_table().into_iter().flat_map(toml::Table::keys) {
+                let given = given.and_then(|given| given.get(inner));
+                assert!(given.is_some(), "{section}.{key}.{inner} is missing");
+            }
         }
     }
-    assert_eq!(
-        defaults.keys().collect::<Vec<_>>().len(),
-        Settings::SECTIONS.len()
-    );
+    let sections = Settings::SECTIONS.iter();
+    let outer = sections.filter(|section| !section.contains('.'));
+    assert_eq!(defaults.keys().count(), outer.count());
 }
 
 #[test]
@@ -324,12 +325,12 @@ fn the_secret_can_come_from_a_file() {
 #[test]
 fn secrets_are_not_shown() {
     let settings = given()
-        .flag("session.secret", "swordfish swordfish")
-        .flag("store.url", "redis://keeper:sword@fish@example.com:6379/1")
+        .flag("session.secret", "tuna and other fish")
+        .flag("store.url", "redis://keeper:tuna@fish@example.com:6379/1")
         .settings();
     assert_eq!(
         settings.store.url.expose(),
-        "redis://keeper:sword@fish@example.com:6379/1"
+        "redis://keeper:tuna@fish@example.com:6379/1"
     );
     let printed = settings.to_redacted_toml();
     assert!(
@@ -343,7 +344,7 @@ fn secrets_are_not_shown() {
         settings.store.url.to_string(),
     ] {
         assert!(
-            !shown.contains("sword") && !shown.contains("fish"),
+            !shown.contains("tuna") && !shown.contains("fish"),
             "{shown}"
         );
     }
@@ -361,6 +362,122 @@ fn secrets_are_not_shown() {
     assert_eq!(StoreUrl::from("redis://h:1").redacted(), "redis://h:1");
     let refusal = given().flag("store.url", "user:swordfish@h").refusal();
     assert!(!refusal.contains("swordfish"), "{refusal}");
+}
+
+#[test]
+fn an_address_shows_its_user_at_most() {
+    for (url, shown) in [
+        ("redis://:tuna@h:1/2", "redis://:REDACTED@h:1/2"),
+        ("redis://keeper:tuna@h", "redis://keeper:REDACTED@h"),
+        ("redis://h?password=tuna", "redis://h?REDACTED"),
+        (
+            "redis+sentinel://keeper:tuna@a:1,b:2/locks/3?sentinel_user=x&sentinel_password=tuna",
+            "redis+sentinel://keeper:REDACTED@a:1,b:2/locks/3?REDACTED",
+        ),
+    ] {
+        assert_eq!(StoreUrl::from(url).redacted(), shown);
+    }
+}
+
+#[test]
+fn the_password_can_come_from_a_file() {
+    let given = given();
+    let path = given.write("password", "tuna@/fish:ü\n");
+    let path = path.to_str().unwrap();
+    let with = |url: &str| {
+        self::given()
+            .flag("store.url", url)
+            .flag("store.password_file", path)
+    };
+    for (url, expected) in [
+        ("redis://h:1/2", "redis://:tuna%40%2Ffish%3A%C3%BC@h:1/2"),
+        (
+            "redis://keeper@h",
+            "redis://keeper:tuna%40%2Ffish%3A%C3%BC@h",
+        ),
+    ] {
+        let settings = with(url).settings();
+        assert_eq!(settings.store.url.expose(), expected);
+        assert!(!settings.to_redacted_toml().contains("tuna"));
+    }
+    let several = self::given()
+        .flag("store.quorum", "redis://a redis://keeper@b redis://c")
+        .flag("store.password_file", path)
+        .settings();
+    for url in &several.store.quorum {
+        let with_it = url.expose().contains(":tuna%40%2Ffish%3A%C3%BC@");
+        assert!(with_it, "{url}");
+    }
+    for url in ["embedded:", "redis://:known@h", "redis://keeper:known@h"] {
+        let refusal = with(url).refusal();
+        assert!(refusal.starts_with("store.password_file: "), "{refusal}");
+    }
+    assert_refused("store.password_file", "/nowhere/x", "/nowhere/x");
+}
+
+#[test]
+fn replicas_are_a_number_or_a_word() {
+    for (text, expected) in [
+        ("'none'", ReplicaAcks::None),
+        ("'all'", ReplicaAcks::All),
+        ("'2'", ReplicaAcks::AtLeast(2)),
+        ("2", ReplicaAcks::AtLeast(2)),
+        ("0", ReplicaAcks::None),
+    ] {
+        let file = format!("[store]\nurl = 'redis://h'\nreplica_acks = {text}");
+        let settings = given().file(&file).settings();
+        assert_eq!(settings.store.replica_acks, expected, "{text}");
+        let printed = settings.to_redacted_toml();
+        assert_eq!(given().file(&printed).settings(), settings);
+    }
+    let given = given()
+        .variable("LOCKKEEPER__STORE__URL", "redis://h")
+        .variable("LOCKKEEPER__STORE__REPLICA_ACKS", "1");
+    assert_eq!(given.settings().store.replica_acks, ReplicaAcks::AtLeast(1));
+    assert_refused("store.replica_acks", "some", "none, all or a number");
+    assert_refused("store.replica_acks", "-1", "none, all or a number");
+    assert_refused("store.replica_acks", "1", "the embedded store");
+}
+
+#[test]
+fn certificates_need_tls_and_each_other() {
+    let on = |url: &str, keys: &[&str]| {
+        let given = given().flag("store.url", url);
+        keys.iter().fold(given, |given, key| {
+            given.flag(&format!("store.tls.{key}"), "x.pem")
+        })
+    };
+    assert_eq!(
+        on("rediss://h", &["ca_file"]).settings().store.tls.ca_file,
+        PathBuf::from("x.pem")
+    );
+    on("rediss+sentinel://h/s", &["certificate_file", "key_file"]).settings();
+    let refusal = on("redis://h", &["ca_file"]).refusal();
+    assert!(refusal.starts_with("store.tls.ca_file: needs"), "{refusal}");
+    let refusal = on("rediss://h", &["certificate_file"]).refusal();
+    assert!(
+        refusal.starts_with("store.tls.key_file: must be set"),
+        "{refusal}"
+    );
+    let refusal = on("rediss://h", &["key_file"]).refusal();
+    assert!(
+        refusal.starts_with("store.tls.certificate_file: must"),
+        "{refusal}"
+    );
+    let given = given().file("[store.tls]\nca = 'x'");
+    assert!(given.refusal().starts_with("unknown key store.tls.ca "));
+    let given = self::given()
+        .variable("LOCKKEEPER__STORE__URL", "rediss://h")
+        .variable("LOCKKEEPER__STORE__TLS__CA_FILE", "y.pem");
+    assert_eq!(given.settings().store.tls.ca_file, PathBuf::from("y.pem"));
+}
+
+#[test]
+fn names_for_the_store_are_checked() {
+    assert_refused("store.client_name", "two words", "without spaces");
+    assert_refused("store.client_name", "", "not empty");
+    assert_refused("store.key_prefix", "a\n", "control characters");
+    assert_refused("store.key_prefix", &"x".repeat(129), "128 bytes");
 }
 
 #[test]
@@ -392,7 +509,7 @@ fn a_quorum_is_a_list_in_every_source() {
         assert_eq!(settings.store.quorum, expected);
         let printed = settings.to_redacted_toml();
         assert!(
-            printed.contains("redis://:REDACTED@b:1") && !printed.contains("sword"),
+            printed.contains("redis://:REDACTED@b:1") && !printed.contains("swordfish"),
             "{printed}"
         );
     }

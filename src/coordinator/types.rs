@@ -12,6 +12,8 @@ use crate::script::{Hold, Mode, keys};
 /// Bounds of everything that grows.
 #[derive(Clone, Debug)]
 pub struct Limits {
+    /// Put before every name in the store; clients do not see it. It stands here because every name is made under these limits.
+    pub key_prefix: Arc<str>,
     /// Bytes of a lock name.
     pub name_bytes_max: usize,
     /// Bytes of an owner.
@@ -38,9 +40,14 @@ pub struct Limits {
     pub locks_per_request_max: usize,
 }
 
-/// A lock's name: not empty, within the limit, without control characters, safe as a cluster key.
+/// A lock's name: not empty, within the limit, without control characters, safe as a cluster key. In the store it has the prefix of all names
+/// before it, as with Redisson's `NameMapper`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LockName(Arc<str>);
+pub struct LockName {
+    in_store: Arc<str>,
+    /// Bytes of the prefix.
+    prefix: usize,
+}
 
 /// A session's id: a random UUID, known only to those who may act as the session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -111,25 +118,36 @@ impl LockName {
         if let Some(why) = over(name, limits.name_bytes_max) {
             return refuse(why);
         }
-        if let Some(why) = keys::refuse(name) {
+        let prefix = &limits.key_prefix;
+        // A reserved prefix is one whether or not another one comes before it.
+        let in_store = format!("{prefix}{name}");
+        if let Some(why) = keys::refuse(&in_store).or_else(|| keys::refuse_reserved(name)) {
             return refuse(why.to_owned());
         }
-        Ok(Self(name.into()))
+        Ok(Self {
+            in_store: in_store.into(),
+            prefix: prefix.len(),
+        })
     }
 
-    /// The name.
+    /// The name as the store has it.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.in_store
+    }
+
+    /// The name as clients have it.
+    pub fn told(&self) -> &str {
+        &self.in_store[self.prefix..]
     }
 
     pub(crate) fn shared(&self) -> Arc<str> {
-        Arc::clone(&self.0)
+        Arc::clone(&self.in_store)
     }
 }
 
 impl std::fmt::Display for LockName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.told())
     }
 }
 
@@ -351,6 +369,7 @@ pub(crate) mod tests {
 
     pub(crate) fn limits() -> Limits {
         Limits {
+            key_prefix: "".into(),
             name_bytes_max: 16,
             owner_bytes_max: 8,
             request_id_bytes_max: 8,
@@ -378,6 +397,26 @@ pub(crate) mod tests {
                 "{bad:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_prefix_is_put_before_names_and_never_told() {
+        let under = |prefix: &str| Limits {
+            key_prefix: prefix.into(),
+            ..limits()
+        };
+        let name = LockName::parse("0123456789abcdef", &under("app:")).unwrap();
+        assert_eq!(name.as_str(), "app:0123456789abcdef");
+        assert_eq!(
+            (name.told(), name.to_string()),
+            ("0123456789abcdef", name.told().to_owned())
+        );
+        for bad in ["a}", "{}", "redisson_sc:{a}"] {
+            assert!(LockName::parse(bad, &under("app:")).is_err(), "{bad}");
+        }
+        // What counts is the name in the store.
+        assert!(LockName::parse("{}", &under("{app}:")).is_ok());
+        assert!(LockName::parse("a", &under("{app")).is_err());
     }
 
     #[test]

@@ -221,7 +221,7 @@ pub(super) fn whole_millis(duration: Duration) -> prost_types::Duration {
 pub(super) fn grant(grant: &Grant) -> pb::Grant {
     let session = grant.owner.session.as_ref();
     pb::Grant {
-        name: grant.name.as_str().to_owned(),
+        name: grant.name.told().to_owned(),
         mode: proto_mode(grant.mode).into(),
         session_id: session.map_or("", SessionId::as_str).to_owned(),
         owner: grant.owner.label.as_ref().to_owned(),
@@ -292,7 +292,7 @@ pub(super) fn described(seen: Description) -> pb::DescribeResponse {
     let mode = seen.mode.map_or(pb::LockMode::Unspecified, proto_mode);
     let waiters = seen.waiters.into_iter().zip(1..);
     pb::DescribeResponse {
-        name: seen.name.as_str().to_owned(),
+        name: seen.name.told().to_owned(),
         mode: mode.into(),
         holders: seen.holders.into_iter().map(holder).collect(),
         remaining_lease: seen.remaining.map(whole_millis),

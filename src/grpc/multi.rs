@@ -83,7 +83,7 @@ impl Requests<'_> {
 
 pub(super) fn waiting(name: &LockName, waiting: Waiting) -> pb::WaitingForAll {
     pb::WaitingForAll {
-        name: name.as_str().to_owned(),
+        name: name.told().to_owned(),
         waiting: Some(convert::waiting(waiting)),
     }
 }
@@ -103,7 +103,7 @@ pub(super) fn tried(tried: TriedAll) -> Result<pb::TryAcquireAllResponse, Status
             ..pb::TryAcquireAllResponse::default()
         },
         TriedAll::Busy { name, holder_until } => pb::TryAcquireAllResponse {
-            busy_name: name.as_str().to_owned(),
+            busy_name: name.told().to_owned(),
             holder_remaining_lease: convert::remaining(holder_until),
             ..pb::TryAcquireAllResponse::default()
         },
@@ -112,7 +112,7 @@ pub(super) fn tried(tried: TriedAll) -> Result<pb::TryAcquireAllResponse, Status
 
 pub(super) fn released(locks: Vec<ReleasedLock>) -> pb::ReleaseAllResponse {
     let locks = locks.into_iter().map(|lock| pb::ReleasedLock {
-        name: lock.name.as_str().to_owned(),
+        name: lock.name.told().to_owned(),
         mode: convert::proto_mode(lock.mode).into(),
         held: lock.left.is_some(),
         hold_count: lock.left.unwrap_or(0),

@@ -128,17 +128,14 @@ pub fn latch_channel(name: &str) -> String {
 }
 
 /// What is written for replicas to acknowledge. It says nothing and may go at any time.
-pub fn replicated() -> &'static str {
-    "lockkeeper_replicated"
+pub fn replicated(prefix: &str) -> String {
+    format!("{prefix}lockkeeper_replicated")
 }
 
 /// Why a name cannot be used, if so. Names with unbalanced braces would put the lock and its channel into different slots of a cluster.
 pub fn refuse(name: &str) -> Option<&'static str> {
-    if RESERVED_PREFIXES
-        .iter()
-        .any(|prefix| name.starts_with(prefix))
-    {
-        return Some("starts with a prefix that is reserved for the lock's own keys");
+    if let Some(why) = refuse_reserved(name) {
+        return Some(why);
     }
     let mut depth = 0_usize;
     for byte in name.bytes() {
@@ -157,6 +154,14 @@ pub fn refuse(name: &str) -> Option<&'static str> {
         Some((_, rest)) if rest.starts_with('}') => Some("has an empty hash tag `{}`"),
         _ => None,
     }
+}
+
+/// Why the beginning of a name cannot be used, if so.
+pub fn refuse_reserved(name: &str) -> Option<&'static str> {
+    let is_reserved = RESERVED_PREFIXES
+        .iter()
+        .any(|prefix| name.starts_with(prefix));
+    is_reserved.then_some("starts with a prefix that is reserved for the lock's own keys")
 }
 
 /// The name as the hash tag that others of its keys begin with.

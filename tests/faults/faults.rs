@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use deadpool_redis::redis::Value;
 use nix::sys::signal::Signal;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    redis_server::eventually,
+    cluster::MASTERS,
+    contender::name,
+    redis_server::{RedisServer, eventually},
     tcp_proxy::TcpProxy,
-    world::{LEASE, Store, World},
+    world::{LEASE, Store, WITNESS, World},
 };
 
 /// Between two strikes of those that strike repeatedly.
@@ -23,6 +26,8 @@ pub(crate) enum Fault {
     MasterFrozen(Duration),
     /// The first coordinator and the servers do not reach each other.
     CutOff(Duration),
+    /// The first master and the first coordinator reach each other and nobody else, until another has taken over and then for this long.
+    Parted(Duration),
     /// `SCRIPT FLUSH`, again and again.
     ScriptsFlushed(Duration),
     /// `CLIENT KILL TYPE`, again and again.
@@ -37,6 +42,12 @@ pub(crate) enum Fault {
     WritesLost(Duration),
     /// No replica hears from the master for this long.
     ReplicasAway(Duration),
+    /// This many members of a quorum are away.
+    MembersDown(usize, Duration),
+    /// A slot of a cluster is moved while the lock in it is used, again and again.
+    SlotMoved(Duration),
+    /// All replicas are frozen, and know of nothing meanwhile.
+    ReplicasFrozen(Duration),
     /// A coordinator is killed, with all that it looks after, and comes back.
     CoordinatorKilled,
     /// A coordinator is frozen for this long.
@@ -46,42 +57,77 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
+    /// Afterwards the first master is one of the replicas, and stands alone behind its cut.
+    pub(crate) fn can_strike_again(self) -> bool {
+        !matches!(self, Self::Parted(_))
+    }
+
     /// Breaks it.
     pub(crate) async fn strike(self, world: &mut World) {
         match self {
             Self::MasterKilled => master_killed(&mut world.store).await,
             Self::MasterFrozen(long) => master_frozen(&world.store, long).await,
             Self::CutOff(long) => {
-                world.proxies.iter().for_each(TcpProxy::cut);
+                world.cuts.iter().for_each(TcpProxy::cut);
                 sleep(long).await;
-                world.proxies.iter().for_each(TcpProxy::heal);
+                world.cuts.iter().for_each(TcpProxy::heal);
             }
-            Self::ScriptsFlushed(long) => again(&world.store, &["SCRIPT", "FLUSH"], long).await,
+            Self::Parted(long) => {
+                let before = world.store.master().await;
+                world.cuts.iter().for_each(TcpProxy::cut);
+                world.store.until_taken_over(before).await;
+                sleep(long).await;
+                world.cuts.iter().for_each(TcpProxy::heal);
+            }
+            Self::ScriptsFlushed(long) => {
+                let flush = async || on_masters(&world.store, &["SCRIPT", "FLUSH"]).await;
+                again(flush, long).await;
+            }
             Self::ClientsKilled(kind, long) => {
-                let words = ["CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes"];
-                again(&world.store, &words, long).await;
+                again(async || kill_clients(&world.store, kind).await, long).await;
             }
             Self::OutOfMemory(long) => {
-                let master = &world.store.servers()[world.store.master().await];
-                master.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
+                on_masters(&world.store, &["CONFIG", "SET", "maxmemory", "1"]).await;
                 sleep(long).await;
-                master.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
+                on_masters(&world.store, &["CONFIG", "SET", "maxmemory", "0"]).await;
             }
-            Self::Flushed => {
-                let master = world.store.master().await;
-                world.store.servers()[master].command(&["FLUSHALL"]).await;
-            }
+            Self::Flushed => on_masters(&world.store, &["FLUSHALL"]).await,
             Self::Busy(long) => busy(&world.store, long).await,
             Self::WritesLost(long) => {
                 let before = world.store.master().await;
                 deafen(&world.store, before).await;
                 sleep(long).await;
-                world.store.server_mut(before).kill();
+                world.store.kill(before);
                 world.store.until_taken_over(before).await;
+                world.store.restart(before).await;
             }
+            Self::MembersDown(count, long) => {
+                // Frozen and killed by turns: both are no answer, in different ways.
+                for member in 0..count {
+                    match member % 2 {
+                        0 => world.store.kill(member),
+                        _ => world.store.stop(member),
+                    }
+                }
+                sleep(long).await;
+                for member in 0..count {
+                    match member % 2 {
+                        0 => world.store.restart(member).await,
+                        _ => world.store.cont(member),
+                    }
+                }
+            }
+            Self::ReplicasFrozen(long) => {
+                let master = world.store.master().await;
+                let replicas = || (0..world.store.len()).filter(|number| *number != master);
+                replicas().for_each(|number| world.store.stop(number));
+                sleep(long).await;
+                replicas().for_each(|number| world.store.cont(number));
+            }
+            Self::SlotMoved(long) => slot_moved(&world.store, long).await,
             Self::ReplicasAway(long) => {
                 let master = world.store.master().await;
-                let port = world.store.servers()[master].port().to_string();
+                let port = world.store.server(master).port().to_string();
                 deafen(&world.store, master).await;
                 sleep(long).await;
                 replicate_from(&world.store, master, &port).await;
@@ -109,11 +155,12 @@ impl Fault {
     /// What has to be whole again before the same can be done once more.
     pub(crate) async fn mend(self, world: &mut World) {
         match self {
-            Self::WritesLost(_) => {
-                revive(&mut world.store).await;
-                world.store.until_replicated().await;
-            }
-            Self::MasterKilled | Self::MasterFrozen(_) | Self::ReplicasAway(_) => {
+            Self::MasterKilled
+            | Self::MasterFrozen(_)
+            | Self::WritesLost(_)
+            | Self::ReplicasAway(_)
+            | Self::Parted(_)
+            | Self::SlotMoved(_) => {
                 world.store.until_replicated().await;
             }
             _ => {}
@@ -123,46 +170,86 @@ impl Fault {
 
 async fn master_killed(store: &mut Store) {
     let before = store.master().await;
-    store.server_mut(before).kill();
-    if matches!(store, Store::Sentinel(_)) {
+    store.kill(before);
+    if store.fails_over() {
         store.until_taken_over(before).await;
     }
-    store.server_mut(before).restart_on_same_port().await;
-}
-
-/// Starts again what is dead.
-async fn revive(store: &mut Store) {
-    for number in 0..store.servers().len() {
-        let server = store.server_mut(number);
-        if !server.is_running() {
-            server.restart_on_same_port().await;
-        }
-    }
+    store.restart(before).await;
 }
 
 async fn master_frozen(store: &Store, long: Duration) {
     let before = store.master().await;
     let until = Instant::now() + long;
-    store.servers()[before].stop();
-    if matches!(store, Store::Sentinel(_)) {
+    store.stop(before);
+    if store.fails_over() {
         store.until_taken_over(before).await;
     }
     tokio::time::sleep_until(until).await;
-    store.servers()[before].cont();
+    store.cont(before);
 }
 
-async fn again(store: &Store, words: &[&str], long: Duration) {
-    let master = &store.servers()[store.master().await];
+async fn again(strike: impl AsyncFn(), long: Duration) {
     let until = Instant::now() + long;
     while Instant::now() < until {
-        master.command(words).await;
+        strike().await;
+        sleep(BEAT).await;
+    }
+}
+
+/// Cuts the coordinators' connections, but not those of sentinels, which would take the server for dead and elect another.
+async fn kill_clients(store: &Store, kind: &str) {
+    for server in masters(store).await {
+        let clients = server.command(&["CLIENT", "LIST", "TYPE", kind]).await;
+        let clients = match clients {
+            Value::BulkString(text) => String::from_utf8(text).unwrap(),
+            Value::VerbatimString { text, .. } => text,
+            other => panic!("{other:?}"),
+        };
+        let spared = |line: &&str| line.contains("sentinel") || line.contains("cmd=client");
+        for line in clients.lines().filter(|line| !spared(line)) {
+            let id = line.split(' ').find_map(|word| word.strip_prefix("id="));
+            let kill = ["CLIENT", "KILL", "ID", id.expect("clients have ids")];
+            server.command(&kill).await;
+        }
+    }
+}
+
+async fn on_masters(store: &Store, words: &[&str]) {
+    for server in masters(store).await {
+        server.command(words).await;
+    }
+}
+
+/// Wherever locks are: every server that is no replica.
+async fn masters(store: &Store) -> Vec<&RedisServer> {
+    let mut masters = Vec::new();
+    for server in store.servers() {
+        // Sentinels cut the clients of servers that they tell whom to follow.
+        server.connect_anew().await;
+        if server.info("replication").await.contains("role:master") {
+            masters.push(server);
+        }
+    }
+    masters
+}
+
+/// Moves the slot of the lock on which most is seen from master to master, key by key, while it is used.
+async fn slot_moved(store: &Store, long: Duration) {
+    let Store::Cluster(cluster) = store else {
+        panic!("only a cluster has slots")
+    };
+    let until = Instant::now() + long;
+    let slot = cluster.slot(&name(WITNESS)).await;
+    while Instant::now() < until {
+        let from = cluster.master_of_slot(slot).await.expect("it is served");
+        cluster.migrate(slot, (from + 1) % MASTERS).await;
         sleep(BEAT).await;
     }
 }
 
 /// Servers say that they are busy, instead of nothing, once a script has run for a while.
 async fn busy(store: &Store, long: Duration) {
-    let master = &store.servers()[store.master().await];
+    let master = store.server(store.master().await);
     master
         .command(&["CONFIG", "SET", "busy-reply-threshold", "100"])
         .await;
@@ -174,7 +261,7 @@ async fn busy(store: &Store, long: Duration) {
 
 /// Replicas go on believing that they follow the master, and hear nothing: they ask at a port where nobody is. The sentinels would only mend that after seconds.
 async fn deafen(store: &Store, master: usize) {
-    for (number, server) in store.servers().iter().enumerate() {
+    for (number, server) in store.servers().enumerate() {
         if number != master {
             server.connect_anew().await;
             server.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
@@ -183,15 +270,15 @@ async fn deafen(store: &Store, master: usize) {
 }
 
 async fn replicate_from(store: &Store, master: usize, port: &str) {
-    for (number, server) in store.servers().iter().enumerate() {
+    for (number, server) in store.servers().enumerate() {
         if number != master {
             server.connect_anew().await;
             server.command(&["REPLICAOF", "127.0.0.1", port]).await;
         }
     }
     eventually("the replicas hear from the master", || async {
-        let info = store.servers()[master].info("replication").await;
-        info.matches("state=online").count() + 1 == store.servers().len()
+        let info = store.server(master).info("replication").await;
+        info.matches("state=online").count() + 1 == store.len()
     })
     .await;
 }

@@ -10,6 +10,9 @@
 #[path = "../it/support/client.rs"]
 #[allow(dead_code, reason = "the tests in one process use more of it")]
 mod client;
+#[path = "../support/cluster.rs"]
+#[allow(dead_code, reason = "the tests of processes use more of it")]
+mod cluster;
 #[path = "../support/coordinator.rs"]
 #[allow(dead_code, reason = "the tests of processes use more of it")]
 mod coordinator;
@@ -33,5 +36,7 @@ mod link;
 mod row;
 mod world;
 
+mod clustered;
+mod quorum;
 mod sentinel;
 mod single;

@@ -4,12 +4,13 @@ use std::{env, fs, path::Path, sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use lockkeeper::shutdown::spawn_detached;
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     checker::{Bounds, Findings, check},
-    contender::{Contender, NAMES, Ring},
+    contender::{Contender, NAMES, Ring, SHORT},
     coordinator::Coordinator,
     faults::Fault,
     history::{Event, History, What},
@@ -34,6 +35,8 @@ pub(crate) enum Promise {
     Exclusion,
     /// The store may forget what it acknowledged; then only tokens protect.
     TokensOnly,
+    /// There may be two stores for a while, each of which takes back what it gave.
+    TwoStores,
 }
 
 /// A fault at a store, and what may come of it.
@@ -42,15 +45,25 @@ pub(crate) struct Row {
     pub(crate) setup: Setup,
     pub(crate) fault: Fault,
     pub(crate) promise: Promise,
-    /// The longest time without any grant.
+    /// The longest time without any grant, and without one of a lock that is in constant use.
     pub(crate) outage_max: Duration,
+    pub(crate) outage_of_one_max: Duration,
     /// Whether calls may fail, and whether grants may be lost and told so.
     pub(crate) may_fail: bool,
     pub(crate) may_lose: bool,
 }
 
+/// What the fast version does for a moment, and the long one for longer.
+pub(crate) fn long(fast: Duration, long: Duration) -> Duration {
+    if fault_seconds().is_zero() {
+        fast
+    } else {
+        long
+    }
+}
+
 /// A run's length; one strike if it is zero.
-pub(crate) fn fault_seconds() -> Duration {
+fn fault_seconds() -> Duration {
     let seconds = env::var("FAULT_SECONDS").ok();
     let seconds = seconds.and_then(|it| it.parse().ok()).unwrap_or(0);
     Duration::from_secs(seconds)
@@ -61,7 +74,7 @@ pub(crate) fn fault_seconds() -> Duration {
 impl Row {
     pub(crate) async fn run(self) {
         let seed = seed();
-        let mut world = World::start(&self.setup).await;
+        let mut world = World::start(&self.setup, self.may_fail).await;
         let ring = Arc::new(Ring {
             history: History::begin(),
             witness: Witness::of(NAMES),
@@ -71,6 +84,7 @@ impl Row {
                 .map(Coordinator::address)
                 .collect(),
             long: 2 * LEASE,
+            failures: Mutex::default(),
             stop: CancellationToken::new(),
         });
         let contenders = (0..CONTENDERS).map(|number| {
@@ -90,7 +104,7 @@ impl Row {
             strikes += 1;
             let healed = ring.history.now();
             sleep(AFTER).await;
-            if Instant::now() >= until {
+            if Instant::now() >= until || !self.fault.can_strike_again() {
                 break healed;
             }
             self.fault.mend(&mut world).await;
@@ -101,6 +115,7 @@ impl Row {
         let crashed = all.is_ok_and(|all| all.iter().any(Result::is_err));
         let bounds = Bounds {
             lease: LEASE,
+            busy: SHORT,
             fault,
             healed,
             stopped,
@@ -113,18 +128,18 @@ impl Row {
             .coordinators
             .iter_mut()
             .for_each(|it| it.assert_alive());
-        self.judge(&findings, &ring.witness, strikes, seed, &events);
+        self.judge(&findings, &ring, strikes, seed, &events);
     }
 
-    fn judge(&self, it: &Findings, witness: &Witness, strikes: u32, seed: u64, events: &[Event]) {
-        let registers = witness.registers();
+    fn judge(&self, it: &Findings, ring: &Ring, strikes: u32, seed: u64, events: &[Event]) {
+        let registers = ring.witness.registers();
         let unfenced: u64 = registers.iter().map(Registers::unfenced_lost).sum();
         let fenced: u64 = registers.iter().map(Registers::fenced_lost).sum();
         let refused: u64 = registers.iter().map(|it| it.refused).sum();
         report(&format!(
             "row {:<34} seed={seed} strikes={strikes} grants={} failed={} lost={} | violations={} ({:?}) late={} \
-             unfenced_lost={unfenced} | fenced_lost={fenced} refused={refused} tokens={} stuck={} silent={} | \
-             outage={:.2}s back={:.2}s",
+             unfenced_lost={unfenced} | fenced_lost={fenced} refused={refused} tokens={} stuck={} silent={} unaware={} | \
+             outage={:.2}s back={:.2}s one={:.2}s",
             self.name,
             it.grants,
             it.failed,
@@ -135,8 +150,10 @@ impl Row {
             it.tokens.len(),
             it.stuck.len(),
             it.silent.len(),
+            it.unaware.len(),
             it.outage.as_secs_f64(),
             it.back.as_secs_f64(),
+            it.outage_of_one.as_secs_f64(),
         ));
         let mut problems: Vec<String> = Vec::new();
         if self.promise == Promise::Exclusion {
@@ -156,11 +173,18 @@ impl Row {
                 .flatten()
                 .cloned(),
         );
+        if self.promise != Promise::TwoStores {
+            problems.extend(it.unaware.iter().cloned());
+        }
         if it.outage > self.outage_max {
             problems.push(format!("no grant for {:?}", it.outage));
         }
+        if it.outage_of_one > self.outage_of_one_max {
+            problems.push(format!("no grant of a lock for {:?}", it.outage_of_one));
+        }
         if it.failed > 0 && !self.may_fail {
-            problems.push(format!("{} calls failed", it.failed));
+            let why = ring.failures.lock().clone();
+            problems.push(format!("{} calls failed: {why:#?}", it.failed));
         }
         if it.lost > 0 && !self.may_lose {
             problems.push(format!("{} grants were lost", it.lost));

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::{
     faults::Fault,
-    row::{Promise, Row, fault_seconds},
-    world::{Kind, LEASE, Setup},
+    row::{Promise, Row, long},
+    world::{Kind, LEASE, Network, Setup},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -14,7 +14,7 @@ const SETUP: Setup = Setup {
     kind: Kind::Single,
     server: &[],
     settings: &[],
-    is_proxied: false,
+    network: Network::Plain,
 };
 
 fn row(name: &'static str, fault: Fault) -> Row {
@@ -24,17 +24,9 @@ fn row(name: &'static str, fault: Fault) -> Row {
         fault,
         promise: Promise::Exclusion,
         outage_max: 2 * SECOND,
+        outage_of_one_max: LEASE + 2 * SECOND,
         may_fail: true,
         may_lose: false,
-    }
-}
-
-/// What the fast version does for a moment, and the long one for longer.
-fn long(fast: Duration, long: Duration) -> Duration {
-    if fault_seconds().is_zero() {
-        fast
-    } else {
-        long
     }
 }
 
@@ -74,6 +66,7 @@ async fn single_frozen_for_more_than_a_lease() {
     let frozen = long(LEASE + SECOND, 15 * SECOND);
     Row {
         outage_max: frozen + LEASE + SECOND,
+        outage_of_one_max: frozen + LEASE + SECOND + LEASE,
         may_lose: true,
         ..row("single frozen for long", Fault::MasterFrozen(frozen))
     }
@@ -86,7 +79,7 @@ async fn single_cut_off_from_one_coordinator() {
     let cut = long(LEASE + SECOND, 15 * SECOND);
     Row {
         setup: Setup {
-            is_proxied: true,
+            network: Network::OfFirst,
             ..SETUP
         },
         // The other coordinator goes on; what the first one's clients hold is over after a lease.
@@ -133,6 +126,7 @@ async fn single_out_of_memory() {
     let full = long(2 * SECOND, 10 * SECOND);
     Row {
         outage_max: full + 2 * SECOND,
+        outage_of_one_max: full + 2 * SECOND + LEASE,
         ..row("single out of memory", Fault::OutOfMemory(full))
     }
     .run()
@@ -152,9 +146,11 @@ async fn single_flushed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn single_busy_with_a_slow_script() {
-    let busy = long(2 * SECOND, 4 * SECOND);
+    // No longer than what a renewal leaves of a lease at the least.
+    let busy = 2 * SECOND;
     Row {
         outage_max: busy + 3 * SECOND,
+        outage_of_one_max: busy + 3 * SECOND + LEASE,
         ..row("single busy with a slow script", Fault::Busy(busy))
     }
     .run()

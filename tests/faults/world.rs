@@ -2,12 +2,20 @@
 
 use std::time::Duration;
 
+use futures::future::join_all;
+
 use crate::{
+    cluster::Cluster,
+    contender::name,
     coordinator::{Coordinator, Settings},
-    redis_server::{RedisServer, eventually},
-    sentinels::Sentinels,
+    history::Name,
+    redis_server::{RedisServer, eventually, free_port as reserved_port},
+    sentinels::{Sentinel, Sentinels},
     tcp_proxy::TcpProxy,
 };
+
+/// The lock whose shard is broken, where there are several.
+pub(crate) const WITNESS: Name = 0;
 
 /// The lease of sessions: longer than a failover takes here, and soon over.
 pub(crate) const LEASE: Duration = Duration::from_secs(5);
@@ -17,7 +25,14 @@ pub(crate) const LEASE: Duration = Duration::from_secs(5);
 pub(crate) enum Kind {
     Single,
     Sentinel,
+    /// Three masters with a replica each.
+    Cluster,
+    /// Five servers of which a majority decides.
+    Quorum,
 }
+
+/// How many servers a quorum has.
+const MEMBERS: usize = 5;
 
 /// What a row starts.
 #[derive(Clone, Copy, Debug)]
@@ -27,85 +42,167 @@ pub(crate) struct Setup {
     pub(crate) server: &'static [&'static str],
     /// For the coordinators.
     pub(crate) settings: &'static [(&'static str, &'static str)],
-    /// The first coordinator reaches the store through proxies.
-    pub(crate) is_proxied: bool,
+    pub(crate) network: Network,
+}
+
+/// What can be cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// Nothing.
+    Plain,
+    /// All servers from the first coordinator. Sentinels tell both who the master is.
+    OfFirst,
+    /// The first master and the first coordinator from all others.
+    Halves,
 }
 
 /// A running store.
 pub(crate) enum Store {
     Single(Box<RedisServer>),
     Sentinel(Sentinels),
+    Cluster(Cluster),
+    Quorum(Vec<RedisServer>),
 }
 
 /// All of it.
 pub(crate) struct World {
     pub(crate) store: Store,
-    /// In front of each server, for the first coordinator.
-    pub(crate) proxies: Vec<TcpProxy>,
-    _sentinel_proxies: Vec<TcpProxy>,
+    /// Where the network can be cut.
+    pub(crate) cuts: Vec<TcpProxy>,
+    _others: Vec<TcpProxy>,
     pub(crate) coordinators: Vec<Coordinator>,
 }
 
 // === impl Store ===
 
 impl Store {
-    async fn start(setup: &Setup) -> Self {
-        match setup.kind {
+    /// With what stands between the first master and the others, if that can be cut.
+    async fn start(setup: &Setup) -> (Self, Option<TcpProxy>) {
+        let mut between = None;
+        let store = match setup.kind {
             Kind::Single => {
                 let server = RedisServer::start_from("single.conf", setup.server).await;
                 Self::Single(Box::new(server))
             }
-            Kind::Sentinel => Self::Sentinel(Sentinels::start_with(setup.server).await),
-        }
+            Kind::Sentinel => {
+                let known_as = async |port| {
+                    if setup.network != Network::Halves {
+                        return port;
+                    }
+                    let proxy = between.insert(TcpProxy::to(port).await);
+                    proxy.address().port()
+                };
+                Self::Sentinel(Sentinels::start_known_as(setup.server, known_as).await)
+            }
+            Kind::Cluster => Self::Cluster(Cluster::start_with(setup.server).await),
+            Kind::Quorum => {
+                let member = || RedisServer::start_from("single.conf", setup.server);
+                Self::Quorum(join_all((0..MEMBERS).map(|_| member())).await)
+            }
+        };
+        (store, between)
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Single(server) => server.url(),
-            Self::Sentinel(sentinels) => sentinels.url(),
+            Self::Single(_) => 1,
+            Self::Sentinel(sentinels) => sentinels.servers.len(),
+            Self::Cluster(cluster) => cluster.len(),
+            Self::Quorum(members) => members.len(),
         }
     }
 
-    pub(crate) fn servers(&self) -> &[RedisServer] {
-        match self {
-            Self::Single(server) => std::slice::from_ref(server),
-            Self::Sentinel(sentinels) => &sentinels.servers,
-        }
-    }
-
-    pub(crate) fn server_mut(&mut self, number: usize) -> &mut RedisServer {
+    pub(crate) fn server(&self, number: usize) -> &RedisServer {
         match self {
             Self::Single(server) => server,
-            Self::Sentinel(sentinels) => &mut sentinels.servers[number],
+            Self::Sentinel(sentinels) => &sentinels.servers[number],
+            Self::Cluster(cluster) => cluster.node(number),
+            Self::Quorum(members) => &members[number],
         }
     }
 
-    /// The server that has the locks.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = &RedisServer> {
+        (0..self.len()).map(|number| self.server(number))
+    }
+
+    pub(crate) fn kill(&mut self, number: usize) {
+        match self {
+            Self::Single(server) => server.kill(),
+            Self::Sentinel(sentinels) => sentinels.servers[number].kill(),
+            Self::Cluster(cluster) => cluster.kill(number),
+            Self::Quorum(members) => members[number].kill(),
+        }
+    }
+
+    /// Starts it again, with what it has on disk.
+    pub(crate) async fn restart(&mut self, number: usize) {
+        match self {
+            Self::Single(server) => server.restart_on_same_port().await,
+            Self::Sentinel(sentinels) => sentinels.servers[number].restart_on_same_port().await,
+            Self::Cluster(cluster) => cluster.restart(number).await,
+            Self::Quorum(members) => members[number].restart_on_same_port().await,
+        }
+    }
+
+    /// Freezes it.
+    pub(crate) fn stop(&self, number: usize) {
+        match self {
+            Self::Cluster(cluster) => cluster.stop(number),
+            other => other.server(number).stop(),
+        }
+    }
+
+    pub(crate) fn cont(&self, number: usize) {
+        match self {
+            Self::Cluster(cluster) => cluster.cont(number),
+            other => other.server(number).cont(),
+        }
+    }
+
+    /// The server that has the lock on which most is seen; of a quorum any.
     pub(crate) async fn master(&self) -> usize {
         match self {
-            Self::Single(_) => 0,
+            Self::Single(_) | Self::Quorum(_) => 0,
             Self::Sentinel(sentinels) => {
                 let is_known = || async { sentinels.master().await.is_some() };
                 eventually("the sentinels name a master", is_known).await;
                 sentinels.master().await.expect("a master")
             }
-        }
-    }
-
-    /// Resolves when another server has the locks, if there is one to take over.
-    pub(crate) async fn until_taken_over(&self, before: usize) {
-        match self {
-            Self::Single(_) => panic!("nobody takes over from a single server"),
-            Self::Sentinel(sentinels) => {
-                sentinels.until_another_than(before).await;
+            Self::Cluster(cluster) => {
+                let is_served = || async { cluster.master_of(&name(WITNESS)).await.is_some() };
+                eventually("the slot is served", is_served).await;
+                let master = cluster.master_of(&name(WITNESS)).await;
+                master.expect("a master")
             }
         }
     }
 
-    /// Resolves when every replica follows the master.
+    /// Whether another server takes over when one is gone.
+    pub(crate) fn fails_over(&self) -> bool {
+        matches!(self, Self::Sentinel(_) | Self::Cluster(_))
+    }
+
+    /// Resolves when another server has the locks that this one had.
+    pub(crate) async fn until_taken_over(&self, before: usize) {
+        match self {
+            Self::Single(_) | Self::Quorum(_) => panic!("nobody takes over"),
+            Self::Sentinel(sentinels) => {
+                sentinels.until_another_than(before).await;
+            }
+            Self::Cluster(cluster) => {
+                // Not by the dead one's word.
+                let slot = cluster.slot(&name(WITNESS)).await;
+                cluster.until_another_serves(slot, before).await;
+            }
+        }
+    }
+
+    /// Resolves when every replica follows its master.
     pub(crate) async fn until_replicated(&self) {
-        let Self::Sentinel(sentinels) = self else {
-            return;
+        let sentinels = match self {
+            Self::Sentinel(sentinels) => sentinels,
+            Self::Cluster(cluster) => return cluster.until_settled().await,
+            Self::Single(_) | Self::Quorum(_) => return,
         };
         let replicas = sentinels.servers.len() - 1;
         eventually("the replicas follow", || async {
@@ -119,52 +216,87 @@ impl Store {
         })
         .await;
     }
+
+    /// What a coordinator is told, with other ports in the place of the servers' own.
+    fn settings(&self, ports: &[u16], sentinels: &[u16]) -> Settings {
+        let url = |port: &u16| format!("127.0.0.1:{port}");
+        match self {
+            Self::Single(_) => Settings::on(&format!("redis://{}", url(&ports[0]))),
+            Self::Sentinel(_) => Settings::on(&Sentinels::url_at(sentinels.iter().copied())),
+            Self::Cluster(_) => {
+                let seeds: Vec<_> = ports.iter().map(url).collect();
+                Settings::on(&format!("redis+cluster://{}", seeds.join(",")))
+            }
+            Self::Quorum(_) => {
+                let urls = ports.iter().map(|port| format!("redis://{}", url(port)));
+                let urls: Vec<_> = urls.collect();
+                Settings::on_none().with("store.quorum", &urls.join(" "))
+            }
+        }
+    }
 }
 
 // === impl World ===
 
 impl World {
-    pub(crate) async fn start(setup: &Setup) -> Self {
-        let store = Store::start(setup).await;
-        let mut proxies = Vec::new();
-        let mut sentinel_proxies = Vec::new();
-        let mut first = store.url();
-        if setup.is_proxied {
-            for server in store.servers() {
-                proxies.push(TcpProxy::to(server.port()).await);
+    /// Calls that must not fail get the time that they have by default; the others' outcome counts as unknown sooner, so that a run is short.
+    pub(crate) async fn start(setup: &Setup, may_fail: bool) -> Self {
+        let (store, between) = Store::start(setup).await;
+        let call_timeout = if may_fail { "500ms" } else { "2s" };
+        let ports: Vec<_> = store.servers().map(RedisServer::port).collect();
+        let sentinels = match &store {
+            Store::Sentinel(sentinels) => sentinels.sentinels.iter().map(Sentinel::port).collect(),
+            _ => Vec::new(),
+        };
+        let (mut cuts, mut others) = (Vec::new(), Vec::new());
+        let (mut first, mut first_sentinels) = (ports.clone(), sentinels.clone());
+        // Servers of a cluster name each other, and sentinels name servers: the first coordinator has to hear of the ports that are meant for it.
+        let mut renamed = Vec::new();
+        if setup.network == Network::OfFirst {
+            first = ports.iter().map(|_| reserved_port()).collect();
+            renamed = ports.iter().copied().zip(first.iter().copied()).collect();
+            let named = match &store {
+                Store::Cluster(_) => renamed.as_slice(),
+                _ => &[],
+            };
+            for (port, at) in &renamed {
+                cuts.push(TcpProxy::at(*at, *port, named).await);
             }
-            first = proxies[0].url();
-            if let Store::Sentinel(sentinels) = &store {
-                let servers = sentinels.servers.iter().zip(&proxies);
-                let ports: Vec<_> = servers
-                    .map(|(server, proxy)| (server.port(), proxy.address().port()))
-                    .collect();
-                for sentinel in &sentinels.sentinels {
-                    let proxy = TcpProxy::renaming(sentinel.port(), &ports).await;
-                    sentinel_proxies.push(proxy);
-                }
-                let ports = sentinel_proxies.iter().map(|it| it.address().port());
-                first = Sentinels::url_at(ports);
+        }
+        if let Some(between) = between {
+            renamed = vec![(between.address().port(), ports[0])];
+            cuts.push(between);
+        }
+        if !renamed.is_empty() {
+            let mut proxies = Vec::new();
+            for port in &sentinels {
+                proxies.push(TcpProxy::renaming(*port, &renamed).await);
+            }
+            first_sentinels = proxies.iter().map(|it| it.address().port()).collect();
+            match setup.network {
+                Network::Halves => cuts.append(&mut proxies),
+                Network::Plain | Network::OfFirst => others.append(&mut proxies),
             }
         }
         let mut coordinators = Vec::new();
-        for url in [first, store.url()] {
-            coordinators.push(Coordinator::start(&settings(&url, setup)).await);
+        for (ports, sentinels) in [(&first, &first_sentinels), (&ports, &sentinels)] {
+            let settings = settings(store.settings(ports, sentinels), setup);
+            let settings = settings.with("store.call_timeout", call_timeout);
+            coordinators.push(Coordinator::start(&settings).await);
         }
         Self {
             store,
-            proxies,
-            _sentinel_proxies: sentinel_proxies,
+            cuts,
+            _others: others,
             coordinators,
         }
     }
 }
 
-fn settings(url: &str, setup: &Setup) -> Settings {
-    let settings = Settings::on(url)
+fn settings(store: Settings, setup: &Setup) -> Settings {
+    let settings = store
         .with("session.secret", "a secret of all coordinators")
         .with("session.lease", &format!("{}s", LEASE.as_secs()))
-        .with("store.call_timeout", "500ms")
         .with("log.level", "info");
     let more = setup.settings.iter();
     more.fold(settings, |it, (key, value)| it.with(key, value))

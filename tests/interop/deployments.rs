@@ -14,6 +14,10 @@ use crate::{
 
 const ROUNDS: usize = 15;
 
+/// Which Redisson, and how it subscribes on a cluster.
+#[derive(Clone, Copy)]
+struct RedissonIs(Version, &'static str);
+
 /// How Redisson holds a lock and how we do, so that the two exclude each other.
 const PAIRS: [(Kind, Kind); 5] = [
     (Kind::Plain, Kind::Plain),
@@ -28,7 +32,7 @@ const NAMES: usize = 4;
 
 /// A deployment, and one coordinator and one Redisson client of it, neither of which polls.
 struct Shared {
-    version: Version,
+    redisson_is: RedissonIs,
     store: Deployment,
     coordinator: Coordinator,
     redisson: Redisson,
@@ -37,13 +41,13 @@ struct Shared {
 // === impl Shared ===
 
 impl Shared {
-    async fn start(version: Version, store: Store) -> Self {
+    async fn start(redisson_is: RedissonIs, store: Store) -> Self {
         let store = store.start().await;
         let settings = store.settings().with("store.poll_interval", NO_POLL);
         let coordinator = Coordinator::start(&settings).await;
-        let redisson = connect(version, &store).await;
+        let redisson = connect(redisson_is, &store).await;
         Self {
-            version,
+            redisson_is,
             store,
             coordinator,
             redisson,
@@ -56,8 +60,8 @@ impl Shared {
     }
 }
 
-async fn connect(version: Version, store: &Deployment) -> Redisson {
-    let words = store.in_java();
+async fn connect(RedissonIs(version, subscription): RedissonIs, store: &Deployment) -> Redisson {
+    let words = store.in_java(subscription);
     let words: Vec<_> = words.iter().map(String::as_str).collect();
     Redisson::connect_to(version.agent().clone(), &words, millis(0)).await
 }
@@ -97,7 +101,7 @@ async fn both_exclude_and_wake_each_other(shared: &Shared) {
 async fn none_are_inside_together(shared: &Shared) {
     const NAME: &str = "{contended}";
     let (witness, sides) = (format!("{NAME}{WITNESS}"), format!("{NAME}{SIDES}"));
-    let other = connect(shared.version, &shared.store).await;
+    let other = connect(shared.redisson_is, &shared.store).await;
     let rounds = ROUNDS.to_string();
     let words = ["contend", "plain", NAME, &rounds, &witness, &sides];
     let java = (0..SIDE).map(|number| {
@@ -132,18 +136,33 @@ async fn none_are_inside_together(shared: &Shared) {
     assert_eq!(keeper.text(&["EXISTS", NAME]).await, "0");
 }
 
-async fn a_lock_is_shared_on(version: Version, store: Store) {
-    let shared = Shared::start(version, store).await;
+async fn all_is_shared(version: Version, subscription: &'static str, store: Store) {
+    let shared = Shared::start(RedissonIs(version, subscription), store).await;
     both_exclude_and_wake_each_other(&shared).await;
     none_are_inside_together(&shared).await;
 }
 
 #[tokio::test]
-async fn a_lock_is_shared_behind_sentinels() {
-    a_lock_is_shared_on(Version::Current, Store::Sentinel).await;
+async fn locks_are_shared_behind_sentinels() {
+    all_is_shared(Version::Current, "", Store::Sentinel).await;
 }
 
 #[tokio::test]
-async fn a_lock_is_shared_behind_sentinels_with_an_older_redisson() {
-    a_lock_is_shared_on(Version::Older, Store::Sentinel).await;
+async fn locks_are_shared_behind_sentinels_with_an_older_redisson() {
+    all_is_shared(Version::Older, "", Store::Sentinel).await;
+}
+
+#[tokio::test]
+async fn locks_are_shared_on_a_cluster() {
+    all_is_shared(Version::Current, "AUTO", Store::Cluster).await;
+}
+
+#[tokio::test]
+async fn locks_are_shared_on_a_cluster_without_sharded_messages() {
+    all_is_shared(Version::Current, "OFF", Store::Cluster).await;
+}
+
+#[tokio::test]
+async fn locks_are_shared_on_a_cluster_with_an_older_redisson() {
+    all_is_shared(Version::Older, "default", Store::Cluster).await;
 }

@@ -9,9 +9,15 @@
 #[path = "../it/support/client.rs"]
 #[allow(dead_code, reason = "the tests in one process use more of it")]
 mod client;
+#[path = "../support/cluster.rs"]
+#[allow(dead_code, reason = "the tests of processes use more of it")]
+mod cluster;
 #[path = "../support/coordinator.rs"]
 #[allow(dead_code, reason = "the tests of processes use more of it")]
 mod coordinator;
+#[path = "../support/quorum.rs"]
+#[allow(dead_code, reason = "the tests of processes use more of it")]
+mod quorum_members;
 #[path = "../support/redis_server.rs"]
 #[allow(dead_code, reason = "the tests of processes use more of it")]
 mod redis_server;

@@ -5,6 +5,9 @@
     reason = "helpers of tests, which the lint does not take for tests"
 )]
 
+#[path = "../support/cluster.rs"]
+#[allow(dead_code, reason = "the tests of processes use the rest")]
+mod cluster;
 #[path = "../support/redis_server.rs"]
 #[allow(dead_code, reason = "the tests of processes use the rest")]
 mod redis_server;

@@ -38,6 +38,9 @@ mod steps;
 
 mod cli;
 mod cli_kinds;
+mod cluster_failover;
+mod cluster_host;
+mod cluster_locks;
 mod cluster_store;
 mod fake;
 mod redis_host;
@@ -48,14 +51,15 @@ mod server_checks;
 mod smoke;
 
 mod mission;
-#[path = "stores/mod.rs"]
 mod on_every_store;
 mod redisson_layout;
 
 mod coordinator_frozen;
 mod drain;
 mod fair;
+mod key_prefix;
 mod multi;
+mod permissions;
 mod quorum;
 mod quorum_contention;
 mod quorum_tokens;

@@ -8,7 +8,12 @@ use lockkeeper::host::{
 };
 use tempfile::TempDir;
 
-use crate::redis_server::{RedisServer, eventually, free_port};
+use crate::{
+    client::{reason, try_request},
+    coordinator::Coordinator,
+    redis_server::{RedisServer, eventually, free_port},
+    steps::{expect_serving, secs, settings_on},
+};
 
 static ONE: Script = Script::new("one", "return 1");
 
@@ -174,4 +179,136 @@ async fn tls_works_and_strangers_are_not_trusted() {
         outcome(&stranger).await,
         Err(HostError::Unavailable(_))
     ));
+}
+
+/// A server that wants to see a certificate, and the folder with its own, which is its clients' too.
+async fn suspicious_server() -> (RedisServer, String, TempDir) {
+    let directory = TempDir::new().expect("a temporary directory");
+    make_certificate(directory.path());
+    let file = |name| directory.path().join(name).to_string_lossy().into_owned();
+    let (port, certificate) = (free_port(), file("certificate.pem"));
+    let server = RedisServer::start_with(&[
+        "--tls-port",
+        &port.to_string(),
+        "--tls-cert-file",
+        &certificate,
+        "--tls-key-file",
+        &file("key.pem"),
+        "--tls-ca-cert-file",
+        &certificate,
+        "--tls-auth-clients",
+        "yes",
+    ])
+    .await;
+    (server, format!("rediss://127.0.0.1:{port}"), directory)
+}
+
+#[tokio::test]
+async fn mission_21_a_coordinator_shows_its_certificate_and_trusts_a_private_authority() {
+    let (server, url, directory) = suspicious_server().await;
+    let file = |name| directory.path().join(name).to_string_lossy().into_owned();
+    let (certificate, key) = (file("certificate.pem"), file("key.pem"));
+    let trusting = settings_on(&url).with("store.tls.ca_file", &certificate);
+    let good = trusting
+        .clone()
+        .with("store.tls.certificate_file", &certificate)
+        .with("store.tls.key_file", &key)
+        .with("store.replica_ack_timeout", "100ms")
+        .with("store.client_name", "locks-of-ours");
+    let coordinator = Coordinator::start(&good).await;
+    expect_serving(&coordinator).await;
+    let clients = server.text(&["CLIENT", "LIST"]).await;
+    assert!(clients.contains("name=locks-of-ours"), "{clients}");
+    // The connections for counting replicas are made in the same way.
+    let mut client = coordinator.client().await;
+    let request = lockkeeper::grpc::pb::TryAcquireRequest {
+        min_replica_acks: 1,
+        ..try_request("build", "x")
+    };
+    let refused = client.api.try_acquire(request).await.unwrap_err();
+    assert_eq!(refused.message(), "0 of 1 replicas acknowledged");
+
+    for without in [settings_on(&url), trusting] {
+        let coordinator = Coordinator::start(&without).await;
+        let mut client = coordinator.client().await;
+        let refused = client.try_acquire("build", "x", secs(9)).await.unwrap_err();
+        assert_eq!(reason(&refused), "STORE_UNAVAILABLE", "{refused}");
+    }
+}
+
+/// What the coordinator says instead of starting, and how it ends.
+async fn refusal_to_start(settings: &[(&str, &str)]) -> (Option<i32>, String) {
+    let settings = settings.iter().map(|(key, value)| format!("{key}={value}"));
+    let arguments = settings.flat_map(|setting| ["--set".to_owned(), setting]);
+    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .args(arguments)
+        .kill_on_drop(true)
+        .output()
+        .await
+        .expect("it runs");
+    let said = String::from_utf8(output.stderr).expect("text");
+    (output.status.code(), said)
+}
+
+#[tokio::test]
+async fn certificates_that_cannot_be_used_are_refused_with_key_and_file() {
+    let directory = TempDir::new().expect("a temporary directory");
+    make_certificate(directory.path());
+    let file = |name| directory.path().join(name).to_string_lossy().into_owned();
+    std::fs::write(file("nonsense.pem"), "nonsense").expect("written");
+    let url = ("store.url", "rediss://:tuna@localhost:1");
+    let (certificate, key) = ("store.tls.certificate_file", "store.tls.key_file");
+    for (settings, wrong) in [
+        (
+            vec![("store.tls.ca_file", "missing.pem")],
+            "store.tls.ca_file",
+        ),
+        (
+            vec![("store.tls.ca_file", "nonsense.pem")],
+            "store.tls.ca_file",
+        ),
+        (vec![("store.tls.ca_file", "key.pem")], "store.tls.ca_file"),
+        (
+            vec![(certificate, "key.pem"), (key, "key.pem")],
+            certificate,
+        ),
+        (
+            vec![(certificate, "certificate.pem"), (key, "certificate.pem")],
+            key,
+        ),
+    ] {
+        let at_fault = settings.iter().find(|(key, _)| *key == wrong).unwrap().1;
+        let files: Vec<_> = settings
+            .iter()
+            .map(|(key, name)| (*key, file(name)))
+            .collect();
+        let files = files.iter().map(|(key, path)| (*key, path.as_str()));
+        let settings: Vec<_> = std::iter::once(url).chain(files).collect();
+        let (code, said) = refusal_to_start(&settings).await;
+        assert_eq!(code, Some(78), "{said}");
+        assert!(
+            said.contains(&format!("{wrong}: {}", file(at_fault))),
+            "{said}"
+        );
+        assert!(!said.contains("tuna"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_cannot_be_used_is_refused_with_its_part() {
+    for (url, part) in [
+        ("redis://:tuna@localhost/x", "database"),
+        ("redis://:tuna@localhost:99999", "port"),
+        ("redis://:tu/na@localhost", "password"),
+        ("rediss://localhost/#insecure", "fragment"),
+        ("redis+sentinel://:tuna@localhost", "service"),
+        ("redis+sentinel://localhost/s?tuna=1", "query"),
+    ] {
+        let (code, said) = refusal_to_start(&[("store.url", url)]).await;
+        assert_eq!(code, Some(78), "{url}: {said}");
+        let expected = format!("store.url: the {part} in the store's URL is wrong");
+        assert!(said.contains(&expected), "{url}: {said}");
+        assert!(!said.contains("tuna"), "{said}");
+    }
 }

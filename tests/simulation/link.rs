@@ -12,7 +12,10 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use lockkeeper::{
-    host::{Call, Connected, HostError, ScriptHost, Value, Wake, WakeSender},
+    host::{
+        Acks, Call, Connected, HostError, Replicas, Replication, ScriptHost, Value, Wake,
+        WakeSender,
+    },
     shutdown::spawn_detached,
 };
 use parking_lot::Mutex;
@@ -27,6 +30,9 @@ use super::{
     mutants::Mutant,
     plan::{Plan, millis, mix},
 };
+
+/// Of a thousand times that replicas are waited for they say nothing so often.
+const REPLICAS_AWAY: u64 = 60;
 
 /// One coordinator's link. Clones are the same one.
 #[derive(Clone, Debug)]
@@ -213,6 +219,15 @@ impl Link {
         }
     }
 
+    /// What tells a call from others that may be made in the same instant.
+    fn spot(&self, call: &Call) -> String {
+        call.keys.first().map_or_else(String::new, |key| {
+            let lock = String::from_utf8_lossy(key);
+            let owner = call.args.first().map(|field| self.0.ledger.owner(field));
+            format!("{} {lock} {owner:?}", call.script.name)
+        })
+    }
+
     async fn call(&self, call: Call) -> Result<Value, HostError> {
         let Shared { plan, weather, .. } = &*self.0;
         let unknown = || Err(HostError::OutcomeUnknown("by the simulation".to_owned()));
@@ -230,11 +245,7 @@ impl Link {
                     Duration::ZERO
                 }
         };
-        let key = call.keys.first().map_or_else(String::new, |key| {
-            let lock = String::from_utf8_lossy(key);
-            let owner = call.args.first().map(|field| self.0.ledger.owner(field));
-            format!("{} {lock} {owner:?}", call.script.name)
-        });
+        let key = self.spot(&call);
         if self.chance("request", &key, plan.calls.request_lost) {
             self.notice_a_broken_connection(&key).await;
             return unknown();
@@ -255,6 +266,21 @@ impl Link {
             return unknown();
         }
         answer
+    }
+
+    /// What replicas say in the end: mostly that they know, at times nothing.
+    async fn replicas(&self, spot: &str, wanted: Replicas) -> Acks {
+        let required = wanted.required(1);
+        if self.chance("replica", spot, REPLICAS_AWAY) {
+            sleep(self.0.plan.call_timeout / 2).await;
+            return Acks::none(wanted, "by the simulation");
+        }
+        sleep(self.0.plan.latency).await;
+        Acks {
+            acknowledged: required,
+            required,
+            problem: None,
+        }
     }
 
     /// A lost connection is noticed at once or only by the time that a call may take.
@@ -326,6 +352,24 @@ impl ScriptHost for FaultyHost {
             biased;
             () = self.0.0.cut.cancelled() => pending().await,
             answer = self.0.call(call) => answer,
+        }
+    }
+
+    async fn eval_replicated(
+        &self,
+        call: Call,
+        replication: Replication,
+    ) -> Result<(Value, Option<Acks>), HostError> {
+        let spot = self.0.spot(&call);
+        let value = self.eval(call).await?;
+        if !(replication.wanted_if)(&value) {
+            return Ok((value, None));
+        }
+        let acks = self.0.replicas(&spot, replication.replicas);
+        tokio::select! {
+            biased;
+            () = self.0.0.cut.cancelled() => pending().await,
+            acks = acks => Ok((value, Some(acks))),
         }
     }
 

@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use deadpool_redis::redis::{RedisResult, Value};
+use deadpool_redis::redis::{RedisResult, Value, cmd};
 use futures::future::join_all;
 
 use crate::redis_server::{RedisServer, eventually, free_port};
@@ -16,17 +16,14 @@ pub(crate) const MASTERS: usize = 3;
 /// How many slots every cluster has.
 pub(crate) const SLOTS: u16 = 16384;
 
-/// After this long without an answer the nodes take one for dead; a failover takes about as long again.
-const NODE_TIMEOUT_MS: &str = "2000";
+/// How many slots each master has at the start; the last also has what is left.
+const SHARE: usize = SLOTS as usize / MASTERS;
 
-/// Replicas follow as soon as they can, nobody adopts another's replica, and shards that live serve while another is dead.
-const SETTINGS: [&str; 14] = [
-    "--cluster-enabled",
-    "yes",
-    "--cluster-node-timeout",
-    NODE_TIMEOUT_MS,
-    "--cluster-require-full-coverage",
-    "no",
+/// The file that the nodes are started from, here as elsewhere. After the timeout that it names nodes take one that is silent for dead.
+const FILE: &str = "cluster.conf";
+
+/// Besides: replicas follow as soon as they can, and nobody adopts another's replica.
+const SETTINGS: [&str; 8] = [
     "--cluster-allow-replica-migration",
     "no",
     "--repl-diskless-sync-delay",
@@ -60,18 +57,26 @@ impl Cluster {
 
     /// The same, with more arguments for every node.
     pub(crate) async fn start_with(arguments: &[&str]) -> Self {
-        let this = Self::start_apart(arguments).await;
+        Self::start_of(2 * MASTERS, arguments).await
+    }
+
+    /// The masters alone, for tests in which nobody dies.
+    pub(crate) async fn start_without_replicas() -> Self {
+        Self::start_of(MASTERS, &[]).await
+    }
+
+    async fn start_of(nodes: usize, arguments: &[&str]) -> Self {
+        let this = Self::start_apart(nodes, arguments).await;
         for (number, node) in this.nodes.iter().enumerate() {
             let epoch = (number + 1).to_string();
             node.command(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch]).await;
         }
         for master in 0..MASTERS {
-            let share = usize::from(SLOTS) / MASTERS;
-            let from = master * share;
+            let from = master * SHARE;
             let end = if master + 1 == MASTERS {
                 usize::from(SLOTS)
             } else {
-                from + share
+                from + SHARE
             };
             let (from, to) = (from.to_string(), (end - 1).to_string());
             let node = &this.nodes[master];
@@ -89,8 +94,8 @@ impl Cluster {
     }
 
     /// Starts nodes that know nothing of each other and serve nothing.
-    pub(crate) async fn start_apart(arguments: &[&str]) -> Self {
-        let nodes = (0..2 * MASTERS).map(|_| Node::start(arguments));
+    pub(crate) async fn start_apart(nodes: usize, arguments: &[&str]) -> Self {
+        let nodes = (0..nodes).map(|_| Node::start(arguments));
         let nodes = join_all(nodes).await;
         Self { nodes }
     }
@@ -144,7 +149,7 @@ impl Cluster {
         self.nodes[number].runs.store(true, Ordering::Relaxed);
     }
 
-    /// Starts a killed node again, without keys: it still knows who it is.
+    /// Starts a killed node again, with what it has on disk: it still knows who it is.
     pub(crate) async fn restart(&mut self, number: usize) {
         let node = &mut self.nodes[number];
         node.server.connect_anew().await;
@@ -207,6 +212,19 @@ impl Cluster {
         .await;
         let found = found.into_inner();
         found.expect("it was found")
+    }
+
+    /// The node that is the master of a key's slot as long as nothing has moved.
+    pub(crate) async fn first_master_of(&self, key: &[u8]) -> usize {
+        let mut ask = cmd("CLUSTER");
+        ask.arg("KEYSLOT").arg(key);
+        match self.nodes[0].server.execute(&ask).await {
+            Ok(Value::Int(slot)) => {
+                let share = usize::try_from(slot).expect("a slot") / SHARE;
+                share.min(MASTERS - 1)
+            }
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Executes a command on the master of a key.
@@ -334,7 +352,7 @@ impl Node {
             let bus = ["--cluster-port".to_owned(), port.to_string()];
             all.map(str::to_owned).chain(bus).collect()
         };
-        let server = RedisServer::start_with_each(arguments).await;
+        let server = RedisServer::start_from_each(FILE, arguments).await;
         let id = server.text(&["CLUSTER", "MYID"]).await;
         Self {
             server,

@@ -117,17 +117,21 @@ impl RedisServer {
     pub(crate) async fn start_from(file: &str, arguments: &[&str]) -> Self {
         let arguments = || {
             let owned = arguments.iter().map(|&argument| argument.to_owned());
-            [CONFIGURATION.to_owned()]
-                .into_iter()
-                .chain(owned)
-                .collect()
+            owned.collect()
         };
+        Self::start_from_each(file, arguments).await
+    }
+
+    /// The same with arguments that are made anew for every port that is tried.
+    pub(crate) async fn start_from_each(file: &str, arguments: impl Fn() -> Vec<String>) -> Self {
+        let copy = [CONFIGURATION.to_owned()];
+        let arguments = || [copy.to_vec(), arguments()].concat();
         Self::start_as(Some(deployed(file)), arguments).await
     }
 
     async fn start_as(file: Option<PathBuf>, arguments: impl Fn() -> Vec<String>) -> Self {
         for _ in 0..PORTS_TRIED_MAX {
-            let directory = TempDir::new().expect("a temporary directory");
+            let directory = in_memory().expect("a temporary directory");
             if let Some(file) = &file {
                 // A server rewrites its file when sentinels tell it whom to follow.
                 fs::copy(file, directory.path().join(CONFIGURATION)).expect("copied");
@@ -262,7 +266,8 @@ impl RedisServer {
         }
     }
 
-    async fn execute(&self, command: &Cmd) -> RedisResult<Value> {
+    /// The same, for commands whose words are bytes. An error reply is a value.
+    pub(crate) async fn execute(&self, command: &Cmd) -> RedisResult<Value> {
         let mut slot = self.connection.lock().await;
         let mut connection = match slot.take() {
             Some(connection) => connection,
@@ -307,6 +312,11 @@ pub(crate) fn deployed(file: &str) -> PathBuf {
 }
 
 /// A file comes first among the arguments; what follows goes before it.
+/// A directory in memory, where there is such a place: what the nodes of a cluster agree on they write down, and answer nobody until the disk has it.
+fn in_memory() -> std::io::Result<TempDir> {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| TempDir::new())
+}
+
 fn spawn(port: u16, arguments: &[String], directory: &TempDir) -> Child {
     let spawned = Command::new("redis-server")
         .args(arguments)

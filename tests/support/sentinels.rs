@@ -23,10 +23,16 @@ const REPLICAS: usize = 2;
 const SENTINELS: usize = 3;
 
 /// A deployment of Redis that survives the loss of its master.
+#[expect(
+    clippy::struct_field_names,
+    reason = "servers and sentinels are what they are called everywhere"
+)]
 pub(crate) struct Sentinels {
     /// The first master and its replicas.
     pub(crate) servers: Vec<RedisServer>,
     pub(crate) sentinels: Vec<Sentinel>,
+    /// By which port the others know the first master.
+    known_as: u16,
 }
 
 /// One sentinel. It ends with this.
@@ -46,9 +52,18 @@ impl Sentinels {
 
     /// The same with arguments for the servers; resolves when each sentinel knows all others and both replicas.
     pub(crate) async fn start_with(arguments: &[&str]) -> Self {
+        Self::start_known_as(arguments, async |port| port).await
+    }
+
+    /// The same, with something at another port between the first master and all others.
+    pub(crate) async fn start_known_as(
+        arguments: &[&str],
+        known_as: impl AsyncFnOnce(u16) -> u16,
+    ) -> Self {
         let arguments = &[arguments, &AT_ONCE].concat();
         let master = RedisServer::start_from(FILE, arguments).await;
-        let port = master.port().to_string();
+        let known_as = known_as(master.port()).await;
+        let port = known_as.to_string();
         let mut servers = vec![master];
         for _ in 0..REPLICAS {
             let of_replica = ["--replicaof", "127.0.0.1", &port];
@@ -56,7 +71,11 @@ impl Sentinels {
             servers.push(RedisServer::start_from(FILE, &arguments).await);
         }
         let sentinels = (0..SENTINELS).map(|_| Sentinel::start(&port)).collect();
-        let this = Self { servers, sentinels };
+        let this = Self {
+            servers,
+            sentinels,
+            known_as,
+        };
         eventually("the replicas are connected", || async {
             let info = this.servers[0].info("replication").await;
             info.matches("state=online").count() == REPLICAS
@@ -116,9 +135,9 @@ impl Sentinels {
     /// The server that the sentinels name.
     pub(crate) async fn master(&self) -> Option<usize> {
         let master = self.sentinels[0].master().await?;
-        self.servers
-            .iter()
-            .position(|server| master.contains(&format!(";port={};", server.port())))
+        let is = |port: u16| master.contains(&format!(";port={port};"));
+        let named = self.servers.iter().position(|server| is(server.port()));
+        named.or_else(|| is(self.known_as).then_some(0))
     }
 
     /// Resolves when another server than this one is the master, and says which.

@@ -4,7 +4,9 @@ use deadpool_redis::redis::Value;
 use futures::future::join_all;
 
 use crate::{
+    cluster::Cluster,
     coordinator::Settings,
+    quorum_members::Quorum,
     redis_server::{Monitor, RedisServer, eventually},
     sentinels::{AT_ONCE, SERVICE, Sentinels},
 };
@@ -12,7 +14,7 @@ use crate::{
 /// How many servers a quorum has.
 const MEMBERS: usize = 5;
 
-/// A kind of deployment. Each of them runs every story of `tests/process/stores/`, which `tests/tidy/mission.rs` checks.
+/// A kind of deployment. Each of them runs every story of `tests/process/on_every_store/`, which `tests/tidy/mission.rs` checks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Store {
     /// In the coordinator's own process.
@@ -23,6 +25,8 @@ pub(crate) enum Store {
     Replicated,
     /// A master that sentinels name.
     Sentinel,
+    /// Three masters with a replica each, which share the names.
+    Cluster,
     /// Five servers that know nothing of each other, of which a majority decides.
     Quorum,
 }
@@ -33,7 +37,8 @@ pub(crate) enum Deployment {
     /// The first one is the master.
     Servers(Vec<RedisServer>),
     Sentinels(Sentinels),
-    Quorum(Vec<RedisServer>),
+    Cluster(Cluster),
+    Quorum(Quorum),
 }
 
 /// The servers that have a key, watched from [`Deployment::watch`] on.
@@ -53,17 +58,21 @@ impl Store {
                 sentinels.be_patient().await;
                 Deployment::Sentinels(sentinels)
             }
-            Self::Quorum => {
-                let members = (0..MEMBERS).map(|_| RedisServer::start());
-                Deployment::Quorum(join_all(members).await)
+            // Its nodes are patient: nobody dies here, but on a busy machine somebody may be slow.
+            Self::Cluster => {
+                let patient = ["--cluster-node-timeout", "15000"];
+                Deployment::Cluster(Cluster::start_with(&patient).await)
             }
+            Self::Quorum => Deployment::Quorum(Quorum::start(MEMBERS).await),
         }
     }
 
     /// Whether it has what needs one order that all see: fair locks, semaphores and latches.
     pub(crate) fn has_queues(self) -> bool {
         match self {
-            Self::Embedded | Self::Single | Self::Replicated | Self::Sentinel => true,
+            Self::Embedded | Self::Single | Self::Replicated | Self::Sentinel | Self::Cluster => {
+                true
+            }
             Self::Quorum => false,
         }
     }
@@ -94,18 +103,17 @@ impl Deployment {
             Self::Embedded => Settings::on("embedded:"),
             Self::Servers(servers) => Settings::on(&servers[0].url()),
             Self::Sentinels(sentinels) => Settings::on(&sentinels.url()),
-            Self::Quorum(members) => {
-                let urls: Vec<_> = members.iter().map(RedisServer::url).collect();
+            Self::Cluster(cluster) => Settings::on(&cluster.url()),
+            Self::Quorum(quorum) => {
+                let urls: Vec<_> = quorum.members.iter().map(RedisServer::url).collect();
                 // As patient as with any other store: here all members answer, however busy the machine is.
-                Settings::on_none()
-                    .with("store.quorum", &urls.join(" "))
-                    .with("store.quorum_member_timeout", "2s")
+                Settings::on_quorum(&urls.join(" ")).with("store.quorum_member_timeout", "2s")
             }
         }
     }
 
-    /// How a Redisson client is told of it, in the words of the tests' agent.
-    pub(crate) fn in_java(&self) -> Vec<String> {
+    /// How a Redisson client is told of it, in the words of the tests' agent; of a cluster also in which way it is to subscribe.
+    pub(crate) fn in_java(&self, subscription: &str) -> Vec<String> {
         match self {
             Self::Embedded => panic!("no other client gets at it"),
             Self::Servers(servers) => vec!["single".to_owned(), servers[0].url()],
@@ -113,6 +121,11 @@ impl Deployment {
                 let mut words = vec!["sentinel".to_owned(), SERVICE.to_owned()];
                 words.extend(sentinels.sentinel_urls());
                 words
+            }
+            Self::Cluster(cluster) => {
+                let urls = (0..cluster.len()).map(|number| cluster.node(number).url());
+                let words = ["cluster", subscription].map(str::to_owned);
+                words.into_iter().chain(urls).collect()
             }
             Self::Quorum(_) => panic!("for Redisson they are several deployments"),
         }
@@ -126,7 +139,7 @@ impl Deployment {
     }
 
     /// The servers on which a key is written: none that could be asked, the one that is its master, or all members of a quorum.
-    async fn keepers(&self, _key: &str) -> Vec<&RedisServer> {
+    async fn keepers(&self, key: &str) -> Vec<&RedisServer> {
         match self {
             Self::Embedded => Vec::new(),
             Self::Servers(servers) => vec![&servers[0]],
@@ -134,8 +147,28 @@ impl Deployment {
                 let master = sentinels.master().await.expect("there is a master");
                 vec![&sentinels.servers[master]]
             }
-            Self::Quorum(members) => members.iter().collect(),
+            Self::Cluster(cluster) => {
+                let master = cluster.master_of(key).await.expect("the slot is served");
+                vec![cluster.node(master)]
+            }
+            Self::Quorum(quorum) => quorum.members.iter().collect(),
         }
+    }
+
+    /// Whether somebody listens to a channel of a name, at each of those who may hear what is said about it.
+    async fn are_listened_to(&self, name: &str, channel: &str) -> Vec<bool> {
+        if let Self::Cluster(cluster) = self {
+            let mut is_heard = false;
+            for node in cluster.running() {
+                for kind in ["CHANNELS", "SHARDCHANNELS"] {
+                    is_heard |= hears(cluster.node(node), kind, channel).await;
+                }
+            }
+            // What is said is heard wherever one listens.
+            return vec![is_heard];
+        }
+        let keepers = self.keepers(name).await.into_iter();
+        join_all(keepers.map(|server| hears(server, "CHANNELS", channel))).await
     }
 
     /// What those that have the key answer. Nothing from the embedded store, into which `tests/it` looks.
@@ -166,12 +199,8 @@ impl Deployment {
     /// Waits until somebody, or nobody, listens to a channel of a name.
     pub(crate) async fn until_listened_to(&self, name: &str, channel: &str, wanted: bool) {
         eventually("the channel is listened to as it should be", || async {
-            let mut as_wanted = true;
-            for server in self.keepers(name).await {
-                let channels = server.command(&["PUBSUB", "CHANNELS", channel]).await;
-                as_wanted &= wanted == (channels != Value::Array(Vec::new()));
-            }
-            as_wanted
+            let listened = self.are_listened_to(name, channel).await;
+            listened.into_iter().all(|is| is == wanted)
         })
         .await;
     }
@@ -184,6 +213,11 @@ impl Deployment {
         }
         Watch(watched)
     }
+}
+
+async fn hears(server: &RedisServer, kind: &str, channel: &str) -> bool {
+    let channels = server.command(&["PUBSUB", kind, channel]).await;
+    channels != Value::Array(Vec::new())
 }
 
 // === impl Watch ===
@@ -206,10 +240,23 @@ impl Watch<'_> {
 
     /// What scripts have published to a channel, server by server.
     pub(crate) async fn published_to(&self, channel: &str) -> Vec<Vec<String>> {
+        let published = self.published(|it| it == channel).await.into_iter();
+        let messages = |messages: Vec<(String, String)>| {
+            let messages = messages.into_iter().map(|(_, message)| message);
+            messages.collect()
+        };
+        published.map(messages).collect()
+    }
+
+    /// Channels and what scripts have published to them, in order, server by server; on a cluster what is said in both of its ways is said once.
+    pub(crate) async fn published(
+        &self,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Vec<Vec<(String, String)>> {
         let commands = self.commands(|line| line.contains(" lua] ")).await;
         let message = |words: &Vec<String>| {
-            let is_one = words[0].to_uppercase().ends_with("PUBLISH") && words[1] == channel;
-            is_one.then(|| words[2].clone())
+            let is_one = words[0].eq_ignore_ascii_case("publish") && is_wanted(&words[1]);
+            is_one.then(|| (words[1].clone(), words[2].clone()))
         };
         let servers = commands.iter();
         servers

@@ -42,8 +42,14 @@ impl TcpProxy {
 
     /// Starts a proxy to a server that tells its clients where others are. It puts a proxy's port in the place of each server's own.
     pub(crate) async fn renaming(target: u16, ports: &[(u16, u16)]) -> Self {
+        Self::at(0, target, ports).await
+    }
+
+    /// The same at a port of its own, which others may have to be told before it exists; 0 is any.
+    pub(crate) async fn at(port: u16, target: u16, ports: &[(u16, u16)]) -> Self {
         let renamed: Renamed = ports.into();
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let listener = TcpListener::bind(("127.0.0.1", port)).await;
+        let listener = listener.expect("a free port");
         let port = listener.local_addr().expect("its address").port();
         let silent = Arc::new(Mutex::new(CancellationToken::new()));
         let switch = silent.clone();

@@ -95,6 +95,44 @@ fn every_reason_is_documented() {
     );
 }
 
+/// Commands that the coordinator sends itself.
+const SENT: [&str; 16] = [
+    "hello",
+    "client|setname",
+    "ping",
+    "info",
+    "role",
+    "select",
+    "script|load",
+    "config|get",
+    "evalsha",
+    "eval",
+    "publish",
+    "subscribe",
+    "unsubscribe",
+    "wait",
+    "unwatch",
+    "set",
+];
+
+#[test]
+fn the_documented_permissions_are_what_the_scripts_need() {
+    let document = text("docs/configuration.md");
+    let from = document.find("ACL SETUSER").expect("it shows one");
+    let shown = document[from..].split("```").next().unwrap_or_default();
+    let shown = shown.split_whitespace();
+    let shown: BTreeSet<&str> = shown.filter_map(|word| word.strip_prefix('+')).collect();
+    let scripts = tree().into_iter();
+    let scripts: String = scripts
+        .filter(|file| file.extension() == "lua")
+        .map(|file| file.text)
+        .collect();
+    let called = scripts.split("redis.call('").skip(1);
+    let called = called.filter_map(|rest| rest.split('\'').next());
+    let needed: BTreeSet<&str> = called.chain(SENT).collect();
+    assert_eq!(shown, needed);
+}
+
 fn documents() -> Vec<File> {
     tree()
         .into_iter()

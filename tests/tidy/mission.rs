@@ -75,7 +75,7 @@ fn every_line_up_to_19_has_a_story_and_every_store_runs_them() {
         let file = files.iter().find(|file| file.path == path);
         file.expect(path).text.as_str()
     };
-    let code = Rust::parse(text("tests/process/stores/mod.rs")).code;
+    let code = Rust::parse(text("tests/process/on_every_store/mod.rs")).code;
     let told: BTreeSet<u32> = told(&code).into_iter().flat_map(numbers).collect();
     let missing: Vec<_> = on_every_store().difference(&told).copied().collect();
     assert!(missing.is_empty(), "no story of {missing:?}");

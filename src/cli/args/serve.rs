@@ -25,7 +25,7 @@ pub struct ServeArgs {
     /// Where to listen [server.listen].
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// Where the locks are: embedded:, redis://… or rediss://… [store.url]; given several times, a quorum of them [store.quorum].
+    /// Where the locks are: embedded:, redis://…, redis+sentinel://…, redis+cluster://…, or with rediss over TLS [store.url]; given several times, a quorum of them [store.quorum].
     #[arg(long, value_name = "URL")]
     store: Vec<String>,
     /// Any other setting, as in --set session.lease=10s.

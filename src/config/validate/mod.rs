@@ -14,6 +14,9 @@ const LEASE_RESOLUTION: Duration = Duration::from_millis(1);
 /// Longer ones overflow in the store or on the clock.
 const DURATION_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
+/// Names that are as long as they may be stay well within what the store takes as a key.
+const KEY_PREFIX_BYTES_MAX: usize = 128;
+
 /// A shorter secret can be guessed.
 const SECRET_BYTES_MIN: usize = 16;
 
@@ -121,6 +124,25 @@ fn check_store(store: &Store, limits: &Limits, report: &mut dyn FnMut(&str, Stri
     if let (Some(what), true) = (without_replicas, store.replica_acks != ReplicaAcks::None) {
         report("store.replica_acks", format!("must be none with {what}"));
     }
+    check_tls(store, report);
+    if store.client_name.is_empty() || !store.client_name.bytes().all(|it| it.is_ascii_graphic()) {
+        report(
+            "store.client_name",
+            "must be letters, digits and signs without spaces, and not empty".to_owned(),
+        );
+    }
+    if store.key_prefix.len() > KEY_PREFIX_BYTES_MAX {
+        report(
+            "store.key_prefix",
+            format!("must not be longer than {KEY_PREFIX_BYTES_MAX} bytes"),
+        );
+    }
+    if store.key_prefix.chars().any(char::is_control) {
+        report(
+            "store.key_prefix",
+            "must not contain control characters".to_owned(),
+        );
+    }
     if store.fair_waiter_timeout < FAIR_WAITER_TIMEOUT_MIN {
         report(
             "store.fair_waiter_timeout",
@@ -135,13 +157,43 @@ fn check_store(store: &Store, limits: &Limits, report: &mut dyn FnMut(&str, Stri
     }
 }
 
+/// A certificate needs its key, and none is of use without TLS.
+fn check_tls(store: &Store, report: &mut dyn FnMut(&str, String)) {
+    let is_set = |path: &std::path::Path| !path.as_os_str().is_empty();
+    let tls = &store.tls;
+    let files = [
+        ("store.tls.ca_file", is_set(&tls.ca_file)),
+        ("store.tls.certificate_file", is_set(&tls.certificate_file)),
+        ("store.tls.key_file", is_set(&tls.key_file)),
+    ];
+    let urls = match store.quorum.as_slice() {
+        [] => std::slice::from_ref(&store.url),
+        several => several,
+    };
+    let has_tls = |url: &StoreUrl| url.scheme().is_some_and(|it| it.starts_with("rediss"));
+    for (key, _) in files.into_iter().filter(|(_, is_set)| *is_set) {
+        if !urls.iter().any(has_tls) {
+            report(key, "needs a store.url that begins with rediss".to_owned());
+        }
+    }
+    let [_, (certificate, has_certificate), (key, has_key)] = files;
+    if has_certificate && !has_key {
+        report(key, format!("must be set together with {certificate}"));
+    } else if has_key && !has_certificate {
+        report(certificate, format!("must be set together with {key}"));
+    }
+}
+
 fn check_url(key: &str, url: &StoreUrl, report: &mut dyn FnMut(&str, String)) {
-    const SUPPORTED: &str = "supported are embedded:, redis://HOST:PORT/DB, redis+sentinel://HOST:PORT,HOST:PORT/SERVICE and the same with rediss for TLS";
+    const SUPPORTED: &str = "supported are embedded:, redis://HOST:PORT/DB, redis+sentinel://HOST:PORT,HOST:PORT/SERVICE, redis+cluster://HOST:PORT,HOST:PORT and the same with rediss for TLS";
     let text = url.expose();
     match url.scheme() {
         Some("embedded") if text == "embedded:" => {}
         Some("embedded") => report(key, "nothing may follow embedded:".to_owned()),
-        Some("redis" | "rediss" | "redis+sentinel" | "rediss+sentinel") => {
+        Some(
+            "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
+            | "rediss+cluster",
+        ) => {
             let authority = text.split_once("://").map_or("", |(_, rest)| rest);
             let host = authority
                 .rsplit_once('@')

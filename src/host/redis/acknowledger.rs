@@ -36,7 +36,7 @@ use crate::{
 const CONNECTIONS: usize = 4;
 
 /// How long the key stays that is written for the replicas to acknowledge. Renewing its time to live is a write that a full Redis allows.
-const MARKER_LIVES: Duration = Duration::from_secs(3600);
+const MARKER_LIVES: Duration = Duration::from_secs(60);
 
 /// What is sent to have replicas counted.
 const COMMANDS: usize = 4;
@@ -179,7 +179,9 @@ impl Desk {
         let pool = self.pool();
         let round = async move {
             let until = asks.iter().map(|ask| ask.deadline).max();
-            let left = until.map_or(Duration::ZERO, |until| until - Instant::now());
+            let left = until.map_or(Duration::ZERO, |until| {
+                until.saturating_duration_since(Instant::now())
+            });
             let heard = match pool {
                 Ok(pool) => ask_server(&pool, replicas, &asks[0].marker, left).await,
                 Err(problem) => Err(problem),

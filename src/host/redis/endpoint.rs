@@ -1,6 +1,6 @@
 //! One server: its address, and how connections to it are opened.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use deadpool_redis::{
     Manager, Pool, Runtime,
@@ -17,9 +17,6 @@ use futures::future::join_all;
 
 use super::{ConfigError, RedisConfig};
 use crate::host::Script;
-
-/// How our connections are called in `CLIENT LIST`.
-const CLIENT_NAME: &str = "lockkeeper";
 
 /// A peer that vanished is noticed after this long. A frozen one is not dropped by it, because its kernel goes on acknowledging.
 const PEER_GONE_AFTER: Duration = Duration::from_secs(5);
@@ -38,6 +35,7 @@ const COMMANDS_QUEUED_MAX: usize = 256;
 pub(super) struct Endpoint {
     client: Client,
     connect_timeout: Duration,
+    client_name: Arc<str>,
     scripts: &'static [&'static Script],
 }
 
@@ -84,6 +82,7 @@ impl Endpoint {
         Ok(Self {
             client,
             connect_timeout: config.connect_timeout,
+            client_name: config.client_name.as_str().into(),
             scripts: config.scripts,
         })
     }
@@ -108,7 +107,7 @@ impl Endpoint {
             .await?;
         // A server that does not allow naming is as good as any; a lost connection shows in its first use.
         let mut name = cmd("CLIENT");
-        name.arg("SETNAME").arg(CLIENT_NAME);
+        name.arg("SETNAME").arg(self.client_name.as_ref());
         let named = connection.send_packed_command(&name);
         if tokio::time::timeout(self.connect_timeout, named)
             .await

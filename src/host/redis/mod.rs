@@ -44,6 +44,8 @@ pub struct RedisConfig {
     pub connections: usize,
     /// How often the connection of the subscriptions is probed; an answer that is not there by the next probe means that it is dead.
     pub ping_interval: Duration,
+    /// How our connections are called in `CLIENT LIST`.
+    pub client_name: String,
     /// Certificates for `rediss://`.
     pub tls: TlsCertificates,
     /// Scripts that are loaded whenever a connection is opened, so that no call has to.
@@ -102,6 +104,7 @@ impl Default for RedisConfig {
             replica_marker: "marker".to_owned(),
             connections: 2,
             ping_interval: Duration::from_secs(1),
+            client_name: "lockkeeper".to_owned(),
             tls: TlsCertificates::default(),
             scripts: &[],
         }
@@ -118,6 +121,7 @@ impl fmt::Debug for RedisConfig {
             .field("replica_marker", &self.replica_marker)
             .field("connections", &self.connections)
             .field("ping_interval", &self.ping_interval)
+            .field("client_name", &self.client_name)
             .field("tls", &self.tls)
             .field("scripts", &self.scripts.len())
             .finish()

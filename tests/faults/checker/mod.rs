@@ -18,6 +18,8 @@ pub(crate) const NOTICE_MAX: Duration = Duration::from_millis(150);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) lease: Duration,
+    /// The first so many locks are in constant use.
+    pub(crate) busy: usize,
     /// When the first fault began.
     pub(crate) fault: At,
     /// When the last one was over: from here on the store can be used.
@@ -45,10 +47,14 @@ pub(crate) struct Findings {
     pub(crate) stuck: Vec<String>,
     /// Holders who were not told that another has their lock.
     pub(crate) silent: Vec<String>,
+    /// The same, but they gave it back before they could be told, and were told that they had it: there were two stores.
+    pub(crate) unaware: Vec<String>,
     /// The longest time without any grant from the fault on.
     pub(crate) outage: Duration,
     /// From the fault to the first grant after that.
     pub(crate) back: Duration,
+    /// The longest time without a grant of one of the locks that are in constant use.
+    pub(crate) outage_of_one: Duration,
 }
 
 /// All rules.
@@ -63,8 +69,12 @@ pub(crate) fn check(events: &[Event], bounds: &Bounds) -> Findings {
         ..Findings::default()
     };
     exclusion(&holds, &mut findings);
-    findings.silent = silent(&holds, bounds);
-    (findings.outage, findings.back) = outage(&holds, bounds);
+    silent(&holds, bounds, &mut findings);
+    (findings.outage, findings.back) = outage(holds.iter(), bounds);
+    let names = by_name(&holds);
+    let busy = names.range(..bounds.busy);
+    let outages = busy.map(|(_, holds)| outage(holds.iter().copied(), bounds).0);
+    findings.outage_of_one = outages.max().unwrap_or_default();
     findings
 }
 
@@ -174,9 +184,8 @@ fn stuck(holds: &[Hold], bounds: &Bounds) -> Vec<String> {
 }
 
 /// Who loses a lock to another is told: by a notice, a refusal, or because its time was over.
-fn silent(holds: &[Hold], bounds: &Bounds) -> Vec<String> {
+fn silent(holds: &[Hold], bounds: &Bounds, findings: &mut Findings) {
     let patience = bounds.lease + Duration::from_secs(1);
-    let mut problems = Vec::new();
     for (name, holds) in by_name(holds) {
         for hold in &holds {
             let Some((from, token)) = hold.granted else {
@@ -189,23 +198,25 @@ fn silent(holds: &[Hold], bounds: &Bounds) -> Vec<String> {
             let Some((at, other)) = newer.next() else {
                 continue;
             };
-            let told = hold
-                .told
-                .is_some_and(|told| told <= at.max(bounds.healed) + patience);
-            if !told {
-                problems.push(format!(
-                    "lock {name}: {} has {token} until {until:?} and was not told of {other} at {at:?}",
-                    hold.attempt
-                ));
+            let limit = at.max(bounds.healed) + patience;
+            let problem = format!(
+                "lock {name}: {} has {token} until {until:?} and was not told of {other} at {at:?}",
+                hold.attempt
+            );
+            if hold.told.is_some_and(|told| told <= limit) {
+                // As promised.
+            } else if hold.told.is_none() && hold.ended.is_some_and(|ended| ended <= limit) {
+                findings.unaware.push(problem);
+            } else {
+                findings.silent.push(problem);
             }
         }
     }
-    problems
 }
 
 /// The longest time without a grant while everybody contends, and when it was over.
-fn outage(holds: &[Hold], bounds: &Bounds) -> (Duration, Duration) {
-    let mut grants: Vec<At> = holds.iter().filter_map(|it| Some(it.granted?.0)).collect();
+fn outage<'a>(holds: impl Iterator<Item = &'a Hold>, bounds: &Bounds) -> (Duration, Duration) {
+    let mut grants: Vec<At> = holds.filter_map(|it| Some(it.granted?.0)).collect();
     grants.sort_unstable();
     let mut before = bounds.fault;
     let mut longest = (Duration::ZERO, Duration::ZERO);

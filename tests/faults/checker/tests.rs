@@ -9,6 +9,7 @@ use crate::history::{Event, What};
 
 const BOUNDS: Bounds = Bounds {
     lease: Duration::from_secs(4),
+    busy: 1,
     fault: Duration::from_secs(5),
     healed: Duration::from_secs(10),
     stopped: Duration::from_millis(8500),
@@ -49,6 +50,7 @@ fn a_good_history_has_no_faults() {
         // None came after the fault.
         outage: Duration::from_millis(3500),
         back: Duration::from_millis(3500),
+        outage_of_one: Duration::from_millis(3500),
         ..Findings::default()
     };
     assert_eq!(found, expected);
@@ -68,7 +70,7 @@ fn two_holders_at_once_are_found() {
     ]);
     assert_eq!(found.violations.len(), 1, "{found:#?}");
     // And the first was told that it gave back what it held.
-    assert_eq!(found.silent.len(), 1);
+    assert_eq!((found.unaware.len(), found.silent.len()), (1, 0));
 }
 
 #[test]
@@ -88,6 +90,7 @@ fn a_notice_that_was_under_way_is_no_violation_and_a_late_one_is() {
     let late = lost_at(1200);
     assert_eq!((late.violations.len(), late.late_notices), (1, 0));
     assert_eq!(late.silent.len() + prompt.silent.len(), 0);
+    assert_eq!(late.unaware.len(), 0);
     // Longer than a lease and a second after the store was back at 10 s is as good as never.
     assert_eq!(lost_at(15_500).silent.len(), 1);
 }
@@ -195,7 +198,7 @@ fn a_refused_release_has_told_the_holder() {
             (510, 1, what),
             (520, 2, What::ReleaseSent),
         ])
-        .silent
+        .unaware
         .len()
     };
     assert_eq!((end(What::Refused), end(What::Released)), (0, 1));
@@ -228,4 +231,5 @@ fn the_outage_is_the_longest_time_without_a_grant() {
     let found = checked(&lines);
     assert_eq!(found.outage, Duration::from_millis(2980));
     assert_eq!(found.back, 3 * SECOND);
+    assert_eq!(found.outage_of_one, found.outage);
 }

@@ -68,26 +68,28 @@ async fn what_is_published_after_a_subscription_arrives_once() {
 
 #[tokio::test]
 async fn a_script_is_heard_by_every_client_also_its_own() {
+    // In the slot of the scripts' keys: a cluster counts those who listen where the script runs.
+    const CHANNEL: &str = "{key}";
     for host in HOSTS {
         let store = host.start().await;
         let (one, mut wakes_of_one) = store.connect();
         let (two, mut wakes_of_two) = store.connect();
-        one.subscribe("channel").await.unwrap();
-        two.subscribe("channel").await.unwrap();
-        let heard = eval(&one, "return redis.call('publish', 'channel', 'x')").await;
+        one.subscribe(CHANNEL).await.unwrap();
+        two.subscribe(CHANNEL).await.unwrap();
+        let heard = eval(&one, "return redis.call('publish', '{key}', 'x')").await;
         assert_eq!(heard, Ok(Value::Int(2)), "{host:?}");
-        assert_eq!(next(&mut wakes_of_one).await, message("channel", "x"));
-        assert_eq!(next(&mut wakes_of_two).await, message("channel", "x"));
+        assert_eq!(next(&mut wakes_of_one).await, message(CHANNEL, "x"));
+        assert_eq!(next(&mut wakes_of_two).await, message(CHANNEL, "x"));
 
         // The one goes, the other stays.
-        one.unsubscribe("channel");
+        one.unsubscribe(CHANNEL);
         eventually("one listens", || async {
-            publish(&store, "channel", "y").await == 1
+            publish(&store, CHANNEL, "y").await == 1
         })
         .await;
-        assert_eq!(next(&mut wakes_of_two).await, message("channel", "y"));
+        assert_eq!(next(&mut wakes_of_two).await, message(CHANNEL, "y"));
         drop(two);
-        nobody_listens(&store, "channel").await;
+        nobody_listens(&store, CHANNEL).await;
     }
 }
 

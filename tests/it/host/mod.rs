@@ -14,7 +14,7 @@ fn script(source: &'static str) -> &'static Script {
 }
 
 fn call(script: &'static Script) -> Call {
-    let keys = ["key", "key-2"].map(Bytes::from).to_vec();
+    let keys = ["key", "{key}-2"].map(Bytes::from).to_vec();
     let args: [&[u8]; 3] = [b"a", b"\xff\x00\r\n", b""];
     let args = args.map(Bytes::from).to_vec();
     Call { script, keys, args }

@@ -134,7 +134,7 @@ const REPLIES: &[(&str, &str)] = &[
     ("return {#KEYS, #ARGV}", "[2 3]"),
     (
         "return {KEYS[1], KEYS[2], ARGV[1], ARGV[3]}",
-        "['key' 'key-2' 'a' '']",
+        "['key' '{key}-2' 'a' '']",
     ),
     ("return {type(KEYS[3]), type(ARGV[4])}", "['nil' 'nil']"),
     ("return type(ARGV[1])", "'string'"),

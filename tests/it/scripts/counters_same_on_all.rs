@@ -13,7 +13,7 @@ use super::{
     story::{config, rounded},
 };
 use crate::support::{
-    hosts::{HOSTS, Store},
+    hosts::{Store, TWINS},
     secs,
 };
 
@@ -63,7 +63,7 @@ struct Side {
 #[tokio::test]
 async fn random_calls_about_counters_are_answered_alike() {
     let mut sides = Vec::new();
-    for host in HOSTS {
+    for host in TWINS {
         let store = host.start().await;
         let (client, _wakes): (std::sync::Arc<dyn ScriptHost>, _) = store.connect();
         let scripts = Scripts::new(client, config());

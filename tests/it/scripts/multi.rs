@@ -9,7 +9,7 @@ use lockkeeper::script::{
 
 use super::{
     mask::Mask,
-    story::{Row, check, mode, option, rounded, time},
+    story::{Row, check, mode, name_of, option, rounded, time},
 };
 
 /// A step about several locks: `acquire_all x 100s lock lock2:read:1`. Behind a lock stand its mode and the holds that are known.
@@ -40,7 +40,7 @@ impl<'a> All<'a> {
             locks: locks.map(|word| member(word, attempt.serial)).collect(),
             attempt,
             refusal,
-            spared: option(words, "spare").into_iter().collect(),
+            spared: option(words, "spare").map(name_of).into_iter().collect(),
         }
     }
 
@@ -87,7 +87,7 @@ impl<'a> All<'a> {
 fn member(word: &str, serial: Option<u64>) -> Member<'_> {
     let mut parts = word.split(':');
     Member {
-        name: parts.next().unwrap(),
+        name: name_of(parts.next().unwrap()),
         mode: parts.next().map_or(Mode::Exclusive, mode),
         known_holds: parts.next().map(|holds| holds.parse().unwrap()),
         serial,

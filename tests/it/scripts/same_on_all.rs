@@ -13,7 +13,7 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _}
 
 use super::mask::Mask;
 use crate::support::{
-    hosts::{HOSTS, Store},
+    hosts::{Store, TWINS},
     secs,
 };
 
@@ -37,7 +37,7 @@ struct Twins {
 
 #[tokio::test]
 async fn random_calls_are_answered_alike_and_leave_the_same() {
-    let stores = [HOSTS[0].start().await, HOSTS[1].start().await];
+    let stores = [TWINS[0].start().await, TWINS[1].start().await];
     for seed in SEEDS {
         for store in &stores {
             store.flush().await;

@@ -59,8 +59,9 @@ pub(crate) async fn check(rows: &[Row]) {
     assert!(failures.is_empty(), "{failures}");
 }
 
-/// What the names of a story stand for.
-const LOCKS: [&str; 4] = ["lock", "lock2", "lock3", "lock4"];
+/// What the words of a story stand for: names that share a slot.
+const LOCKS: [&str; 4] = ["lock", "{lock}2", "{lock}3", "{lock}4"];
+const WORDS: [&str; 4] = ["lock", "lock2", "lock3", "lock4"];
 
 /// Owners whose own channels are listened to, as waiters of a fair lock do.
 const LISTENERS: [&str; 3] = ["x", "y", "z"];
@@ -114,7 +115,7 @@ impl<'a> Teller<'a> {
     async fn step(&mut self, step: &str) -> String {
         let words: Vec<_> = step.split_ascii_whitespace().collect();
         let scripts = Scripts::new(Arc::clone(&self.client), self.config.clone());
-        let on = option(&words, "on").unwrap_or(LOCKS[0]);
+        let on = option(&words, "on").map_or(LOCKS[0], name_of);
         let request_id = option(&words, "request");
         self.requests.extend(request_id.map(str::to_owned));
         let attempt = Attempt {
@@ -297,7 +298,8 @@ impl<'a> Teller<'a> {
                     payload,
                     channel: on,
                 } => {
-                    let whom = on.strip_prefix(&channel).unwrap_or_default();
+                    let whom = on.strip_prefix(&channel);
+                    let whom = whom.filter(|it| it.starts_with(':')).unwrap_or_default();
                     heard.push(format!("{}{whom}", payload.escape_ascii()));
                 }
                 Wake::Gap | Wake::TakenOver => heard.push("a gap".to_owned()),
@@ -312,8 +314,8 @@ impl<'a> Teller<'a> {
 
     /// Every key, what it holds and its time to live.
     async fn state(&mut self) -> String {
-        let mut names: Vec<_> = LOCKS.map(str::to_owned).to_vec();
-        names.extend(LOCKS.map(|lock| lock.replace("lock", "counter")));
+        let mut names: Vec<_> = WORDS.map(str::to_owned).to_vec();
+        names.extend(WORDS.map(|lock| lock.replace("lock", "counter")));
         names.extend(OTHERS.map(|(name, _)| name.to_owned()));
         names.extend(self.requests.iter().map(|id| format!("record:{id}")));
         let mut shown = Vec::new();
@@ -405,7 +407,7 @@ fn renewal(text: &str) -> Renewal {
     let (name, lease) = rest.split_once(':').unwrap();
     let (lease, of_mode) = lease.split_once(':').unwrap_or((lease, ""));
     Renewal {
-        name: name.into(),
+        name: name_of(name).into(),
         mode: if of_mode.is_empty() {
             Mode::Exclusive
         } else {
@@ -436,12 +438,20 @@ fn read_hold(owner: &str, number: u32) -> Bytes {
     format!("{}:{number}", String::from_utf8_lossy(&prefix)).into()
 }
 
+/// The lock that a word stands for.
+pub(super) fn name_of(word: &str) -> &'static str {
+    let at = WORDS.iter().position(|it| *it == word);
+    LOCKS[at.unwrap_or_else(|| panic!("no such lock: {word}"))]
+}
+
 /// The key that a word stands for, or the word with its `\xff` made bytes.
 fn resolve(word: &str) -> Bytes {
     if let Some(id) = word.strip_prefix("record:") {
         return keys::record(LOCKS[0], id);
     } else if let Some(number) = word.strip_prefix("counter") {
-        return keys::counter(&format!("lock{number}"));
+        return keys::counter(name_of(&format!("lock{number}")));
+    } else if WORDS.contains(&word) {
+        return keys::lock(name_of(word));
     }
     if let Some((_, key)) = OTHERS.iter().find(|(name, _)| *name == word) {
         return key();

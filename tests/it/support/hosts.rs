@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use deadpool_redis::redis::{self, Cmd, aio::MultiplexedConnection};
+use futures::future::join_all;
 use lockkeeper::{
     host::{
         Connected, Value,
@@ -12,10 +13,17 @@ use lockkeeper::{
     script::catalog,
 };
 
-use crate::{redis_server::RedisServer, sentinels::Sentinels};
+use crate::{
+    cluster::{Cluster, MASTERS},
+    redis_server::RedisServer,
+    sentinels::Sentinels,
+};
 
 /// Every host. One that cannot be started fails the test.
-pub(crate) const HOSTS: [Host; 3] = [Host::Embedded, Host::Redis, Host::Sentinel];
+pub(crate) const HOSTS: [Host; 4] = [Host::Embedded, Host::Redis, Host::Sentinel, Host::Cluster];
+
+/// Those that are compared with each other, call by call.
+pub(crate) const TWINS: [Host; 2] = [Host::Embedded, Host::Redis];
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Host {
@@ -23,6 +31,8 @@ pub(crate) enum Host {
     Redis,
     /// The master of three servers that three sentinels watch over.
     Sentinel,
+    /// Three masters, each with its share of the slots.
+    Cluster,
 }
 
 /// A store of its own for one test, and how an operator gets at it.
@@ -34,6 +44,7 @@ pub(crate) enum Store {
         /// The servers, which end with the store.
         _running: Box<dyn Send + Sync>,
     },
+    Cluster(Cluster),
 }
 
 /// Long enough for a busy machine: no test waits for it.
@@ -56,6 +67,7 @@ impl Host {
                     _running: Box::new(sentinels),
                 }
             }
+            Self::Cluster => Store::Cluster(Cluster::start_without_replicas().await),
         }
     }
 }
@@ -80,28 +92,25 @@ impl Store {
     pub(crate) fn connect(&self) -> Connected {
         match self {
             Self::Embedded(store) => store.connect(),
-            Self::Redis { url, .. } => connect(&RedisConfig {
-                url: url.clone(),
-                call_timeout: CALL_TIMEOUT,
-                scripts: &catalog::ALL,
-                ..RedisConfig::default()
-            })
-            .unwrap(),
+            Self::Redis { url, .. } => connect_to(url.clone()),
+            Self::Cluster(cluster) => connect_to(cluster.url()),
         }
     }
 
-    /// Runs a command past all clients; an error is its text.
+    /// Runs a command past all clients, on the master of the key that comes first if it names one; an error is its text.
     pub(crate) async fn try_command(&self, words: &[&[u8]]) -> Result<Value, String> {
         match self {
             Self::Embedded(store) => store.command(words).map_err(|error| error.to_string()),
             Self::Redis { operator, .. } => {
-                let mut command = Cmd::new();
-                for word in words {
-                    command.arg(*word);
-                }
-                let reply = operator.clone().send_packed_command(&command).await;
-                let reply = reply.and_then(redis::Value::extract_error);
-                reply.map(value).map_err(|error| error.to_string())
+                let reply = operator.clone().send_packed_command(&cmd_of(words)).await;
+                read(reply)
+            }
+            Self::Cluster(cluster) => {
+                let master = match words.get(1) {
+                    Some(key) => cluster.first_master_of(key).await,
+                    None => 0,
+                };
+                read(cluster.node(master).execute(&cmd_of(words)).await)
             }
         }
     }
@@ -119,7 +128,7 @@ impl Store {
     pub(crate) async fn flush(&self) {
         match self {
             Self::Embedded(store) => store.flush_all(),
-            Self::Redis { .. } => drop(self.command(&["FLUSHALL"]).await),
+            Self::Redis { .. } | Self::Cluster(_) => drop(self.everywhere(&["FLUSHALL"]).await),
         }
     }
 
@@ -127,26 +136,42 @@ impl Store {
     pub(crate) async fn forget_scripts(&self) {
         match self {
             Self::Embedded(_) => {}
-            Self::Redis { .. } => drop(self.command(&["SCRIPT", "FLUSH"]).await),
+            Self::Redis { .. } | Self::Cluster(_) => {
+                self.everywhere(&["SCRIPT", "FLUSH"]).await;
+            }
         }
     }
 
     pub(crate) async fn key_count(&self) -> usize {
         match self {
             Self::Embedded(store) => store.key_count(),
-            Self::Redis { .. } => match self.command(&["DBSIZE"]).await {
-                Value::Int(count) => count.try_into().unwrap(),
-                other => panic!("{other:?}"),
-            },
+            Self::Redis { .. } | Self::Cluster(_) => {
+                let counts = self.everywhere(&["DBSIZE"]).await.into_iter();
+                let counts = counts.map(|count| match count {
+                    Value::Int(count) => usize::try_from(count).unwrap(),
+                    other => panic!("{other:?}"),
+                });
+                counts.sum()
+            }
         }
+    }
+
+    /// Runs a command on every master.
+    async fn everywhere(&self, words: &[&str]) -> Vec<Value> {
+        let Self::Cluster(cluster) = self else {
+            return vec![self.command(words).await];
+        };
+        let nodes = (0..MASTERS).map(|number| cluster.node(number).command(words));
+        join_all(nodes).await.into_iter().map(value).collect()
     }
 
     pub(crate) async fn set_out_of_memory(&self, out_of_memory: bool) {
         match self {
             Self::Embedded(store) => store.set_out_of_memory(out_of_memory),
-            Self::Redis { .. } => {
+            Self::Redis { .. } | Self::Cluster(_) => {
                 let bytes = if out_of_memory { "1" } else { "0" };
-                self.command(&["CONFIG", "SET", "maxmemory", bytes]).await;
+                let set = ["CONFIG", "SET", "maxmemory", bytes];
+                self.everywhere(&set).await;
             }
         }
     }
@@ -162,6 +187,29 @@ impl Store {
         };
         part(&parts[0]) * 1_000_000 + part(&parts[1])
     }
+}
+
+fn connect_to(url: String) -> Connected {
+    let config = RedisConfig {
+        url,
+        call_timeout: CALL_TIMEOUT,
+        scripts: &catalog::ALL,
+        ..RedisConfig::default()
+    };
+    connect(&config).unwrap()
+}
+
+fn cmd_of(words: &[&[u8]]) -> Cmd {
+    let mut command = Cmd::new();
+    for word in words {
+        command.arg(*word);
+    }
+    command
+}
+
+fn read(reply: redis::RedisResult<redis::Value>) -> Result<Value, String> {
+    let reply = reply.and_then(redis::Value::extract_error);
+    reply.map(value).map_err(|error| error.to_string())
 }
 
 fn value(reply: redis::Value) -> Value {

@@ -55,6 +55,7 @@ impl Default for Options {
             coordinators: 1,
             stores: 1,
             limits: Limits {
+                key_prefix: "".into(),
                 name_bytes_max: 512,
                 owner_bytes_max: 128,
                 request_id_bytes_max: 128,

@@ -89,7 +89,11 @@ fn repeats(events: &[Event]) -> Vec<Violation> {
                     violations.push(violation(event.at, rule));
                 }
             }
-            What::Forced(name) => answers.retain(|_, (of, _)| of != name),
+            // Answers on their way are of before it.
+            What::Forced(name) => {
+                answers.retain(|_, (of, _)| of != name);
+                asked.retain(|_, (_, of, _)| of != name);
+            }
             _ => {}
         }
     }

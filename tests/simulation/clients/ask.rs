@@ -185,7 +185,10 @@ pub(crate) fn failed(error: &Error, kind: Kind, history: &History) -> Told {
         Error::Draining => Told::Refused("draining"),
         Error::Store(CallError::RequestOver) => Told::Refused("request over"),
         Error::Store(CallError::SelfDeadlock) => Told::Refused(SELF_DEADLOCK),
-        Error::Store(CallError::OutcomeUnknown(_)) => Told::Unknown,
+        // The answer to a repeat is not undone.
+        Error::Store(CallError::OutcomeUnknown(_) | CallError::NotReplicated { .. }) => {
+            Told::Unknown
+        }
         // A wait makes many attempts, and this tells only of the last.
         Error::Store(CallError::Unavailable(_))
             if matches!(kind, Kind::Acquire(_) | Kind::AcquireAll(_)) =>
@@ -202,7 +205,6 @@ pub(crate) fn failed(error: &Error, kind: Kind, history: &History) -> Told {
         | Error::StoreOf(..)
         | Error::Store(
             CallError::OutOfMemory
-            | CallError::NotReplicated { .. }
             | CallError::WrongKind
             | CallError::RequestIdReused
             | CallError::Unsupported(_)

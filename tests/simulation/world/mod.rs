@@ -115,7 +115,7 @@ impl World {
             poll_interval: plan.poll_interval,
             poll_jitter: 0.0,
             call_timeout: plan.call_timeout,
-            replica_acks: None,
+            replica_acks: plan.replica_acks(),
             scripts: script::Config {
                 idle_token_retention: Duration::from_secs(7 * 24 * 3600),
                 request_retention: REQUEST_RETENTION,
@@ -297,6 +297,7 @@ impl World {
 
 fn limits() -> Limits {
     Limits {
+        key_prefix: "".into(),
         name_bytes_max: 64,
         owner_bytes_max: 64,
         request_id_bytes_max: 64,

@@ -55,8 +55,6 @@ fn the_coordinators_take_their_settings_and_name_servers_that_are_there() {
                 let listen = settings["server"]["listen"].as_str();
                 assert_eq!(listen, Some("0.0.0.0:7625"), "{name}");
             }
-            // Until there is one.
-            Err(refused) if refused.contains("unknown scheme redis+cluster") => {}
             Err(refused) => problems.push(format!("{name}: {refused}")),
         }
         let url = &environment["LOCKKEEPER__STORE__URL"];

@@ -126,7 +126,12 @@ async fn go_on(
     let mut pause = PAUSE.0;
     loop {
         let to = match failed.after() {
-            After::GiveUp => return Err(failed.error),
+            After::GiveUp => {
+                if let HostError::OutcomeUnknown(_) = failed.error {
+                    router.refresh_soon();
+                }
+                return Err(failed.error);
+            }
             After::Redirected(to) if redirections < REDIRECTIONS_MAX => {
                 redirections += 1;
                 if let To::Named(_) = to {

@@ -28,8 +28,17 @@ const MOVED_PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) struct Channels {
     router: Arc<Router>,
-    /// The masters at which they are subscribed; none yet if nobody serves the slot.
-    owners: Mutex<HashMap<String, Option<Address>>>,
+    wanted: Mutex<HashMap<String, Place>>,
+}
+
+/// Where a channel that is wanted is subscribed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// Whoever wants it is looking for the master of its slot.
+    Sought,
+    /// Nowhere yet, because nobody served its slot in time.
+    Nowhere,
+    At(Address),
 }
 
 // === impl Channels ===
@@ -38,7 +47,7 @@ impl Channels {
     pub(super) fn new(router: Arc<Router>) -> Self {
         Self {
             router,
-            owners: Mutex::default(),
+            wanted: Mutex::default(),
         }
     }
 
@@ -48,12 +57,16 @@ impl Channels {
         channel: &str,
         deadline: Instant,
     ) -> Result<(), HostError> {
-        self.owners.lock().entry(channel.to_owned()).or_default();
+        self.seek(channel);
         loop {
-            let node = self
-                .router
-                .master(slot(channel.as_bytes()), deadline)
-                .await?;
+            let master = self.router.master(slot(channel.as_bytes()), deadline);
+            let node = match master.await {
+                Ok(node) => node,
+                Err(error) => {
+                    self.give_up_seeking(channel);
+                    return Err(error);
+                }
+            };
             if !self.assign(channel, &node.address) {
                 return Err(HostError::Unavailable("unsubscribed meanwhile".into()));
             }
@@ -74,25 +87,23 @@ impl Channels {
     }
 
     pub(super) fn unsubscribe(&self, channel: &str) {
-        let owner = self.owners.lock().remove(channel).flatten();
-        self.unsubscribe_at(owner.as_ref(), channel);
+        let place = self.wanted.lock().remove(channel);
+        self.leave(place, channel);
     }
 
     /// Has the channels follow their slots.
     pub(super) fn follow(&self, topology: &Topology) {
         let mut moved = BTreeMap::<Address, Vec<String>>::new();
-        {
-            let mut owners = self.owners.lock();
-            for (channel, owner) in owners.iter_mut() {
-                let master = topology.master(slot(channel.as_bytes()));
-                if let Some(master) = master.filter(|master| owner.as_ref() != Some(*master)) {
-                    let before = owner.replace(master.clone());
-                    self.unsubscribe_at(before.as_ref(), channel);
-                    moved
-                        .entry(master.clone())
-                        .or_default()
-                        .push(channel.clone());
-                }
+        for (channel, place) in self.wanted.lock().iter_mut() {
+            let Some(master) = topology.master(slot(channel.as_bytes())) else {
+                continue;
+            };
+            let here = Place::At(master.clone());
+            if *place != Place::Sought && *place != here {
+                let before = std::mem::replace(place, here);
+                self.leave(Some(before), channel);
+                let channels = moved.entry(master.clone()).or_default();
+                channels.push(channel.clone());
             }
         }
         for (master, channels) in moved {
@@ -115,26 +126,45 @@ impl Channels {
         });
     }
 
+    fn seek(&self, channel: &str) {
+        let mut wanted = self.wanted.lock();
+        wanted.entry(channel.to_owned()).or_insert(Place::Sought);
+    }
+
+    /// The channel stays wanted: it is subscribed, and a gap told, when somebody serves its slot.
+    fn give_up_seeking(&self, channel: &str) {
+        if let Some(place @ Place::Sought) = self.wanted.lock().get_mut(channel) {
+            *place = Place::Nowhere;
+        }
+        // Somebody may do so since a moment ago.
+        if let Some(topology) = self.router.known_topology() {
+            self.follow(&topology);
+        }
+    }
+
     /// Notes where a channel is subscribed; false if it is not wanted any more.
     fn assign(&self, channel: &str, master: &Address) -> bool {
-        let mut owners = self.owners.lock();
-        let Some(owner) = owners.get_mut(channel) else {
+        let mut wanted = self.wanted.lock();
+        let Some(place) = wanted.get_mut(channel) else {
             return false;
         };
-        if owner.as_ref() != Some(master) {
-            let before = owner.replace(master.clone());
-            self.unsubscribe_at(before.as_ref(), channel);
+        let here = Place::At(master.clone());
+        if *place != here {
+            let before = std::mem::replace(place, here);
+            self.leave(Some(before), channel);
         }
         true
     }
 
     fn is_at(&self, channel: &str, master: &Address) -> bool {
-        let owners = self.owners.lock();
-        owners.get(channel).and_then(Option::as_ref) == Some(master)
+        let wanted = self.wanted.lock();
+        matches!(wanted.get(channel), Some(Place::At(at)) if at == master)
     }
 
-    fn unsubscribe_at(&self, owner: Option<&Address>, channel: &str) {
-        if let Some(node) = owner.and_then(|owner| self.router.open_node(owner)) {
+    fn leave(&self, place: Option<Place>, channel: &str) {
+        if let Some(Place::At(master)) = place
+            && let Some(node) = self.router.open_node(&master)
+        {
             node.subscriber.unsubscribe(channel);
         }
     }

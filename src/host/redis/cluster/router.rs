@@ -93,10 +93,18 @@ impl Router {
         self.view.send_replace(view);
     }
 
+    /// What is known now, if anything is.
+    pub(super) fn known_topology(&self) -> Option<Arc<Topology>> {
+        match &*self.view.borrow() {
+            View::Known(topology) => Some(Arc::clone(topology)),
+            View::Unknown(_) => None,
+        }
+    }
+
     /// Resolves when something is known, or is known not to be; an error if that is so, or at the deadline.
     pub(super) async fn topology(&self, deadline: Instant) -> Result<Arc<Topology>, HostError> {
-        if let View::Known(topology) = &*self.view.borrow() {
-            return Ok(Arc::clone(topology));
+        if let Some(topology) = self.known_topology() {
+            return Ok(topology);
         }
         let mut view = self.view.subscribe();
         let told = view.wait_for(|view| !matches!(view, View::Unknown(why) if why.is_empty()));

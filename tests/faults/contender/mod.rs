@@ -1,8 +1,11 @@
 //! A program that takes locks, works under them, and gives them back, again and again, while things break.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+mod stream;
+
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use lockkeeper::grpc::pb::{self, session_request::Request, session_response::Response};
+use parking_lot::Mutex;
 use rand::{RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -15,7 +18,7 @@ use crate::{
 };
 
 /// Locks that many want for a moment, and then those that are held long enough to be renewed, and to be lost.
-const SHORT: usize = 5;
+pub(crate) const SHORT: usize = 5;
 pub(crate) const NAMES: usize = SHORT + 2;
 
 /// After something failed.
@@ -29,6 +32,8 @@ pub(crate) struct Ring {
     pub(crate) coordinators: Vec<SocketAddr>,
     /// How long the long sections are at most.
     pub(crate) long: Duration,
+    /// Why calls failed, and how often.
+    pub(crate) failures: Mutex<BTreeMap<String, usize>>,
     /// Nothing new is begun.
     pub(crate) stop: CancellationToken,
 }
@@ -112,71 +117,6 @@ impl Contender {
         }
     }
 
-    /// Makes sure that there is a stream, of the same session if there was one.
-    async fn connect(&mut self) {
-        while self.link.is_none() {
-            let coordinators = &self.ring.coordinators;
-            let address = coordinators[self.at % coordinators.len()];
-            let first = match &self.session {
-                Some(session) => Request::Resume(pb::ResumeSession {
-                    session_id: session.session_id.clone(),
-                    resume_token: session.resume_token.clone(),
-                    grants: self
-                        .held
-                        .iter()
-                        .filter(|it| !it.is_lost)
-                        .map(|it| it.grant.clone())
-                        .collect(),
-                    permits: Vec::new(),
-                }),
-                None => Request::Open(pb::OpenSession::default()),
-            };
-            let is_resume = self.session.is_some();
-            match Link::open(address, first).await {
-                Ok(Some(link)) => {
-                    if is_resume {
-                        self.resumed(&link.opened.grants);
-                    }
-                    self.session = Some(link.opened.clone());
-                    self.link = Some(link);
-                }
-                Ok(None) => {
-                    self.at += 1;
-                    sleep(PAUSE).await;
-                }
-                Err(()) => {
-                    self.lost();
-                    self.session = None;
-                }
-            }
-        }
-    }
-
-    fn resumed(&mut self, grants: &[pb::Grant]) {
-        let Some(held) = self.held.as_mut().filter(|it| !it.is_lost) else {
-            return;
-        };
-        let is_still = |grant: &&pb::Grant| grant.fencing_token == held.grant.fencing_token;
-        if grants.iter().any(|grant| is_still(&grant)) {
-            held.risk = None;
-            self.note_held(What::Resumed);
-        }
-        // Otherwise a notice follows.
-    }
-
-    fn lost(&mut self) {
-        if let Some(held) = self.held.as_mut().filter(|it| !it.is_lost) {
-            held.is_lost = true;
-            self.note_held(What::Lost);
-        }
-    }
-
-    fn broke(&mut self) {
-        self.link = None;
-        self.at += 1;
-        self.note_held(What::Broke);
-    }
-
     /// Waits until it has the lock. False if that failed.
     async fn acquire(&mut self, number: Name) -> bool {
         self.requests += 1;
@@ -206,7 +146,13 @@ impl Contender {
                     });
                     return true;
                 }
-                Came::Frame(id, Response::Failed(_) | Response::NotGranted(_)) if id == op => {
+                Came::Frame(id, Response::Failed(failed)) if id == op => {
+                    let why = format!("{:?}: {}", Code::from_i32(failed.code), failed.message);
+                    *self.ring.failures.lock().entry(why).or_default() += 1;
+                    self.note(attempt, number, What::Failed);
+                    return false;
+                }
+                Came::Frame(id, Response::NotGranted(_)) if id == op => {
                     self.note(attempt, number, What::Failed);
                     return false;
                 }
@@ -242,39 +188,6 @@ impl Contender {
         let knows_better =
             held.is_none_or(|it| it.is_lost || it.risk.is_some_and(|risk| risk <= Instant::now()));
         self.ring.witness.write(name, token, read, knows_better);
-    }
-
-    /// A notice, while something is held.
-    fn hear(&mut self, came: Came) {
-        let response = match came {
-            Came::Broke => return self.broke(),
-            Came::Frame(_, response) => response,
-        };
-        let Some(held) = self.held.as_mut() else {
-            return;
-        };
-        let what = match response {
-            Response::Lost(lost) => {
-                let token = lost.grant.map(|it| it.fencing_token);
-                if token != Some(held.grant.fencing_token) || held.is_lost {
-                    return;
-                }
-                held.is_lost = true;
-                What::Lost
-            }
-            Response::AtRisk(risk) => {
-                let left = risk.valid_for.and_then(|it| it.try_into().ok());
-                let left: Duration = left.unwrap_or_default();
-                held.risk = Some(Instant::now() + left);
-                What::AtRisk(left)
-            }
-            Response::Recovered(_) => {
-                held.risk = None;
-                What::Recovered
-            }
-            _ => return,
-        };
-        self.note_held(what);
     }
 
     /// Gives the lock back, again until that is known to be done or not to be needed.

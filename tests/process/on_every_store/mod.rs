@@ -106,6 +106,11 @@ async fn mission_1_to_19_on_sentinel() {
 }
 
 #[tokio::test]
+async fn mission_1_to_19_on_cluster() {
+    all_hold_on(Store::Cluster).await;
+}
+
+#[tokio::test]
 async fn mission_1_to_19_on_quorum() {
     all_hold_on(Store::Quorum).await;
 }

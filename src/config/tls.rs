@@ -1,0 +1,57 @@
+//! Certificates from files.
+
+use std::path::Path;
+
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+
+use super::StoreTls;
+
+/// The contents of the files, in PEM form; none where there is no file.
+#[derive(Clone, Default)]
+pub struct Certificates {
+    /// Whom to trust.
+    pub root: Option<Vec<u8>>,
+    /// What to show, and its key.
+    pub client: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+// === impl StoreTls ===
+
+impl StoreTls {
+    /// Reads the files. An error names the key and the file.
+    pub fn read(&self) -> Result<Certificates, (&'static str, String)> {
+        let root = read("store.tls.ca_file", &self.ca_file, has_certificates)?;
+        let file = &self.certificate_file;
+        let certificate = read("store.tls.certificate_file", file, has_certificates)?;
+        let key = read("store.tls.key_file", &self.key_file, has_key)?;
+        Ok(Certificates {
+            root,
+            client: certificate.zip(key),
+        })
+    }
+}
+
+fn read(
+    key: &'static str,
+    file: &Path,
+    is_usable: fn(&[u8]) -> bool,
+) -> Result<Option<Vec<u8>>, (&'static str, String)> {
+    if file.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let refuse = |problem: String| Err((key, format!("{}: {problem}", file.display())));
+    match std::fs::read(file) {
+        Ok(pem) if is_usable(&pem) => Ok(Some(pem)),
+        Ok(_) => refuse("does not hold what it should in PEM form".to_owned()),
+        Err(error) => refuse(error.to_string()),
+    }
+}
+
+fn has_certificates(pem: &[u8]) -> bool {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    all.is_ok_and(|all| !all.is_empty())
+}
+
+fn has_key(pem: &[u8]) -> bool {
+    PrivateKeyDer::from_pem_slice(pem).is_ok()
+}

@@ -1,0 +1,207 @@
+//! A coordinator whose user of Redis may do what the documentation says that it needs, and nothing else.
+
+use lockkeeper::grpc::pb::{self, LockMode, session_request::Request};
+
+use crate::{
+    client::{Client, Session, acquire_request, proto, try_request},
+    coordinator::{Coordinator, Settings},
+    counters::{Latch, Semaphore},
+    redis_server::{RedisServer, eventually},
+    steps::{secs, settings_on, until_connected},
+};
+
+const DOCUMENT: &str = include_str!("../../docs/configuration.md");
+
+const PASSWORD: &str = "p@ss/word:1";
+
+/// The words of the command that the documentation shows.
+fn documented() -> Vec<&'static str> {
+    let from = DOCUMENT.find("ACL SETUSER").expect("it shows one");
+    let command = DOCUMENT[from..].split("```").next().unwrap();
+    let words = command.split_whitespace();
+    let words: Vec<_> = words
+        .map(|word| {
+            if word == ">PASSWORD" {
+                ">p@ss/word:1"
+            } else {
+                word
+            }
+        })
+        .collect();
+    assert!(words.len() > 50 && words[3] == "on", "{words:?}");
+    words
+}
+
+/// A coordinator with this user, whose password is in a file.
+async fn restricted(redis: &RedisServer) -> (Coordinator, Client, tempfile::TempDir) {
+    redis.command(&documented()).await;
+    let directory = tempfile::TempDir::new().unwrap();
+    let file = directory.path().join("password");
+    std::fs::write(&file, format!("{PASSWORD}\n")).unwrap();
+    let url = format!("redis://lockkeeper@127.0.0.1:{}/1", redis.port());
+    let settings: Settings = settings_on(&url)
+        .with("store.password_file", file.to_str().unwrap())
+        .with("store.key_prefix", "app:")
+        .with("store.poll_interval", "60s");
+    let coordinator = Coordinator::start(&settings).await;
+    until_connected(&coordinator).await;
+    let client = coordinator.client().await;
+    (coordinator, client, directory)
+}
+
+fn wanting(name: &str, mode: LockMode) -> Request {
+    Request::Acquire(pb::AcquireRequest {
+        mode: mode.into(),
+        request_id: uuid::Uuid::new_v4().to_string(),
+        ..acquire_request(name, "")
+    })
+}
+
+/// Two sessions take a lock in turns: the second waits and is woken.
+async fn hand_over(client: &mut Client, name: &str, mode: LockMode) {
+    let (mut holder, mut waiter): (Session, Session) = (client.open().await, client.open().await);
+    let op_id = holder.send(wanting(name, mode));
+    holder.expect_granted(op_id).await;
+    // Nobody waits for a reader that only reads.
+    let next = if mode == LockMode::Read {
+        LockMode::Write
+    } else {
+        mode
+    };
+    let waiting = waiter.send(wanting(name, next));
+    eventually("it waits", || {
+        let mut client = client.clone();
+        async move { client.describe(name).await.waiter_count == 1 }
+    })
+    .await;
+    let renew = holder.send(Request::Renew(pb::RenewRequest {
+        name: name.to_owned(),
+        mode: mode.into(),
+        ..Default::default()
+    }));
+    let renewed = holder.end(renew).await;
+    assert!(format!("{renewed:?}").contains("Renewed"), "{renewed:?}");
+    let release = holder.send(Request::Release(pb::ReleaseRequest {
+        name: name.to_owned(),
+        mode: mode.into(),
+        request_id: "once".to_owned(),
+        ..Default::default()
+    }));
+    let released = holder.end(release).await;
+    assert!(format!("{released:?}").contains("Released"), "{released:?}");
+    waiter.expect_granted(waiting).await;
+    // Cancelled waits leave the queue, and take their marks away.
+    let cancelled = holder.send(wanting(name, mode));
+    holder.send_as(cancelled, Request::Cancel(pb::CancelOperation {}));
+    holder.end(cancelled).await;
+    waiter.close().await.unwrap();
+    holder.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn mission_21_the_documented_permissions_are_enough_for_everything() {
+    let redis = RedisServer::start().await;
+    let (coordinator, mut client, _directory) = restricted(&redis).await;
+    for mode in [
+        LockMode::Exclusive,
+        LockMode::Fair,
+        LockMode::Read,
+        LockMode::Write,
+    ] {
+        for name in ["build", "with{a-tag}"] {
+            hand_over(&mut client, &format!("{name}-{mode:?}"), mode).await;
+        }
+    }
+    let specs = |names: [&str; 2]| {
+        names.map(|name| pb::LockSpec {
+            name: name.to_owned(),
+            mode: 0,
+        })
+    };
+    let all = pb::TryAcquireAllRequest {
+        locks: specs(["k", "l{m}"]).to_vec(),
+        owner: "x".to_owned(),
+        ..Default::default()
+    };
+    assert!(
+        client
+            .api
+            .try_acquire_all(all)
+            .await
+            .unwrap()
+            .into_inner()
+            .acquired
+    );
+
+    for name in ["pool", "pool{a-tag}"] {
+        let mut semaphore = Semaphore::new(&client, name);
+        semaphore.set(2).await;
+        let grant = semaphore.take("x", 2, secs(60)).await;
+        let waiting = semaphore.request("y", 1);
+        let mut waiting = semaphore.acquire(waiting).await.unwrap();
+        waiting.expect_waiting().await;
+        semaphore
+            .renew("x", &grant.permit_ids, secs(60))
+            .await
+            .unwrap();
+        semaphore.release("x", &grant.permit_ids).await.unwrap();
+        waiting.expect_granted().await;
+        assert_eq!(semaphore.describe().await.total, 2);
+        let mut latch = Latch::new(&client, &format!("door-{name}"));
+        assert!(latch.set(2).await);
+        let mut waiting = latch.wait(None).await;
+        waiting.expect_waiting(2).await;
+        latch.count_down(2).await.unwrap();
+        waiting.expect_opened().await;
+        assert!(latch.set(1).await && latch.delete().await);
+    }
+    let log = coordinator.log();
+    assert!(!log.contains("NOPERM"), "{log}");
+    assert!(!log.contains(PASSWORD) && !log.contains("p%40ss"), "{log}");
+    assert_eq!(
+        redis.text(&["DBSIZE"]).await,
+        "0",
+        "all is in the other database"
+    );
+}
+
+#[tokio::test]
+async fn they_are_enough_for_counting_replicas() {
+    let at_once = ["--repl-diskless-sync-delay", "0"];
+    let redis = RedisServer::start_with(&at_once).await;
+    let port = redis.port().to_string();
+    let _replica = RedisServer::start_with(&["--replicaof", "127.0.0.1", &port]).await;
+    let (_coordinator, client, _directory) = restricted(&redis).await;
+    eventually("the replica is counted", || {
+        let mut client = client.clone();
+        async move {
+            let request = pb::TryAcquireRequest {
+                lease: Some(proto(secs(60))),
+                min_replica_acks: 1,
+                ..try_request("build", "x")
+            };
+            let tried = client.api.try_acquire(request).await;
+            tried.is_ok_and(|tried| tried.into_inner().acquired)
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn names_outside_of_the_prefix_are_out_of_reach() {
+    let redis = RedisServer::start().await;
+    redis.command(&documented()).await;
+    let url = format!(
+        "redis://lockkeeper:p%40ss%2Fword%3A1@127.0.0.1:{}",
+        redis.port()
+    );
+    let settings = settings_on(&url).with("store.key_prefix", "other:");
+    let coordinator = Coordinator::start(&settings).await;
+    until_connected(&coordinator).await;
+    let mut client = coordinator.client().await;
+    let refused = client
+        .try_acquire("build", "x", secs(60))
+        .await
+        .unwrap_err();
+    assert!(refused.message().contains("NOPERM"), "{refused}");
+}
