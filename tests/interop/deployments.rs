@@ -1,12 +1,13 @@
 //! Redis as it is run in production: Redisson's clients of each deployment and ours exclude and wake each other there.
 
-use lockkeeper::shutdown::spawn_detached;
+use lockkeeper::{script::keys, shutdown::spawn_detached};
 use tokio::time::Instant;
 
 use crate::{
     agent::Version,
     contention::{SIDE, SIDES, WITNESS, Witness},
     coordinator::Coordinator,
+    counters::{Latch, Semaphore},
     redisson::{Kind, Redisson},
     stores::{Deployment, Store},
     world::{NO_POLL, Ours, PROMPT, measured, millis, timed},
@@ -58,6 +59,13 @@ impl Shared {
         let mut client = self.coordinator.client().await;
         Ours::open(&mut client, kind, name, None).await
     }
+
+    /// Somebody listens to channels of a name and relies on messages now.
+    async fn until_heard(&self, name: &str, channels: &str) {
+        self.store.until_listened_to(name, channels, true).await;
+        // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's way.
+        tokio::time::sleep(millis(300)).await;
+    }
 }
 
 async fn connect(RedissonIs(version, subscription): RedissonIs, store: &Deployment) -> Redisson {
@@ -81,10 +89,8 @@ async fn both_exclude_and_wake_each_other(shared: &Shared) {
         let ours_woken = unlocked.elapsed();
 
         let waits = timed(java.lock(in_java, &name).value());
-        let listened = format!("{}*", in_java.channel(&name));
-        shared.store.until_listened_to(&name, &listened, true).await;
-        // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's way.
-        tokio::time::sleep(millis(300)).await;
+        let channels = format!("{}*", in_java.channel(&name));
+        shared.until_heard(&name, &channels).await;
         assert!(!waits.is_finished(), "{name}");
         let released = Instant::now();
         assert_eq!(ours.release().await, 0);
@@ -94,6 +100,74 @@ async fn both_exclude_and_wake_each_other(shared: &Shared) {
         measured(&format!("{name}: Java was woken"), java_woken);
         assert!(ours_woken < PROMPT && java_woken < PROMPT, "{name}");
         java.unlock(in_java, &name).value().await;
+    }
+}
+
+/// Permits that one side gives back wake the other.
+async fn permits_wake_the_other_side(shared: &Shared) {
+    let java = shared.redisson.thread("a");
+    for number in 0..NAMES {
+        let name = format!("pool-{number}");
+        let mut ours = Semaphore::new(&shared.coordinator.client().await, &name);
+        assert!(ours.set(2).await.created);
+        let held = java.tell(&["semaphore-acquire", &name, "2", "-1"]);
+        let held = held.value().await;
+        let mut call = ours.acquire(ours.request("x", 2)).await.unwrap();
+        call.expect_waiting().await;
+        java.tell(&["semaphore-release", &name, &held])
+            .value()
+            .await;
+        let released = Instant::now();
+        let grant = call.expect_granted().await;
+        let ours_woken = released.elapsed();
+
+        let waits = timed(java.tell(&["semaphore-acquire", &name, "1", "-1"]).value());
+        let channel = keys::permit_channel(&name);
+        shared.until_heard(&name, &channel).await;
+        assert!(!waits.is_finished(), "{name}");
+        let released = Instant::now();
+        ours.release("x", &grant.permit_ids).await.unwrap();
+        let (acquired, _) = waits.await.unwrap();
+        let java_woken = acquired - released;
+        measured(&format!("{name}: we were woken"), ours_woken);
+        measured(&format!("{name}: Java was woken"), java_woken);
+        assert!(ours_woken < PROMPT && java_woken < PROMPT, "{name}");
+    }
+}
+
+/// A latch that one side opens is open for the other.
+async fn latches_open_for_both_sides(shared: &Shared) {
+    let (java, waiter) = (shared.redisson.thread("a"), shared.redisson.thread("b"));
+    for (number, java_opens) in (0..NAMES).flat_map(|it| [(it, true), (it, false)]) {
+        let name = format!("start-{number}-{java_opens}");
+        let mut ours = Latch::new(&shared.coordinator.client().await, &name);
+        assert!(ours.set(1).await);
+        let mut call = ours.wait(None).await;
+        call.expect_waiting(1).await;
+        let we_wait = timed(async move { call.expect_opened().await });
+        let channel = keys::latch_channel(&name);
+        shared.until_heard(&name, &channel).await;
+        let java_waits = timed(waiter.tell(&["latch-await", &name, "-1"]).yes());
+        // Its subscription cannot be told from ours; it looks once more when it stands.
+        tokio::time::sleep(millis(300)).await;
+        assert!(
+            !we_wait.is_finished() && !java_waits.is_finished(),
+            "{name}"
+        );
+        let opened = Instant::now();
+        if java_opens {
+            java.tell(&["latch-down", &name]).value().await;
+        } else {
+            assert_eq!(ours.count_down(1).await.unwrap(), 0);
+        }
+        let (we_were_told, ()) = we_wait.await.unwrap();
+        let (java_was_told, is_open) = java_waits.await.unwrap();
+        assert!(is_open);
+        for told in [we_were_told, java_was_told] {
+            let took = told.saturating_duration_since(opened);
+            measured(&format!("{name}: open"), took);
+            assert!(took < PROMPT, "{name}: {took:?}");
+        }
     }
 }
 
@@ -140,6 +214,8 @@ async fn all_is_shared(version: Version, subscription: &'static str, store: Stor
     let shared = Shared::start(RedissonIs(version, subscription), store).await;
     both_exclude_and_wake_each_other(&shared).await;
     none_are_inside_together(&shared).await;
+    permits_wake_the_other_side(&shared).await;
+    latches_open_for_both_sides(&shared).await;
 }
 
 #[tokio::test]

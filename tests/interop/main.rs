@@ -15,6 +15,9 @@ mod cluster;
 #[path = "../support/coordinator.rs"]
 #[allow(dead_code, reason = "the tests of processes use more of it")]
 mod coordinator;
+#[path = "../it/support/counters.rs"]
+#[allow(dead_code, reason = "the tests in one process use more of it")]
+mod counters;
 #[path = "../support/quorum.rs"]
 #[allow(dead_code, reason = "the tests of processes use more of it")]
 mod quorum_members;

@@ -23,6 +23,8 @@ pub(crate) enum Store {
     Single,
     /// A master, whose address is known, and a replica of it.
     Replicated,
+    /// The same, with a replica that must know of a grant before it counts.
+    Acknowledged,
     /// A master that sentinels name.
     Sentinel,
     /// Three masters with a replica each, which share the names.
@@ -36,6 +38,8 @@ pub(crate) enum Deployment {
     Embedded,
     /// The first one is the master.
     Servers(Vec<RedisServer>),
+    /// The same, and the others have to know.
+    Acknowledged(Vec<RedisServer>),
     Sentinels(Sentinels),
     Cluster(Cluster),
     Quorum(Quorum),
@@ -53,6 +57,7 @@ impl Store {
             Self::Embedded => Deployment::Embedded,
             Self::Single => Deployment::Servers(vec![RedisServer::start().await]),
             Self::Replicated => Deployment::Servers(master_and_replica().await),
+            Self::Acknowledged => Deployment::Acknowledged(master_and_replica().await),
             Self::Sentinel => {
                 let sentinels = Sentinels::start().await;
                 sentinels.be_patient().await;
@@ -69,12 +74,7 @@ impl Store {
 
     /// Whether it has what needs one order that all see: fair locks, semaphores and latches.
     pub(crate) fn has_queues(self) -> bool {
-        match self {
-            Self::Embedded | Self::Single | Self::Replicated | Self::Sentinel | Self::Cluster => {
-                true
-            }
-            Self::Quorum => false,
-        }
+        self != Self::Quorum
     }
 
     /// Whether several coordinators can share it.
@@ -102,6 +102,9 @@ impl Deployment {
         match self {
             Self::Embedded => Settings::on("embedded:"),
             Self::Servers(servers) => Settings::on(&servers[0].url()),
+            Self::Acknowledged(servers) => {
+                Settings::on(&servers[0].url()).with("store.replica_acks", "1")
+            }
             Self::Sentinels(sentinels) => Settings::on(&sentinels.url()),
             Self::Cluster(cluster) => Settings::on(&cluster.url()),
             Self::Quorum(quorum) => {
@@ -116,7 +119,9 @@ impl Deployment {
     pub(crate) fn in_java(&self, subscription: &str) -> Vec<String> {
         match self {
             Self::Embedded => panic!("no other client gets at it"),
-            Self::Servers(servers) => vec!["single".to_owned(), servers[0].url()],
+            Self::Servers(servers) | Self::Acknowledged(servers) => {
+                vec!["single".to_owned(), servers[0].url()]
+            }
             Self::Sentinels(sentinels) => {
                 let mut words = vec!["sentinel".to_owned(), SERVICE.to_owned()];
                 words.extend(sentinels.sentinel_urls());
@@ -142,7 +147,7 @@ impl Deployment {
     async fn keepers(&self, key: &str) -> Vec<&RedisServer> {
         match self {
             Self::Embedded => Vec::new(),
-            Self::Servers(servers) => vec![&servers[0]],
+            Self::Servers(servers) | Self::Acknowledged(servers) => vec![&servers[0]],
             Self::Sentinels(sentinels) => {
                 let master = sentinels.master().await.expect("there is a master");
                 vec![&sentinels.servers[master]]

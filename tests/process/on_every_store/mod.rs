@@ -101,6 +101,11 @@ async fn mission_1_to_19_on_replicated() {
 }
 
 #[tokio::test]
+async fn mission_1_to_19_on_acknowledged() {
+    all_hold_on(Store::Acknowledged).await;
+}
+
+#[tokio::test]
 async fn mission_1_to_19_on_sentinel() {
     all_hold_on(Store::Sentinel).await;
 }
