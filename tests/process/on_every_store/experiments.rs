@@ -6,7 +6,10 @@ use std::sync::{
 };
 
 use lockkeeper::grpc::pb::{self, LostReason, session_request::Request};
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep},
+};
 
 use super::world::{LATE_MAX, World};
 use crate::{
@@ -61,11 +64,17 @@ pub(super) async fn mission_16_experiment_3_no_lease_wait_6_s_work_5_s_two_conte
 ) {
     const NAME: &str = "experiment-3";
     let is_inside = Arc::new(AtomicBool::new(false));
+    let has_begun = Arc::new(Notify::new());
     let mut contenders = Vec::new();
     for number in 0..2 {
         let (mut client, is_inside) = (world.client(number).await, Arc::clone(&is_inside));
+        let has_begun = Arc::clone(&has_begun);
         contenders.push(timed(async move {
             let mut session = client.open().await;
+            // The second comes a moment after the first: its second of leeway is not spent before that has begun to work.
+            if number > 0 {
+                has_begun.notified().await;
+            }
             let request = pb::AcquireRequest {
                 wait_timeout: Some(proto(secs(6))),
                 ..acquire_request(NAME, "")
@@ -73,6 +82,7 @@ pub(super) async fn mission_16_experiment_3_no_lease_wait_6_s_work_5_s_two_conte
             let op_id = session.send(Request::Acquire(request));
             session.expect_granted(op_id).await;
             assert!(!is_inside.swap(true, Ordering::SeqCst), "held twice");
+            has_begun.notify_one();
             sleep(secs(5)).await;
             assert!(is_inside.swap(false, Ordering::SeqCst));
             assert!(session.release(NAME).await.released);
