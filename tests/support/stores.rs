@@ -63,11 +63,7 @@ impl Store {
                 sentinels.be_patient().await;
                 Deployment::Sentinels(sentinels)
             }
-            // Its nodes are patient: nobody dies here, but on a busy machine somebody may be slow.
-            Self::Cluster => {
-                let patient = ["--cluster-node-timeout", "15000"];
-                Deployment::Cluster(Cluster::start_with(&patient).await)
-            }
+            Self::Cluster => Deployment::Cluster(patient_cluster().await),
             Self::Quorum => Deployment::Quorum(Quorum::start(MEMBERS).await),
         }
     }
@@ -92,6 +88,16 @@ async fn master_and_replica() -> Vec<RedisServer> {
     })
     .await;
     vec![master, replica]
+}
+
+/// Nobody dies here, but on a busy machine somebody may be slow.
+async fn patient_cluster() -> Cluster {
+    let cluster = Cluster::start().await;
+    for node in cluster.running() {
+        let set = ["CONFIG", "SET", "cluster-node-timeout", "30000"];
+        cluster.node(node).command(&set).await;
+    }
+    cluster
 }
 
 // === impl Deployment ===
