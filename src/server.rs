@@ -35,9 +35,6 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
                 settings.server.listen
             )
         })?;
-    let address = listener.local_addr()?;
-    info!(%address, store = %stores(&settings).join(" "), "serving");
-    info!("try: lockkeeper try-acquire my-lock --server http://{address}");
     let stop = async move {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -60,6 +57,9 @@ pub async fn serve(
     }
     let coordinator = start(&settings)?;
     let router = grpc::router(&coordinator, grpc_config(&settings))?;
+    let address = listener.local_addr()?;
+    info!(%address, store = %stores(&settings).join(" "), "serving");
+    info!("try: lockkeeper try-acquire my-lock --server http://{address}");
     let drained = tokio_util::sync::CancellationToken::new();
     let server = router.serve_with_incoming_shutdown(
         // The router's own setting is not looked at for a listener that is handed to it. Without it a grant can wait 40 ms for the

@@ -229,3 +229,14 @@ async fn slots_that_nobody_serves_do_not_concern_the_others() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn two_addresses_of_one_cluster_are_known_to_be_one() {
+    let cluster = Cluster::start_without_replicas().await;
+    let (one, _wakes) = host_at(&cluster.url_of(&[0]));
+    let (other, _wakes) = host_at(&cluster.url_of(&[1, 2]));
+    eventually("both say which cluster they are", || async {
+        one.identity().is_some() && one.identity() == other.identity()
+    })
+    .await;
+}

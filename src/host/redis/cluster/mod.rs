@@ -105,6 +105,10 @@ impl ScriptHost for Cluster {
     fn has_partition_messages(&self) -> bool {
         true
     }
+
+    fn identity(&self) -> Option<Arc<str>> {
+        self.router.first_run_id()
+    }
 }
 
 impl fmt::Debug for Cluster {

@@ -169,6 +169,16 @@ impl Router {
         self.nodes.lock().get(address).cloned()
     }
 
+    /// Which process the first master is, in the order of addresses: two clients of one cluster see the same.
+    pub(super) fn first_run_id(&self) -> Option<Arc<str>> {
+        let view = self.view.borrow().clone();
+        let View::Known(topology) = view else {
+            return None;
+        };
+        let first = self.open_node(topology.masters().first()?)?;
+        first.links.run_id()
+    }
+
     /// Opens connections to these masters, and closes those to others.
     pub(super) fn keep_only(&self, masters: &BTreeSet<&Address>) {
         let now = Instant::now();
