@@ -19,7 +19,7 @@ pub(super) const HOLES: [Hole; 47] = [
     Hole {
         name: "an acquire does not look at the holder",
         scripts: &[&LOCK_ACQUIRE],
-        taken: "open = count ~= nil}",
+        taken: "open = count ~= nil and known ~= 0}",
         put: "open = true}",
     },
     Hole {
@@ -175,8 +175,8 @@ pub(super) const HOLES: [Hole; 47] = [
     Hole {
         name: "a reader is let in under a writer",
         scripts: &[&READ_ACQUIRE],
-        taken: "if seen.open or mode == 'write' then",
-        put: "if seen.open then",
+        taken: "if seen.open or unknown or mode == 'write' then",
+        put: "if seen.open or unknown then",
     },
     Hole {
         name: "a reader that wants to write is not refused",
