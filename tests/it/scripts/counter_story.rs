@@ -230,15 +230,18 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// What was published since this was asked last. Messages of a server come in order, so a mark comes behind all others.
+    /// What was published since this was asked last. Messages of a server come in order, so a mark comes behind all others; on a cluster the names are
+    /// not those of one server.
     async fn heard(&mut self) -> String {
         const MARK: &str = "mark";
-        let channel = keys::permit_channel(NAMES[0]);
-        self.store.command(&["PUBLISH", &channel, MARK]).await;
-        let mut heard = Vec::new();
-        loop {
+        for name in NAMES {
+            let channel = keys::permit_channel(name);
+            self.store.command(&["PUBLISH", &channel, MARK]).await;
+        }
+        let (mut heard, mut marks) = (Vec::new(), 0);
+        while marks < NAMES.len() {
             match self.wakes.recv().await.expect("the client lives") {
-                Wake::Message { payload, .. } if payload == MARK => break,
+                Wake::Message { payload, .. } if payload == MARK => marks += 1,
                 Wake::Message { payload, .. } => heard.push(payload.escape_ascii().to_string()),
                 Wake::Gap | Wake::TakenOver => heard.push("a gap".to_owned()),
             }
