@@ -22,7 +22,7 @@ local q = {
 local now = now_millis()
 
 return acquire(counter, record, request, function(token)
-  local seen = look_sole(lock, owner, token)
+  local seen = look_sole(lock, owner, token, known)
   if seen and not seen.count then
     seen.head = live_head(q, now, seen.remaining == -2)
     seen.open = seen.open and (not seen.head or seen.head == owner)

@@ -17,7 +17,7 @@ local owner, lease, counter_ttl, known = ARGV[1], tonumber(ARGV[2]), tonumber(AR
 local request = {owner = owner, attempt = ARGV[4], retention = ARGV[5], record_refusal = ARGV[6] == '1'}
 
 return acquire(counter, record, request, function(token)
-  return look_sole(lock, owner, token)
+  return look_sole(lock, owner, token, known)
 end, function(token, seen)
   return take_sole(lock, counter, counter_ttl, owner, lease, known, token, seen)
 end, function(seen)

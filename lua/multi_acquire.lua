@@ -19,13 +19,13 @@ local members, record = members_of(KEYS, ARGV, 12, {'known'}, {sole = 2, read = 
 local now = now_millis()
 
 local function look(member)
-  local keys = member.keys
+  local keys, known = member.keys, tonumber(member.known)
   if member.mode == 'read' then
-    return look_read(keys[1], keys[3], keys[5], owner, writer, hold_back)
+    return look_read(keys[1], keys[3], keys[5], owner, writer, hold_back, known)
   elseif member.mode == 'write' then
-    return look_write(keys, writer, owner, member.token, now)
+    return look_write(keys, writer, owner, member.token, known, now)
   end
-  return look_sole(keys[1], owner, member.token)
+  return look_sole(keys[1], owner, member.token, known)
 end
 
 local function take(member)

@@ -18,7 +18,7 @@ local request = {owner = owner, attempt = ARGV[4], retention = ARGV[5], record_r
 local now = now_millis()
 
 return acquire(counter, record, request, function()
-  return look_read(lock, prefix, mark, owner, ARGV[8], tonumber(ARGV[10]))
+  return look_read(lock, prefix, mark, owner, ARGV[8], tonumber(ARGV[10]), known)
 end, function(token, seen)
   return take_read(lock, prefix, readers, owner, lease, known, tonumber(ARGV[9]), token, seen, now)
 end, function(seen)

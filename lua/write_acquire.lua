@@ -17,7 +17,7 @@ local owner, lease, counter_ttl, known = ARGV[1], tonumber(ARGV[2]), tonumber(AR
 local request = {owner = owner, attempt = ARGV[4], retention = ARGV[5], record_refusal = ARGV[6] == '1'}
 
 return acquire(KEYS[2], record, request, function(token)
-  return look_write(KEYS, owner, ARGV[8], token, now_millis())
+  return look_write(KEYS, owner, ARGV[8], token, known, now_millis())
 end, function(token, seen)
   return take_write(KEYS, counter_ttl, owner, lease, known, token, seen)
 end, function(seen)

@@ -1,8 +1,8 @@
 -- Taking a read hold. See lib/acquire.lua for what `look` and `take` give.
 
--- `own_write`: field of the owner's write hold, with which it may read. `hold_back`: how long a waiting writer holds readers back ms. Its mark
--- lives twice as long, so that for as long again readers are let in and a reader that stays long does not keep all others out.
-local function look_read(lock, prefix, mark, owner, own_write, hold_back)
+-- `own_write`: field of the owner's write hold, with which it may read. `known`: as of look_sole. `hold_back`: how long a waiting writer holds
+-- readers back ms. Its mark lives twice as long, so that for as long again readers are let in and a reader that stays long does not keep all others out.
+local function look_read(lock, prefix, mark, owner, own_write, hold_back, known)
   local seen = {remaining = redis.call('pttl', lock)}
   local mode
   seen.held = seen.remaining ~= -2
@@ -13,8 +13,12 @@ local function look_read(lock, prefix, mark, owner, own_write, hold_back)
       return nil
     end
     seen.count, seen.left, seen.serial = read_hold(lock, prefix, owner)
-    seen.open = seen.count ~= nil or fields[2] ~= false
-    if seen.open or mode == 'write' then
+    local unknown = seen.count and known == 0
+    seen.open = not unknown and (seen.count ~= nil or fields[2] ~= false)
+    if unknown then
+      seen.remaining = seen.left
+    end
+    if seen.open or unknown or mode == 'write' then
       return seen
     end
   end
@@ -26,15 +30,12 @@ local function look_read(lock, prefix, mark, owner, own_write, hold_back)
   return seen
 end
 
--- Holds that the caller does not know of are left over from a grant that it was told is lost, so this is a new grant.
 local function take_read(lock, prefix, readers, owner, lease, known, serial, token, seen, now)
   local count = 1
   if seen.count then
     lease = math.max(lease, seen.left)
     count = (known or seen.count) + 1
-    if known ~= 0 and seen.serial then
-      serial = seen.serial
-    end
+    serial = seen.serial or serial
   end
   if not seen.held then
     redis.call('hset', lock, 'mode', 'read')

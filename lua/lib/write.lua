@@ -1,7 +1,7 @@
 -- Write holds, as Redisson's RReadWriteLock keeps them: in the lock's hash `mode` and `<owner>:write` -> count. The token is the serial of a grant.
 
--- As `look` of lib/acquire.lua. keys: as of write_acquire. `reads_as`: the owner as a reader.
-local function look_write(keys, owner, reads_as, token, now)
+-- As `look` of lib/acquire.lua. keys: as of write_acquire. `reads_as`: the owner as a reader; `known`: as of look_sole.
+local function look_write(keys, owner, reads_as, token, known, now)
   local lock = keys[1]
   local seen = {remaining = redis.call('pttl', lock)}
   if seen.remaining == -2 then
@@ -11,7 +11,7 @@ local function look_write(keys, owner, reads_as, token, now)
   local fields = redis.call('hmget', lock, 'mode', owner)
   if fields[1] == 'write' then
     seen.count = tonumber(fields[2])
-    seen.open, seen.serial, seen.left = seen.count ~= nil, token, seen.remaining
+    seen.open, seen.serial, seen.left = seen.count ~= nil and known ~= 0, token, seen.remaining
     return seen
   elseif fields[1] ~= 'read' then
     return nil
@@ -35,7 +35,7 @@ end
 -- As `take` of lib/acquire.lua. Taking it again never shortens what is left. (Redisson adds the lease to it.)
 local function take_write(keys, counter_ttl, owner, lease, known, token, seen)
   local lock, readers, mark = keys[1], keys[4], keys[6]
-  if not seen.count or token == 0 or known == 0 then
+  if not seen.count or token == 0 then
     token = raise_token(keys[2], token, counter_ttl)
   end
   local count = 1

@@ -172,9 +172,6 @@ async fn coordinator_killed() {
 async fn coordinator_frozen_for_more_than_a_lease() {
     let frozen = long(LEASE + SECOND, 15 * SECOND);
     Row {
-        // A wait that the frozen one has for a session goes on when it thaws, also if the session has gone on elsewhere and has the lock: it takes
-        // the grant over and gives it back.
-        promise: Promise::TokensOnly,
         outage_max: LEASE + SECOND,
         may_lose: true,
         ..row("coordinator frozen", Fault::CoordinatorFrozen(frozen))

@@ -1,14 +1,18 @@
 //! Bad days: a coordinator that sleeps through the end of its leases, and wakes up.
 
-use lockkeeper::grpc::pb::{self, session_request::Request};
+use lockkeeper::{
+    grpc::pb::{self, session_request::Request},
+    script::catalog::LOCK_ACQUIRE,
+};
 
 use crate::{
-    coordinator::Coordinator,
-    redis_server::RedisServer,
+    coordinator::{Coordinator, client_at},
+    redis_server::{RedisServer, eventually},
     steps::{
         HAND_OVER_MAX, LEASE, expect_no_trace, expect_serving, lease_end, lost_after_risk,
-        measured, settings_on, timed_wait,
+        measured, settings_on, timed_wait, wait_for,
     },
+    tcp_proxy::TcpProxy,
 };
 
 #[tokio::test]
@@ -58,4 +62,47 @@ async fn it_neither_renews_nor_hands_out_what_is_not_its_any_more() {
     expect_no_trace(&redis).await;
     expect_serving(&a).await;
     expect_serving(&b).await;
+}
+
+#[tokio::test]
+async fn a_wait_that_thaws_leaves_the_lock_of_its_resumed_session_alone() {
+    let redis = RedisServer::start().await;
+    let settings = settings_on(&redis.url())
+        .with("server.keepalive_interval", "1s")
+        .with("server.keepalive_timeout", "1s");
+    let (a, b) = tokio::join!(Coordinator::start(&settings), Coordinator::start(&settings));
+    let network = TcpProxy::to(a.address().port()).await;
+    let mut at_a = client_at(network.address()).await;
+    let mut at_b = b.client().await;
+    let mut holder = at_b.open().await;
+    holder.acquire("build").await;
+    let (waiter, _) = wait_for(&mut at_a, "build").await;
+
+    // It does not hear that its client is gone.
+    network.cut();
+    a.stop();
+    // Its client notices, and goes on elsewhere, before the session's lease is over.
+    let mut resumed = at_b.resume(&waiter.opened, Vec::new()).await.unwrap();
+    drop((waiter, at_a));
+    holder.release("build").await;
+    let granted = resumed.acquire("build").await;
+    let field = format!("{}:0", resumed.id());
+    let monitor = redis.monitor().await;
+    a.cont();
+    eventually("the wait tries again", || async {
+        let tried = |line: &String| line.contains(LOCK_ACQUIRE.sha1()) && line.contains(&field);
+        monitor.lines(&redis).await.iter().any(tried)
+    })
+    .await;
+    let tried = redis.text(&["HGET", "build", &field]).await;
+    assert_eq!(tried, "1", "the try that nobody will take changed nothing");
+    // Nor does the end of the wait.
+    eventually("the coordinator knows that the client is gone", || async {
+        a.client().await.describe("build").await.waiters.is_empty()
+    })
+    .await;
+    assert_eq!(redis.text(&["HGET", "build", &field]).await, "1");
+    let described = at_b.describe("build").await;
+    assert_eq!(described.last_fencing_token, granted.fencing_token);
+    assert!(resumed.release("build").await.released);
 }

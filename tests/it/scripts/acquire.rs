@@ -125,11 +125,11 @@ const ROWS: &[Row] = &[
          state => lock{x=3}/100s counter=T1/1000s",
     ),
     (
-        "the caller knows of none: what is left over is not its grant, so this one is new",
+        "the caller knows of none: what there is its session took elsewhere, or is left over, and is waited out",
         "acquire x 200s => granted 1 T1 200s
          acquire x 100s
-         acquire x 100s known=0 => granted 1 T2 200s
-         state => lock{x=1}/200s counter=T2/1000s",
+         acquire x 100s known=0 => busy 200s
+         state => lock{x=2}/200s counter=T1/1000s",
     ),
     (
         "the caller knows better than the store, which missed a release",
@@ -207,7 +207,7 @@ const ROWS: &[Row] = &[
         "acquire x 100s
          full
          acquire x 200s => error OutOfMemory
-         acquire x 200s known=0 => error OutOfMemory
+         acquire x 200s known=1 => error OutOfMemory
          acquire x 200s request=r1 => error OutOfMemory
          state => lock{x=1}/100s counter=T1/1000s",
     ),

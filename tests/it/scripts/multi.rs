@@ -166,7 +166,7 @@ const ACQUIRE: &[Row] = &[
          acquire x 300s => granted 1 t1 300s
          acquire_all x 100s lock lock2 => granted 2 t1 300s, 1 t1 100s
          acquire_all x 200s lock:sole:2 lock2:sole:1 attempt=b => granted 3 t1 300s, 2 t1 200s
-         acquire_all x 200s lock:sole:0 lock2:sole:2 attempt=c => granted 1 t2 300s, 3 t1 200s",
+         acquire_all x 200s lock:sole:0 lock2:sole:2 attempt=c => busy at 0 300s",
     ),
     (
         "a repeat gets the first answer, a later attempt cannot be undone by the first any more",

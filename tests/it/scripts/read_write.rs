@@ -216,9 +216,18 @@ const ROWS: &[Row] = &[
          acquire x 100s mode=write request=r3 => repeated 1 T1 100s",
     ),
     (
-        "holds that the caller was told are lost are not counted on",
-        "acquire x 100s mode=read fresh=7
-         acquire x 100s mode=read fresh=8 known=0 => granted 1 0 100s serial=8",
+        "holds that the caller does not know of are waited out, also where others read or the owner writes",
+        "acquire x 200s mode=read fresh=7
+         acquire y 100s mode=read fresh=8
+         acquire x 100s mode=read fresh=9 known=0 => busy 200s
+         release y 100s mode=read
+         release x 100s mode=read
+         heard => 0
+         acquire x 300s mode=write
+         acquire x 100s mode=read fresh=7
+         acquire x 100s mode=write known=0 => busy 300s
+         acquire x 100s mode=read fresh=8 known=0 => busy 100s
+         acquire x 100s mode=read fresh=8 known=1 => granted 2 T1 100s serial=7",
     ),
     (
         "renewals: each reader its own lease, and the lock that of the longest",
