@@ -230,10 +230,10 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// What was published since this was asked last. Messages of a server come in order, so a mark comes behind all others; on a cluster the names are
-    /// not those of one server.
+    /// What was published since this was asked last. Messages of a server come in order, so a mark comes behind all others.
     async fn heard(&mut self) -> String {
         const MARK: &str = "mark";
+        // Names may be on servers of their own, whose messages come in no common order.
         for name in NAMES {
             let channel = keys::permit_channel(name);
             self.store.command(&["PUBLISH", &channel, MARK]).await;
