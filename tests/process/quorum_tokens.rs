@@ -5,6 +5,7 @@ use lockkeeper::grpc::pb;
 use crate::{
     client::{Client, reason, try_request},
     quorum_members::Quorum,
+    redis_server::eventually,
     steps::{millis, secs},
 };
 
@@ -16,6 +17,17 @@ async fn take_and_give(client: &mut Client, name: &str) -> u64 {
     let token = tried.grant.expect("it is free").fencing_token;
     assert!(client.release(name, "x").await.unwrap().released);
     token
+}
+
+/// The coordinator has found a member again that was restarted without its data.
+async fn until_all_vote(quorum: &Quorum, client: &Client) {
+    eventually("all members have a vote", || async {
+        let mut client = client.clone();
+        let _ = client.try_acquire("probe", "x", millis(100)).await;
+        let counter = "redisson_lock_token:{probe}";
+        quorum.count_of(&[0, 1, 2], counter).await == 3
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -40,19 +52,12 @@ async fn tokens_grow_although_the_members_counters_differ_and_members_lose_their
     quorum.members[0].kill();
     tokens.push(take_and_give(&mut client, "build").await);
     quorum.members[0].restart_on_same_port().await;
-    let _ = quorum.coordinator(&quorum.settings()).await;
+    until_all_vote(&quorum, &client).await;
     for restarted in [1, 2, 0] {
         tokens.push(take_and_give(&mut client, "build").await);
         quorum.members[restarted].kill();
         quorum.members[restarted].restart_on_same_port().await;
-        // The coordinator has found it again.
-        crate::redis_server::eventually("all members have a vote", || async {
-            let mut client = client.clone();
-            take_and_give(&mut client, "probe").await;
-            let probe = "redisson_lock_token:{probe}";
-            quorum.count_of(&[0, 1, 2], probe).await == 3
-        })
-        .await;
+        until_all_vote(&quorum, &client).await;
     }
     tokens.push(take_and_give(&mut client, "build").await);
     assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
