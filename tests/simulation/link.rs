@@ -271,11 +271,11 @@ impl Link {
     /// What replicas say in the end: mostly that they know, at times nothing.
     async fn replicas(&self, spot: &str, wanted: Replicas) -> Acks {
         let required = wanted.required(1);
+        sleep(self.0.plan.latency).await;
+        // At once: while an attempt waits for replicas the checker would take it for one that should have been granted.
         if self.chance("replica", spot, REPLICAS_AWAY) {
-            sleep(self.0.plan.call_timeout / 2).await;
             return Acks::none(wanted, "by the simulation");
         }
-        sleep(self.0.plan.latency).await;
         Acks {
             acknowledged: required,
             required,
