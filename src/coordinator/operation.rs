@@ -236,24 +236,42 @@ pub struct TokenChecked {
 
 /// Runs an operation to its end and answers it.
 pub(super) async fn run(core: Arc<Core>, operation: Operation, mut reply: Reply) {
-    let answer = match &operation {
-        Operation::Acquire(request) => acquire(&core, request, &mut reply).await,
-        Operation::TryAcquire(request) => try_acquire(&core, request).await,
-        Operation::AcquireAll(request) => acquire_all(&core, request, &mut reply).await,
-        Operation::TryAcquireAll(request) => try_acquire_all(&core, request).await,
-        Operation::Release(request) => release(&core, request).await,
-        Operation::ReleaseAll(request) => release_all(&core, request).await,
-        Operation::Renew(request) => renew(&core, request).await,
-        Operation::Describe(name) => describe(&core, name).await,
-        Operation::CheckToken(name, token) => check_token(&core, name, *token).await,
-        Operation::Permits(operation) => permits::run(&core, operation, &mut reply).await,
-        Operation::Latch(operation) => latch::run(&core, operation, &mut reply).await,
-    };
+    let answer = answer(&core, &operation, &mut reply).await;
     // If nobody listens, the answer is dropped here, and a grant in it is given back.
     let _ = reply
         .to
         .send((reply.op_id, answer.unwrap_or_else(Answer::Failed)))
         .await;
+}
+
+/// Runs an operation that does not wait. The frequent ones stand apart: the others are boxed, or each call would carry their state.
+pub(super) async fn ask(core: Arc<Core>, operation: Operation) -> Answer {
+    let answer = match &operation {
+        Operation::TryAcquire(request) => try_acquire(&core, request).await,
+        Operation::Release(request) => release(&core, request).await,
+        other => Box::pin(answer(&core, other, &mut Reply::unheard())).await,
+    };
+    answer.unwrap_or_else(Answer::Failed)
+}
+
+async fn answer(
+    core: &Arc<Core>,
+    operation: &Operation,
+    reply: &mut Reply,
+) -> Result<Answer, Error> {
+    match operation {
+        Operation::Acquire(request) => acquire(core, request, reply).await,
+        Operation::TryAcquire(request) => try_acquire(core, request).await,
+        Operation::AcquireAll(request) => acquire_all(core, request, reply).await,
+        Operation::TryAcquireAll(request) => try_acquire_all(core, request).await,
+        Operation::Release(request) => release(core, request).await,
+        Operation::ReleaseAll(request) => release_all(core, request).await,
+        Operation::Renew(request) => renew(core, request).await,
+        Operation::Describe(name) => describe(core, name).await,
+        Operation::CheckToken(name, token) => check_token(core, name, *token).await,
+        Operation::Permits(operation) => permits::run(core, operation, reply).await,
+        Operation::Latch(operation) => latch::run(core, operation, reply).await,
+    }
 }
 
 async fn try_acquire(core: &Arc<Core>, request: &Acquire) -> Result<Answer, Error> {
@@ -507,6 +525,16 @@ impl Operation {
 // === impl Reply ===
 
 impl Reply {
+    /// To nobody.
+    fn unheard() -> Self {
+        Self {
+            op_id: 0,
+            to: mpsc::channel(1).0,
+            cancel: None,
+            slot: None,
+        }
+    }
+
     /// Tells of a wait if that can be done without waiting and leaves room for the last answer.
     pub(super) fn waiting(&self, waiting: Waiting) -> bool {
         self.tell(Answer::Waiting(waiting))

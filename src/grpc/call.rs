@@ -42,11 +42,10 @@ impl Calls {
         operation: Result<Operation, Error>,
         convert: impl FnOnce(Answer) -> Result<T, Status>,
     ) -> Result<Response<T>, Status> {
-        let mut answers = self.submit(operation, 1)?;
-        match answers.recv().await {
-            Some((_, Answer::Failed(error))) => Err(status(&error)),
-            Some((_, answer)) => convert(answer).map(Response::new),
-            None => Err(status(&Error::Draining)),
+        let operation = operation.map_err(|error| status(&error))?;
+        match self.coordinator.ask(operation).await {
+            Answer::Failed(error) => Err(status(&error)),
+            answer => convert(answer).map(Response::new),
         }
     }
 
@@ -56,27 +55,16 @@ impl Calls {
         operation: Result<Operation, Error>,
         convert: fn(Answer) -> Said<T>,
     ) -> Result<Response<Answers<T>>, Status> {
-        let answers = self.submit(operation, ANSWERS_QUEUED)?;
-        Ok(Response::new(Answers::new(answers, convert)))
-    }
-
-    fn submit(
-        &self,
-        operation: Result<Operation, Error>,
-        queued: usize,
-    ) -> Result<mpsc::Receiver<(u64, Answer)>, Status> {
         let operation = operation.map_err(|error| status(&error))?;
-        let (to, answers) = mpsc::channel(queued);
-        self.coordinator.submit(
-            operation,
-            Reply {
-                op_id: 0,
-                to,
-                cancel: None,
-                slot: None,
-            },
-        );
-        Ok(answers)
+        let (to, answers) = mpsc::channel(ANSWERS_QUEUED);
+        let reply = Reply {
+            op_id: 0,
+            to,
+            cancel: None,
+            slot: None,
+        };
+        self.coordinator.submit(operation, reply);
+        Ok(Response::new(Answers::new(answers, convert)))
     }
 }
 
