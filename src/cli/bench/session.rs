@@ -208,3 +208,43 @@ impl Stream for Outgoing {
         self.pop()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+    use crate::grpc::pb::CloseSession;
+
+    #[test]
+    fn frames_go_out_together_and_the_end_after_them() {
+        let shared = Arc::<Shared>::default();
+        let mut outbox = Outbox {
+            collected: Vec::new(),
+            shared: Arc::clone(&shared),
+        };
+        let mut outgoing = Outgoing {
+            taken: VecDeque::new(),
+            shared,
+        };
+        let mut next = || {
+            outgoing
+                .next()
+                .now_or_never()
+                .map(|it| it.map(|it| it.op_id))
+        };
+        for op_id in 1..=3 {
+            outbox.collect(op_id, Request::Close(CloseSession {}));
+        }
+        assert_eq!(next(), None, "they are only collected");
+        outbox.send();
+        assert_eq!(
+            [next(), next(), next(), next()],
+            [Some(Some(1)), Some(Some(2)), Some(Some(3)), None]
+        );
+        outbox.collect(4, Request::Close(CloseSession {}));
+        outbox.send();
+        drop(outbox);
+        assert_eq!([next(), next()], [Some(Some(4)), Some(None)]);
+    }
+}
