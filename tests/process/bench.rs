@@ -247,8 +247,11 @@ async fn a_refusal_is_counted_and_not_a_fault() {
         let arguments = format!("handover --in-flight 12{transport}");
         let json = measure(&coordinator.url(), &arguments).await;
         assert_eq!(json["void"], false);
-        assert!(number(&json["refusals"]["WAITERS_MAX"]) > 0.0, "{json}");
-        assert_eq!(json["errors"], json["refusals"]["WAITERS_MAX"]);
+        assert!(
+            number(&json["refusals"]["WAITERS_PER_LOCK_MAX"]) > 0.0,
+            "{json}"
+        );
+        assert_eq!(json["errors"], json["refusals"]["WAITERS_PER_LOCK_MAX"]);
     }
 }
 

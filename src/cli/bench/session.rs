@@ -25,6 +25,9 @@ use crate::{
     },
 };
 
+/// How long it may take until a session is open, many being opened at once.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// How long the end of a session may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -94,12 +97,21 @@ impl Session {
             taken: VecDeque::new(),
             shared,
         };
-        let mut answers = client.session(outgoing).await?.into_inner();
-        match answers.message().await?.and_then(|frame| frame.response) {
-            Some(Response::Opened(_)) => Ok(Self { outbox, answers }),
-            Some(other) => Err(Status::internal(format!("{other:?} before opened"))),
-            None => Err(Status::internal("the stream ended before opened")),
-        }
+        let opened = async {
+            let mut answers = client.session(outgoing).await?.into_inner();
+            match answers.message().await?.and_then(|frame| frame.response) {
+                Some(Response::Opened(_)) => Ok(Self { outbox, answers }),
+                Some(other) => Err(Status::internal(format!("{other:?} before opened"))),
+                None => Err(Status::internal("the stream ended before opened")),
+            }
+        };
+        // A connection that has as many streams as the coordinator allows keeps further ones waiting.
+        let opened = timeout(OPEN_TIMEOUT, opened).await;
+        opened.unwrap_or_else(|_| {
+            Err(Status::deadline_exceeded(
+                "a session was not opened in time",
+            ))
+        })
     }
 
     /// Adds a frame to those that go out next.
