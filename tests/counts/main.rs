@@ -97,9 +97,10 @@ async fn commands_of_redis_for_a_hand_over() {
     });
     let counts = handed_over.await;
     let scripts = counts.get("evalsha").copied().unwrap_or_default();
-    assert_eq!(
-        scripts,
-        2 * OPERATIONS,
+    // One more if the first subscription is confirmed meanwhile.
+    let once_each = 2 * OPERATIONS..=2 * OPERATIONS + 1;
+    assert!(
+        once_each.contains(&scripts),
         "a release and a try each: {counts:?}"
     );
 }
