@@ -16,6 +16,7 @@ mod describe;
 mod error;
 mod holding;
 mod latch;
+mod mailbox;
 mod multi;
 mod operation;
 mod permits;
@@ -32,10 +33,11 @@ pub use attempt::Delivery;
 pub use error::{Error, Invalid, Limit};
 pub use holding::PermitGrant;
 pub use latch::{AwaitLatch, CountDown, LatchAnswer, LatchDescription, LatchOperation, SetCount};
+pub use mailbox::{MailboxReader, MailboxWriter, mailbox};
 pub use multi::{AcquireAll, DeliveryAll, Locks, ReleaseAll, ReleasedLock, TriedAll};
 pub use operation::{
-    Acquire, Answer, Description, HolderSeen, NotGranted, Operation, Release, Renew, Reply,
-    TokenChecked, Tried, WaiterSeen, Waiting,
+    Acquire, Answer, AnswersTo, Description, HolderSeen, NotGranted, Operation, Release, Renew,
+    Reply, TokenChecked, Tried, WaiterSeen, Waiting,
 };
 pub use permits::{
     AcquirePermits, PermitAnswer, PermitCount, PermitDelivery, PermitHolderSeen, PermitOperation,
@@ -152,10 +154,13 @@ impl Coordinator {
     /// Starts an operation and returns at once; the answers go to `reply`. Whatever happens to the caller, the operation comes to its end, and
     /// undoes itself if nobody takes what it got.
     pub fn submit(&self, operation: Operation, reply: Reply) {
-        let core = Arc::clone(&self.core);
-        self.core
-            .tasks
-            .spawn(operation.name(), operation::run(core, operation, reply));
+        let (core, tasks) = (Arc::clone(&self.core), &self.core.tasks);
+        let name = operation.name();
+        if operation.waits() {
+            tasks.spawn(name, operation::run_waiting(core, operation, reply));
+        } else {
+            tasks.spawn(name, operation::run(core, operation, reply));
+        }
     }
 
     /// The limits in force.

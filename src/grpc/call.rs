@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::sync::mpsc;
 use tonic::{Response, Status, metadata::MetadataMap};
 
 use super::{
@@ -10,10 +9,9 @@ use super::{
     convert::Requests,
     status::status,
 };
-use crate::coordinator::{Answer, Coordinator, Error, Operation, Reply};
-
-/// Answers that a waiting call may have on the way: one of the wait and the last.
-const ANSWERS_QUEUED: usize = 2;
+use crate::coordinator::{
+    Answer, AnswersTo, Coordinator, Error, MailboxReader, Operation, Reply, mailbox,
+};
 
 /// A wait ends this much before the RPC's deadline, or by this part of it if that is less, so that the caller gets a typed answer. (tonic enforces no
 /// deadline on a stream.)
@@ -42,10 +40,10 @@ impl Calls {
         operation: Result<Operation, Error>,
         convert: impl FnOnce(Answer) -> Result<T, Status>,
     ) -> Result<Response<T>, Status> {
-        let mut answers = self.submit(operation, 1)?;
+        let mut answers = self.submit(operation)?;
         match answers.recv().await {
-            Some((_, Answer::Failed(error))) => Err(status(&error)),
-            Some((_, answer)) => convert(answer).map(Response::new),
+            Some(Answer::Failed(error)) => Err(status(&error)),
+            Some(answer) => convert(answer).map(Response::new),
             None => Err(status(&Error::Draining)),
         }
     }
@@ -56,22 +54,18 @@ impl Calls {
         operation: Result<Operation, Error>,
         convert: fn(Answer) -> Said<T>,
     ) -> Result<Response<Answers<T>>, Status> {
-        let answers = self.submit(operation, ANSWERS_QUEUED)?;
+        let answers = self.submit(operation)?;
         Ok(Response::new(Answers::new(answers, convert)))
     }
 
-    fn submit(
-        &self,
-        operation: Result<Operation, Error>,
-        queued: usize,
-    ) -> Result<mpsc::Receiver<(u64, Answer)>, Status> {
+    fn submit(&self, operation: Result<Operation, Error>) -> Result<MailboxReader, Status> {
         let operation = operation.map_err(|error| status(&error))?;
-        let (to, answers) = mpsc::channel(queued);
+        let (to, answers) = mailbox();
         self.coordinator.submit(
             operation,
             Reply {
                 op_id: 0,
-                to,
+                to: AnswersTo::Mailbox(to),
                 cancel: None,
                 slot: None,
             },

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     coordinator::{
-        Answer, Coordinator, Error, Invalid, LatchOperation, Notice, Opened, Operation,
+        Answer, AnswersTo, Coordinator, Error, Invalid, LatchOperation, Notice, Opened, Operation,
         PermitOperation, Reply, Resumed, SessionId, Stream,
     },
     shutdown::spawn_detached,
@@ -248,14 +248,14 @@ impl Reader {
         };
         let reply = Reply {
             op_id,
-            to: output.answers.clone(),
+            to: AnswersTo::Queue(output.answers.clone()),
             cancel,
             slot: Some(slot),
         };
         match operation {
             Ok(operation) => self.coordinator.submit(operation, reply),
             Err(error) => {
-                let _ = reply.to.send((op_id, Answer::Failed(error))).await;
+                let _ = output.answers.send((op_id, Answer::Failed(error))).await;
             }
         }
     }
