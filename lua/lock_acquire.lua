@@ -14,6 +14,18 @@
 
 local lock, counter, record = KEYS[1], KEYS[2], KEYS[3]
 local owner, lease, counter_ttl, known = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[7])
+
+-- The most frequent case by itself and in as few steps as it takes: nobody holds the lock, and no earlier answer is to be looked for.
+if not record and redis.call('pttl', lock) == -2 then
+  local token = read_token(counter)
+  if token then
+    token = raise_token(counter, token, counter_ttl)
+    redis.call('hset', lock, owner, '1')
+    redis.call('pexpire', lock, ARGV[2])
+    return {1, 1, token, lease, token}
+  end
+end
+
 local request = {owner = owner, attempt = ARGV[4], retention = ARGV[5], record_refusal = ARGV[6] == '1'}
 
 return acquire(counter, record, request, function(token)

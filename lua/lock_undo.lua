@@ -1,9 +1,8 @@
--- Undoes an acquire of an exclusive or fair lock whose answer nobody took or nobody knows. Safe to repeat, and safe if the acquire never ran.
+-- Undoes an acquire of an exclusive lock whose answer nobody took or nobody knows. Safe to repeat, and safe if the acquire never ran.
 --
 -- KEYS: as of lock_release
 -- ARGV: 1 owner, 2 attempt, 3 holds that the owner has without it (used when there is no record), 4 publish command, 5 message,
---       6 serial of the grant it is about; '' if that is not known,
---       7 of a fair lock how long a waiter that nobody vouches for keeps its place ms; '' of an exclusive one
+--       6 serial of the grant it is about; '' if that is not known
 -- Returns: {1, holds left}  a hold was taken back
 --          {0, holds left}  there was nothing to undo, its grant has ended, or a repeat of the request has taken the grant over
 --          {4}              a key is not such a lock's
@@ -13,12 +12,14 @@ local lock, counter = KEYS[1], KEYS[2]
 local owner = ARGV[1]
 local request = {attempt = ARGV[2], expected = tonumber(ARGV[3])}
 
-local hold = sole_hold(lock, counter, owner, tonumber(ARGV[6]))
+local hold = sole_hold(lock, counter, owner, tonumber(ARGV[6]), KEYS[4])
 local token = read_token(counter)
 if not hold or not token then
   return {4}
 end
 hold.serial = token
-return undo(KEYS[7], request, hold, function()
-  return drop_hold(lock, owner, hold.count, hold.left, wake_sole(KEYS, ARGV[7], ARGV[4], ARGV[5]))
+return undo(KEYS[4], request, hold, function()
+  return drop_hold(lock, owner, hold.count, hold.left, function()
+    publish_to(ARGV[4], KEYS[3], ARGV[5])
+  end)
 end)

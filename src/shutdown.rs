@@ -1,9 +1,18 @@
 //! Stopping in two phases: a token asks every task to stop, a tracker tells when all have. The only file that spawns tasks.
 
-use std::{future::Future, time::Duration};
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
 
+use futures::future::BoxFuture;
 use tokio::{runtime::Handle, task::JoinHandle};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::{
+    sync::CancellationToken,
+    task::{TaskTracker, task_tracker::TaskTrackerToken},
+};
 use tracing::Instrument as _;
 
 /// The tasks of one coordinator, and the wish to stop them.
@@ -13,6 +22,15 @@ pub struct Tasks {
     runtime: Handle,
     stop: CancellationToken,
     tracker: TaskTracker,
+}
+
+/// Work that comes to its end whatever becomes of whoever waits for it: dropped before, it goes on as a task, and nobody takes what it comes to.
+pub struct Outliving<T: Send + 'static> {
+    name: &'static str,
+    tasks: Tasks,
+    /// None once it has ended.
+    work: Option<BoxFuture<'static, T>>,
+    _tracked: TaskTrackerToken,
 }
 
 /// Spawns a task that ends by itself, because what it serves is gone.
@@ -49,6 +67,20 @@ impl Tasks {
         self.runtime.spawn(self.tracker.track_future(task))
     }
 
+    /// Work that the caller polls itself, so that it needs no task as long as somebody waits for it. [`Tasks::finished`] waits for it too.
+    pub fn outliving<T, F>(&self, name: &'static str, work: F) -> Outliving<T>
+    where
+        F: Future<Output = T> + Send + 'static,
+        T: Send + 'static,
+    {
+        Outliving {
+            name,
+            tasks: self.clone(),
+            work: Some(Box::pin(work)),
+            _tracked: self.tracker.token(),
+        }
+    }
+
     /// Cancelled when the tasks should stop.
     pub fn stop(&self) -> &CancellationToken {
         &self.stop
@@ -65,5 +97,32 @@ impl Tasks {
         tokio::time::timeout(grace, self.tracker.wait())
             .await
             .is_ok()
+    }
+}
+
+// === impl Outliving ===
+
+impl<T: Send + 'static> Future for Outliving<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let Some(work) = &mut self.work else {
+            return Poll::Pending;
+        };
+        let ended = work.as_mut().poll(cx);
+        if ended.is_ready() {
+            self.work = None;
+        }
+        ended
+    }
+}
+
+impl<T: Send + 'static> Drop for Outliving<T> {
+    fn drop(&mut self) {
+        if let Some(work) = self.work.take() {
+            self.tasks.spawn(self.name, async move {
+                drop(work.await);
+            });
+        }
     }
 }

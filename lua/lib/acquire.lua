@@ -10,10 +10,8 @@
 -- refuse(seen): remaining lease ms, place in the queue (0: not known)
 
 local function remember(record, request, answer)
-  if record then
-    redis.call('hset', record, 'op', 'acquire', 'owner', request.owner, 'attempt', request.attempt, 'answer', answer)
-    redis.call('pexpire', record, request.retention)
-  end
+  redis.call('hset', record, 'op', 'acquire', 'owner', request.owner, 'attempt', request.attempt, 'answer', answer)
+  redis.call('pexpire', record, request.retention)
 end
 
 -- The answer to a repeat of a request, nil if this is the first call with its id.
@@ -52,12 +50,14 @@ local function acquire(counter, record, request, look, take, refuse)
     return {6}
   elseif not seen.open then
     local remaining, place = refuse(seen)
-    if request.record_refusal then
+    if record and request.record_refusal then
       remember(record, request, 'busy ' .. remaining)
     end
     return {0, remaining, place, token}
   end
   local count, newest, lease, serial = take(token, seen)
-  remember(record, request, string.format('%.0f', serial))
+  if record then
+    remember(record, request, string.format('%.0f', serial))
+  end
   return {1, count, newest, lease, serial}
 end

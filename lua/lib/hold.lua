@@ -18,8 +18,9 @@ local function drop_hold(lock, owner, count, ttl, wake)
   return redis.call('hincrby', lock, owner, -1)
 end
 
--- As `hold` of lib/release.lua; nil if the key is not such a lock's. `serial` of the grant it is about, nil if that is not known.
-local function sole_hold(lock, counter, owner, serial)
+-- As `hold` of lib/release.lua; nil if the key is not such a lock's. `serial` of the grant it is about, nil if that is not known. What is left of the
+-- lease is not looked at where it says nothing: of a last hold that is to be dropped, without a record of an answer that could ask for it.
+local function sole_hold(lock, counter, owner, serial, record)
   local fields = redis.call('hmget', lock, owner, 'mode')
   local count = tonumber(fields[1])
   if fields[2] or (fields[1] and not count) then
@@ -30,20 +31,6 @@ local function sole_hold(lock, counter, owner, serial)
     refused = redis.call('exists', counter) == 1 and 2 or 3
   end
   local newer = serial and (read_token(counter) or 0) > serial
-  return {count = count, newer = newer, left = redis.call('pttl', lock), refused = refused}
-end
-
--- What wakes a waiter of an exclusive lock, or with a patience the first one of a fair lock. keys: as of lock_release.
-local function wake_sole(keys, patience, publish, message)
-  patience = tonumber(patience)
-  return function()
-    if not patience then
-      publish_to(publish, keys[3], message)
-    else
-      wake_head({
-        queue = keys[4], deadlines = keys[5], vouched = keys[6],
-        patience = patience, channel = keys[3], publish = publish, message = message,
-      }, now_millis())
-    end
-  end
+  local left = (record or count ~= 1) and redis.call('pttl', lock) or 0
+  return {count = count, newer = newer, left = left, refused = refused}
 end

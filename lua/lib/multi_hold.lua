@@ -4,7 +4,7 @@
 --      patience (of a fair lock, how long a waiter that nobody vouches for keeps its place ms)
 
 -- Keys of a member: those of the release script of its mode but for the record.
-local MEMBER_KEYS = {sole = 6, fair = 6, read = 6, write = 3}
+local MEMBER_KEYS = {sole = 3, fair = 6, read = 6, write = 3}
 
 -- As `hold` of lib/release.lua; nil if the key is not such a lock's.
 local function member_hold(member, who)
@@ -16,7 +16,7 @@ local function member_hold(member, who)
   elseif member.mode == 'write' then
     return write_hold(keys[1], keys[2], who.writer, serial)
   end
-  return sole_hold(keys[1], keys[2], who.owner, serial)
+  return sole_hold(keys[1], keys[2], who.owner, serial, true)
 end
 
 -- Takes one hold off; what remains gets at least `lease`. Returns holds left, and their lease.

@@ -50,13 +50,14 @@ pub use types::{Grant, Lease, Limits, LockName, Owner, RequestId, SessionId};
 
 use std::{sync::Arc, time::Duration};
 
+use futures::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     host::{Connected, Replicas, Subscriptions, Wake},
     script::{self, CallError, QuorumMember, Scripts, Tally},
-    shutdown::Tasks,
+    shutdown::{Outliving, Tasks},
 };
 use deadlines::Deadlines;
 use sessions::Sessions;
@@ -151,16 +152,24 @@ impl Coordinator {
         Self { core }
     }
 
-    /// Starts an operation and returns at once; the answers go to `reply`. Whatever happens to the caller, the operation comes to its end, and
+    /// Begins an operation and returns at once; the answers go to `reply`. Whatever happens to the caller, the operation comes to its end, and
     /// undoes itself if nobody takes what it got.
     pub fn submit(&self, operation: Operation, reply: Reply) {
-        let (core, tasks) = (Arc::clone(&self.core), &self.core.tasks);
-        let name = operation.name();
-        if operation.waits() {
-            tasks.spawn(name, operation::run_waiting(core, operation, reply));
-        } else {
-            tasks.spawn(name, operation::run(core, operation, reply));
+        let (core, name) = (Arc::clone(&self.core), operation.name());
+        let mut run = Box::pin(operation::run(core, operation, reply));
+        // Begun here and not in the task, so that operations begin in the order in which they came.
+        if run.as_mut().now_or_never().is_none() {
+            self.core.tasks.spawn(name, run);
         }
+    }
+
+    /// An operation that does not wait, and its answer. It begins when it is first polled, and from then on it comes to its end as one that was
+    /// submitted does, but without a task for it as long as the caller waits. (One that waits ends like one that nobody wants.)
+    pub fn ask(&self, operation: Operation) -> Outliving<Answer> {
+        let core = Arc::clone(&self.core);
+        self.core
+            .tasks
+            .outliving(operation.name(), operation::ask(core, operation))
     }
 
     /// The limits in force.

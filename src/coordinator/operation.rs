@@ -14,7 +14,7 @@ use super::{
     attempt::{Attempted, attempt},
     describe::describe,
     latch::{self, LatchAnswer, LatchOperation},
-    mailbox::MailboxWriter,
+    mailbox::{MailboxWriter, mailbox},
     multi::{
         AcquireAll, DeliveryAll, ReleaseAll, ReleasedLock, TriedAll, acquire_all, release_all,
         try_acquire_all,
@@ -246,20 +246,25 @@ pub struct TokenChecked {
 
 /// Runs an operation to its end and answers it.
 pub(super) async fn run(core: Arc<Core>, operation: Operation, mut reply: Reply) {
-    let answer = answer_to(&core, &operation, &mut reply).await;
-    reply.finish(answer).await;
-}
-
-/// The same of an operation that may wait. While a lock is waited for, this is what stays in memory, so all but that is in boxes of its own.
-pub(super) async fn run_waiting(core: Arc<Core>, operation: Operation, mut reply: Reply) {
     let answer = match &operation {
         Operation::Acquire(request) => acquire(&core, request, &mut reply).await,
-        other => Box::pin(answer_to(&core, other, &mut reply)).await,
+        // While a lock is waited for, this is what stays in memory; so all but that has a box of its own.
+        other => Box::pin(answer(&core, other, &mut reply)).await,
     };
     reply.finish(answer).await;
 }
 
-async fn answer_to(
+/// Runs an operation that does not wait. The frequent ones stand apart: the others are boxed, or each call would carry their state.
+pub(super) async fn ask(core: Arc<Core>, operation: Operation) -> Answer {
+    let answer = match &operation {
+        Operation::TryAcquire(request) => try_acquire(&core, request).await,
+        Operation::Release(request) => release(&core, request).await,
+        other => Box::pin(answer(&core, other, &mut Reply::unheard())).await,
+    };
+    answer.unwrap_or_else(Answer::Failed)
+}
+
+async fn answer(
     core: &Arc<Core>,
     operation: &Operation,
     reply: &mut Reply,
@@ -536,6 +541,16 @@ impl Operation {
 // === impl Reply ===
 
 impl Reply {
+    /// To nobody.
+    fn unheard() -> Self {
+        Self {
+            op_id: 0,
+            to: AnswersTo::Mailbox(mailbox().0),
+            cancel: None,
+            slot: None,
+        }
+    }
+
     /// Tells of a wait if that can be done without waiting and leaves room for the last answer.
     pub(super) fn waiting(&self, waiting: Waiting) -> bool {
         self.tell(Answer::Waiting(waiting))

@@ -9,9 +9,7 @@ use super::{
     convert::Requests,
     status::status,
 };
-use crate::coordinator::{
-    Answer, AnswersTo, Coordinator, Error, MailboxReader, Operation, Reply, mailbox,
-};
+use crate::coordinator::{Answer, AnswersTo, Coordinator, Error, Operation, Reply, mailbox};
 
 /// A wait ends this much before the RPC's deadline, or by this part of it if that is less, so that the caller gets a typed answer. (tonic enforces no
 /// deadline on a stream.)
@@ -40,11 +38,10 @@ impl Calls {
         operation: Result<Operation, Error>,
         convert: impl FnOnce(Answer) -> Result<T, Status>,
     ) -> Result<Response<T>, Status> {
-        let mut answers = self.submit(operation)?;
-        match answers.recv().await {
-            Some(Answer::Failed(error)) => Err(status(&error)),
-            Some(answer) => convert(answer).map(Response::new),
-            None => Err(status(&Error::Draining)),
+        let operation = operation.map_err(|error| status(&error))?;
+        match self.coordinator.ask(operation).await {
+            Answer::Failed(error) => Err(status(&error)),
+            answer => convert(answer).map(Response::new),
         }
     }
 
@@ -54,23 +51,16 @@ impl Calls {
         operation: Result<Operation, Error>,
         convert: fn(Answer) -> Said<T>,
     ) -> Result<Response<Answers<T>>, Status> {
-        let answers = self.submit(operation)?;
-        Ok(Response::new(Answers::new(answers, convert)))
-    }
-
-    fn submit(&self, operation: Result<Operation, Error>) -> Result<MailboxReader, Status> {
         let operation = operation.map_err(|error| status(&error))?;
         let (to, answers) = mailbox();
-        self.coordinator.submit(
-            operation,
-            Reply {
-                op_id: 0,
-                to: AnswersTo::Mailbox(to),
-                cancel: None,
-                slot: None,
-            },
-        );
-        Ok(answers)
+        let reply = Reply {
+            op_id: 0,
+            to: AnswersTo::Mailbox(to),
+            cancel: None,
+            slot: None,
+        };
+        self.coordinator.submit(operation, reply);
+        Ok(Response::new(Answers::new(answers, convert)))
     }
 }
 

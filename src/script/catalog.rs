@@ -16,17 +16,10 @@ macro_rules! script {
 
 /// Takes an exclusive lock or tells what is left of the holder's lease.
 pub static LOCK_ACQUIRE: Script = script!("lock_acquire", "token", "acquire", "sole");
-/// Gives one hold of an exclusive or fair lock back.
-pub static LOCK_RELEASE: Script = script!(
-    "lock_release",
-    "publish",
-    "token",
-    "queue",
-    "hold",
-    "release"
-);
-/// Undoes an acquire of an exclusive or fair lock whose answer nobody took.
-pub static LOCK_UNDO: Script = script!("lock_undo", "publish", "token", "queue", "hold", "release");
+/// Gives one hold of an exclusive lock back.
+pub static LOCK_RELEASE: Script = script!("lock_release", "publish", "token", "hold", "release");
+/// Undoes an acquire of an exclusive lock whose answer nobody took.
+pub static LOCK_UNDO: Script = script!("lock_undo", "publish", "token", "hold", "release");
 /// Extends the leases of many holds that are not read holds.
 pub static LOCK_RENEW: Script = script!("lock_renew", "token");
 /// Raises the fencing counter under a hold that other stores have too.
@@ -41,6 +34,26 @@ pub static FAIR_ACQUIRE: Script = script!(
     "acquire",
     "sole",
     "queue"
+);
+/// Gives one hold of a fair lock back.
+pub static FAIR_RELEASE: Script = script!(
+    "fair_release",
+    "publish",
+    "token",
+    "queue",
+    "wake",
+    "hold",
+    "release"
+);
+/// Undoes an acquire of a fair lock whose answer nobody took.
+pub static FAIR_UNDO: Script = script!(
+    "fair_undo",
+    "publish",
+    "token",
+    "queue",
+    "wake",
+    "hold",
+    "release"
 );
 /// Keeps the places of waiters of a fair lock.
 pub static FAIR_VOUCH: Script = script!("fair_vouch", "publish", "token", "queue");
@@ -123,6 +136,7 @@ pub static MULTI_RELEASE: Script = script!(
     "read",
     "read_release",
     "queue",
+    "wake",
     "hold",
     "write",
     "multi",
@@ -136,6 +150,7 @@ pub static MULTI_UNDO: Script = script!(
     "read",
     "read_release",
     "queue",
+    "wake",
     "hold",
     "write",
     "multi",
@@ -165,7 +180,7 @@ pub static LATCH_INSPECT: Script = script!("latch_inspect", "kind");
 pub static LATCH_DELETE: Script = script!("latch_delete", "publish", "kind");
 
 /// Every script, for hosts that load or test them all.
-pub static ALL: [&Script; 31] = [
+pub static ALL: [&Script; 33] = [
     &LOCK_ACQUIRE,
     &LOCK_RELEASE,
     &LOCK_UNDO,
@@ -173,6 +188,8 @@ pub static ALL: [&Script; 31] = [
     &LOCK_RAISE,
     &LOCK_INSPECT,
     &FAIR_ACQUIRE,
+    &FAIR_RELEASE,
+    &FAIR_UNDO,
     &FAIR_VOUCH,
     &FAIR_LEAVE,
     &READ_ACQUIRE,

@@ -77,7 +77,7 @@ impl Fixture {
 
     async fn release(&self, who: &str) -> Vec<i64> {
         let args = format!("{who} {TTL} 60000 publish free");
-        self.numbers(&LOCK_RELEASE, "lock counter channel lock lock lock", &args)
+        self.numbers(&LOCK_RELEASE, "lock counter channel", &args)
             .await
     }
 
@@ -197,11 +197,7 @@ async fn a_request_is_answered_once_and_remembered() {
     let args = format!("a {TTL} 60000 publish free");
     for answer in [&[1, 0, TTL][..], &[5, 0, 0, -2]] {
         let released = f
-            .numbers(
-                &LOCK_RELEASE,
-                "lock counter channel lock lock lock request-3",
-                &args,
-            )
+            .numbers(&LOCK_RELEASE, "lock counter channel request-3", &args)
             .await;
         assert_eq!(released, answer);
     }
@@ -218,7 +214,7 @@ async fn undo_takes_back_what_the_attempt_took() {
     let mut f = Fixture::new();
     f.host.subscribe("channel").await.unwrap();
     f.acquire_as("a", "request-1", "attempt-1").await;
-    let keys = "lock counter channel lock lock lock request-1";
+    let keys = "lock counter channel request-1";
     assert_eq!(
         f.numbers(&LOCK_UNDO, keys, "a attempt-9 0 publish free")
             .await,
@@ -240,21 +236,13 @@ async fn undo_takes_back_what_the_attempt_took() {
     f.acquire("a").await;
     f.acquire("a").await;
     assert_eq!(
-        f.numbers(
-            &LOCK_UNDO,
-            "lock counter channel lock lock lock",
-            "a x 1 publish free"
-        )
-        .await,
+        f.numbers(&LOCK_UNDO, "lock counter channel", "a x 1 publish free")
+            .await,
         [1, 1]
     );
     assert_eq!(
-        f.numbers(
-            &LOCK_UNDO,
-            "lock counter channel lock lock lock",
-            "a x 1 publish free"
-        )
-        .await,
+        f.numbers(&LOCK_UNDO, "lock counter channel", "a x 1 publish free")
+            .await,
         [0, 1]
     );
 }

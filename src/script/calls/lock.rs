@@ -179,7 +179,7 @@ impl HostScripts {
     /// What an acquire of this mode is told besides what all are told.
     fn acquire_args(&self, hold: Hold<'_>, attempt: Attempt<'_>, refused: Refusal) -> Vec<Bytes> {
         let waits = refused == Refusal::Waits;
-        let hold_back = millis(self.config.writer_hold_back);
+        let hold_back = || millis(self.config.writer_hold_back);
         match hold.mode {
             Mode::Exclusive => Vec::new(),
             Mode::Fair => {
@@ -191,11 +191,11 @@ impl HostScripts {
             Mode::Read => vec![
                 keys::write_field(hold.owner),
                 number(attempt.fresh_serial),
-                hold_back,
+                hold_back(),
             ],
             Mode::Write => vec![
                 text(hold.owner),
-                if waits { hold_back } else { Bytes::new() },
+                if waits { hold_back() } else { Bytes::new() },
             ],
         }
     }
@@ -260,7 +260,7 @@ impl HostScripts {
         }
     }
 
-    /// What a release or an undo is told. The last two only by a fair lock's.
+    /// What a release or an undo is told; that of a fair lock also its patience.
     fn give_back_args(
         &self,
         hold: Hold<'_>,
@@ -268,19 +268,18 @@ impl HostScripts {
         serial: Option<u64>,
         message: &'static str,
     ) -> Vec<Bytes> {
-        let patience = match hold.mode {
-            Mode::Fair => millis(self.config.fair_waiter_timeout),
-            Mode::Exclusive | Mode::Read | Mode::Write => Bytes::new(),
-        };
-        vec![
+        let mut args = vec![
             hold.field(),
             second,
             third,
             self.publish(),
             Bytes::from_static(message.as_bytes()),
             serial.map_or(Bytes::new(), number),
-            patience,
-        ]
+        ];
+        if hold.mode == Mode::Fair {
+            args.push(millis(self.config.fair_waiter_timeout));
+        }
+        args
     }
 
     /// Takes away what an acquire with [`Refusal::Waits`] left behind. Safe to repeat.
@@ -372,10 +371,7 @@ pub(super) fn acquire_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
 pub(super) fn give_back_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
     let mut keys = vec![keys::lock(name), keys::counter(name)];
     match mode {
-        Mode::Exclusive => {
-            keys.push(keys::channel(name).into());
-            keys.resize(EXCLUSIVE_KEYS, keys::lock(name));
-        }
+        Mode::Exclusive => keys.push(keys::channel(name).into()),
         Mode::Fair => {
             keys.push(keys::channel(name).into());
             keys.extend(fair_keys(name).into_iter().skip(1));
@@ -390,9 +386,6 @@ pub(super) fn give_back_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes>
     }
     keys
 }
-
-/// Keys of a release but for the record, in the order of the script that exclusive and fair locks share.
-const EXCLUSIVE_KEYS: usize = 6;
 
 /// The lock and its queue.
 fn fair_keys(name: &str) -> Vec<Bytes> {
@@ -424,8 +417,8 @@ impl Mode {
             ),
             Self::Fair => (
                 &catalog::FAIR_ACQUIRE,
-                &catalog::LOCK_RELEASE,
-                &catalog::LOCK_UNDO,
+                &catalog::FAIR_RELEASE,
+                &catalog::FAIR_UNDO,
             ),
             Self::Read => (
                 &catalog::READ_ACQUIRE,

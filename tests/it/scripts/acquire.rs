@@ -27,9 +27,17 @@ const ROWS: &[Row] = &[
         "a grant gives the counter its whole time to live again",
         "acquire x 100s
          DEL lock
-         PEXPIRE counter 100000
+         SET counter 5 PX 100000
          acquire y 100s => granted 1 T2 100s
          state => lock{y=1}/100s counter=T2/1000s",
+    ),
+    (
+        "but not one that got it a moment ago",
+        "acquire x 100s
+         DEL lock
+         PEXPIRE counter 1500000
+         acquire y 100s => granted 1 T2 100s
+         state => lock{y=1}/100s counter=T2/1500s",
     ),
     (
         "retention 0 keeps counters for ever",

@@ -38,7 +38,7 @@ const ROWS: &[Row] = &[
         "acquire a 300s mode=fair
          acquire x 100s mode=fair waits
          acquire y 100s mode=fair waits
-         release a 100s mode=fair => done 0, now 0 300s
+         release a 100s mode=fair => done 0, now 0 100s
          heard => 0:x
          acquire y 100s mode=fair waits => busy endless
          acquire z 100s mode=fair => busy endless
@@ -52,7 +52,7 @@ const ROWS: &[Row] = &[
          acquire silent2 100s mode=fair waits
          acquire x 100s mode=fair waits
          acquire y 100s mode=fair waits
-         release a 100s mode=fair => done 0, now 0 300s
+         release a 100s mode=fair => done 0, now 0 100s
          heard => 0:x
          acquire x 100s mode=fair waits => busy endless
          acquire silent1 100s mode=fair waits => granted 1 T2 100s",
@@ -198,6 +198,6 @@ const ROWS: &[Row] = &[
          acquire y 100s mode=fair waits => error OutOfMemory
          vouch x => error OutOfMemory
          leave x mode=fair
-         release a 100s mode=fair => done 0, now 0 300s",
+         release a 100s mode=fair => done 0, now 0 100s",
     ),
 ];

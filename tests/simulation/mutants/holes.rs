@@ -1,10 +1,10 @@
 //! The texts that are taken out of the scripts.
 
 use lockkeeper::script::catalog::{
-    FAIR_ACQUIRE, FAIR_LEAVE, FAIR_VOUCH, LATCH_COUNT_DOWN, LOCK_ACQUIRE, LOCK_RELEASE, LOCK_RENEW,
-    LOCK_UNDO, MULTI_ACQUIRE, MULTI_UNDO, PERMIT_ACQUIRE, PERMIT_RELEASE, PERMIT_RENEW,
-    PERMIT_UNDO, READ_ACQUIRE, READ_RELEASE, READ_RENEW, READ_UNDO, WRITE_ACQUIRE, WRITE_LEAVE,
-    WRITE_RELEASE, WRITE_UNDO,
+    FAIR_ACQUIRE, FAIR_LEAVE, FAIR_RELEASE, FAIR_UNDO, FAIR_VOUCH, LATCH_COUNT_DOWN, LOCK_ACQUIRE,
+    LOCK_RELEASE, LOCK_RENEW, LOCK_UNDO, MULTI_ACQUIRE, MULTI_UNDO, PERMIT_ACQUIRE, PERMIT_RELEASE,
+    PERMIT_RENEW, PERMIT_UNDO, READ_ACQUIRE, READ_RELEASE, READ_RENEW, READ_UNDO, WRITE_ACQUIRE,
+    WRITE_LEAVE, WRITE_RELEASE, WRITE_UNDO,
 };
 
 use super::Hole;
@@ -37,13 +37,13 @@ pub(super) const HOLES: [Hole; 47] = [
     Hole {
         name: "a release tells nobody",
         scripts: &[&LOCK_RELEASE],
-        taken: "publish_to(publish, keys[3], message)",
+        taken: "publish_to(publish, channel, message)",
         put: "",
     },
     Hole {
         name: "an undo tells nobody",
         scripts: &[&LOCK_UNDO],
-        taken: "publish_to(publish, keys[3], message)",
+        taken: "publish_to(ARGV[4], KEYS[3], ARGV[5])",
         put: "",
     },
     Hole {
@@ -85,7 +85,7 @@ pub(super) const HOLES: [Hole; 47] = [
     Hole {
         name: "an acquire forgets the lease",
         scripts: &[&LOCK_ACQUIRE],
-        taken: "redis.call('pexpire', lock, lease)",
+        taken: "redis.call('pexpire', lock, ARGV[2])",
         put: "redis.call('persist', lock)",
     },
     Hole {
@@ -132,19 +132,19 @@ pub(super) const HOLES: [Hole; 47] = [
     },
     Hole {
         name: "a release of a fair lock wakes nobody",
-        scripts: &[&LOCK_RELEASE],
+        scripts: &[&FAIR_RELEASE],
         taken: "while head and not woken and",
         put: "while false and",
     },
     Hole {
         name: "a release of a fair lock wakes the last in the queue",
-        scripts: &[&LOCK_RELEASE],
+        scripts: &[&FAIR_RELEASE],
         taken: "woken = publish_to(q.publish, q.channel .. ':' .. head,",
         put: "woken = publish_to(q.publish, q.channel .. ':' .. redis.call('lindex', q.queue, -1),",
     },
     Hole {
         name: "an undo of a fair lock wakes nobody",
-        scripts: &[&LOCK_UNDO],
+        scripts: &[&FAIR_UNDO],
         taken: "while head and not woken and",
         put: "while false and",
     },

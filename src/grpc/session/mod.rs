@@ -1,6 +1,8 @@
 //! The I/O of a session's stream: frames become operations, answers and notices become frames. One task reads; whatever is said goes through bounded
 //! queues that tonic empties as fast as the client reads.
 
+mod running;
+
 use std::{
     collections::HashMap,
     sync::{
@@ -15,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
 
+use self::running::Running;
 use super::{
     Config,
     convert::{self, Requests},
@@ -120,12 +123,14 @@ impl Reader {
             ))),
         };
         let output = self.output.clone();
+        let mut running = Running::new(output.answers.clone());
         let ended = match opened {
             Err(ended) => ended,
-            Ok(stream) => match self.serve(&stream, &progress).await {
+            Ok(stream) => match self.serve(&stream, &progress, &mut running).await {
                 End::Broken(status) => status,
                 End::Closed => {
-                    let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.output.answered()).await;
+                    let _ =
+                        tokio::time::timeout(CLOSE_TIMEOUT, output.answered(&mut running)).await;
                     let _ = tokio::time::timeout(CLOSE_TIMEOUT, stream.close()).await;
                     None
                 }
@@ -189,7 +194,7 @@ impl Reader {
             .await
     }
 
-    async fn serve(&mut self, stream: &Stream, progress: &AtomicU64) -> End {
+    async fn serve(&mut self, stream: &Stream, progress: &AtomicU64, running: &mut Running) -> End {
         let output = self.output.clone();
         tokio::select! {
             biased;
@@ -198,65 +203,67 @@ impl Reader {
             () = output.notices.closed() => End::Broken(None),
             () = output.stuck(progress) => End::Broken(None),
             () = output.forward_notices(stream) => End::Broken(Some(status(&Error::Draining))),
-            end = self.read(stream.id()) => end,
+            end = self.read(stream.id(), running) => end,
         }
     }
 
-    async fn read(&mut self, session: &SessionId) -> End {
+    async fn read(&mut self, session: &SessionId, running: &mut Running) -> End {
+        let slots = Arc::clone(&self.output.slots);
+        let mut room = None;
         loop {
-            let frame = match self.frames.message().await {
-                Ok(Some(frame)) => frame,
-                Ok(None) if self.fate.is_broken() => return End::Broken(None),
-                Ok(None) => return End::Closed,
-                Err(status) => return End::Broken(Some(status)),
-            };
-            let pb::SessionRequest { op_id, request } = frame;
-            match request {
-                Some(Request::Close(_)) => return End::Closed,
-                Some(Request::Cancel(_)) => {
-                    if let Some(wait) = self.output.waits.lock().get(&op_id) {
-                        wait.cancel();
-                    }
-                }
-                request => {
-                    // Waiting here, and not reading on, is what bounds the operations under way.
-                    let Ok(slot) = Arc::clone(&self.output.slots).acquire_owned().await else {
-                        return End::Broken(None);
+            tokio::select! {
+                biased;
+                () = running.drive(), if !running.is_empty() => {}
+                // Waiting here, and not reading on, is what bounds the operations under way.
+                slot = Arc::clone(&slots).acquire_owned(), if room.is_none() => match slot {
+                    Ok(slot) => room = Some(slot),
+                    Err(_closed) => return End::Broken(None),
+                },
+                frame = self.frames.message(), if room.is_some() => {
+                    let frame = match frame {
+                        Ok(Some(frame)) => frame,
+                        Ok(None) if self.fate.is_broken() => return End::Broken(None),
+                        Ok(None) => return End::Closed,
+                        Err(status) => return End::Broken(Some(status)),
                     };
-                    self.submit(session, op_id, request, slot).await;
+                    let pb::SessionRequest { op_id, request } = frame;
+                    match request {
+                        Some(Request::Close(_)) => return End::Closed,
+                        Some(Request::Cancel(_)) => {
+                            if let Some(wait) = self.output.waits.lock().get(&op_id) {
+                                wait.cancel();
+                            }
+                        }
+                        request => self.begin(session, op_id, request, room.take(), running),
+                    }
                 }
             }
         }
     }
 
-    async fn submit(
+    /// Begins an operation. One that waits has a task of its own, the others are run by the reader.
+    fn begin(
         &self,
         session: &SessionId,
         op_id: u64,
         request: Option<Request>,
-        slot: OwnedSemaphorePermit,
+        slot: Option<OwnedSemaphorePermit>,
+        running: &mut Running,
     ) {
-        let output = &self.output;
-        let operation = self.operation(session, op_id, request);
-        let cancel = match &operation {
+        match self.operation(session, op_id, request) {
             Ok(operation) if operation.waits() => {
                 let cancel = CancellationToken::new();
-                output.waits.lock().insert(op_id, cancel.clone());
-                Some(cancel)
+                self.output.waits.lock().insert(op_id, cancel.clone());
+                let reply = Reply {
+                    op_id,
+                    to: AnswersTo::Queue(self.output.answers.clone()),
+                    cancel: Some(cancel),
+                    slot,
+                };
+                self.coordinator.submit(operation, reply);
             }
-            _ => None,
-        };
-        let reply = Reply {
-            op_id,
-            to: AnswersTo::Queue(output.answers.clone()),
-            cancel,
-            slot: Some(slot),
-        };
-        match operation {
-            Ok(operation) => self.coordinator.submit(operation, reply),
-            Err(error) => {
-                let _ = output.answers.send((op_id, Answer::Failed(error))).await;
-            }
+            Ok(operation) => running.ask(op_id, self.coordinator.ask(operation), slot),
+            Err(error) => running.tell(op_id, Answer::Failed(error), slot),
         }
     }
 
@@ -344,7 +351,8 @@ impl Output {
     }
 
     /// Resolves when every operation that does not wait has been answered.
-    async fn answered(&self) {
+    async fn answered(&self, running: &mut Running) {
+        running.drive().await;
         let all = u32::try_from(self.operations_max).unwrap_or(u32::MAX);
         let _ = self.slots.acquire_many(all).await;
     }
