@@ -15,6 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
     tonic_prost_build::configure()
+        .codec_path("crate::grpc::codec::SizedCodec")
         .extern_path(".google.rpc.Status", "::tonic_types::Status")
         .compile_fds(descriptors)?;
     Ok(())

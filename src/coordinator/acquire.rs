@@ -15,7 +15,7 @@ use super::{
     attempt::{Attempted, attempt},
     error::Error,
     operation::{Acquire, Answer, NotGranted, Reply, Waiting},
-    session::Session,
+    session::{GrantKey, Session},
     waiters::{Place, Standing},
 };
 use crate::script::{CallError, Mode, Refusal};
@@ -33,8 +33,8 @@ pub(super) enum Next {
 /// What ends a wait from outside.
 pub(super) struct Stops<'a> {
     pub(super) deadline: Option<Instant>,
-    /// The session's stream; a token that is never cancelled without a session.
-    session: CancellationToken,
+    /// Ends with the session's stream; none without a session.
+    session: Option<CancellationToken>,
     pub(super) reply: &'a Reply,
     _counted: CountedWait,
 }
@@ -63,14 +63,19 @@ pub(super) async fn acquire(
         return Err(Error::Draining);
     }
     if request.wait == Some(Duration::ZERO) {
-        return Ok(match attempt(core, request, Refusal::Forgotten).await? {
+        let only = Box::pin(attempt(core, request, Refusal::Forgotten));
+        return Ok(match only.await? {
             Attempted::Granted(delivery) => Answer::Granted(delivery),
             Attempted::Busy { holder_until, .. } => {
                 Answer::NotGranted(NotGranted::timed_out(holder_until))
             }
         });
     }
-    let first = attempt(core, request, Refusal::Waits).await;
+    if let Some(holder_until) = behind_others(core, request) {
+        return queue_up(core, request, reply, deadline, (holder_until, None)).await;
+    }
+    // Attempts are in boxes, so that nothing is left of them while the call waits.
+    let first = Box::pin(attempt(core, request, Refusal::Waits)).await;
     let (holder_until, place) = match first {
         Ok(Attempted::Busy {
             holder_until,
@@ -92,6 +97,25 @@ pub(super) async fn acquire(
         leave(core, request);
     }
     answer
+}
+
+/// Whether an attempt could only push in, because others wait here for the same exclusive lock and the owner does not hold it; then, when the holder's
+/// lease ends, as they know.
+fn behind_others(core: &Core, request: &Acquire) -> Option<Option<Instant>> {
+    let Acquire { name, owner, .. } = request;
+    if request.mode != Mode::Exclusive || request.request_id.is_some() {
+        return None;
+    }
+    let holder_until = core.waiters.awaited_until(name)?;
+    if !owner.is_new() {
+        let session = core.session_of(owner).ok()??;
+        // Whoever has the owner's turn may be getting the lock for it.
+        let _turn = core.turns.take(name, owner).now_or_never()?;
+        let key = GrantKey::new(name, request.mode, &owner.label);
+        let known = session.holds(&key, core.config.limits.grants_per_session_max);
+        known.ok().filter(|(holds, _)| *holds == 0)?;
+    }
+    Some(holder_until)
 }
 
 /// Waits in line. The place is that in the store's queue, if it is known.
@@ -160,7 +184,7 @@ async fn wait(
         if let Some(ended) = line.until_try(core, stops, tell).await? {
             return ended_in(trouble, ended);
         }
-        match attempt(core, request, Refusal::Waits).await {
+        match Box::pin(attempt(core, request, Refusal::Waits)).await {
             Ok(Attempted::Granted(delivery)) => {
                 line.leave_granted(delivery.grant().safe_until);
                 return Ok(Answer::Granted(delivery));
@@ -198,31 +222,32 @@ pub(super) async fn next(
     check_at: Option<Instant>,
     stops: &Stops<'_>,
 ) -> Next {
-    let deadline = stops.deadline.unwrap_or_else(Instant::now);
+    let timer = check_at.into_iter().chain(stops.deadline).min();
+    let time_is_up = || stops.deadline.is_some_and(|at| Instant::now() >= at);
     tokio::select! {
         biased;
         () = stops.reply.gone() => Next::End(Ok(NotGranted::cancelled())),
-        () = stops.session.cancelled() => Next::End(Err(Error::SessionNotFound)),
+        () = stops.session_ended() => Next::End(Err(Error::SessionNotFound)),
         () = core.draining.cancelled() => Next::End(Err(Error::Draining)),
-        () = tokio::time::sleep_until(deadline), if stops.deadline.is_some() => {
-            Next::End(Ok(NotGranted::timed_out(place.standing().holder_until)))
-        }
-        () = follow(place, check_at) => {
-            if place.take_hint() || check_at.is_some_and(|at| Instant::now() >= at) {
-                Next::Try
+        () = elapsed(timer), if timer.is_some() => {
+            if time_is_up() {
+                Next::End(Ok(NotGranted::timed_out(place.standing().holder_until)))
             } else {
-                Next::Tell
+                // A hint that came meanwhile is followed as well.
+                place.begin_try();
+                Next::Try
             }
         }
+        // At once for a hint that came while nobody looked.
+        () = place.news() => if place.follows_hint() { Next::Try } else { Next::Tell },
     }
 }
 
-/// Resolves when there may be something to do: at once for a hint that came while nobody looked.
-async fn follow(place: &Place, check_at: Option<Instant>) {
-    tokio::select! {
-        biased;
-        () = place.news() => {}
-        () = tokio::time::sleep_until(check_at.unwrap_or_else(Instant::now)), if check_at.is_some() => {}
+/// Resolves at that moment. Its timer is in a box, because most of those who wait have none.
+async fn elapsed(at: Option<Instant>) {
+    match at {
+        Some(at) => Box::pin(tokio::time::sleep_until(at)).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -247,10 +272,7 @@ impl<'a> Stops<'a> {
         deadline: Option<Instant>,
         reply: &'a mut Reply,
     ) -> Result<Self, Error> {
-        let stream = match &session {
-            Some(session) => session.live()?,
-            None => CancellationToken::new(),
-        };
+        let stream = session.as_ref().map(|session| session.live()).transpose()?;
         let counted = CountedWait::begin(session, core.config.limits.waits_per_session_max)?;
         reply.slot = None;
         Ok(Self {
@@ -259,6 +281,13 @@ impl<'a> Stops<'a> {
             reply,
             _counted: counted,
         })
+    }
+
+    async fn session_ended(&self) {
+        match &self.session {
+            Some(session) => session.cancelled().await,
+            None => std::future::pending().await,
+        }
     }
 }
 
@@ -311,6 +340,7 @@ impl InLine {
 
     /// An attempt had no outcome.
     pub(super) fn no_outcome(&mut self, core: &Core) {
+        self.place.no_outcome();
         self.check_at = Some(core.check_at(None));
     }
 

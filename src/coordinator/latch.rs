@@ -111,7 +111,7 @@ pub(super) async fn run(
     let answer = match operation {
         LatchOperation::Set(request) => set(core, request).await,
         LatchOperation::CountDown(request) => count_down(core, request).await,
-        LatchOperation::Await(request) => await_latch(core, request, reply).await,
+        LatchOperation::Await(request) => Box::pin(await_latch(core, request, reply)).await,
         LatchOperation::Describe(name) => describe(core, name).await,
         LatchOperation::Delete(name) => {
             let deleted = core.scripts.delete_latch(name.as_str()).await?;

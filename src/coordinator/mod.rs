@@ -16,6 +16,7 @@ mod describe;
 mod error;
 mod holding;
 mod latch;
+mod mailbox;
 mod multi;
 mod operation;
 mod permits;
@@ -32,10 +33,11 @@ pub use attempt::Delivery;
 pub use error::{Error, Invalid, Limit};
 pub use holding::PermitGrant;
 pub use latch::{AwaitLatch, CountDown, LatchAnswer, LatchDescription, LatchOperation, SetCount};
+pub use mailbox::{MailboxReader, MailboxWriter, mailbox};
 pub use multi::{AcquireAll, DeliveryAll, Locks, ReleaseAll, ReleasedLock, TriedAll};
 pub use operation::{
-    Acquire, Answer, Description, HolderSeen, NotGranted, Operation, Release, Renew, Reply,
-    TokenChecked, Tried, WaiterSeen, Waiting,
+    Acquire, Answer, AnswersTo, Description, HolderSeen, NotGranted, Operation, Release, Renew,
+    Reply, TokenChecked, Tried, WaiterSeen, Waiting,
 };
 pub use permits::{
     AcquirePermits, PermitAnswer, PermitCount, PermitDelivery, PermitHolderSeen, PermitOperation,

@@ -14,6 +14,7 @@ use super::{
     attempt::{Attempted, attempt},
     describe::describe,
     latch::{self, LatchAnswer, LatchOperation},
+    mailbox::{MailboxWriter, mailbox},
     multi::{
         AcquireAll, DeliveryAll, ReleaseAll, ReleasedLock, TriedAll, acquire_all, release_all,
         try_acquire_all,
@@ -101,12 +102,21 @@ pub struct Renew {
 pub struct Reply {
     /// Repeated in each answer.
     pub op_id: u64,
-    /// Whom to answer. A second slot is needed to be told of a wait, the last answer takes any.
-    pub to: mpsc::Sender<(u64, Answer)>,
+    /// Whom to answer.
+    pub to: AnswersTo,
     /// Ends a wait.
     pub cancel: Option<CancellationToken>,
     /// The operation's share of a bound on short operations; given back with the answer, or when a wait begins.
     pub slot: Option<OwnedSemaphorePermit>,
+}
+
+/// Who takes the answers of an operation.
+#[derive(Debug)]
+pub enum AnswersTo {
+    /// A queue for many operations. A second slot is needed to be told of a wait, the last answer takes any.
+    Queue(mpsc::Sender<(u64, Answer)>),
+    /// A mailbox for this one.
+    Mailbox(MailboxWriter),
 }
 
 /// What is answered. Every operation ends with exactly one answer that is not about a wait.
@@ -236,12 +246,12 @@ pub struct TokenChecked {
 
 /// Runs an operation to its end and answers it.
 pub(super) async fn run(core: Arc<Core>, operation: Operation, mut reply: Reply) {
-    let answer = answer(&core, &operation, &mut reply).await;
-    // If nobody listens, the answer is dropped here, and a grant in it is given back.
-    let _ = reply
-        .to
-        .send((reply.op_id, answer.unwrap_or_else(Answer::Failed)))
-        .await;
+    let answer = match &operation {
+        Operation::Acquire(request) => acquire(&core, request, &mut reply).await,
+        // While a lock is waited for, this is what stays in memory; so all but that has a box of its own.
+        other => Box::pin(answer(&core, other, &mut reply)).await,
+    };
+    reply.finish(answer).await;
 }
 
 /// Runs an operation that does not wait. The frequent ones stand apart: the others are boxed, or each call would carry their state.
@@ -260,9 +270,9 @@ async fn answer(
     reply: &mut Reply,
 ) -> Result<Answer, Error> {
     match operation {
-        Operation::Acquire(request) => acquire(core, request, reply).await,
+        Operation::Acquire(request) => Box::pin(acquire(core, request, reply)).await,
         Operation::TryAcquire(request) => try_acquire(core, request).await,
-        Operation::AcquireAll(request) => acquire_all(core, request, reply).await,
+        Operation::AcquireAll(request) => Box::pin(acquire_all(core, request, reply)).await,
         Operation::TryAcquireAll(request) => try_acquire_all(core, request).await,
         Operation::Release(request) => release(core, request).await,
         Operation::ReleaseAll(request) => release_all(core, request).await,
@@ -316,9 +326,15 @@ async fn release(core: &Arc<Core>, request: &Release) -> Result<Answer, Error> {
     let sent_at = Instant::now();
     let record = request_id.as_ref().map(RequestId::as_str);
     let (scripts, acks) = core.replicated(0);
-    let released = scripts
-        .release(which, held.as_ref().map(|held| held.serial), lease, record)
-        .await;
+    let serial = held.as_ref().map(|held| held.serial);
+    let call = scripts.release(which, serial, lease, record);
+    // The answer to a repeat does not say whether the lock has just become free.
+    let is_last = held.as_ref().is_none_or(|held| held.hold_count <= 1) && record.is_none();
+    let released = if mode == Mode::Exclusive && is_last && core.scripts.keeps_order() {
+        core.waiters.hand_on(name, call).await
+    } else {
+        call.await
+    };
     // One that only the master knows of is safe: at worst the lock is held until its lease is over.
     if let Err(error) = acks.acknowledged() {
         tracing::info!(%name, %error, "released");
@@ -529,7 +545,7 @@ impl Reply {
     fn unheard() -> Self {
         Self {
             op_id: 0,
-            to: mpsc::channel(1).0,
+            to: AnswersTo::Mailbox(mailbox().0),
             cancel: None,
             slot: None,
         }
@@ -546,7 +562,21 @@ impl Reply {
     }
 
     pub(super) fn tell(&self, answer: Answer) -> bool {
-        self.to.capacity() > 1 && self.to.try_send((self.op_id, answer)).is_ok()
+        match &self.to {
+            AnswersTo::Queue(queue) => {
+                queue.capacity() > 1 && queue.try_send((self.op_id, answer)).is_ok()
+            }
+            AnswersTo::Mailbox(mailbox) => mailbox.tell(answer),
+        }
+    }
+
+    /// Gives the last answer. If nobody listens, it is dropped, and a grant in it is given back.
+    async fn finish(self, answer: Result<Answer, Error>) {
+        let answer = answer.unwrap_or_else(Answer::Failed);
+        match &self.to {
+            AnswersTo::Queue(queue) => drop(queue.send((self.op_id, answer)).await),
+            AnswersTo::Mailbox(mailbox) => mailbox.finish(answer),
+        }
     }
 
     /// Resolves when nobody wants the answer any more.
@@ -558,6 +588,23 @@ impl Reply {
                 () = cancel.cancelled() => {}
                 () = self.to.closed() => {}
             },
+        }
+    }
+}
+
+// === impl AnswersTo ===
+
+impl From<mpsc::Sender<(u64, Answer)>> for AnswersTo {
+    fn from(queue: mpsc::Sender<(u64, Answer)>) -> Self {
+        Self::Queue(queue)
+    }
+}
+
+impl AnswersTo {
+    async fn closed(&self) {
+        match self {
+            Self::Queue(queue) => queue.closed().await,
+            Self::Mailbox(mailbox) => mailbox.closed().await,
         }
     }
 }

@@ -5,7 +5,6 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tonic::Status;
 
@@ -13,12 +12,12 @@ use super::{
     convert, multi, pb,
     status::{status, unexpected_answer},
 };
-use crate::coordinator::{Answer, Error};
+use crate::coordinator::{Answer, Error, MailboxReader};
 
 /// The answers of one `Acquire` or `AcquireAll`.
 #[derive(Debug)]
 pub(super) struct Answers<T> {
-    from: mpsc::Receiver<(u64, Answer)>,
+    from: MailboxReader,
     convert: fn(Answer) -> Said<T>,
     ended: bool,
 }
@@ -32,7 +31,7 @@ pub(super) enum Said<T> {
 // === impl Answers ===
 
 impl<T> Answers<T> {
-    pub(super) fn new(from: mpsc::Receiver<(u64, Answer)>, convert: fn(Answer) -> Said<T>) -> Self {
+    pub(super) fn new(from: MailboxReader, convert: fn(Answer) -> Said<T>) -> Self {
         Self {
             from,
             convert,
@@ -49,7 +48,7 @@ impl<T> Stream for Answers<T> {
             return Poll::Ready(None);
         }
         let said = match ready!(self.from.poll_recv(cx)) {
-            Some((_, answer)) => (self.convert)(answer),
+            Some(answer) => (self.convert)(answer),
             None => Said::Last(Err(status(&Error::Draining))),
         };
         Poll::Ready(Some(match said {

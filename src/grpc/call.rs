@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::sync::mpsc;
 use tonic::{Response, Status, metadata::MetadataMap};
 
 use super::{
@@ -10,10 +9,7 @@ use super::{
     convert::Requests,
     status::status,
 };
-use crate::coordinator::{Answer, Coordinator, Error, Operation, Reply};
-
-/// Answers that a waiting call may have on the way: one of the wait and the last.
-const ANSWERS_QUEUED: usize = 2;
+use crate::coordinator::{Answer, AnswersTo, Coordinator, Error, Operation, Reply, mailbox};
 
 /// A wait ends this much before the RPC's deadline, or by this part of it if that is less, so that the caller gets a typed answer. (tonic enforces no
 /// deadline on a stream.)
@@ -56,10 +52,10 @@ impl Calls {
         convert: fn(Answer) -> Said<T>,
     ) -> Result<Response<Answers<T>>, Status> {
         let operation = operation.map_err(|error| status(&error))?;
-        let (to, answers) = mpsc::channel(ANSWERS_QUEUED);
+        let (to, answers) = mailbox();
         let reply = Reply {
             op_id: 0,
-            to,
+            to: AnswersTo::Mailbox(to),
             cancel: None,
             slot: None,
         };

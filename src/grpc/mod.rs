@@ -4,6 +4,7 @@ pub mod pb;
 
 mod answers;
 mod call;
+pub mod codec;
 mod convert;
 mod convert_permits;
 mod health;

@@ -164,7 +164,7 @@ async fn ask(world: &World, dice: &mut Dice, operation: LatchOperation) -> Optio
     let (to, mut answers) = mpsc::channel(3);
     let reply = Reply {
         op_id: 1,
-        to,
+        to: to.into(),
         cancel: None,
         slot: None,
     };

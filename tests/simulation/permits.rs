@@ -278,7 +278,7 @@ async fn ask(node: &Node, operation: Operation) -> Option<PermitAnswer> {
     let (to, mut answers) = mpsc::channel(3);
     let reply = Reply {
         op_id: 1,
-        to,
+        to: to.into(),
         cancel: None,
         slot: None,
     };

@@ -15,7 +15,7 @@ use super::{
         acquire::acquire as acquire_one,
         attempt::{Attempted, Delivery, attempt},
         error::Error,
-        operation::{Acquire, Answer, Reply},
+        operation::{Acquire, Answer, AnswersTo, Reply},
         session::{GrantKey, RENEW_DIVISOR, RETRY_DIVISOR, Session},
         types::{Grant, safe_until},
         watchdog::RENEWALS_PER_CALL,
@@ -130,7 +130,7 @@ async fn acquire_next(
     let cancel = CancellationToken::new();
     let mut one = Reply {
         op_id: reply.op_id,
-        to,
+        to: AnswersTo::Queue(to),
         cancel: Some(cancel.clone()),
         slot: None,
     };

@@ -202,7 +202,7 @@ pub(super) async fn run(
     reply: &mut Reply,
 ) -> Result<Answer, Error> {
     let answer = match operation {
-        PermitOperation::Acquire(request) => acquire::acquire(core, request, reply).await,
+        PermitOperation::Acquire(request) => Box::pin(acquire::acquire(core, request, reply)).await,
         PermitOperation::TryAcquire(request) => try_acquire(core, request).await,
         PermitOperation::Release(request) => release::release(core, request).await,
         PermitOperation::Renew(request) => renew::renew(core, request).await,

@@ -9,6 +9,7 @@
 //! own, because the store knows who comes next; see [`fair`].
 
 pub(crate) mod fair;
+mod hand_on;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,6 +22,8 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
+
+use hand_on::OwnReleases;
 
 use super::{
     error::Limit,
@@ -68,6 +71,7 @@ struct State {
 struct Channel {
     subscription: Subscription,
     lines: BTreeMap<Goal, Line>,
+    own_releases: OwnReleases,
 }
 
 /// What somebody waits for.
@@ -87,6 +91,12 @@ struct Line {
     waiters: BTreeMap<u64, Arc<Waiter>>,
     /// A hint that no head has followed yet.
     hint: bool,
+    /// The head makes an attempt.
+    trying: bool,
+    /// Becomes a hint if that attempt does not get the lock.
+    hint_unless_granted: bool,
+    /// Waits of this line that ended with what they were for.
+    granted: u64,
     /// When the holder's lease ends, as last heard; none if its key has no time to live.
     holder_until: Option<Instant>,
 }
@@ -161,20 +171,21 @@ impl Waiters {
         holder_until: Option<Instant>,
         place: Option<u32>,
     ) -> Result<Place, Limit> {
-        let channel: Arc<str> = channel(name, goal, &owner).into();
+        let channel = channel(name, goal, &owner);
         let mut state = self.state.lock();
         if state.waiting >= self.max {
             return Err(Limit::Waiters);
         }
-        let known = state.channels.get(&channel);
+        let known = state.channels.get_key_value(channel.as_str());
         let ahead = known
-            .and_then(|channel| channel.lines.get(&goal))
+            .and_then(|(_, channel)| channel.lines.get(&goal))
             .map_or(0, |line| line.waiters.len());
         let fair = state.fair.get(name).map_or(0, BTreeMap::len);
         if ahead.max(fair) >= self.per_lock_max {
             return Err(Limit::WaitersPerLock);
         }
         let known_to_others = known.is_some();
+        let channel = known.map_or_else(|| channel.into(), |(channel, _)| Arc::clone(channel));
         if !known_to_others {
             self.subscribe(&channel);
         }
@@ -195,6 +206,7 @@ impl Waiters {
             .or_insert_with(|| Channel {
                 subscription: Subscription::Pending,
                 lines: BTreeMap::new(),
+                own_releases: OwnReleases::default(),
             })
             .lines;
         // A message may have come between the attempt and now. If somebody waited in this line then, the head has followed it; if nobody did, either the
@@ -290,11 +302,18 @@ impl Waiters {
             // Every other message of a lock's channel says that it was released, whatever its number.
             Wake::Message { payload, .. } if !script::wakes(payload) => {}
             Wake::Message { channel, .. } => {
-                if let Some(channel) = state.channels.get_mut(channel.as_str()) {
+                if let Some(channel) = state.channels.get_mut(channel.as_str())
+                    && !channel.own_releases.announced()
+                {
                     channel.wake();
                 }
             }
-            Wake::Gap | Wake::TakenOver => state.channels.values_mut().for_each(Channel::wake),
+            Wake::Gap | Wake::TakenOver => {
+                for channel in state.channels.values_mut() {
+                    channel.own_releases.forget();
+                    channel.wake();
+                }
+            }
         }
     }
 
@@ -431,13 +450,29 @@ impl Channel {
 impl Line {
     fn remove(&mut self, place: &Place) {
         self.waiters.remove(&place.ticket);
-        let was_head = place.waiter.head.load(Ordering::Relaxed);
-        if let Some(next) = self.waiters.values().next().filter(|_| was_head) {
+        if !place.waiter.head.load(Ordering::Relaxed) {
+            return;
+        }
+        (self.trying, self.hint_unless_granted) = (false, false);
+        self.granted += u64::from(place.took_all);
+        if let Some(next) = self.waiters.values().next() {
             next.head.store(true, Ordering::Relaxed);
             // This one may have left with a hint in hand, or with a share of what there is.
             self.hint |= !place.took_all;
             next.news.notify_one();
         }
+    }
+
+    /// The head tries, which follows a hint if there is one. True if there was.
+    fn begin_try(&mut self) -> bool {
+        self.trying = true;
+        std::mem::take(&mut self.hint)
+    }
+
+    /// The head's attempt got nothing.
+    fn tried_in_vain(&mut self) {
+        self.trying = false;
+        self.hint |= std::mem::take(&mut self.hint_unless_granted);
     }
 }
 
@@ -456,15 +491,31 @@ impl Place {
         head && (self.waiter.goal != Goal::Lock(Mode::Fair) || first())
     }
 
-    /// Takes the hint, if there is one and this waiter is to follow it.
-    pub(crate) fn take_hint(&self) -> bool {
+    /// Whether there is a hint and this waiter is to follow it, which it does now.
+    pub(crate) fn follows_hint(&self) -> bool {
         self.waiter.head.load(Ordering::Relaxed)
             && self
                 .waiters
                 .state
                 .lock()
                 .line(self)
-                .is_some_and(|line| std::mem::take(&mut line.hint))
+                .is_some_and(|line| line.hint && line.begin_try())
+    }
+
+    /// This waiter tries now, hint or not.
+    pub(crate) fn begin_try(&self) {
+        if self.waiter.head.load(Ordering::Relaxed)
+            && let Some(line) = self.waiters.state.lock().line(self)
+        {
+            line.begin_try();
+        }
+    }
+
+    /// An attempt had no outcome.
+    pub(crate) fn no_outcome(&self) {
+        if let Some(line) = self.waiters.state.lock().line(self) {
+            line.tried_in_vain();
+        }
     }
 
     /// Where this waiter stands, as far as it should be told now.
@@ -486,6 +537,7 @@ impl Place {
         let Some(line) = state.line(self) else {
             return;
         };
+        line.tried_in_vain();
         let known = std::mem::replace(&mut line.holder_until, holder_until);
         if lease_is_news(known, holder_until) {
             self.waiters.moved(&mut state, &self.channel);
@@ -495,7 +547,14 @@ impl Place {
     /// Leaves with the lock, which is held until then at the least. Readers leave room for more.
     pub(crate) fn leave_granted(mut self, holder_until: Instant) {
         self.took_all = self.waiter.goal != Goal::Lock(Mode::Read);
-        self.busy_until(Some(holder_until), None);
+        let mut state = self.waiters.state.lock();
+        let Some(line) = state.line(&self) else {
+            return;
+        };
+        let known = line.holder_until.replace(holder_until);
+        if lease_is_news(known, Some(holder_until)) {
+            self.waiters.moved(&mut state, &self.channel);
+        }
     }
 
     /// Leaves with permits, after which none are left if `took_all`.

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     coordinator::{
-        Answer, Coordinator, Error, Invalid, LatchOperation, Notice, Opened, Operation,
+        Answer, AnswersTo, Coordinator, Error, Invalid, LatchOperation, Notice, Opened, Operation,
         PermitOperation, Reply, Resumed, SessionId, Stream,
     },
     shutdown::spawn_detached,
@@ -256,7 +256,7 @@ impl Reader {
                 self.output.waits.lock().insert(op_id, cancel.clone());
                 let reply = Reply {
                     op_id,
-                    to: self.output.answers.clone(),
+                    to: AnswersTo::Queue(self.output.answers.clone()),
                     cancel: Some(cancel),
                     slot,
                 };

@@ -71,6 +71,11 @@ impl Scripts {
         }
     }
 
+    /// Whether calls about one name run in the order in which they are made, and a release is told of by one message.
+    pub fn keeps_order(&self) -> bool {
+        matches!(self.store, Store::One(_))
+    }
+
     /// Whether one call takes the locks of these names, all or none; otherwise they are taken one after the other.
     pub fn takes_together<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> bool {
         match &self.store {

@@ -253,7 +253,7 @@ async fn an_answer_that_nobody_takes_is_given_back_at_once() {
                 let (to, answers) = mpsc::channel(4);
                 let reply = Reply {
                     op_id: 1,
-                    to,
+                    to: to.into(),
                     cancel: None,
                     slot: None,
                 };

@@ -71,7 +71,7 @@ pub(crate) fn ask(
     let cancel = CancellationToken::new();
     let reply = Reply {
         op_id: u64::from(op),
-        to,
+        to: to.into(),
         cancel: Some(cancel.clone()),
         slot: None,
     };

@@ -179,7 +179,7 @@ impl Several {
         let (to, mut answers) = mpsc::channel(3);
         let reply = Reply {
             op_id: 0,
-            to,
+            to: to.into(),
             cancel: None,
             slot: None,
         };

@@ -1,0 +1,188 @@
+//! The answers of one call: how its wait stands now, and the last one. A newer state of the wait takes the place of one that was not read yet, so nothing
+//! piles up, and a call of which there is nothing to say takes little memory. (A channel would keep room for dozens of answers for each call that waits.)
+
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use parking_lot::Mutex;
+
+use super::operation::Answer;
+
+/// Where a call's answers are put.
+#[derive(Debug)]
+pub struct MailboxWriter(Arc<Mutex<Mailbox>>);
+
+/// Where a call's answers are read. Once it is dropped, nobody wants them.
+#[derive(Debug)]
+pub struct MailboxReader(Arc<Mutex<Mailbox>>);
+
+#[derive(Debug, Default)]
+struct Mailbox {
+    waiting: Option<Box<Answer>>,
+    last: Option<Box<Answer>>,
+    reader_gone: bool,
+    writer_gone: bool,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+}
+
+/// Both ends of an empty mailbox.
+pub fn mailbox() -> (MailboxWriter, MailboxReader) {
+    let mailbox = Arc::<Mutex<Mailbox>>::default();
+    (MailboxWriter(Arc::clone(&mailbox)), MailboxReader(mailbox))
+}
+
+// === impl MailboxWriter ===
+
+impl MailboxWriter {
+    /// Puts an answer in, in the place of an earlier one of the wait. False if nobody wants it.
+    pub(super) fn tell(&self, answer: Answer) -> bool {
+        self.put(answer, |mailbox, answer| mailbox.waiting.replace(answer))
+    }
+
+    /// Puts the last answer in. If nobody wants it, it is dropped.
+    pub(super) fn finish(&self, answer: Answer) {
+        self.put(answer, |mailbox, answer| mailbox.last.replace(answer));
+    }
+
+    /// Resolves when nobody wants answers any more.
+    pub(super) async fn closed(&self) {
+        poll_fn(|cx| {
+            let mut mailbox = self.0.lock();
+            if mailbox.reader_gone {
+                return Poll::Ready(());
+            }
+            keep(&mut mailbox.writer, cx);
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// What it takes the place of is dropped outside of the lock: an answer can be a grant, which is given back then.
+    fn put(
+        &self,
+        answer: Answer,
+        into: impl FnOnce(&mut Mailbox, Box<Answer>) -> Option<Box<Answer>>,
+    ) -> bool {
+        let answer = Box::new(answer);
+        let mut mailbox = self.0.lock();
+        if mailbox.reader_gone {
+            drop(mailbox);
+            return false;
+        }
+        let before = into(&mut mailbox, answer);
+        let reader = mailbox.reader.take();
+        drop(mailbox);
+        drop(before);
+        wake(reader);
+        true
+    }
+}
+
+impl Drop for MailboxWriter {
+    fn drop(&mut self) {
+        let mut mailbox = self.0.lock();
+        mailbox.writer_gone = true;
+        let reader = mailbox.reader.take();
+        drop(mailbox);
+        wake(reader);
+    }
+}
+
+// === impl MailboxReader ===
+
+impl MailboxReader {
+    /// The next answer; none if there will be no more.
+    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<Answer>> {
+        let mut mailbox = self.0.lock();
+        let waiting = mailbox.waiting.take();
+        if let Some(answer) = waiting.or_else(|| mailbox.last.take()) {
+            return Poll::Ready(Some(*answer));
+        }
+        if mailbox.writer_gone {
+            return Poll::Ready(None);
+        }
+        keep(&mut mailbox.reader, cx);
+        Poll::Pending
+    }
+
+    /// The next answer; none if there will be no more.
+    pub async fn recv(&mut self) -> Option<Answer> {
+        poll_fn(|cx| self.poll_recv(cx)).await
+    }
+}
+
+impl Drop for MailboxReader {
+    fn drop(&mut self) {
+        let mut mailbox = self.0.lock();
+        mailbox.reader_gone = true;
+        let unread = (mailbox.waiting.take(), mailbox.last.take());
+        let writer = mailbox.writer.take();
+        drop(mailbox);
+        drop(unread);
+        wake(writer);
+    }
+}
+
+fn keep(slot: &mut Option<Waker>, cx: &Context<'_>) {
+    if slot
+        .as_ref()
+        .is_none_or(|waker| !waker.will_wake(cx.waker()))
+    {
+        *slot = Some(cx.waker().clone());
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::{super::operation::Waiting, *};
+
+    fn standing(position: u32) -> Answer {
+        Answer::Waiting(Waiting {
+            position,
+            holder_until: None,
+        })
+    }
+
+    fn position(answer: Option<Option<Answer>>) -> Option<u32> {
+        match answer {
+            Some(Some(Answer::Waiting(waiting))) => Some(waiting.position),
+            _ => None,
+        }
+    }
+
+    #[tokio::test]
+    async fn the_newest_state_of_a_wait_is_read_and_then_the_last_answer() {
+        let (writer, mut reader) = mailbox();
+        assert!(reader.recv().now_or_never().is_none());
+        assert!(writer.tell(standing(2)));
+        assert!(writer.tell(standing(1)));
+        writer.finish(Answer::Released(0));
+        drop(writer);
+        assert_eq!(position(reader.recv().now_or_never()), Some(1));
+        let last = reader.recv().now_or_never().flatten();
+        assert!(matches!(last, Some(Answer::Released(0))), "{last:?}");
+        assert!(reader.recv().now_or_never().expect("it is over").is_none());
+    }
+
+    #[tokio::test]
+    async fn each_end_wakes_the_other_when_it_goes() {
+        let (writer, mut reader) = mailbox();
+        let ((), none) = tokio::join!(async { drop(writer) }, reader.recv());
+        assert!(none.is_none());
+        let (writer, reader) = mailbox();
+        tokio::join!(biased; writer.closed(), async { drop(reader) });
+        assert!(!writer.tell(standing(1)), "nobody reads");
+    }
+}

@@ -1,0 +1,148 @@
+//! Handing a lock on within one coordinator: the head of the line tries as soon as the release is on its way, right behind it, and does not wait to hear of
+//! it. Both reach the store at the same time, so the lock changes hands in one round trip.
+//!
+//! That is a hint like others, and an early one: the attempt may still come before the release. So it is repeated when the release is over, unless
+//! somebody was granted the lock meanwhile. The message of such a release tells nothing that has not been told, and is passed over. Messages of one channel come
+//! in order, so if that of another release is passed over in its place, that one was earlier, and an attempt comes after both.
+
+use std::{future::Future, pin::pin, task::Poll, time::Duration};
+
+use futures::poll;
+use tokio::time::Instant;
+
+use super::{Goal, Waiters};
+use crate::{
+    coordinator::types::LockName,
+    script::{CallError, Mode, Released, keys},
+};
+
+/// So many releases in a row are handed on here. Then one is only published, so that those who wait elsewhere have the same chance.
+const IN_A_ROW_MAX: u32 = 16;
+
+/// A message that has not come after this time is not expected any more.
+const MESSAGE_WITHIN: Duration = Duration::from_secs(1);
+
+/// Releases of one channel that were handed on here.
+#[derive(Debug, Default)]
+pub(super) struct OwnReleases {
+    /// Those whose messages have not come yet.
+    unannounced: u32,
+    /// When the last of them was sent.
+    sent_at: Option<Instant>,
+    in_a_row: u32,
+}
+
+/// A release that is under way and was handed on: how many had been granted the lock before.
+struct HandedOn(u64);
+
+const EXCLUSIVE: Goal = Goal::Lock(Mode::Exclusive);
+
+// === impl Waiters ===
+
+impl Waiters {
+    /// Makes a call that gives the last hold of an exclusive lock back, and hands the lock on to who waits for it here.
+    pub(crate) async fn hand_on<F>(&self, name: &LockName, release: F) -> F::Output
+    where
+        F: Future<Output = Result<Released, CallError>>,
+    {
+        let mut release = pin!(release);
+        // Sends it, so that whatever comes now comes after it.
+        if let Poll::Ready(released) = poll!(&mut release) {
+            return released;
+        }
+        let Some(handed_on) = self.release_sent(name) else {
+            return release.await;
+        };
+        let released = release.await;
+        self.release_ended(name, &handed_on, &released);
+        released
+    }
+
+    /// When the holder's lease ends, as those know who wait here for an exclusive lock; none if there are none.
+    pub(crate) fn awaited_until(&self, name: &LockName) -> Option<Option<Instant>> {
+        let state = self.state.lock();
+        let channel = state.channels.get(keys::channel(name.as_str()).as_str())?;
+        let line = channel.lines.get(&EXCLUSIVE)?;
+        Some(line.holder_until)
+    }
+
+    /// None if nobody waits here, or if it is the turn of others.
+    fn release_sent(&self, name: &LockName) -> Option<HandedOn> {
+        let mut state = self.state.lock();
+        let channel = keys::channel(name.as_str());
+        let channel = state.channels.get_mut(channel.as_str())?;
+        let granted = channel.lines.get(&EXCLUSIVE)?.granted;
+        if !channel.own_releases.sent() {
+            return None;
+        }
+        channel.wake();
+        Some(HandedOn(granted))
+    }
+
+    fn release_ended(
+        &self,
+        name: &LockName,
+        handed_on: &HandedOn,
+        released: &Result<Released, CallError>,
+    ) {
+        let mut state = self.state.lock();
+        let channel = keys::channel(name.as_str());
+        let Some(channel) = state.channels.get_mut(channel.as_str()) else {
+            return;
+        };
+        match released {
+            Ok(Released::Done { held: 0, .. }) => {}
+            Ok(_) | Err(CallError::Unavailable(_)) => return channel.own_releases.unsent(),
+            // Whether a message comes is not known.
+            Err(_) => channel.own_releases.forget(),
+        }
+        let Some(line) = channel.lines.get_mut(&EXCLUSIVE) else {
+            return;
+        };
+        if line.granted != handed_on.0 || line.hint {
+            return;
+        }
+        if line.trying {
+            line.hint_unless_granted = true;
+        } else {
+            channel.wake();
+        }
+    }
+}
+
+// === impl OwnReleases ===
+
+impl OwnReleases {
+    /// A release is on its way. False if it is not to be handed on.
+    fn sent(&mut self) -> bool {
+        if self.in_a_row >= IN_A_ROW_MAX {
+            self.in_a_row = 0;
+            return false;
+        }
+        self.in_a_row += 1;
+        self.unannounced += 1;
+        self.sent_at = Some(Instant::now());
+        true
+    }
+
+    /// It turned out that it tells nobody anything.
+    fn unsent(&mut self) {
+        self.unannounced = self.unannounced.saturating_sub(1);
+    }
+
+    /// A message has come. True if it is that of a release that was handed on.
+    pub(super) fn announced(&mut self) -> bool {
+        let expected = self.sent_at.is_some_and(|at| at.elapsed() < MESSAGE_WITHIN);
+        if !expected || self.unannounced == 0 {
+            self.forget();
+            return false;
+        }
+        self.unannounced -= 1;
+        true
+    }
+
+    /// Messages may have been missed.
+    pub(super) fn forget(&mut self) {
+        self.unannounced = 0;
+    }
+}
