@@ -3,8 +3,8 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use ahash::RandomState;
 use dashmap::{DashMap, Entry};
+use foldhash::fast::RandomState;
 use tokio::sync::oneshot;
 
 use super::types::{LockName, Owner};

@@ -131,6 +131,8 @@ pub struct Script {
     pub name: &'static str,
     /// The text.
     pub source: &'static str,
+    /// How many bytes at its start are helpers.
+    helpers: usize,
     sha1: OnceLock<String>,
 }
 
@@ -186,11 +188,22 @@ const GAP_RETRY: Duration = Duration::from_millis(10);
 impl Script {
     /// A script; `source` must not depend on anything but `KEYS`, `ARGV` and `redis`.
     pub const fn new(name: &'static str, source: &'static str) -> Self {
+        Self::with_helpers(name, source, 0)
+    }
+
+    /// A script whose first bytes, so many, only make local functions and constants that are the same in every run.
+    pub const fn with_helpers(name: &'static str, source: &'static str, helpers: usize) -> Self {
         Self {
             name,
             source,
+            helpers,
             sha1: OnceLock::new(),
         }
+    }
+
+    /// The helpers and the rest: what is needed once, and what each run does.
+    pub fn parts(&self) -> (&'static str, &'static str) {
+        self.source.split_at(self.helpers)
     }
 
     /// The SHA-1 of the source in lower-case hexadecimal digits.

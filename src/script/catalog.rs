@@ -4,12 +4,13 @@ use crate::host::Script;
 
 macro_rules! script {
     ($name:literal $(, $lib:literal)*) => {
-        Script::new(
+        Script::with_helpers(
             $name,
             concat!(
                 $(include_str!(concat!("../../lua/lib/", $lib, ".lua")), "\n",)*
                 include_str!(concat!("../../lua/", $name, ".lua"))
             ),
+            concat!($(include_str!(concat!("../../lua/lib/", $lib, ".lua")), "\n",)*).len(),
         )
     };
 }

@@ -75,8 +75,12 @@ impl Engine {
         self.run_checked(command, arguments)
     }
 
-    /// The caller has checked the number of arguments.
-    fn run_checked(&mut self, command: &Command, arguments: &[&[u8]]) -> Result<Reply, Refusal> {
+    /// Runs a command whose number of arguments has been checked.
+    pub(super) fn run_checked(
+        &mut self,
+        command: &Command,
+        arguments: &[&[u8]],
+    ) -> Result<Reply, Refusal> {
         if self.out_of_memory && command.needs_memory() && !self.script_has_written {
             return Err(Refusal::OUT_OF_MEMORY);
         }

@@ -1,8 +1,9 @@
 //! Keys, what they hold, and when they end.
 
-use std::collections::{BTreeSet, HashMap};
-
-use bytes::Bytes;
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use super::{
     data::{Data, Kind},
@@ -13,13 +14,16 @@ use super::{
 #[derive(Debug, Default)]
 pub(super) struct Keyspace {
     now_ms: i64,
-    entries: HashMap<Bytes, Entry>,
+    entries: HashMap<Key, Entry, foldhash::fast::RandomState>,
     /// Every key with a time to live, soonest first; in step with `entries`.
-    expiries: BTreeSet<(i64, Bytes)>,
+    expiries: BTreeSet<(i64, Key)>,
 }
+
+type Key = Arc<[u8]>;
 
 #[derive(Debug)]
 struct Entry {
+    key: Key,
     data: Data,
     /// The last millisecond in which the key exists.
     expires_at_ms: Option<i64>,
@@ -64,7 +68,8 @@ impl Keyspace {
 
     /// How many keys exist; those that are due, but not removed yet, do not.
     pub(super) fn count(&self) -> usize {
-        self.entries.len() - self.expiries.range(..(self.now_ms, Bytes::new())).count()
+        let first_alive = (self.now_ms, Key::default());
+        self.entries.len() - self.expiries.range(..first_alive).count()
     }
 
     pub(super) fn clear(&mut self) {
@@ -113,30 +118,33 @@ impl Keyspace {
 
     /// Replaces what a key holds, and its time to live by none.
     pub(super) fn put(&mut self, key: &[u8], data: Data) {
+        self.put_until(key, data, None);
+    }
+
+    /// The same with the last millisecond of the key, if it is to have one.
+    pub(super) fn put_until(&mut self, key: &[u8], data: Data, until: Option<i64>) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.data = data;
-            if let Some(at) = entry.expires_at_ms.take() {
-                self.expiries.remove(&(at, Bytes::copy_from_slice(key)));
-            }
-        } else {
-            let entry = Entry {
-                data,
-                expires_at_ms: None,
-            };
-            self.entries.insert(Bytes::copy_from_slice(key), entry);
+            Self::move_end(&mut self.expiries, entry, until);
+            return;
         }
+        let mut entry = Entry {
+            key: Key::from(key),
+            data,
+            expires_at_ms: None,
+        };
+        Self::move_end(&mut self.expiries, &mut entry, until);
+        self.entries.insert(Arc::clone(&entry.key), entry);
     }
 
     /// Removes a key and tells whether it existed.
     pub(super) fn remove(&mut self, key: &[u8]) -> bool {
-        let Some((key, entry)) = self.entries.remove_entry(key) else {
+        let Some(mut entry) = self.entries.remove(key) else {
             return false;
         };
-        if let Some(at) = entry.expires_at_ms {
-            let indexed = self.expiries.remove(&(at, key));
-            debug_assert!(indexed, "every time to live is indexed");
-        }
-        !entry.is_due(self.now_ms)
+        let existed = !entry.is_due(self.now_ms);
+        Self::move_end(&mut self.expiries, &mut entry, None);
+        existed
     }
 
     pub(super) fn lifetime(&self, key: &[u8]) -> Lifetime {
@@ -158,16 +166,20 @@ impl Keyspace {
         else {
             return;
         };
-        if entry.expires_at_ms == at {
+        Self::move_end(&mut self.expiries, entry, at);
+    }
+
+    /// Changes when an entry ends, in the index too.
+    fn move_end(expiries: &mut BTreeSet<(i64, Key)>, entry: &mut Entry, until: Option<i64>) {
+        if entry.expires_at_ms == until {
             return;
         }
-        let key = Bytes::copy_from_slice(key);
-        let before = std::mem::replace(&mut entry.expires_at_ms, at);
-        if let Some(before) = before {
-            self.expiries.remove(&(before, key.clone()));
+        if let Some(before) = std::mem::replace(&mut entry.expires_at_ms, until) {
+            let indexed = expiries.remove(&(before, Arc::clone(&entry.key)));
+            debug_assert!(indexed, "every time to live is indexed");
         }
-        if let Some(at) = at {
-            self.expiries.insert((at, key));
+        if let Some(until) = until {
+            expiries.insert((until, Arc::clone(&entry.key)));
         }
     }
 
@@ -201,6 +213,8 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::{
         super::data::{Fields, List, Text},
         *,

@@ -1,6 +1,8 @@
 //! The shared connections to one server.
 
-use std::sync::Arc;
+use std::{hash::BuildHasher as _, sync::Arc};
+
+use foldhash::fast::FixedState;
 
 use super::{ConfigError, link::Link, settings, target::Target};
 use crate::{host::Call, shutdown::spawn_detached};
@@ -29,9 +31,7 @@ impl Links {
     /// Calls that concern the same key take the same connection, and so run in the order in which they were sent, also after some of them
     /// have not been answered in time.
     pub(super) fn of(&self, call: &Call) -> &Link {
-        let hash = call.keys.first().map_or(0, |key| {
-            ahash::RandomState::with_seeds(0, 0, 0, 0).hash_one(key)
-        });
+        let hash = FixedState::default().hash_one(call.keys.first());
         let links = self.0.len() as u64;
         let index = usize::try_from(hash % links).unwrap_or_default();
         &self.0[index]

@@ -60,11 +60,9 @@ pub(super) fn set(engine: &mut Engine, args: &[&[u8]]) -> Answer {
     if (options.only_new && exists) || (options.only_existing && !exists) {
         return Ok(Reply::Nil);
     }
-    engine
-        .keys
-        .put(key, Text(Bytes::copy_from_slice(value)).into_data());
     let kept = if options.keep_ttl { found.end() } else { None };
-    engine.keys.expire(key, expires_at.or(kept));
+    let data = Text(Bytes::copy_from_slice(value)).into_data();
+    engine.keys.put_until(key, data, expires_at.or(kept));
     Ok(Reply::OK)
 }
 

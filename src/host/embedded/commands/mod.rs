@@ -51,6 +51,16 @@ pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
     COMMANDS.get(place)
 }
 
+/// The names of all commands, in the order of their places.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    COMMANDS.iter().map(|command| command.name)
+}
+
+/// The command at a place.
+pub(super) fn at(place: usize) -> Option<&'static Command> {
+    COMMANDS.get(place)
+}
+
 const NAME_MAX: usize = 16;
 
 const fn command(

@@ -1,7 +1,7 @@
 //! What Lua knows as a value and Redis as a reply, in both directions.
 
 use bytes::Bytes;
-use mlua::{BorrowedBytes, Lua, Table, Value as LuaValue};
+use mlua::{BorrowedBytes, Lua, MultiValue, Table, Value as LuaValue};
 
 use super::super::{
     number,
@@ -46,6 +46,12 @@ pub(super) fn single_field(lua: &Lua, name: &str, text: &str) -> mlua::Result<Ta
 /// What a script returned, as its caller sees it. An error within a table makes an error of the whole.
 pub(super) fn from_lua(value: &LuaValue) -> Result<Value, Refusal> {
     nested_from_lua(value, 0)
+}
+
+/// The same of a table whose items are these.
+pub(super) fn items_from_lua(items: &MultiValue) -> Result<Value, Refusal> {
+    let items = items.iter().map(|item| nested_from_lua(item, 1));
+    Ok(Value::Array(items.collect::<Result<_, _>>()?))
 }
 
 fn nested_from_lua(value: &LuaValue, depth: usize) -> Result<Value, Refusal> {
@@ -95,7 +101,7 @@ fn one_line(byte: u8) -> u8 {
 
 /// Numbers of scripts are doubles; integers beyond 2^53 lose their last digits, as they do in Redis.
 #[expect(clippy::cast_precision_loss, reason = "the precision of Lua 5.1")]
-fn widen(number: i64) -> f64 {
+pub(super) fn widen(number: i64) -> f64 {
     number as f64
 }
 

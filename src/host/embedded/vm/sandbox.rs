@@ -1,13 +1,12 @@
 //! What scripts can reach: a fixed set of globals that nobody can add to, and `redis`.
 
+use std::sync::Arc;
+
 use mlua::{Error, Function, Lua, LuaString, MultiValue, Table, Value as LuaValue};
 
 use super::{
-    super::{
-        engine::Engine,
-        reply::{Refusal, Reply},
-    },
-    CHUNK, convert,
+    super::reply::{Refusal, Reply},
+    CHUNK, SharedEngine, convert, short,
 };
 
 /// What a script raised.
@@ -20,13 +19,11 @@ enum Raised {
 }
 
 /// What scripts may use besides `KEYS`, `ARGV` and `redis`. Shorter than the list of Redis: nothing that reaches around the sandbox,
-/// compiles code, or gives another answer each time.
-const GLOBALS: [&str; 13] = [
+/// compiles code, or gives another answer each time (the order of `pairs` does).
+const GLOBALS: [&str; 11] = [
     "assert",
     "error",
     "ipairs",
-    "next",
-    "pairs",
     "rawequal",
     "rawget",
     "select",
@@ -38,6 +35,14 @@ const GLOBALS: [&str; 13] = [
 ];
 
 const LIBRARIES: [&str; 3] = ["string", "table", "math"];
+
+/// Local names for what scripts may use, so that it is not looked up again and again. On one line, as it stands before the first of a script.
+/// Unlike Redis this lets a script assign to them, which changes nothing for others.
+pub(super) fn shortcuts() -> String {
+    let names = GLOBALS.iter().chain(&LIBRARIES).chain(&["pcall", "redis"]);
+    let names = names.copied().collect::<Vec<_>>().join(", ");
+    format!("local {names} = {names} ")
+}
 
 /// Gives scripts a `pcall` that shows errors as Redis shows them: as text.
 const PCALL: &str = "
@@ -51,7 +56,7 @@ const PCALL: &str = "
     return function(...) return show(pcall(...)) end";
 
 /// The globals of scripts.
-pub(super) fn globals(lua: &Lua) -> mlua::Result<Table> {
+pub(super) fn globals(lua: &Lua, engine: &SharedEngine, caller: &Function) -> mlua::Result<Table> {
     let all = lua.globals();
     // Redis repeats the random numbers of a script in each run; nothing here needs any.
     for random in ["random", "randomseed"] {
@@ -72,7 +77,7 @@ pub(super) fn globals(lua: &Lua) -> mlua::Result<Table> {
         .load(PCALL)
         .call((all.get::<Function>("pcall")?, text))?;
     visible.raw_set("pcall", pcall)?;
-    visible.raw_set("redis", frozen(lua, &redis(lua)?)?)?;
+    visible.raw_set("redis", frozen(lua, &redis(lua, engine, caller)?)?)?;
 
     let metatable = lua.create_table()?;
     let missing = lua.create_function(|lua, (_, name): (Table, LuaString)| {
@@ -102,24 +107,33 @@ pub(super) fn frozen(lua: &Lua, table: &Table) -> mlua::Result<Table> {
 }
 
 /// What scripts know as `redis`.
-fn redis(lua: &Lua) -> mlua::Result<Table> {
+fn redis(lua: &Lua, engine: &SharedEngine, caller: &Function) -> mlua::Result<Table> {
     let redis = lua.create_table()?;
-    redis.raw_set(
-        "call",
-        lua.create_function(|lua, words: MultiValue| {
-            let reply = call_from_script(lua, &words).map_err(Error::external)?;
-            convert::to_lua(lua, reply)
-        })?,
-    )?;
-    redis.raw_set(
-        "pcall",
+    let on = Arc::clone(engine);
+    let call = lua.create_function(move |lua, words: MultiValue| {
+        let reply = call_from_script(&on, &words).map_err(Error::external)?;
+        convert::to_lua(lua, reply)
+    })?;
+    let numbers = short::numbers(lua)?;
+    let (short, middle) = short::ways(lua, engine, |_, refusal| Err(Error::external(refusal)))?;
+    let call: Function = caller.call((&numbers, short, middle, call))?;
+    redis.raw_set("call", call)?;
+
+    let caught = |lua: &Lua, Refusal(text): Refusal| {
+        convert::single_field(lua, "err", &text).map(LuaValue::Table)
+    };
+    let on = Arc::clone(engine);
+    let pcall =
         lua.create_function(
-            |lua, words: MultiValue| match call_from_script(lua, &words) {
+            move |lua, words: MultiValue| match call_from_script(&on, &words) {
                 Ok(reply) => convert::to_lua(lua, reply),
-                Err(Refusal(text)) => convert::single_field(lua, "err", &text).map(LuaValue::Table),
+                Err(refusal) => caught(lua, refusal),
             },
-        )?,
-    )?;
+        )?;
+    let (short, middle) = short::ways(lua, engine, caught)?;
+    let pcall: Function = caller.call((numbers, short, middle, pcall))?;
+    redis.raw_set("pcall", pcall)?;
+
     redis.raw_set(
         "error_reply",
         lua.create_function(|lua, words: MultiValue| {
@@ -157,17 +171,13 @@ fn error_reply(text: &str) -> String {
     }
 }
 
-fn call_from_script(lua: &Lua, words: &MultiValue) -> Result<Reply, Refusal> {
+fn call_from_script(engine: &SharedEngine, words: &MultiValue) -> Result<Reply, Refusal> {
     let words = words
         .iter()
         .map(convert::Word::new)
         .collect::<Result<Vec<_>, _>>()?;
     let words: Vec<&[u8]> = words.iter().map(convert::Word::as_bytes).collect();
-    let mut engine = lua.app_data_mut::<Engine>();
-    engine
-        .as_mut()
-        .expect("the machine has an engine from its start")
-        .run_in_script(&words)
+    engine.lock().run_in_script(&words)
 }
 
 /// Turns what a script raised into a table with the error reply and the line, while the stack of the script still stands.
