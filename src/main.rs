@@ -64,7 +64,7 @@ fn serve(args: &ServeArgs) -> ExitCode {
 }
 
 fn ask(command: ClientCommand) -> ExitCode {
-    on_runtime(Builder::new_current_thread(), cli::execute(command))
+    on_runtime(cli::runtime(&command), cli::execute(command))
 }
 
 fn on_runtime(mut builder: Builder, work: impl Future<Output = ExitCode>) -> ExitCode {

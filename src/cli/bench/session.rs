@@ -1,0 +1,185 @@
+//! A session's stream: frames are collected and go out together.
+
+use std::{
+    collections::VecDeque,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures::{Stream, StreamExt as _, task::AtomicWaker};
+use parking_lot::Mutex;
+use tonic::{Status, Streaming};
+
+use crate::{
+    cli::{
+        client::Client,
+        exit,
+        failure::{Effect, Failure},
+    },
+    grpc::pb::{
+        OpenSession, SessionRequest, SessionResponse, session_request::Request,
+        session_response::Response,
+    },
+};
+
+/// An open session.
+pub(super) struct Session {
+    outbox: Outbox,
+    answers: Streaming<SessionResponse>,
+}
+
+/// Collects frames until they are sent. Dropping it half-closes the stream once all are out.
+struct Outbox {
+    collected: Vec<SessionRequest>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    reader: AtomicWaker,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    frames: VecDeque<SessionRequest>,
+    is_closed: bool,
+}
+
+/// The end that tonic reads: it takes all frames that are there, and writes them to the connection in one piece.
+struct Outgoing {
+    taken: VecDeque<SessionRequest>,
+    shared: Arc<Shared>,
+}
+
+// === impl Session ===
+
+impl Session {
+    /// Opens one. Its answers to operations come from [`Session::next`].
+    pub(super) async fn open(
+        client: &mut Client,
+        lease: Option<prost_types::Duration>,
+    ) -> Result<Self, Status> {
+        let shared = Arc::<Shared>::default();
+        let mut outbox = Outbox {
+            collected: Vec::new(),
+            shared: Arc::clone(&shared),
+        };
+        let open = OpenSession {
+            lease,
+            client_name: "lockkeeper bench".to_owned(),
+            ..OpenSession::default()
+        };
+        outbox.collect(0, Request::Open(open));
+        outbox.send();
+        let outgoing = Outgoing {
+            taken: VecDeque::new(),
+            shared,
+        };
+        let mut answers = client.session(outgoing).await?.into_inner();
+        match answers.message().await?.and_then(|frame| frame.response) {
+            Some(Response::Opened(_)) => Ok(Self { outbox, answers }),
+            Some(other) => Err(Status::internal(format!("{other:?} before opened"))),
+            None => Err(Status::internal("the stream ended before opened")),
+        }
+    }
+
+    /// Adds a frame to those that go out next.
+    pub(super) fn collect(&mut self, op_id: u64, request: Request) {
+        self.outbox.collect(op_id, request);
+    }
+
+    /// Sends what was collected.
+    pub(super) fn send(&mut self) {
+        self.outbox.send();
+    }
+
+    /// The next answer or notice; none if the stream has ended. May be dropped and asked again.
+    pub(super) async fn next(&mut self) -> Option<Result<SessionResponse, Status>> {
+        self.answers.next().await
+    }
+
+    /// Half-closes the stream, which ends the session and releases its grants; waits for its end.
+    pub(super) async fn close(self) -> Result<(), Status> {
+        let Self {
+            outbox,
+            mut answers,
+        } = self;
+        drop(outbox);
+        while answers.message().await?.is_some() {}
+        Ok(())
+    }
+}
+
+/// A session could not be opened.
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+pub(super) fn not_opened(status: Status) -> Failure {
+    let failure = Failure::from_status(&status, Effect::Reads);
+    Failure {
+        exit: if failure.exit == exit::OUTCOME_UNKNOWN {
+            exit::UNAVAILABLE
+        } else {
+            failure.exit
+        },
+        ..failure
+    }
+}
+
+// === impl Outbox ===
+
+impl Outbox {
+    fn collect(&mut self, op_id: u64, request: Request) {
+        let request = Some(request);
+        self.collected.push(SessionRequest { op_id, request });
+    }
+
+    fn send(&mut self) {
+        if self.collected.is_empty() {
+            return;
+        }
+        self.shared
+            .queue
+            .lock()
+            .frames
+            .extend(self.collected.drain(..));
+        self.shared.reader.wake();
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        self.shared.queue.lock().is_closed = true;
+        self.shared.reader.wake();
+    }
+}
+
+// === impl Outgoing ===
+
+impl Outgoing {
+    /// The next frame, `Some(None)` at the end.
+    fn pop(&mut self) -> Option<Option<SessionRequest>> {
+        if let Some(frame) = self.taken.pop_front() {
+            return Some(Some(frame));
+        }
+        let mut queue = self.shared.queue.lock();
+        std::mem::swap(&mut self.taken, &mut queue.frames);
+        match self.taken.pop_front() {
+            Some(frame) => Some(Some(frame)),
+            None => queue.is_closed.then_some(None),
+        }
+    }
+}
+
+impl Stream for Outgoing {
+    type Item = SessionRequest;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(frame) = self.pop() {
+            return Poll::Ready(frame);
+        }
+        self.shared.reader.register(cx.waker());
+        // Something may have come before the waker was known.
+        self.pop().map_or(Poll::Pending, Poll::Ready)
+    }
+}

@@ -1,0 +1,209 @@
+//! When a run measures, and when each operation is due.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::{sync::Semaphore, time::Instant};
+
+use std::time::Duration;
+
+/// Between two looks of the pacemaker at what has become due: finer than tokio's timers, which know milliseconds.
+const BEAT: Duration = Duration::from_micros(100);
+
+/// The moments of a run, in nanoseconds since its start.
+#[derive(Debug)]
+pub(super) struct Timeline {
+    start: Instant,
+    begin: u64,
+    end: AtomicU64,
+}
+
+/// When operations begin.
+#[derive(Debug)]
+pub(super) enum Pace {
+    /// The next one as soon as one was answered.
+    Closed,
+    /// At a fixed rate, whatever becomes of the earlier ones.
+    Open(Schedule),
+}
+
+/// Operation number `n` is due at `n` intervals after the start.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    interval: f64,
+    released: AtomicU64,
+    taken: AtomicU64,
+    due: Semaphore,
+}
+
+/// Whether an operation can begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// It was due at this moment, from which its latency counts.
+    Due(u64),
+    NotYet,
+    /// None begins any more.
+    Over,
+}
+
+/// A duration in nanoseconds.
+pub(super) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+// === impl Timeline ===
+
+impl Timeline {
+    /// Starts now.
+    pub(super) fn new(warm_up: Duration, duration: Duration) -> Self {
+        Self {
+            start: Instant::now(),
+            begin: nanos(warm_up),
+            end: AtomicU64::new(nanos(warm_up.saturating_add(duration))),
+        }
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        nanos(self.start.elapsed())
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.end.load(Ordering::Relaxed)
+    }
+
+    /// The same as a moment of tokio's clock.
+    pub(super) fn end_at(&self) -> Instant {
+        self.start + Duration::from_nanos(self.end())
+    }
+
+    /// The measurement ends now, if it has not ended yet.
+    pub(super) fn end_now(&self) {
+        self.end.fetch_min(self.now(), Ordering::Relaxed);
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.now() >= self.end()
+    }
+
+    /// Whether this moment is measured.
+    pub(super) fn measures(&self, at: u64) -> bool {
+        self.begin <= at && at < self.end()
+    }
+
+    /// How long was measured.
+    pub(super) fn measured(&self) -> Duration {
+        Duration::from_nanos(self.end().saturating_sub(self.begin))
+    }
+}
+
+// === impl Pace ===
+
+impl Pace {
+    pub(super) fn new(per_second: Option<f64>) -> Self {
+        per_second.map_or(Self::Closed, |rate| Self::Open(Schedule::new(rate)))
+    }
+
+    /// Waits until an operation can begin; none if none begins any more.
+    pub(super) async fn next(&self, timeline: &Timeline) -> Option<u64> {
+        match self {
+            Self::Closed => {
+                let now = timeline.now();
+                (now < timeline.end()).then_some(now)
+            }
+            Self::Open(schedule) => {
+                schedule.due.acquire().await.ok()?.forget();
+                Some(schedule.take())
+            }
+        }
+    }
+
+    /// The same without waiting.
+    pub(super) fn try_next(&self, timeline: &Timeline, now: u64) -> Next {
+        match self {
+            Self::Closed if now < timeline.end() => Next::Due(now),
+            Self::Closed => Next::Over,
+            Self::Open(schedule) => match schedule.due.try_acquire() {
+                Ok(permit) => {
+                    permit.forget();
+                    Next::Due(schedule.take())
+                }
+                Err(tokio::sync::TryAcquireError::NoPermits) => Next::NotYet,
+                Err(tokio::sync::TryAcquireError::Closed) => Next::Over,
+            },
+        }
+    }
+
+    /// Whether an operation counts: by when it was due if that was fixed beforehand, so that a slow answer cannot leave the measurement.
+    pub(super) fn counts(&self, timeline: &Timeline, due: u64, answered: u64) -> bool {
+        timeline.measures(match self {
+            Self::Closed => answered,
+            Self::Open(_) => due,
+        })
+    }
+
+    /// Lets operations become due until the end, then no more. Blocks the thread, which should have nothing else to do.
+    pub(super) fn beat(&self, timeline: &Timeline) {
+        let Self::Open(schedule) = self else { return };
+        while !timeline.is_over() {
+            let now = timeline.now();
+            let next = schedule.release(now);
+            let pause = Duration::from_nanos(next.saturating_sub(now)).max(BEAT);
+            // Not for longer than it may take to notice that the run was ended.
+            std::thread::sleep(pause.min(Duration::from_millis(50)));
+        }
+        schedule.release(timeline.end());
+        schedule.due.close();
+    }
+
+    /// When those were due that nobody has begun.
+    pub(super) fn backlog(&self) -> Vec<u64> {
+        match self {
+            Self::Closed => Vec::new(),
+            Self::Open(schedule) => {
+                let taken = schedule.taken.load(Ordering::Relaxed);
+                let released = schedule.released.load(Ordering::Relaxed);
+                (taken..released).map(|n| schedule.due_at(n)).collect()
+            }
+        }
+    }
+}
+
+// === impl Schedule ===
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "numbers of operations and nanoseconds of a run are far below 2^52"
+)]
+impl Schedule {
+    fn new(rate: f64) -> Self {
+        Self {
+            interval: 1e9 / rate,
+            released: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            due: Semaphore::new(0),
+        }
+    }
+
+    fn due_at(&self, n: u64) -> u64 {
+        (n as f64 * self.interval) as u64
+    }
+
+    /// Lets begin what is due before now or now; returns when the next one will be.
+    fn release(&self, now: u64) -> u64 {
+        let mut until = (now as f64 / self.interval) as u64;
+        // Rounding must not hold one back, nor let one begin too early.
+        while self.due_at(until) <= now {
+            until += 1;
+        }
+        let released = self.released.fetch_max(until, Ordering::Relaxed);
+        let more = until.saturating_sub(released);
+        self.due.add_permits(usize::try_from(more).unwrap_or(0));
+        self.due_at(until.max(released))
+    }
+
+    /// The moment at which the next one that has a permit was due.
+    fn take(&self) -> u64 {
+        self.due_at(self.taken.fetch_add(1, Ordering::Relaxed))
+    }
+}
