@@ -1,4 +1,4 @@
-//! A server of LockService that does nothing but answer: what tonic itself costs, in unary calls, in frames on a session's stream, and in
+//! A server of `LockService` that does nothing but answer: what tonic itself costs, in unary calls, in frames on a session's stream, and in
 //! streams that stay idle.
 
 use std::{
@@ -94,7 +94,7 @@ impl Bare {
         let said = match asked.request {
             Some(Asked::Open(_)) => Said::Opened(pb::SessionOpened {
                 session_id: ID.to_owned(),
-                resume_token: vec![0; 32].into(),
+                resume_token: vec![0; 32],
                 lease: Some(LEASE),
                 ..Default::default()
             }),
