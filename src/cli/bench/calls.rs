@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
-use tonic::Status;
+use tonic::{Status, Streaming};
 
 use super::{
     plan::{Caller, Turn},
@@ -27,12 +27,8 @@ struct Calls {
     number: usize,
 }
 
-/// What came of a try or a wait.
-enum Answer {
-    /// With the rest of the stream: dropping it before its end would make a reset of it.
-    Granted(Grant, Option<tonic::Streaming<AcquireResponse>>),
-    Refused,
-}
+/// A grant, none if there was none, with the rest of the stream that told it: dropping that before its end would make a reset of it.
+type Answer = Option<(Grant, Option<Streaming<AcquireResponse>>)>;
 
 /// Starts all callers; each makes one call after the other.
 pub(super) fn start(stage: &Arc<Stage>, clients: &[Client]) -> Vec<JoinHandle<()>> {
@@ -44,11 +40,7 @@ pub(super) fn start(stage: &Arc<Stage>, clients: &[Client]) -> Vec<JoinHandle<()
             connection,
             number: number / clients.len(),
         };
-        let stop = stage.stop.clone();
-        let caller = Caller::new(number);
-        spawn_detached("caller", async move {
-            stop.run_until_cancelled(calls.repeat(caller)).await;
-        })
+        spawn_detached("caller", calls.repeat(Caller::new(number)))
     });
     callers.collect()
 }
@@ -72,12 +64,17 @@ impl Calls {
 
     async fn take_and_release(&mut self, turn: Turn, due: u64) -> Result<(), Status> {
         let answer = if self.stage.plan.waits() {
-            self.acquire(turn).await?
+            let stop = self.stage.stop.clone();
+            // Only a wait may be dropped: a short call has changed something, which is given back.
+            match stop.run_until_cancelled(self.acquire(turn)).await {
+                Some(answer) => answer?,
+                None => return Ok(()),
+            }
         } else {
             self.try_acquire(turn).await?
         };
         let at = self.stage.timeline.now();
-        let Answer::Granted(grant, rest) = answer else {
+        let Some((grant, rest)) = answer else {
             let mut tally = self.stage.tally(self.connection);
             self.stage.not_acquired(&mut tally, turn);
             return Ok(());
@@ -110,7 +107,7 @@ impl Calls {
         };
         let answer = self.client.try_acquire(request).await?.into_inner();
         let granted = answer.grant.filter(|_| answer.acquired);
-        Ok(granted.map_or(Answer::Refused, |grant| Answer::Granted(grant, None)))
+        Ok(granted.map(|grant| (grant, None)))
     }
 
     async fn acquire(&mut self, turn: Turn) -> Result<Answer, Status> {
@@ -124,8 +121,8 @@ impl Calls {
         loop {
             match events.message().await?.and_then(|answer| answer.event) {
                 Some(Event::Waiting(_)) => {}
-                Some(Event::Granted(grant)) => return Ok(Answer::Granted(grant, Some(events))),
-                Some(Event::NotGranted(_)) | None => return Ok(Answer::Refused),
+                Some(Event::Granted(grant)) => return Ok(Some((grant, Some(events)))),
+                Some(Event::NotGranted(_)) | None => return Ok(None),
             }
         }
     }

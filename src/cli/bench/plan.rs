@@ -19,7 +19,7 @@ use crate::{
 const WRITERS_ONE_IN: u64 = 10;
 
 /// What a run is to do.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) scenario: Scenario,
     pub(super) server: Server,

@@ -5,10 +5,12 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use futures::{Stream, StreamExt as _, task::AtomicWaker};
 use parking_lot::Mutex;
+use tokio::time::timeout;
 use tonic::{Status, Streaming};
 
 use crate::{
@@ -22,6 +24,9 @@ use crate::{
         session_response::Response,
     },
 };
+
+/// How long the end of a session may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An open session.
 pub(super) struct Session {
@@ -56,10 +61,19 @@ struct Outgoing {
 // === impl Session ===
 
 impl Session {
-    /// Opens one. Its answers to operations come from [`Session::next`].
+    /// Opens one.
     pub(super) async fn open(
         client: &mut Client,
         lease: Option<prost_types::Duration>,
+    ) -> Result<Self, Status> {
+        Self::open_and_ask(client, lease, None).await
+    }
+
+    /// Opens one and asks for something in the same breath. The answer comes from [`Session::next`].
+    pub(super) async fn open_and_ask(
+        client: &mut Client,
+        lease: Option<prost_types::Duration>,
+        request: Option<(u64, Request)>,
     ) -> Result<Self, Status> {
         let shared = Arc::<Shared>::default();
         let mut outbox = Outbox {
@@ -72,6 +86,9 @@ impl Session {
             ..OpenSession::default()
         };
         outbox.collect(0, Request::Open(open));
+        if let Some((op_id, request)) = request {
+            outbox.collect(op_id, request);
+        }
         outbox.send();
         let outgoing = Outgoing {
             taken: VecDeque::new(),
@@ -107,8 +124,15 @@ impl Session {
             mut answers,
         } = self;
         drop(outbox);
-        while answers.message().await?.is_some() {}
-        Ok(())
+        let ended = async {
+            while answers.message().await?.is_some() {}
+            Ok(())
+        };
+        timeout(CLOSE_TIMEOUT, ended).await.unwrap_or_else(|_| {
+            Err(Status::deadline_exceeded(
+                "a session was closed and its stream did not end",
+            ))
+        })
     }
 }
 
@@ -157,16 +181,16 @@ impl Drop for Outbox {
 // === impl Outgoing ===
 
 impl Outgoing {
-    /// The next frame, `Some(None)` at the end.
-    fn pop(&mut self) -> Option<Option<SessionRequest>> {
+    /// The next frame that is there.
+    fn pop(&mut self) -> Poll<Option<SessionRequest>> {
         if let Some(frame) = self.taken.pop_front() {
-            return Some(Some(frame));
+            return Poll::Ready(Some(frame));
         }
         let mut queue = self.shared.queue.lock();
         std::mem::swap(&mut self.taken, &mut queue.frames);
         match self.taken.pop_front() {
-            Some(frame) => Some(Some(frame)),
-            None => queue.is_closed.then_some(None),
+            None if !queue.is_closed => Poll::Pending,
+            frame => Poll::Ready(frame),
         }
     }
 }
@@ -175,11 +199,12 @@ impl Stream for Outgoing {
     type Item = SessionRequest;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Some(frame) = self.pop() {
-            return Poll::Ready(frame);
+        let frame = self.pop();
+        if frame.is_ready() {
+            return frame;
         }
         self.shared.reader.register(cx.waker());
         // Something may have come before the waker was known.
-        self.pop().map_or(Poll::Pending, Poll::Ready)
+        self.pop()
     }
 }

@@ -56,15 +56,25 @@ pub(super) struct Taken {
 // === impl Stage ===
 
 impl Stage {
-    /// The clock starts now.
+    /// The clock starts now, and the measurement when the warm-up is over.
     pub(super) fn new(plan: Plan) -> Self {
+        let timeline = Timeline::new(plan.warm_up, plan.duration);
+        Self::with(plan, timeline)
+    }
+
+    /// The clock starts now; the scenario says when the measurement begins and ends.
+    pub(super) fn open_ended(plan: Plan) -> Self {
+        Self::with(plan, Timeline::open_ended())
+    }
+
+    fn with(plan: Plan, timeline: Timeline) -> Self {
         let lock = |name| Lock {
             name,
             witness: Witness::default(),
             is_unclear: AtomicBool::new(false),
         };
         Self {
-            timeline: Timeline::new(plan.warm_up, plan.duration),
+            timeline,
             pace: Pace::new(plan.beginnings_per_second()),
             locks: plan.lock_names().map(lock).collect(),
             seen: Seen::default(),
@@ -87,12 +97,19 @@ impl Stage {
         total
     }
 
-    /// Operations that were answered in the measurement so far.
-    pub(super) fn operations(&self) -> u64 {
-        self.tallies
-            .iter()
-            .map(|tally| tally.lock().operations)
-            .sum()
+    /// Whether nothing was seen or answered that makes the run void.
+    pub(super) fn is_clean(&self) -> bool {
+        let faults = |tally: &Mutex<Tally>| tally.lock().faults;
+        self.seen.is_clean() && self.tallies.iter().map(faults).sum::<u64>() == 0
+    }
+
+    /// How far the run is, in words.
+    pub(super) fn progress(&self) -> String {
+        let grants = self.seen.grants.load(Ordering::Relaxed);
+        let answered = |tally: &Mutex<Tally>| tally.lock().operations;
+        let operations: u64 = self.tallies.iter().map(answered).sum();
+        let phase = self.timeline.phase();
+        format!("{phase}: {operations} operations measured, {grants} grants in all")
     }
 
     /// How long was measured.
@@ -152,7 +169,9 @@ impl Stage {
             tally.operations += 1;
             if self.plan.hands_over() {
                 tally.granted(caller);
-                if let Some(released_at) = witness.take_released_at() {
+                let released_at = witness.take_released_at();
+                // If nobody waited when the lock was given back, nothing was handed over.
+                if let Some(released_at) = released_at.filter(|it| due <= *it) {
                     tally.time(What::Gap, at.saturating_sub(released_at));
                 }
             }

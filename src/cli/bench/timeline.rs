@@ -1,19 +1,26 @@
 //! When a run measures, and when each operation is due.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::Duration,
+};
 
-use tokio::{sync::Semaphore, time::Instant};
-
-use std::time::Duration;
+use tokio::{
+    sync::{Semaphore, TryAcquireError},
+    time::{Instant, sleep_until},
+};
 
 /// Between two looks of the pacemaker at what has become due: finer than tokio's timers, which know milliseconds.
 const BEAT: Duration = Duration::from_micros(100);
+
+/// Longer than any run.
+pub(super) const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The moments of a run, in nanoseconds since its start.
 #[derive(Debug)]
 pub(super) struct Timeline {
     start: Instant,
-    begin: u64,
+    begin: AtomicU64,
     end: AtomicU64,
 }
 
@@ -33,6 +40,8 @@ pub(super) struct Schedule {
     released: AtomicU64,
     taken: AtomicU64,
     due: Semaphore,
+    /// Whether as many have begun as there are to be.
+    is_complete: AtomicBool,
 }
 
 /// Whether an operation can begin.
@@ -57,9 +66,22 @@ impl Timeline {
     pub(super) fn new(warm_up: Duration, duration: Duration) -> Self {
         Self {
             start: Instant::now(),
-            begin: nanos(warm_up),
+            begin: AtomicU64::new(nanos(warm_up)),
             end: AtomicU64::new(nanos(warm_up.saturating_add(duration))),
         }
+    }
+
+    /// Starts now; nobody knows yet when the measurement begins and ends.
+    pub(super) fn open_ended() -> Self {
+        Self::new(FAR, FAR)
+    }
+
+    /// The measurement begins now.
+    pub(super) fn begin_now(&self, duration: Duration) {
+        let now = self.now();
+        self.begin.store(now, Ordering::Relaxed);
+        let end = now.saturating_add(nanos(duration));
+        self.end.fetch_min(end, Ordering::Relaxed);
     }
 
     pub(super) fn now(&self) -> u64 {
@@ -70,9 +92,13 @@ impl Timeline {
         self.end.load(Ordering::Relaxed)
     }
 
-    /// The same as a moment of tokio's clock.
-    pub(super) fn end_at(&self) -> Instant {
-        self.start + Duration::from_nanos(self.end())
+    fn begin(&self) -> u64 {
+        self.begin.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the end as it is known now.
+    pub(super) async fn sleep_until_end(&self) {
+        sleep_until(self.start + Duration::from_nanos(self.end())).await;
     }
 
     /// The measurement ends now, if it has not ended yet.
@@ -86,12 +112,28 @@ impl Timeline {
 
     /// Whether this moment is measured.
     pub(super) fn measures(&self, at: u64) -> bool {
-        self.begin <= at && at < self.end()
+        self.begin() <= at && at < self.end()
+    }
+
+    /// What is going on, in words.
+    pub(super) fn phase(&self) -> String {
+        let (now, begin, end) = (self.now(), self.begin(), self.end());
+        let seconds = |nanos: u64| Duration::from_nanos(nanos).as_secs();
+        match now {
+            _ if now < begin => format!("warming up for {} s", seconds(now)),
+            _ if now >= end => "ending".to_owned(),
+            _ if end >= nanos(FAR) => format!("measuring for {} s", seconds(now - begin)),
+            _ => format!(
+                "measuring for {} s of {} s",
+                seconds(now - begin),
+                seconds(end - begin)
+            ),
+        }
     }
 
     /// How long was measured.
     pub(super) fn measured(&self) -> Duration {
-        Duration::from_nanos(self.end().saturating_sub(self.begin))
+        Duration::from_nanos(self.end().saturating_sub(self.begin()))
     }
 }
 
@@ -126,8 +168,8 @@ impl Pace {
                     permit.forget();
                     Next::Due(schedule.take())
                 }
-                Err(tokio::sync::TryAcquireError::NoPermits) => Next::NotYet,
-                Err(tokio::sync::TryAcquireError::Closed) => Next::Over,
+                Err(TryAcquireError::NoPermits) => Next::NotYet,
+                Err(TryAcquireError::Closed) => Next::Over,
             },
         }
     }
@@ -143,26 +185,37 @@ impl Pace {
     /// Lets operations become due until the end, then no more. Blocks the thread, which should have nothing else to do.
     pub(super) fn beat(&self, timeline: &Timeline) {
         let Self::Open(schedule) = self else { return };
-        while !timeline.is_over() {
+        while !timeline.is_over() && !schedule.is_complete.load(Ordering::Relaxed) {
             let now = timeline.now();
             let next = schedule.release(now);
             let pause = Duration::from_nanos(next.saturating_sub(now)).max(BEAT);
             // Not for longer than it may take to notice that the run was ended.
             std::thread::sleep(pause.min(Duration::from_millis(50)));
         }
-        schedule.release(timeline.end());
-        schedule.due.close();
+        if !schedule.is_complete.load(Ordering::Relaxed) {
+            // What would be due at the end itself is not due in the measurement.
+            schedule.release(timeline.end().saturating_sub(1));
+            schedule.due.close();
+        }
+    }
+
+    /// As many have begun as there are to be.
+    pub(super) fn complete(&self) {
+        if let Self::Open(schedule) = self {
+            schedule.is_complete.store(true, Ordering::Relaxed);
+            schedule.due.close();
+        }
     }
 
     /// When those were due that nobody has begun.
     pub(super) fn backlog(&self) -> Vec<u64> {
         match self {
-            Self::Closed => Vec::new(),
-            Self::Open(schedule) => {
+            Self::Open(schedule) if !schedule.is_complete.load(Ordering::Relaxed) => {
                 let taken = schedule.taken.load(Ordering::Relaxed);
                 let released = schedule.released.load(Ordering::Relaxed);
                 (taken..released).map(|n| schedule.due_at(n)).collect()
             }
+            _ => Vec::new(),
         }
     }
 }
@@ -182,6 +235,7 @@ impl Schedule {
             released: AtomicU64::new(0),
             taken: AtomicU64::new(0),
             due: Semaphore::new(0),
+            is_complete: AtomicBool::new(false),
         }
     }
 
