@@ -5,8 +5,11 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::{
-    format::{goal, latency, met, rate, ratio, spread},
-    measurements::{ALL, CROWD, Driver, Measurement},
+    format::{goal, latency, met, rate, ratio, spread, wrapped},
+    measurements::{
+        ALL, CROWD, CROWD_WARM_UP_SECONDS_MIN, Driver, JAVA_WARM_UP_SECONDS_MIN, Measurement,
+        WATCH_SESSIONS,
+    },
     reach::{ROWS, Row},
     results::{Machine, Results},
     statistics::Spread,
@@ -26,8 +29,8 @@ const LATENCIES: [&str; 4] = ["try_acquire", "wait", "acquire", "session"];
 const INTRODUCTION: &str = "\
 # Performance
 
-`make bench` measures and writes this; do not edit it. All that is compared runs on the same machine in the same run, in turn, round after
-round, so the **ratios** are what counts: absolute figures are those of this machine and its weather.
+`make bench` measures and writes this; do not edit it. All that is compared runs on the same machine in the same run, in
+turn, round after round, so the **ratios** are what counts: absolute figures are those of this machine and its weather.
 
 A ratio is computed within each round; shown are the median of the rounds and, in brackets, the least and the most.
 ";
@@ -35,22 +38,24 @@ A ratio is computed within each round; shown are the median of the rounds and, i
 const EXPLAINED: &str = "\
 ## What is compared
 
-- **Bare** is a server made of the same gRPC library and the same messages that does nothing but answer. The same client, `lockkeeper bench`,
-  measures both, over 4 HTTP/2 connections: whatever the client costs, it costs both.
-- **Raw** is the two scripts of an acquire and its release, with the coordinator's keys and arguments, by the same Redis client library over as
-  many shared, pipelined connections as the coordinator has, without any service.
+- **Bare** is a server made of the same gRPC library and the same messages that does nothing but answer. The same
+  client, `lockkeeper bench`, measures both, over 4 HTTP/2 connections: whatever the client costs, it costs both.
+- **Raw** is the two scripts of an acquire and its release, with the coordinator's keys and arguments, by the same Redis
+  client library over as many shared, pipelined connections as the coordinator has, without any service.
 - The **floor** is `1 / (1 / bare + 1 / raw)`: both halves of the work, one after the other.
 - **rslock** is a lock library for Rust on Redis without a service in between, over its one pipelined connection.
-- **etcd** is one member; its `Lock` and `Unlock` calls go over 4 connections, with a lease that each caller is granted once.
-- **Redisson** is the real one, with its default configuration, one thread for each contender, warmed up for at least 4 seconds.
+- **etcd** is one member; its `Lock` and `Unlock` calls go over 4 connections, with a lease that each caller is granted
+  once.
+- **Redisson** is the real one, with its default configuration, one thread for each contender.
 - Every run of ours carries a witness: a lock that two hold, or a fencing token that does not grow, voids the run.
 - Client, servers and stores share the cores of the machine.
 
 ## Durability
 
-What a crash loses differs, so figures are compared only where the table says on what both sides keep their locks: *Redis without fsync* is
-a Redis that writes nothing to a disk (`--save \"\" --appendonly no`), *memory* is the embedded store, which ends with its process, and *nothing
-kept* is the bare server, which has no locks at all.
+What a crash loses differs, so figures are compared only where the table says on what both sides keep their locks:
+*Redis without fsync* is a Redis that writes nothing to a disk (`--save \"\" --appendonly no`), *memory* is the embedded
+store, which ends with its process, and *nothing kept* is the bare server, which has no locks at all. Etcd writes to a
+tmpfs, where its fsync costs nothing.
 ";
 
 /// The whole document.
@@ -59,7 +64,6 @@ pub(super) fn write(results: &Results) -> String {
     reached(&mut text, results);
     text.push('\n');
     text.push_str(EXPLAINED);
-    let _ = writeln!(text, "Etcd's data are {}.", results.machine.etcd_data);
     measured(&mut text, results);
     settings(&mut text, results);
     machine(&mut text, &results.machine);
@@ -150,29 +154,29 @@ fn crowds(text: &mut String, results: &Results) {
                 let (Some((renewals, seconds)), Some((least, share))) = (shown, least) else {
                     continue;
                 };
-                let _ = writeln!(
-                    text,
-                    "\n{} grants watched at once: {} renewals in {:.1} s, {:.1} % of one core, never less than {:.3} of a lease left.",
+                let sentence = format!(
+                    "{} grants watched at once: {} renewals in {:.1} s, {:.1} % of one core, never less than {:.3} of a lease left.",
                     rate(float(results.options.watched_grants)),
                     rate(renewals.median),
                     seconds.median,
                     100.0 * share.median,
                     least.least,
                 );
+                let _ = writeln!(text, "\n{}", wrapped(&sentence));
             }
             Driver::Blocked => {
                 let Some((bytes, seconds)) = at("/bytes_per_waiter").zip(at("/established_s"))
                 else {
                     continue;
                 };
-                let _ = writeln!(
-                    text,
-                    "\n{} streams of {}: {} bytes of resident memory each, all waiting after {:.1} s.",
+                let sentence = format!(
+                    "{} {}: {} bytes of resident memory each, all waiting after {:.1} s.",
                     rate(float(results.options.blocked_streams)),
                     measurement.what,
                     spread(&bytes, rate),
                     seconds.median,
                 );
+                let _ = writeln!(text, "\n{}", wrapped(&sentence));
             }
             Driver::Bench | Driver::Anchor | Driver::Redisson => {}
         }
@@ -186,15 +190,16 @@ fn over_rounds(results: &Results, measurement: &Measurement, pointer: &str) -> O
 
 fn settings(text: &mut String, results: &Results) {
     let options = &results.options;
-    let _ = writeln!(
-        text,
-        "\n## Settings\n\n{} rounds of {} s for each measurement, after a warm-up of at least {} s; the watched grants for {} s. Every server \
-         is started anew for\neach measurement. The coordinator has its defaults, except while streams are blocked:\n",
+    let sentence = format!(
+        "Rounds: {}. Each measurement takes {} s after a warm-up of {} s, but with 10,000 waiters of at least {CROWD_WARM_UP_SECONDS_MIN} s and of \
+         Redisson, which is compiled while it runs, of at least {JAVA_WARM_UP_SECONDS_MIN} s; {WATCH_SESSIONS} sessions hold the watched grants for \
+         {} s. Every server is started anew for each measurement. The coordinator has its defaults, except while streams are blocked:",
         results.rounds.len(),
         options.seconds,
         options.warm_up_seconds,
         options.watch_seconds,
     );
+    let _ = writeln!(text, "\n## Settings\n\n{}\n", wrapped(&sentence));
     for (key, value) in CROWD {
         let _ = writeln!(text, "- `{key}` = {value}");
     }
@@ -211,10 +216,9 @@ fn machine(text: &mut String, machine: &Machine) {
         versions,
         ..
     } = machine;
-    let _ = writeln!(
-        text,
-        "\n## Machine\n\n{when}, commit {commit}. {processor}, {cores} cores, {memory}, {kernel}.\n"
-    );
+    let sentence =
+        format!("{when}, commit {commit}. {processor}, {cores} cores, {memory}, {kernel}.");
+    let _ = writeln!(text, "\n## Machine\n\n{}\n", wrapped(&sentence));
     for (name, version) in versions {
         let _ = writeln!(text, "- {name}: {version}");
     }

@@ -16,7 +16,6 @@ fn results(rounds: &[&[(&str, Value)]]) -> Results {
         machine: Machine {
             processor: "Some CPU".to_owned(),
             versions: BTreeMap::from([("Redis".to_owned(), "7.0".to_owned())]),
-            etcd_data: "on tmpfs".to_owned(),
             ..Machine::default()
         },
         options: Options {
@@ -119,7 +118,6 @@ fn machine_and_settings_are_told() {
     assert!(text.contains("Some CPU"));
     assert!(text.contains("- Redis: 7.0"));
     assert!(text.contains("- `limits.connection_streams_max` = 100000"));
-    assert!(text.contains("Etcd's data are on tmpfs."));
 }
 
 #[test]

@@ -60,6 +60,28 @@ pub(super) fn goal(goal: Goal) -> String {
     }
 }
 
+/// Lines of at most so many letters, as all documents have.
+const WIDTH: usize = 120;
+
+/// A paragraph in lines.
+pub(super) fn wrapped(paragraph: &str) -> String {
+    let mut text = String::new();
+    let mut width = 0;
+    for word in paragraph.split(' ') {
+        let letters = word.chars().count();
+        if width > 0 && width + 1 + letters > WIDTH {
+            text.push('\n');
+            width = 0;
+        } else if width > 0 {
+            text.push(' ');
+            width += 1;
+        }
+        text.push_str(word);
+        width += letters;
+    }
+    text
+}
+
 /// Whether it is.
 pub(super) fn met(goal: Goal, median: f64) -> &'static str {
     match goal {
@@ -105,6 +127,16 @@ mod tests {
         assert_eq!(met(Goal::None, 1.06), "");
         assert_eq!(goal(Goal::AtMost(0.02)), "at most 0.02");
         assert_eq!(goal(Goal::AtLeast(10.0)), "at least 10");
+    }
+
+    #[test]
+    fn paragraphs_are_cut_between_words() {
+        let sentence = ["word"; 60].join(" ");
+        let lines = wrapped(&sentence);
+        assert!(lines.lines().all(|line| line.len() <= WIDTH), "{lines}");
+        assert_eq!(lines.lines().count(), 3);
+        assert_eq!(lines.replace('\n', " "), sentence);
+        assert_eq!(wrapped("one"), "one");
     }
 
     #[test]

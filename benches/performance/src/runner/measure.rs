@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::{process::Command, time::timeout};
 
 use super::{
-    measurements::{CROWD, Driver, Measurement, Target},
+    measurements::{CROWD, Driver, Measurement, Target, WATCH_SESSIONS},
     process::Server,
     results::Options,
     sampler::{Sampler, memory_per_waiter, watched},
@@ -19,9 +19,6 @@ const CONNECTIONS: &str = "4";
 
 /// What a driver may take longer than its warm-up and its time, until it counts as hung.
 const PATIENCE: Duration = Duration::from_secs(300);
-
-/// Sessions that hold the watched grants.
-const WATCH_SESSIONS: &str = "100";
 
 /// Calls of a crowd under way at once until all wait.
 const CROWD_IN_FLIGHT: &str = "1024";

@@ -9,10 +9,13 @@ pub(super) const CROWD: &[(&str, &str)] = &[
 ];
 
 /// Redisson's programs are compiled while they run: nothing counts before that.
-const JAVA_WARM_UP_SECONDS_MIN: f64 = 4.0;
+pub(super) const JAVA_WARM_UP_SECONDS_MIN: f64 = 4.0;
 
 /// Ten thousand calls take a while until all wait.
-const CROWD_WARM_UP_SECONDS_MIN: f64 = 3.0;
+pub(super) const CROWD_WARM_UP_SECONDS_MIN: f64 = 3.0;
+
+/// Sessions that hold the watched grants.
+pub(super) const WATCH_SESSIONS: &str = "100";
 
 /// One thing that is measured.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +122,7 @@ pub(super) const ALL: &[Measurement] = &[
     ),
     Measurement::new(
         "bare-rpc-64",
-        "the same on the bare server",
+        "the bare server, RPCs, 64 in flight",
         Bare,
         Bench,
         "uncontended --in-flight 64",
@@ -140,7 +143,7 @@ pub(super) const ALL: &[Measurement] = &[
     ),
     Measurement::new(
         "bare-frames-64",
-        "the same on the bare server",
+        "the bare server, frames, 64 in flight",
         Bare,
         Bench,
         "uncontended --frames --in-flight 64",
@@ -161,7 +164,7 @@ pub(super) const ALL: &[Measurement] = &[
     ),
     Measurement::new(
         "bare-rpc-256",
-        "the same on the bare server",
+        "the bare server, RPCs, 256 in flight",
         Bare,
         Bench,
         "uncontended --in-flight 256",
@@ -182,7 +185,7 @@ pub(super) const ALL: &[Measurement] = &[
     ),
     Measurement::new(
         "bare-frames-256",
-        "the same on the bare server",
+        "the bare server, frames, 256 in flight",
         Bare,
         Bench,
         "uncontended --frames --in-flight 256",
@@ -203,7 +206,7 @@ pub(super) const ALL: &[Measurement] = &[
     ),
     Measurement::new(
         "bare-rpc-1",
-        "the same on the bare server",
+        "the bare server, RPCs, one caller",
         Bare,
         Bench,
         "uncontended --in-flight 1",
@@ -284,14 +287,14 @@ pub(super) const ALL: &[Measurement] = &[
     Measurement::new("watch", "watched grants", Coordinator, Watch, "watch"),
     Measurement::new(
         "blocked",
-        "`Acquire` streams that wait",
+        "blocked `Acquire` streams",
         Coordinator,
         Blocked,
         "waiters",
     ),
     Measurement::new(
         "bare-blocked",
-        "the same on the bare server",
+        "idle streams of the bare server",
         Bare,
         Blocked,
         "waiters",

@@ -34,7 +34,7 @@ use self::{
 };
 use crate::args::RunArgs;
 
-/// Where results go, one file for each run's options; seen from the root of the tree.
+/// Where results go, seen from the root of the tree.
 const RESULTS: &str = "target/bench/results.json";
 
 const DOCUMENT: &str = "docs/performance.md";

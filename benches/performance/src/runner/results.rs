@@ -27,7 +27,6 @@ pub(super) struct Machine {
     pub(super) kernel: String,
     /// Programs and their versions.
     pub(super) versions: BTreeMap<String, String>,
-    pub(super) etcd_data: String,
 }
 
 /// How it was measured.

@@ -12,7 +12,7 @@ use tokio::process::Command;
 
 use super::process::{Server, free_port};
 
-/// Memory that looks like a disk.
+/// Memory that looks like a disk: there etcd's fsync costs nothing.
 const MEMORY: &str = "/dev/shm";
 
 /// What etcd calls itself.
@@ -53,9 +53,12 @@ impl Programs {
             .context("redis-server is missing: scripts/install-test-tools installs it")?;
         let mut missing = Vec::new();
         let mut miss = |name: &str, why: &str| missing.push((name.to_owned(), why.to_owned()));
-        let etcd = in_path("etcd");
+        let mut etcd = in_path("etcd");
         if etcd.is_none() {
             miss("etcd", "etcd-server is not installed");
+        } else if !Path::new(MEMORY).is_dir() {
+            etcd = None;
+            miss("etcd", "there is no tmpfs for its data");
         }
         let agent = env::var_os("BENCH_REDISSON").map(PathBuf::from);
         let agent = agent.filter(|folder| folder.join("agent.jar").is_file());
@@ -112,10 +115,10 @@ impl Programs {
         Server::start("the bare server", port, &mut command).await
     }
 
-    /// An etcd of one member with its data in memory, where there is such a place.
+    /// An etcd of one member with its data on tmpfs.
     pub(super) async fn etcd(&self) -> anyhow::Result<InFolder> {
         let program = self.etcd.as_ref().context("etcd is not installed")?;
-        let folder = in_memory()?;
+        let folder = tempfile::tempdir_in(MEMORY)?;
         let (port, peers) = (free_port().await?, free_port().await?);
         let [clients, peers] = [port, peers].map(|port| format!("http://127.0.0.1:{port}"));
         let mut command = Command::new(program);
@@ -129,23 +132,6 @@ impl Programs {
             .args(["--initial-advertise-peer-urls", &peers])
             .args(["--initial-cluster", &format!("{ETCD_MEMBER}={peers}")]);
         InFolder::start("etcd", port, &mut command, folder).await
-    }
-}
-
-/// Where etcd's data are, for people.
-pub(super) fn etcd_data() -> &'static str {
-    if Path::new(MEMORY).is_dir() {
-        "on tmpfs, so that its fsync costs nothing"
-    } else {
-        "on a disk, with its fsync"
-    }
-}
-
-fn in_memory() -> std::io::Result<TempDir> {
-    if Path::new(MEMORY).is_dir() {
-        tempfile::tempdir_in(MEMORY)
-    } else {
-        TempDir::new()
     }
 }
 
