@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, yield_now};
 use tonic::{Status, Streaming};
 
 use super::{
@@ -79,11 +79,16 @@ impl Calls {
             self.stage.not_acquired(&mut tally, turn);
             return Ok(());
         };
-        let taken = {
+        let mut taken = {
             let mut tally = self.stage.tally(self.connection);
             self.stage
                 .granted(&mut tally, self.number, turn, &grant, (due, at))
         };
+        if self.stage.plan.waits() {
+            // Whoever else believes to hold it has its say now.
+            yield_now().await;
+        }
+        self.stage.leave(&mut taken);
         let request = ReleaseRequest {
             name: grant.name,
             owner: grant.owner,

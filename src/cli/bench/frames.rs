@@ -3,7 +3,7 @@
 use std::{pin::pin, sync::Arc};
 
 use futures::FutureExt as _;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, yield_now};
 use tonic::Status;
 
 use super::{
@@ -28,6 +28,8 @@ struct Conversation {
     connection: usize,
     session: Session,
     seats: Vec<Seat>,
+    /// Grants that came with the last answers, by seat.
+    held: Vec<(usize, Grant)>,
     /// Numbers of seats with nothing under way.
     idle: Vec<usize>,
     /// Whether nothing begins any more.
@@ -81,6 +83,7 @@ impl Conversation {
             connection,
             session,
             seats,
+            held: Vec::new(),
             is_over: false,
         }
     }
@@ -113,7 +116,13 @@ impl Conversation {
                     None => self.is_over = true,
                 },
                 answer = self.session.next() => {
-                    if !self.take_all_answers(answer)? {
+                    let goes_on = self.take_all_answers(answer)?;
+                    if stage.plan.waits() && !self.held.is_empty() {
+                        // Whoever else believes to hold it has its say now.
+                        yield_now().await;
+                    }
+                    self.release_all_held();
+                    if !goes_on {
                         return Ok(());
                     }
                 }
@@ -206,11 +215,11 @@ impl Conversation {
         let under_way = std::mem::replace(&mut seat.under_way, UnderWay::Nothing);
         match (under_way, response) {
             (UnderWay::Take(turn, due), Response::Granted(grant)) => {
-                return self.release(tally, number, turn, grant, (due, at));
+                return self.hold(tally, number, turn, grant, (due, at));
             }
             (UnderWay::Take(turn, due), Response::Tried(answer)) => match answer.grant {
                 Some(grant) if answer.acquired => {
-                    return self.release(tally, number, turn, grant, (due, at));
+                    return self.hold(tally, number, turn, grant, (due, at));
                 }
                 _ => self.stage.not_acquired(tally, turn),
             },
@@ -231,7 +240,7 @@ impl Conversation {
         self.idle.push(number);
     }
 
-    fn release(
+    fn hold(
         &mut self,
         tally: &mut Tally,
         number: usize,
@@ -241,14 +250,24 @@ impl Conversation {
     ) {
         let taken = self.stage.granted(tally, number, turn, &grant, times);
         self.seats[number].under_way = UnderWay::Release(taken);
-        let request = ReleaseRequest {
-            name: grant.name,
-            owner: grant.owner,
-            mode: turn.mode.into(),
-            ..ReleaseRequest::default()
-        };
-        self.session
-            .collect(number as u64 + 1, Request::Release(request));
+        self.held.push((number, grant));
+    }
+
+    fn release_all_held(&mut self) {
+        for (number, grant) in self.held.drain(..) {
+            let UnderWay::Release(taken) = &mut self.seats[number].under_way else {
+                continue;
+            };
+            self.stage.leave(taken);
+            let request = ReleaseRequest {
+                name: grant.name,
+                owner: grant.owner,
+                mode: taken.turn.mode.into(),
+                ..ReleaseRequest::default()
+            };
+            let request = Request::Release(request);
+            self.session.collect(number as u64 + 1, request);
+        }
     }
 
     fn failed(

@@ -10,6 +10,8 @@ mod report;
 mod session;
 mod stage;
 mod tally;
+#[cfg(test)]
+mod tests;
 mod timeline;
 mod waiters;
 mod watch;

@@ -25,6 +25,9 @@ use crate::{
     },
 };
 
+/// How long it may take until a session is open, many being opened at once.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// How long the end of a session may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -94,12 +97,21 @@ impl Session {
             taken: VecDeque::new(),
             shared,
         };
-        let mut answers = client.session(outgoing).await?.into_inner();
-        match answers.message().await?.and_then(|frame| frame.response) {
-            Some(Response::Opened(_)) => Ok(Self { outbox, answers }),
-            Some(other) => Err(Status::internal(format!("{other:?} before opened"))),
-            None => Err(Status::internal("the stream ended before opened")),
-        }
+        let opened = async {
+            let mut answers = client.session(outgoing).await?.into_inner();
+            match answers.message().await?.and_then(|frame| frame.response) {
+                Some(Response::Opened(_)) => Ok(Self { outbox, answers }),
+                Some(other) => Err(Status::internal(format!("{other:?} before opened"))),
+                None => Err(Status::internal("the stream ended before opened")),
+            }
+        };
+        // A connection that has as many streams as the coordinator allows keeps further ones waiting.
+        let opened = timeout(OPEN_TIMEOUT, opened).await;
+        opened.unwrap_or_else(|_| {
+            Err(Status::deadline_exceeded(
+                "a session was not opened in time",
+            ))
+        })
     }
 
     /// Adds a frame to those that go out next.
@@ -206,5 +218,45 @@ impl Stream for Outgoing {
         self.shared.reader.register(cx.waker());
         // Something may have come before the waker was known.
         self.pop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+    use crate::grpc::pb::CloseSession;
+
+    #[test]
+    fn frames_go_out_together_and_the_end_after_them() {
+        let shared = Arc::<Shared>::default();
+        let mut outbox = Outbox {
+            collected: Vec::new(),
+            shared: Arc::clone(&shared),
+        };
+        let mut outgoing = Outgoing {
+            taken: VecDeque::new(),
+            shared,
+        };
+        let mut next = || {
+            outgoing
+                .next()
+                .now_or_never()
+                .map(|it| it.map(|it| it.op_id))
+        };
+        for op_id in 1..=3 {
+            outbox.collect(op_id, Request::Close(CloseSession {}));
+        }
+        assert_eq!(next(), None, "they are only collected");
+        outbox.send();
+        assert_eq!(
+            [next(), next(), next(), next()],
+            [Some(Some(1)), Some(Some(2)), Some(Some(3)), None]
+        );
+        outbox.collect(4, Request::Close(CloseSession {}));
+        outbox.send();
+        drop(outbox);
+        assert_eq!([next(), next()], [Some(Some(4)), Some(None)]);
     }
 }

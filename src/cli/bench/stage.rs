@@ -73,13 +73,21 @@ impl Stage {
             witness: Witness::default(),
             is_unclear: AtomicBool::new(false),
         };
+        let tally = |connection| {
+            let callers = plan.share(plan.in_flight, connection);
+            Mutex::new(Tally::of_callers(if plan.hands_over() {
+                callers
+            } else {
+                0
+            }))
+        };
         Self {
             timeline,
             pace: Pace::new(plan.beginnings_per_second()),
             locks: plan.lock_names().map(lock).collect(),
             seen: Seen::default(),
             stop: CancellationToken::new(),
-            tallies: (0..plan.connections).map(|_| Mutex::default()).collect(),
+            tallies: (0..plan.connections).map(tally).collect(),
             plan,
         }
     }
@@ -124,22 +132,26 @@ impl Stage {
 
     /// Those that nobody began have taken at least until the end.
     pub(super) fn count_backlog(&self) {
-        let what = match self.plan.scenario {
-            Scenario::Uncontended => What::Pair,
-            Scenario::ReadMostly => What::ReadWait,
-            Scenario::Churn => What::Session,
-            _ => What::Wait,
+        let whats: &[What] = match self.plan.scenario {
+            Scenario::Uncontended => &[What::TryAcquire, What::Pair],
+            Scenario::ReadMostly => &[What::ReadWait],
+            Scenario::Churn => &[What::Session],
+            _ => &[What::Wait],
         };
         let end = self.timeline.end();
         let mut tally = self.tally(0);
-        for due in self.pace.backlog() {
-            if self.timeline.measures(due) {
-                tally.time(what, end - due);
+        let backlog = self.pace.backlog();
+        for due in backlog
+            .into_iter()
+            .filter(|due| self.timeline.measures(*due))
+        {
+            for what in whats {
+                tally.time(*what, end - due);
             }
         }
     }
 
-    /// A caller got a grant, and gives it back at once. The witness sees it enter and leave.
+    /// A caller got a grant. The witness sees it enter.
     pub(super) fn granted(
         &self,
         tally: &mut Tally,
@@ -168,20 +180,27 @@ impl Stage {
         if self.timeline.measures(at) {
             tally.operations += 1;
             if self.plan.hands_over() {
-                tally.granted(caller);
+                tally.grants[caller] += 1;
                 let released_at = witness.take_released_at();
-                // If nobody waited when the lock was given back, nothing was handed over.
-                if let Some(released_at) = released_at.filter(|it| due <= *it) {
+                // At a fixed rate it may be that nobody waited when the lock was given back; then nothing was handed over.
+                let waited = |released_at: &u64| self.pace.is_closed() || due <= *released_at;
+                if let Some(released_at) = released_at.filter(waited) {
                     tally.time(What::Gap, at.saturating_sub(released_at));
                 }
             }
         }
-        witness.leave(turn.mode, at);
         Taken {
             turn,
             due,
             released_at: at,
         }
+    }
+
+    /// A caller is about to send its release. The witness sees it leave.
+    pub(super) fn leave(&self, taken: &mut Taken) {
+        taken.released_at = self.timeline.now();
+        let witness = &self.locks[taken.turn.lock].witness;
+        witness.leave(taken.turn.mode, taken.released_at);
     }
 
     /// A release was answered.

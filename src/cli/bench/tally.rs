@@ -104,17 +104,17 @@ impl What {
 // === impl Tally ===
 
 impl Tally {
+    /// Counts the grants of so many callers; one who never gets any counts too.
+    pub(super) fn of_callers(count: usize) -> Self {
+        Self {
+            grants: vec![0; count],
+            ..Self::default()
+        }
+    }
+
     /// A latency in nanoseconds.
     pub(super) fn time(&mut self, what: What, latency: u64) {
         self.latencies[what as usize].record(latency);
-    }
-
-    /// A caller, by its number on this connection, got a grant.
-    pub(super) fn granted(&mut self, caller: usize) {
-        if self.grants.len() <= caller {
-            self.grants.resize(caller + 1, 0);
-        }
-        self.grants[caller] += 1;
     }
 
     pub(super) fn refused(&mut self, reason: &str) {

@@ -144,6 +144,11 @@ impl Pace {
         per_second.map_or(Self::Closed, |rate| Self::Open(Schedule::new(rate)))
     }
 
+    /// Whether the next begins as soon as one was answered.
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self, Self::Closed)
+    }
+
     /// Waits until an operation can begin; none if none begins any more.
     pub(super) async fn next(&self, timeline: &Timeline) -> Option<u64> {
         match self {
@@ -196,6 +201,15 @@ impl Pace {
             // What would be due at the end itself is not due in the measurement.
             schedule.release(timeline.end().saturating_sub(1));
             schedule.due.close();
+        }
+    }
+
+    /// Lets begin what is due; returns when the next one will be.
+    #[cfg(test)]
+    pub(super) fn release(&self, now: u64) -> u64 {
+        match self {
+            Self::Closed => now,
+            Self::Open(schedule) => schedule.release(now),
         }
     }
 
