@@ -63,13 +63,3 @@ endif
 ifdef SEEDS
 export SEEDS
 endif
-# The benchmark reads them.
-ifdef BENCH_ROUNDS
-export BENCH_ROUNDS
-endif
-ifdef BENCH_SECONDS
-export BENCH_SECONDS
-endif
-ifdef BENCH_ONLY
-export BENCH_ONLY
-endif
