@@ -38,7 +38,7 @@ bench: ## Speed against anchors and peers: docs/performance.md. BENCH_ROUNDS=n (
 lint: ## Format and lints; every warning is an error
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
-	$(CARGO) clippy --locked --test interop -- -D warnings
+	$(CARGO) clippy --locked --workspace --test interop -- -D warnings
 
 fmt: ## Formats the Rust
 	$(CARGO) fmt --all

@@ -71,7 +71,7 @@ pub(crate) struct Names {
     pub(crate) scenario: &'static str,
     /// What is counted in pairs: `pairs` or `handovers`.
     pub(crate) pairs: &'static str,
-    /// In the order of the numbers by which they are recorded; only the first `operations` are counted as operations.
+    /// In the order of [`TAKE`], [`GIVE`] and [`PAIR`]; the first two are operations.
     pub(crate) latencies: [&'static str; KINDS],
 }
 
