@@ -1,7 +1,7 @@
 # Everything that is done with this tree, for people and for CI. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-fast test-clients interop sim faults lint fmt doc deny ci clean
+.PHONY: help run build test test-fast test-clients interop sim faults bench lint fmt doc deny ci clean
 
 CARGO ?= cargo
 
@@ -32,13 +32,16 @@ sim: ## The simulation: SEED=n replays one seed, SEEDS=n runs that many
 faults: ## What breaks while locks are taken, for FAULT_SECONDS (60) each: the table in docs/robustness.md. ROW=name for one
 	FAULT_SECONDS=$(or $(FAULT_SECONDS),60) $(CARGO) test --locked --test faults -- --nocapture --test-threads=1 $(ROW)
 
+bench: ## Speed against anchors and peers: docs/performance.md. BENCH_ROUNDS=n (5), BENCH_SECONDS=n (5) for each measurement
+	scripts/bench
+
 lint: ## Format and lints; every warning is an error
-	$(CARGO) fmt --check
-	$(CARGO) clippy --locked --all-targets -- -D warnings
-	$(CARGO) clippy --locked --test interop -- -D warnings
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --workspace --test interop -- -D warnings
 
 fmt: ## Formats the Rust
-	$(CARGO) fmt
+	$(CARGO) fmt --all
 
 doc: ## The documentation of the crate, in target/doc
 	$(CARGO) doc --locked --no-deps --document-private-items

@@ -1,0 +1,205 @@
+//! The scripts of an acquire and its release over connections that all callers share, without gRPC and without a coordinator: what Redis and
+//! the client library cost.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use anyhow::{Context as _, ensure};
+use async_trait::async_trait;
+use futures::future::try_join_all;
+use lockkeeper::{
+    config::Settings,
+    host::{Call, HostError, ScriptHost, Value as Returned},
+    script::{
+        Attempt, Config, Hold, Mode, Refusal,
+        calls::HostScripts,
+        catalog::{LOCK_ACQUIRE, LOCK_RELEASE},
+    },
+};
+use redis::{Client, Cmd, Value, aio::MultiplexedConnection, cmd};
+use tokio::{sync::mpsc, time::Instant};
+
+use crate::{
+    args::Load,
+    load::{self, Measured, Names},
+};
+
+const NAMES: Names = Names {
+    scenario: "raw",
+    pairs: "pairs",
+    latencies: ["try_acquire", "release", "pair"],
+};
+
+/// Stands in the arguments for what differs from attempt to attempt.
+const ATTEMPT: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
+
+/// As many connections as the coordinator has.
+fn connections() -> usize {
+    Settings::default().store.connections
+}
+
+/// What one caller sends.
+#[derive(Clone, Debug)]
+struct Calls {
+    acquire: Call,
+    release: Call,
+}
+
+/// Runs nothing and hands on what it was to run, so that keys and arguments are those of the coordinator.
+#[derive(Debug)]
+struct Recorder {
+    calls: mpsc::UnboundedSender<Call>,
+}
+
+/// Measures.
+pub(crate) async fn run(store: &str, load: &Load) -> anyhow::Result<Measured> {
+    let client = Client::open(store)?;
+    let opened = (0..connections()).map(|_| client.get_multiplexed_async_connection());
+    let opened = try_join_all(opened).await.context("Redis")?;
+    for connection in &opened {
+        for script in [&LOCK_ACQUIRE, &LOCK_RELEASE] {
+            let mut connection = connection.clone();
+            let mut command = cmd("SCRIPT");
+            let command = command.arg("LOAD").arg(script.source);
+            command.query_async::<()>(&mut connection).await?;
+        }
+    }
+    let mut callers = Vec::new();
+    for number in 0..load.in_flight {
+        callers.push(calls(number).await?);
+    }
+    let attempts = Arc::new(AtomicU64::new(0));
+    load::run(NAMES, load, |number| {
+        let connection = opened[number % opened.len()].clone();
+        let calls = Arc::new(callers[number].clone());
+        let attempts = Arc::clone(&attempts);
+        move || {
+            let mut connection = connection.clone();
+            let (calls, attempts) = (Arc::clone(&calls), Arc::clone(&attempts));
+            async move { pair(&mut connection, &calls, &attempts).await }
+        }
+    })
+    .await
+}
+
+async fn pair(
+    connection: &mut MultiplexedConnection,
+    calls: &Calls,
+    attempts: &AtomicU64,
+) -> anyhow::Result<[Instant; 3]> {
+    let attempt = attempts.fetch_add(1, Ordering::Relaxed);
+    let asked = Instant::now();
+    run_script(connection, &calls.acquire, attempt).await?;
+    let taken = Instant::now();
+    run_script(connection, &calls.release, attempt).await?;
+    Ok([asked, taken, Instant::now()])
+}
+
+/// Fails unless the script says that it has done what it is for.
+async fn run_script(
+    connection: &mut MultiplexedConnection,
+    call: &Call,
+    attempt: u64,
+) -> anyhow::Result<()> {
+    let command = command(call, attempt);
+    let answer = connection.send_packed_command(&command).await?;
+    let is_done = matches!(&answer, Value::Array(values) if values.first() == Some(&Value::Int(1)));
+    ensure!(is_done, "{} answered {answer:?}", call.script.name);
+    Ok(())
+}
+
+fn command(call: &Call, attempt: u64) -> Cmd {
+    let mut command = cmd("EVALSHA");
+    command.arg(call.script.sha1()).arg(call.keys.len());
+    for key in &call.keys {
+        command.arg(key.as_ref());
+    }
+    for arg in &call.args {
+        if arg == ATTEMPT {
+            // As long as the one it stands for.
+            command.arg(format!("{attempt:036}"));
+        } else {
+            command.arg(arg.as_ref());
+        }
+    }
+    command
+}
+
+/// What the coordinator would send for the n-th caller: a sessionless owner of its own, who is not asked which of its grants it gives back.
+async fn calls(number: usize) -> anyhow::Result<Calls> {
+    let (calls, mut recorded) = mpsc::unbounded_channel();
+    let store = Settings::default().store;
+    let config = Config {
+        idle_token_retention: store.idle_token_retention,
+        request_retention: store.request_retention,
+        fair_waiter_timeout: store.fair_waiter_timeout,
+        writer_hold_back: store.writer_hold_back,
+    };
+    let scripts = HostScripts::new(Arc::new(Recorder { calls }), config);
+    let lease = Settings::default().session.lease;
+    let name = format!("raw-{number}");
+    let owner = format!("6fa459ea-ee8a-3ca4-894e-{number:012}:0");
+    let hold = Hold::new(&name, Mode::Exclusive, &owner);
+    let attempt = Attempt {
+        request_id: None,
+        attempt: ATTEMPT,
+        known_holds: Some(0),
+        serial: None,
+        fresh_serial: 0,
+    };
+    // Both fail, because nothing is run.
+    let _ = scripts
+        .acquire(hold, lease, attempt, Refusal::Forgotten)
+        .await;
+    let _ = scripts.release(hold, None, lease, None).await;
+    let mut next = || recorded.try_recv().context("no script was called");
+    Ok(Calls {
+        acquire: next()?,
+        release: next()?,
+    })
+}
+
+// === impl Recorder ===
+
+#[async_trait]
+impl ScriptHost for Recorder {
+    async fn eval(&self, call: Call) -> Result<Returned, HostError> {
+        // Nobody listens to more than is wanted.
+        let _ = self.calls.send(call);
+        Err(HostError::Unavailable("only recorded".to_owned()))
+    }
+
+    async fn subscribe(&self, _channel: &str) -> Result<(), HostError> {
+        Ok(())
+    }
+
+    fn unsubscribe(&self, _channel: &str) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn sends_the_two_scripts_of_the_coordinator_for_the_callers_own_lock() {
+        let calls = calls(7).await.unwrap();
+        assert_eq!(calls.acquire.script.name, "lock_acquire");
+        assert_eq!(calls.release.script.name, "lock_release");
+        assert_eq!(calls.acquire.keys[0], "raw-7");
+        assert_eq!(calls.release.keys[0], "raw-7");
+    }
+
+    #[tokio::test]
+    async fn no_two_attempts_are_the_same() {
+        let calls = calls(0).await.unwrap();
+        assert!(calls.acquire.args.iter().any(|arg| arg == ATTEMPT));
+        let [one, two] = [1, 2].map(|attempt| command(&calls.acquire, attempt));
+        assert_ne!(one.get_packed_command(), two.get_packed_command());
+        assert_eq!(
+            one.get_packed_command().len(),
+            two.get_packed_command().len()
+        );
+    }
+}

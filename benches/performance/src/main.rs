@@ -1,0 +1,53 @@
+//! Measures Lockkeeper against what it cannot be faster than, and against its peers. `make bench` runs it; docs/performance.md is what it writes.
+//!
+//! One program with parts that it starts as processes of their own, so that each has a scheduler and memory of its own:
+//! - [`runner`]: the run as a whole, and the document;
+//! - [`anchors`]: what is compared with, one subcommand each;
+//! - [`load`]: callers in a closed loop, and what is counted of them.
+
+mod anchors;
+mod args;
+mod load;
+mod runner;
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use clap::Parser as _;
+
+use args::{Args, Command};
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Args::parse().command).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nothing is left to be told if the terminal is gone.
+            let _ = writeln!(io::stderr(), "{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(command: Command) -> anyhow::Result<()> {
+    let measured = match command {
+        Command::Run(args) => return runner::run(&args).await,
+        Command::Report { root } => return runner::report(&root),
+        Command::Bare { listen } => return anchors::bare::serve(listen).await,
+        Command::Raw { store, load } => anchors::raw::run(&store, &load).await?,
+        Command::Rslock { store, load } => anchors::rslock::run(&store, &load).await?,
+        Command::Etcd {
+            server,
+            connections,
+            hot,
+            load,
+        } => anchors::etcd::run(&server, connections, hot, &load).await?,
+    };
+    Ok(writeln!(
+        io::stdout(),
+        "{}",
+        serde_json::to_string(&measured)?
+    )?)
+}
