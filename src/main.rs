@@ -12,6 +12,10 @@ use lockkeeper::{
 };
 use tokio::runtime::{Builder, Runtime};
 
+/// Every call makes dozens of small allocations, and 100,000 waiters keep theirs; see docs/performance.md.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // Two providers are linked in by dependencies, and rustls does not choose between them.
     if rustls::crypto::ring::default_provider()
@@ -64,7 +68,7 @@ fn serve(args: &ServeArgs) -> ExitCode {
 }
 
 fn ask(command: ClientCommand) -> ExitCode {
-    on_runtime(Builder::new_current_thread(), cli::execute(command))
+    on_runtime(cli::runtime(&command), cli::execute(command))
 }
 
 fn on_runtime(mut builder: Builder, work: impl Future<Output = ExitCode>) -> ExitCode {

@@ -6,6 +6,8 @@ pub const OK: u8 = 0;
 pub const NOT_GRANTED: u8 = 1;
 /// The command line, or a value in it, is wrong.
 pub const USAGE: u8 = 64;
+/// What was measured is not to be believed: a lock did what it must not do, or a call failed as none should.
+pub const VOID: u8 = 65;
 /// The coordinator or its store cannot be reached, or refuses work for now.
 pub const UNAVAILABLE: u8 = 69;
 /// A defect.
@@ -55,3 +57,14 @@ Exit codes:
   77   no credentials, or not allowed; CMD was not started
   126  CMD cannot be executed
   127  CMD was not found";
+
+/// For the end of `bench --help`.
+pub const BENCH_HELP: &str = "\
+Exit codes:
+  0    done
+  64   wrong usage
+  65   the run is void: a lock was held twice at once or was lost, a token did not grow, or a
+       call failed as none should
+  69   the coordinator is unavailable
+  70   internal error
+  128 + N if signal N ended the run; what was measured until then is printed";

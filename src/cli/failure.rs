@@ -103,13 +103,15 @@ impl Failure {
 
     /// The end of an operation on a session's stream; always from the coordinator.
     pub(super) fn from_frame(status: &tonic_types::Status) -> Self {
-        let code = Code::from_i32(status.code);
-        let details = status.encode_to_vec().into();
-        Self::from_status(
-            &Status::with_details(code, status.message.as_str(), details),
-            Effect::Changes,
-        )
+        Self::from_status(&status_of(status), Effect::Changes)
     }
+}
+
+/// What an RPC would have ended with.
+pub(super) fn status_of(frame: &tonic_types::Status) -> Status {
+    let code = Code::from_i32(frame.code);
+    let details = frame.encode_to_vec().into();
+    Status::with_details(code, frame.message.as_str(), details)
 }
 
 impl From<std::io::Error> for Failure {

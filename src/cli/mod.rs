@@ -1,6 +1,7 @@
 //! The command line: a client of the public gRPC API, and the flags of `serve`.
 
 pub mod args;
+mod bench;
 mod client;
 mod commands;
 pub mod exit;
@@ -12,6 +13,7 @@ mod run;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use tokio::runtime::Builder;
 
 pub use self::args::Command;
 use self::args::{Cli, ClientCommand};
@@ -29,6 +31,18 @@ pub fn parse() -> Result<Command, ExitCode> {
     })
 }
 
+/// The runtime for a client command: what waits for one answer needs no threads, what makes load does.
+pub fn runtime(command: &ClientCommand) -> Builder {
+    let ClientCommand::Bench(args) = command else {
+        return Builder::new_current_thread();
+    };
+    let mut builder = Builder::new_multi_thread();
+    if let Some(threads) = args.threads {
+        builder.worker_threads(threads.get());
+    }
+    builder
+}
+
 /// Runs a client command and returns the process's exit code.
 pub async fn execute(command: ClientCommand) -> ExitCode {
     let ended = match command {
@@ -44,6 +58,7 @@ pub async fn execute(command: ClientCommand) -> ExitCode {
         ClientCommand::Latch(command) => commands::latch(command).await,
         ClientCommand::Describe(args) => commands::describe(args).await,
         ClientCommand::CheckToken(args) => commands::check_token(args).await,
+        ClientCommand::Bench(args) => bench::bench(*args).await,
     };
     let code = ended.unwrap_or_else(|failure| {
         output::say(&failure.message);

@@ -69,7 +69,7 @@ struct Undo {
 /// Names for attempts, unique among all coordinators.
 #[derive(Debug)]
 pub(crate) struct Attempts {
-    prefix: Uuid,
+    prefix: String,
     next: AtomicU64,
     /// Where the serials of read grants begin.
     serials: u64,
@@ -438,7 +438,7 @@ impl Core {
 impl Attempts {
     pub(crate) fn new() -> Self {
         Self {
-            prefix: Uuid::new_v4(),
+            prefix: format!("{:x}-", Uuid::new_v4().as_u128()),
             next: AtomicU64::new(0),
             serials: rand::rng().random(),
         }
@@ -451,10 +451,7 @@ impl Attempts {
     }
 
     pub(crate) fn next(&self) -> String {
-        format!(
-            "{:x}-{:x}",
-            self.prefix.as_u128(),
-            self.next.fetch_add(1, Ordering::Relaxed)
-        )
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        [&self.prefix, itoa::Buffer::new().format(number)].concat()
     }
 }

@@ -1,19 +1,13 @@
 //! One after the other: attempts and releases of one owner on one lock take turns, in the order they came, so that the holds the owner has are
 //! always known. (The `lockable` crate has no owned guard for its pool, and a turn must outlive the call that took it.)
 
-use std::{
-    collections::{HashMap, VecDeque},
-    hash::{BuildHasher as _, RandomState},
-    sync::Arc,
-};
+use std::{collections::VecDeque, sync::Arc};
 
-use parking_lot::Mutex;
+use ahash::RandomState;
+use dashmap::{DashMap, Entry};
 use tokio::sync::oneshot;
 
 use super::types::{LockName, Owner};
-
-/// Turns are looked up under the lock of one of these many shards.
-const SHARDS: usize = 64;
 
 /// One owner's field and one lock.
 type Key = (LockName, Arc<str>);
@@ -23,8 +17,8 @@ type Queue = VecDeque<oneshot::Sender<Turn>>;
 /// The turns of one coordinator.
 #[derive(Debug)]
 pub(crate) struct Turns {
-    shards: Vec<Mutex<HashMap<Key, Queue>>>,
-    hasher: RandomState,
+    /// Who waits behind a turn that is taken.
+    taken: DashMap<Key, Queue, RandomState>,
 }
 
 /// Lasts until it is dropped.
@@ -39,33 +33,25 @@ pub(crate) struct Turn {
 
 impl Turns {
     pub(crate) fn new() -> Arc<Self> {
-        let shards = std::iter::repeat_with(Mutex::default)
-            .take(SHARDS)
-            .collect();
-        Arc::new(Self {
-            shards,
-            hasher: RandomState::new(),
-        })
+        let taken = DashMap::default();
+        Arc::new(Self { taken })
     }
 
     /// Waits for the owner's turn on the lock. May be dropped at any instant.
     pub(crate) async fn take(self: &Arc<Self>, name: &LockName, owner: &Owner) -> Turn {
         let key = (name.clone(), owner.shared_field());
-        let next = {
-            let mut shard = self.shard(&key).lock();
-            match shard.get_mut(&key) {
-                None => {
-                    shard.insert(key.clone(), Queue::new());
-                    return Turn {
-                        turns: Arc::clone(self),
-                        key: Some(key),
-                    };
-                }
-                Some(queue) => {
-                    let (sender, next) = oneshot::channel();
-                    queue.push_back(sender);
-                    next
-                }
+        let next = match self.taken.entry(key.clone()) {
+            Entry::Vacant(free) => {
+                free.insert(Queue::new());
+                return Turn {
+                    turns: Arc::clone(self),
+                    key: Some(key),
+                };
+            }
+            Entry::Occupied(mut taken) => {
+                let (sender, next) = oneshot::channel();
+                taken.get_mut().push_back(sender);
+                next
             }
         };
         // A turn that is dropped is passed on, so the sender cannot vanish without one.
@@ -73,11 +59,6 @@ impl Turns {
             turns: Arc::clone(self),
             key: None,
         })
-    }
-
-    fn shard(&self, key: &Key) -> &Mutex<HashMap<Key, Queue>> {
-        let hash = self.hasher.hash_one(key);
-        &self.shards[usize::try_from(hash % SHARDS as u64).unwrap_or(0)]
     }
 }
 
@@ -87,15 +68,15 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let Some(key) = self.key.take() else { return };
         loop {
-            let next = {
-                let mut shard = self.turns.shard(&key).lock();
-                let next = shard.get_mut(&key).and_then(VecDeque::pop_front);
-                if next.is_none() {
-                    shard.remove(&key);
-                }
-                next
+            let Entry::Occupied(mut taken) = self.turns.taken.entry(key.clone()) else {
+                return;
             };
-            let Some(next) = next else { return };
+            let Some(next) = taken.get_mut().pop_front() else {
+                taken.remove();
+                return;
+            };
+            // The next one may drop its turn at once, which looks here again.
+            drop(taken);
             let turn = Turn {
                 turns: Arc::clone(&self.turns),
                 key: Some(key.clone()),
@@ -133,6 +114,6 @@ mod tests {
         let second = second.now_or_never().unwrap();
         assert!(turns.take(&name, &owner).now_or_never().is_none());
         drop(second);
-        assert!(turns.shards.iter().all(|shard| shard.lock().is_empty()));
+        assert!(turns.taken.is_empty());
     }
 }

@@ -120,12 +120,16 @@ impl LockName {
         }
         let prefix = &limits.key_prefix;
         // A reserved prefix is one whether or not another one comes before it.
-        let in_store = format!("{prefix}{name}");
+        let in_store: Arc<str> = if prefix.is_empty() {
+            name.into()
+        } else {
+            [prefix, name].concat().into()
+        };
         if let Some(why) = keys::refuse(&in_store).or_else(|| keys::refuse_reserved(name)) {
             return refuse(why.to_owned());
         }
         Ok(Self {
-            in_store: in_store.into(),
+            in_store,
             prefix: prefix.len(),
         })
     }
@@ -193,7 +197,7 @@ impl Owner {
             label
         };
         let label = Self::check(label, limits)?;
-        let field = format!("{}:{label}", session.as_str()).into();
+        let field = [session.as_str(), ":", &label].concat().into();
         Ok(Self {
             session: Some(session),
             label,

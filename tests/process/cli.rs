@@ -40,7 +40,7 @@ fn lockkeeper(arguments: &[&str]) -> Command {
 }
 
 #[track_caller]
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + DEADLINE;
     while !is_so() {
         assert!(Instant::now() < deadline, "never: {what}");

@@ -39,6 +39,8 @@ const VALID_FOR: f64 = 0.98;
 pub(crate) struct Behaviour {
     /// Somebody else holds every lock.
     pub(crate) is_busy: bool,
+    /// Each grant has a token of its own, though it is told while others hold the lock.
+    pub(crate) tokens_grow: bool,
     /// Sessions get no answer.
     pub(crate) is_frozen: bool,
     /// The lease of sessions.
@@ -51,6 +53,8 @@ struct State {
     seen: Vec<String>,
     stream: Option<mpsc::UnboundedSender<Result<SessionResponse, Status>>>,
     promised_until: Option<Instant>,
+    /// The token of the newest grant.
+    token: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -71,6 +75,7 @@ impl Fake {
     pub(crate) fn start(lease: Duration) -> Self {
         let behaviour = Behaviour {
             is_busy: false,
+            tokens_grow: false,
             is_frozen: false,
             lease,
         };
@@ -79,6 +84,7 @@ impl Fake {
             seen: Vec::new(),
             stream: None,
             promised_until: None,
+            token: TOKEN,
         };
         let service = Service(Arc::new(Mutex::new(state)));
         let runtime = Runtime::new().unwrap();
@@ -181,13 +187,18 @@ impl Service {
 
     fn grant(&self, name: &str, mode: i32) -> Grant {
         let lease = self.behaviour().lease;
+        let fencing_token = {
+            let mut state = self.0.lock();
+            state.token += u64::from(state.behaviour.tokens_grow);
+            state.token
+        };
         Grant {
             name: name.to_owned(),
             mode,
             session_id: String::new(),
             owner: "0".to_owned(),
             hold_count: 1,
-            fencing_token: TOKEN,
+            fencing_token,
             lease: lease.try_into().ok(),
             valid_for: lease.mul_f64(VALID_FOR).try_into().ok(),
             watched: false,
@@ -231,6 +242,25 @@ impl Service {
             Asked::Acquire(asked) => {
                 self.saw_mode(asked.mode());
                 ("acquire", Some(self.answer_acquire(&asked)))
+            }
+            Asked::TryAcquire(asked) => {
+                let grant = Grant {
+                    watched: true,
+                    ..self.grant(&asked.name, asked.mode)
+                };
+                let tried = TryAcquireResponse {
+                    acquired: true,
+                    grant: Some(grant),
+                    holder_remaining_lease: None,
+                };
+                ("try_acquire", Some(Said::Tried(tried)))
+            }
+            Asked::Release(_) => {
+                let released = ReleaseResponse {
+                    released: true,
+                    hold_count: 0,
+                };
+                ("release", Some(Said::Released(released)))
             }
             Asked::AcquireAll(asked) => {
                 let grants = self.grants(&asked.locks);

@@ -36,6 +36,7 @@ mod tcp_proxy;
 mod redisson_client;
 mod steps;
 
+mod bench;
 mod cli;
 mod cli_kinds;
 mod cluster_failover;

@@ -1,5 +1,6 @@
 //! The command line's words.
 
+mod bench;
 mod lock;
 mod permits;
 mod run;
@@ -7,8 +8,10 @@ mod serve;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(super) use self::bench::Scenario;
 use self::lock::MoreLocks;
 pub use self::{
+    bench::BenchArgs,
     lock::{
         AcquireAllArgs, AcquireArgs, CheckTokenArgs, DescribeArgs, ReleaseAllArgs, ReleaseArgs,
         RenewArgs, TryAcquireAllArgs, TryAcquireArgs,
@@ -87,6 +90,8 @@ pub enum ClientCommand {
     Describe(DescribeArgs),
     /// Tell whether a fencing token is that of the newest grant.
     CheckToken(CheckTokenArgs),
+    /// Measure how fast a coordinator is.
+    Bench(Box<BenchArgs>),
 }
 
 /// What every command that is one call has.

@@ -39,7 +39,7 @@ fn refusal(format: Format, what: &str, refusal: &NotGranted) -> Ended {
 }
 
 /// For a flag's value, which the protocol may not be able to carry.
-fn to_proto(duration: std::time::Duration) -> Result<prost_types::Duration, Failure> {
+pub(super) fn to_proto(duration: std::time::Duration) -> Result<prost_types::Duration, Failure> {
     prost_types::Duration::try_from(duration)
         .map_err(|_| Failure::local(exit::USAGE, "a duration is too long"))
 }

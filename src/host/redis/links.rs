@@ -1,9 +1,6 @@
 //! The shared connections to one server.
 
-use std::{
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use super::{ConfigError, link::Link, settings, target::Target};
 use crate::{host::Call, shutdown::spawn_detached};
@@ -32,10 +29,11 @@ impl Links {
     /// Calls that concern the same key take the same connection, and so run in the order in which they were sent, also after some of them
     /// have not been answered in time.
     pub(super) fn of(&self, call: &Call) -> &Link {
-        let mut hasher = DefaultHasher::new();
-        call.keys.first().hash(&mut hasher);
+        let hash = call.keys.first().map_or(0, |key| {
+            ahash::RandomState::with_seeds(0, 0, 0, 0).hash_one(key)
+        });
         let links = self.0.len() as u64;
-        let index = usize::try_from(hasher.finish() % links).unwrap_or_default();
+        let index = usize::try_from(hash % links).unwrap_or_default();
         &self.0[index]
     }
 

@@ -243,12 +243,12 @@ fn text(value: &str) -> Bytes {
 }
 
 fn number(value: impl Into<u64>) -> Bytes {
-    value.into().to_string().into()
+    text(itoa::Buffer::new().format(value.into()))
 }
 
 /// Milliseconds, rounded down, as Redis counts leases.
 fn millis(value: Duration) -> Bytes {
-    value.as_millis().to_string().into()
+    text(itoa::Buffer::new().format(value.as_millis()))
 }
 
 fn duration(millis: i64) -> Duration {

@@ -1,0 +1,223 @@
+//! What operations cost, in counts that do not depend on the machine: the commands that Redis runs for them, and the allocations of everything that has
+//! a part in them. They are compared with figures that stand here, so whoever makes an operation dearer has to say so.
+
+#[path = "../support/redis_server.rs"]
+#[allow(dead_code, reason = "the other tests use the rest")]
+mod redis_server;
+mod service;
+
+use std::collections::BTreeMap;
+
+use allocation_counter::measure;
+use lockkeeper::grpc::pb::{self, session_request::Request, session_response::Response};
+use tokio::runtime::{Builder, Runtime};
+
+use redis_server::RedisServer;
+use service::{Service, Session};
+
+/// Operations of one kind in a row, after as many that are not counted.
+const OPERATIONS: u32 = 200;
+
+/// Counts may exceed the committed figures by this part: buffers that are shared grow when they must.
+const MARGIN: f64 = 0.05;
+
+/// Allocations of a pair of a try and a release, one after the other: client, wire, coordinator and the client of Redis, which share a thread here.
+const PAIR_BY_RPC: u64 = 194;
+const PAIR_BY_FRAMES: u64 = 67;
+
+const TAKES_FREE: &[(&str, u32)] = &[
+    ("evalsha", 1),
+    ("get", 1),
+    ("hset", 1),
+    ("pexpire", 1),
+    ("pttl", 1),
+    ("set", 1),
+    ("time", 1),
+];
+const IS_REFUSED: &[(&str, u32)] = &[("evalsha", 1), ("get", 1), ("hmget", 1), ("pttl", 2)];
+const GIVES_BACK: &[(&str, u32)] = &[
+    ("del", 1),
+    ("evalsha", 1),
+    ("get", 1),
+    ("hmget", 1),
+    ("publish", 1),
+];
+
+#[tokio::test]
+async fn commands_of_redis() {
+    let redis = RedisServer::start().await;
+    let service = Service::start(&redis.url()).await;
+    let (mut ours, mut other) = (service.session().await, service.session().await);
+    for name in 0..OPERATIONS {
+        // Scripts are loaded, counters made.
+        ours.pair(&name.to_string()).await;
+    }
+    let took = counted(&redis, async {
+        for name in 0..OPERATIONS {
+            assert!(ours.try_acquire(&name.to_string()).await.acquired);
+        }
+    });
+    assert_eq!(took.await, each(TAKES_FREE), "a try that takes a free lock");
+    let refused = counted(&redis, async {
+        for name in 0..OPERATIONS {
+            assert!(!other.try_acquire(&name.to_string()).await.acquired);
+        }
+    });
+    assert_eq!(refused.await, each(IS_REFUSED), "a try that is refused");
+    let released = counted(&redis, async {
+        for name in 0..OPERATIONS {
+            assert!(ours.release(&name.to_string()).await.released);
+        }
+    });
+    assert_eq!(released.await, each(GIVES_BACK), "a release");
+}
+
+/// However many wait, the next one tries once.
+#[tokio::test]
+async fn commands_of_redis_for_a_hand_over() {
+    let redis = RedisServer::start().await;
+    let service = Service::start(&redis.url()).await;
+    let mut session = service.session().await;
+    for waiter in 0..=OPERATIONS {
+        session.send(u64::from(waiter) + 1, acquire("hot", waiter));
+    }
+    let (mut holder, mut waiting) = (None, 0);
+    while holder.is_none() || waiting < OPERATIONS {
+        match session.next().await.1 {
+            Response::Granted(grant) => holder = Some(grant.owner),
+            Response::Waiting(_) => waiting += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    let handed_over = counted(&redis, async {
+        for _ in 0..OPERATIONS {
+            session.send(1_000_000, release("hot", &holder.take().unwrap()));
+            holder = Some(session.granted().await.owner);
+        }
+    });
+    let counts = handed_over.await;
+    let scripts = counts.get("evalsha").copied().unwrap_or_default();
+    // One more if the first subscription is confirmed meanwhile.
+    let once_each = 2 * OPERATIONS..=2 * OPERATIONS + 1;
+    assert!(
+        once_each.contains(&scripts),
+        "a release and a try each: {counts:?}"
+    );
+}
+
+#[test]
+fn allocations() {
+    for (what, figure, allocations) in [
+        ("RPCs", PAIR_BY_RPC, by_rpc()),
+        ("frames", PAIR_BY_FRAMES, by_frames()),
+    ] {
+        let each = allocations as f64 / f64::from(OPERATIONS);
+        let most = figure as f64 * (1.0 + MARGIN);
+        let least = figure as f64 * (1.0 - 2.0 * MARGIN);
+        assert!(
+            (least..=most).contains(&each),
+            "a pair by {what} makes {each:.1} allocations; {figure} are written down: if that is meant, write the new figure down"
+        );
+    }
+}
+
+fn by_rpc() -> u64 {
+    let runtime = runtime();
+    let (_redis, mut client) = runtime.block_on(async {
+        let redis = RedisServer::start().await;
+        let service = Service::start(&redis.url()).await;
+        let client = service.client();
+        (redis, client)
+    });
+    let mut pairs = || {
+        runtime.block_on(async {
+            for _ in 0..OPERATIONS {
+                let request = pb::TryAcquireRequest {
+                    name: "a".to_owned(),
+                    owner: "o".to_owned(),
+                    ..Default::default()
+                };
+                let tried = client.try_acquire(request).await.unwrap().into_inner();
+                assert!(tried.acquired);
+                let request = pb::ReleaseRequest {
+                    name: "a".to_owned(),
+                    owner: "o".to_owned(),
+                    ..Default::default()
+                };
+                client.release(request).await.unwrap();
+            }
+        });
+    };
+    pairs();
+    measure(pairs).count_total
+}
+
+fn by_frames() -> u64 {
+    let runtime = runtime();
+    let (_redis, mut session) = runtime.block_on(async {
+        let redis = RedisServer::start().await;
+        let session = Service::start(&redis.url()).await.session().await;
+        (redis, session)
+    });
+    let mut pairs = || {
+        runtime.block_on(async {
+            for _ in 0..OPERATIONS {
+                session.pair("a").await;
+            }
+        });
+    };
+    pairs();
+    measure(pairs).count_total
+}
+
+/// One thread for all, because allocations are counted by thread.
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn acquire(name: &str, owner: u32) -> Request {
+    Request::Acquire(pb::AcquireRequest {
+        name: name.to_owned(),
+        owner: owner.to_string(),
+        ..Default::default()
+    })
+}
+
+fn release(name: &str, owner: &str) -> Request {
+    Request::Release(pb::ReleaseRequest {
+        name: name.to_owned(),
+        owner: owner.to_owned(),
+        ..Default::default()
+    })
+}
+
+/// What Redis has run for something, but for what is asked of it at other times too: by the test, and for signs of life.
+async fn counted(redis: &RedisServer, done: impl Future<Output = ()>) -> BTreeMap<String, u32> {
+    redis.command(&["CONFIG", "RESETSTAT"]).await;
+    done.await;
+    let stats = redis.info("commandstats").await;
+    let counts = stats.lines().filter_map(|line| {
+        let (name, fields) = line.strip_prefix("cmdstat_")?.split_once(':')?;
+        let calls = fields.strip_prefix("calls=")?.split(',').next()?;
+        Some((name.to_owned(), calls.parse().ok()?))
+    });
+    counts
+        .filter(|(name, _): &(String, u32)| {
+            let other = ["config|", "client|", "info", "ping", "hello", "role"];
+            !other.iter().any(|other| name.starts_with(other))
+        })
+        .collect()
+}
+
+fn each(counts: &[(&str, u32)]) -> BTreeMap<String, u32> {
+    let all = counts.iter();
+    all.map(|(name, count)| ((*name).to_owned(), count * OPERATIONS))
+        .collect()
+}
+
+impl Session {
+    async fn pair(&mut self, name: &str) {
+        assert!(self.try_acquire(name).await.acquired);
+        assert!(self.release(name).await.released);
+    }
+}

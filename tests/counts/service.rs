@@ -1,0 +1,117 @@
+//! A coordinator in this process, and sessions of it.
+
+use std::net::SocketAddr;
+
+use lockkeeper::{
+    config::{Settings, StoreUrl},
+    grpc::pb::{
+        self, lock_service_client::LockServiceClient, session_request::Request,
+        session_response::Response,
+    },
+    shutdown::spawn_detached,
+};
+use tokio::{net::TcpListener, sync::mpsc};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::{Streaming, transport::Channel};
+
+/// A coordinator, until the runtime ends.
+pub(crate) struct Service(LockServiceClient<Channel>);
+
+/// A session's stream.
+pub(crate) struct Session {
+    requests: mpsc::UnboundedSender<pb::SessionRequest>,
+    responses: Streaming<pb::SessionResponse>,
+}
+
+// === impl Service ===
+
+impl Service {
+    pub(crate) async fn start(store: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address: SocketAddr = listener.local_addr().unwrap();
+        let mut settings = Settings::default();
+        settings.store.url = StoreUrl::from(store);
+        spawn_detached("server", async move {
+            lockkeeper::server::serve(settings, listener, std::future::pending())
+                .await
+                .unwrap();
+        });
+        let client = LockServiceClient::connect(format!("http://{address}"));
+        Self(client.await.unwrap())
+    }
+
+    pub(crate) fn client(&self) -> LockServiceClient<Channel> {
+        self.0.clone()
+    }
+
+    pub(crate) async fn session(&self) -> Session {
+        let (requests, outgoing) = mpsc::unbounded_channel();
+        let outgoing = UnboundedReceiverStream::new(outgoing);
+        let open = Request::Open(pb::OpenSession::default());
+        requests
+            .send(pb::SessionRequest {
+                op_id: 0,
+                request: Some(open),
+            })
+            .unwrap();
+        let responses = self.client().session(outgoing).await.unwrap().into_inner();
+        let mut session = Session {
+            requests,
+            responses,
+        };
+        let opened = session.next().await.1;
+        assert!(matches!(opened, Response::Opened(_)), "{opened:?}");
+        session
+    }
+}
+
+// === impl Session ===
+
+impl Session {
+    pub(crate) fn send(&mut self, op_id: u64, request: Request) {
+        let request = Some(request);
+        self.requests
+            .send(pb::SessionRequest { op_id, request })
+            .unwrap();
+    }
+
+    pub(crate) async fn next(&mut self) -> (u64, Response) {
+        let frame = self.responses.message().await.unwrap().unwrap();
+        (frame.op_id, frame.response.unwrap())
+    }
+
+    pub(crate) async fn try_acquire(&mut self, name: &str) -> pb::TryAcquireResponse {
+        let request = pb::TryAcquireRequest {
+            name: name.to_owned(),
+            ..Default::default()
+        };
+        self.send(1, Request::TryAcquire(request));
+        match self.next().await.1 {
+            Response::Tried(tried) => tried,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn release(&mut self, name: &str) -> pb::ReleaseResponse {
+        let request = pb::ReleaseRequest {
+            name: name.to_owned(),
+            ..Default::default()
+        };
+        self.send(1, Request::Release(request));
+        match self.next().await.1 {
+            Response::Released(released) => released,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Reads on until a wait ends with the lock.
+    pub(crate) async fn granted(&mut self) -> pb::Grant {
+        loop {
+            match self.next().await {
+                (_, Response::Granted(grant)) => return grant,
+                (_, Response::Waiting(_) | Response::Released(_)) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
