@@ -630,3 +630,21 @@ impl NotGranted {
         !self.cancelled
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is left of an acquire while it waits, besides its place in line.
+    const WAIT_BYTES_MAX: usize = 2048;
+
+    fn size_of_run<F>(_: impl Fn(Arc<Core>, Operation, Reply) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_wait_keeps_nothing_of_its_attempts() {
+        let bytes = size_of_run(run);
+        assert!(bytes <= WAIT_BYTES_MAX, "{bytes}");
+    }
+}

@@ -22,6 +22,7 @@ mod scripts;
 mod bad_input;
 mod drain;
 mod fair;
+mod hand_over;
 mod idempotency;
 mod latch;
 mod multi;

@@ -126,7 +126,7 @@ impl Session {
             Some(Ok(lease)) => {
                 let (own_lease, looked) = (held.grant.terms().lease, held.lease.is_zero());
                 let recovered = state.renewed(self, deadlines, key, sent_at, lease);
-                if let Some(held) = state.grants.get_mut(key).filter(|_| looked) {
+                if looked && let Some(held) = state.grants.get_mut(key) {
                     let lease = own_lease;
                     held.grant.set_terms(Terms {
                         lease,

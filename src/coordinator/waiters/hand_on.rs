@@ -146,3 +146,37 @@ impl OwnReleases {
         self.unannounced = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_message_of_each_release_is_passed_over_once() {
+        let mut own = OwnReleases::default();
+        assert!(own.sent() && own.sent());
+        own.unsent();
+        assert!(own.announced());
+        assert!(!own.announced(), "somebody else has released");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_may_have_been_missed_is_not_waited_for() {
+        let mut own = OwnReleases::default();
+        assert!(own.sent());
+        own.forget();
+        assert!(!own.announced());
+        assert!(own.sent());
+        tokio::time::advance(MESSAGE_WITHIN).await;
+        assert!(!own.announced());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn others_have_their_turn() {
+        let mut own = OwnReleases::default();
+        for _ in 0..3 {
+            assert!((0..IN_A_ROW_MAX).all(|_| own.sent()));
+            assert!(!own.sent());
+        }
+    }
+}
