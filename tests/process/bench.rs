@@ -30,7 +30,7 @@ const SCENARIOS: [&str; 7] = [
     "fair --in-flight 12",
     "read-mostly --in-flight 12 --names 3",
     "waiters --waiters 50",
-    "watch --names 40 --sessions 5 --lease 1s",
+    "watch --names 40 --sessions 5 --lease 3s",
     "churn --names 30 --in-flight 5",
 ];
 

@@ -28,8 +28,8 @@ struct Conversation {
     connection: usize,
     session: Session,
     seats: Vec<Seat>,
-    /// Grants that came with the last answers, by seat.
-    held: Vec<(usize, Grant)>,
+    /// What came with the last answers.
+    held: Vec<Held>,
     /// Numbers of seats with nothing under way.
     idle: Vec<usize>,
     /// Whether nothing begins any more.
@@ -42,6 +42,13 @@ struct Seat {
     /// Others in the session must not be taken for the same one.
     owner: String,
     under_way: UnderWay,
+}
+
+/// A grant: what of it a release has to name.
+struct Held {
+    seat: usize,
+    name: String,
+    owner: String,
 }
 
 enum UnderWay {
@@ -250,23 +257,27 @@ impl Conversation {
     ) {
         let taken = self.stage.granted(tally, number, turn, &grant, times);
         self.seats[number].under_way = UnderWay::Release(taken);
-        self.held.push((number, grant));
+        self.held.push(Held {
+            seat: number,
+            name: grant.name,
+            owner: grant.owner,
+        });
     }
 
     fn release_all_held(&mut self) {
-        for (number, grant) in self.held.drain(..) {
-            let UnderWay::Release(taken) = &mut self.seats[number].under_way else {
+        for Held { seat, name, owner } in self.held.drain(..) {
+            let UnderWay::Release(taken) = &mut self.seats[seat].under_way else {
                 continue;
             };
             self.stage.leave(taken);
             let request = ReleaseRequest {
-                name: grant.name,
-                owner: grant.owner,
+                name,
+                owner,
                 mode: taken.turn.mode.into(),
                 ..ReleaseRequest::default()
             };
             let request = Request::Release(request);
-            self.session.collect(number as u64 + 1, request);
+            self.session.collect(seat as u64 + 1, request);
         }
     }
 

@@ -111,7 +111,9 @@ impl Report {
             "rate",
             "duration_s",
         ] {
-            let _ = write!(text, "{name}={} ", plain(&fields[name]));
+            if !fields[name].is_null() {
+                let _ = write!(text, "{name}={} ", plain(&fields[name]));
+            }
         }
         let _ = write!(text, "errors={}", self.errors);
         for (reason, count) in &self.refusals {

@@ -39,7 +39,7 @@ pub(super) struct Session {
 
 /// Collects frames until they are sent. Dropping it half-closes the stream once all are out.
 struct Outbox {
-    collected: Vec<SessionRequest>,
+    collected: VecDeque<SessionRequest>,
     shared: Arc<Shared>,
 }
 
@@ -80,7 +80,7 @@ impl Session {
     ) -> Result<Self, Status> {
         let shared = Arc::<Shared>::default();
         let mut outbox = Outbox {
-            collected: Vec::new(),
+            collected: VecDeque::new(),
             shared: Arc::clone(&shared),
         };
         let open = OpenSession {
@@ -167,18 +167,22 @@ pub(super) fn not_opened(status: Status) -> Failure {
 impl Outbox {
     fn collect(&mut self, op_id: u64, request: Request) {
         let request = Some(request);
-        self.collected.push(SessionRequest { op_id, request });
+        self.collected.push_back(SessionRequest { op_id, request });
     }
 
     fn send(&mut self) {
         if self.collected.is_empty() {
             return;
         }
-        self.shared
-            .queue
-            .lock()
-            .frames
-            .extend(self.collected.drain(..));
+        {
+            let mut queue = self.shared.queue.lock();
+            if queue.frames.is_empty() {
+                // Nothing is copied, and the buffer comes back.
+                std::mem::swap(&mut queue.frames, &mut self.collected);
+            } else {
+                queue.frames.append(&mut self.collected);
+            }
+        }
         self.shared.reader.wake();
     }
 }
@@ -232,7 +236,7 @@ mod tests {
     fn frames_go_out_together_and_the_end_after_them() {
         let shared = Arc::<Shared>::default();
         let mut outbox = Outbox {
-            collected: Vec::new(),
+            collected: VecDeque::new(),
             shared: Arc::clone(&shared),
         };
         let mut outgoing = Outgoing {
