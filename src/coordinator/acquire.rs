@@ -16,7 +16,7 @@ use super::{
     error::Error,
     operation::{Acquire, Answer, NotGranted, Reply, Waiting},
     session::{GrantKey, Session},
-    waiters::{Place, Standing},
+    waiters::{Awaited, Place, Standing},
 };
 use crate::script::{CallError, Mode, Refusal};
 
@@ -71,7 +71,7 @@ pub(super) async fn acquire(
             }
         });
     }
-    if let Some(holder_until) = behind_others(core, request) {
+    if let Some(Awaited { holder_until }) = behind_others(core, request) {
         return queue_up(core, request, reply, deadline, (holder_until, None)).await;
     }
     // Attempts are in boxes, so that nothing is left of them while the call waits.
@@ -99,14 +99,14 @@ pub(super) async fn acquire(
     answer
 }
 
-/// Whether an attempt could only push in, because others wait here for the same exclusive lock and the owner does not hold it; then, when the holder's
-/// lease ends, as they know.
-fn behind_others(core: &Core, request: &Acquire) -> Option<Option<Instant>> {
+/// Whether an attempt could only push in, because others wait here for the same exclusive lock and the owner does not hold it; then what
+/// they know.
+fn behind_others(core: &Core, request: &Acquire) -> Option<Awaited> {
     let Acquire { name, owner, .. } = request;
     if request.mode != Mode::Exclusive || request.request_id.is_some() {
         return None;
     }
-    let holder_until = core.waiters.awaited_until(name)?;
+    let awaited = core.waiters.awaited(name)?;
     if !owner.is_new() {
         let session = core.session_of(owner).ok()??;
         // Whoever has the owner's turn may be getting the lock for it.
@@ -115,7 +115,7 @@ fn behind_others(core: &Core, request: &Acquire) -> Option<Option<Instant>> {
         let known = session.holds(&key, core.config.limits.grants_per_session_max);
         known.ok().filter(|(holds, _)| *holds == 0)?;
     }
-    Some(holder_until)
+    Some(awaited)
 }
 
 /// Waits in line. The place is that in the store's queue, if it is known.

@@ -32,6 +32,13 @@ pub(super) struct OwnReleases {
     in_a_row: u32,
 }
 
+/// An exclusive lock that somebody waits for here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Awaited {
+    /// When the holder's lease ends, as last heard; none if its key has no time to live.
+    pub(crate) holder_until: Option<Instant>,
+}
+
 /// A release that is under way and was handed on: how many had been granted the lock before.
 struct HandedOn(u64);
 
@@ -58,12 +65,13 @@ impl Waiters {
         released
     }
 
-    /// When the holder's lease ends, as those know who wait here for an exclusive lock; none if there are none.
-    pub(crate) fn awaited_until(&self, name: &LockName) -> Option<Option<Instant>> {
+    /// What those know who wait here for an exclusive lock; none if there are none.
+    pub(crate) fn awaited(&self, name: &LockName) -> Option<Awaited> {
         let state = self.state.lock();
         let channel = state.channels.get(keys::channel(name.as_str()).as_str())?;
         let line = channel.lines.get(&EXCLUSIVE)?;
-        Some(line.holder_until)
+        let holder_until = line.holder_until;
+        Some(Awaited { holder_until })
     }
 
     /// None if nobody waits here, or if it is the turn of others.

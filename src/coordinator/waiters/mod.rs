@@ -23,6 +23,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 
+pub(crate) use hand_on::Awaited;
 use hand_on::OwnReleases;
 
 use super::{
