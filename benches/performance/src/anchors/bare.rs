@@ -14,9 +14,9 @@ use futures::{
     StreamExt as _,
     stream::{self, BoxStream},
 };
+use generated::lock_service_server as service;
 use lockkeeper::grpc::pb::{
-    self, lock_service_server as service, session_request::Request as Asked,
-    session_response::Response as Said,
+    self, session_request::Request as Asked, session_response::Response as Said,
 };
 use tokio::net::TcpListener;
 use tokio_stream::Empty;
@@ -24,6 +24,17 @@ use tonic::{
     Request, Response, Status, Streaming,
     transport::{Server, server::TcpIncoming},
 };
+
+/// The service as tonic makes it by itself.
+#[allow(
+    clippy::pedantic,
+    missing_docs,
+    unreachable_pub,
+    reason = "generated code"
+)]
+mod generated {
+    tonic::include_proto!("lockkeeper.v1");
+}
 
 /// More streams than any measurement opens on one connection.
 const STREAMS_MAX: u32 = 1_000_000;
