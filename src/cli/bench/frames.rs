@@ -41,6 +41,7 @@ struct Seat {
     caller: Caller,
     /// Others in the session must not be taken for the same one.
     owner: String,
+    failures: u64,
     under_way: UnderWay,
 }
 
@@ -81,6 +82,7 @@ impl Conversation {
             } else {
                 String::new()
             },
+            failures: 0,
             under_way: UnderWay::Nothing,
         };
         let seats: Vec<_> = (0..share).map(seat).collect();
@@ -290,6 +292,8 @@ impl Conversation {
     ) {
         self.stage.failed(tally, turn, &status_of(status));
         // What the old owner may hold now must not count as a hold of whoever comes next.
-        self.seats[number].owner.push('+');
+        let seat = &mut self.seats[number];
+        seat.failures += 1;
+        seat.owner = format!("{number}-{}", seat.failures);
     }
 }

@@ -10,13 +10,13 @@ use std::{future::Future, pin::pin, task::Poll, time::Duration};
 use futures::poll;
 use tokio::time::Instant;
 
-use super::{Goal, Waiters};
+use super::{Goal, Subscription, Waiters};
 use crate::{
     coordinator::types::LockName,
     script::{CallError, Mode, Released, keys},
 };
 
-/// So many releases in a row are handed on here. Then one is only published, so that those who wait elsewhere have the same chance.
+/// So many releases in a row are handed on here. Then one is only published, so that those who wait elsewhere have a turn.
 const IN_A_ROW_MAX: u32 = 16;
 
 /// A message that has not come after this time is not expected any more.
@@ -30,6 +30,8 @@ pub(super) struct OwnReleases {
     /// When the last of them was sent.
     sent_at: Option<Instant>,
     in_a_row: u32,
+    /// The last one was not handed on: its message, or whichever comes first, has to be followed.
+    is_announced_only: bool,
 }
 
 /// An exclusive lock that somebody waits for here.
@@ -80,7 +82,9 @@ impl Waiters {
         let channel = keys::channel(name.as_str());
         let channel = state.channels.get_mut(channel.as_str())?;
         let granted = channel.lines.get(&EXCLUSIVE)?.granted;
-        if !channel.own_releases.sent() {
+        // Before that, messages are missed.
+        let is_heard = channel.subscription == Subscription::Done;
+        if !channel.own_releases.sent(is_heard) {
             return None;
         }
         channel.wake();
@@ -121,15 +125,18 @@ impl Waiters {
 // === impl OwnReleases ===
 
 impl OwnReleases {
-    /// A release is on its way. False if it is not to be handed on.
-    fn sent(&mut self) -> bool {
-        if self.in_a_row >= IN_A_ROW_MAX {
+    /// A release is on its way, whose message will come if the channel is heard. False if it is not to be handed on.
+    fn sent(&mut self, is_heard: bool) -> bool {
+        self.is_announced_only = self.in_a_row >= IN_A_ROW_MAX;
+        if self.is_announced_only {
             self.in_a_row = 0;
             return false;
         }
         self.in_a_row += 1;
-        self.unannounced += 1;
-        self.sent_at = Some(Instant::now());
+        if is_heard {
+            self.unannounced += 1;
+            self.sent_at = Some(Instant::now());
+        }
         true
     }
 
@@ -140,8 +147,8 @@ impl OwnReleases {
 
     /// A message has come. True if it is that of a release that was handed on.
     pub(super) fn announced(&mut self) -> bool {
-        let expected = self.sent_at.is_some_and(|at| at.elapsed() < MESSAGE_WITHIN);
-        if !expected || self.unannounced == 0 {
+        let is_expected = self.sent_at.is_some_and(|at| at.elapsed() < MESSAGE_WITHIN);
+        if self.is_announced_only || !is_expected || self.unannounced == 0 {
             self.forget();
             return false;
         }
@@ -162,7 +169,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_message_of_each_release_is_passed_over_once() {
         let mut own = OwnReleases::default();
-        assert!(own.sent() && own.sent());
+        assert!(own.sent(true) && own.sent(true));
         own.unsent();
         assert!(own.announced());
         assert!(!own.announced(), "somebody else has released");
@@ -171,20 +178,32 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_may_have_been_missed_is_not_waited_for() {
         let mut own = OwnReleases::default();
-        assert!(own.sent());
+        assert!(own.sent(true));
         own.forget();
         assert!(!own.announced());
-        assert!(own.sent());
+        assert!(own.sent(true));
         tokio::time::advance(MESSAGE_WITHIN).await;
         assert!(!own.announced());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn messages_that_were_not_heard_do_not_stand_for_others() {
+        let mut own = OwnReleases::default();
+        assert!(own.sent(false));
+        assert!(!own.announced(), "somebody else has released");
+        // One is lost on the way.
+        assert!((0..IN_A_ROW_MAX - 1).all(|_| own.sent(true)));
+        assert!((1..IN_A_ROW_MAX - 1).all(|_| own.announced()));
+        assert!(!own.sent(true));
+        assert!(!own.announced(), "nobody else follows it");
     }
 
     #[tokio::test(start_paused = true)]
     async fn others_have_their_turn() {
         let mut own = OwnReleases::default();
         for _ in 0..3 {
-            assert!((0..IN_A_ROW_MAX).all(|_| own.sent()));
-            assert!(!own.sent());
+            assert!((0..IN_A_ROW_MAX).all(|_| own.sent(true)));
+            assert!(!own.sent(true));
         }
     }
 }
