@@ -15,8 +15,8 @@ local function read_token(counter)
   return tonumber(value)
 end
 
--- The part of its time to live after which a counter in use gets it anew.
-local TTL_SHARE = 0.1
+-- The part of its time to live after which a counter in use gets it anew: no more than the part of a lease that nobody relies on.
+local TTL_SHARE = 0.01
 
 -- Raises the counter to a token, if that is larger; returns what it shows then. A counter found without a time to live (one that a Redisson client
 -- made) stays without; `ttl` 0 means that ours have none either. A token says when it was made, so a counter that shows a young one has nearly all of its

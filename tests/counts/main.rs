@@ -1,6 +1,8 @@
 //! What operations cost, in counts that do not depend on the machine: the commands that Redis runs for them, and the allocations of everything that has
 //! a part in them. They are compared with figures that stand here, so whoever makes an operation dearer has to say so.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 #[path = "../support/redis_server.rs"]
 #[allow(dead_code, reason = "the other tests use the rest")]
 mod redis_server;
@@ -22,8 +24,8 @@ const OPERATIONS: u32 = 200;
 const MARGIN: f64 = 0.05;
 
 /// Allocations of a pair of a try and a release, one after the other: client, wire, coordinator and the client of Redis, which share a thread here.
-const PAIR_BY_RPC: u64 = 194;
-const PAIR_BY_FRAMES: u64 = 67;
+const PAIR_BY_RPC: u32 = 194;
+const PAIR_BY_FRAMES: u32 = 67;
 
 const TAKES_FREE: &[(&str, u32)] = &[
     ("evalsha", 1),
@@ -111,9 +113,9 @@ fn allocations() {
         ("RPCs", PAIR_BY_RPC, by_rpc()),
         ("frames", PAIR_BY_FRAMES, by_frames()),
     ] {
-        let each = allocations as f64 / f64::from(OPERATIONS);
-        let most = figure as f64 * (1.0 + MARGIN);
-        let least = figure as f64 * (1.0 - 2.0 * MARGIN);
+        let each = f64::from(allocations) / f64::from(OPERATIONS);
+        let most = f64::from(figure) * (1.0 + MARGIN);
+        let least = f64::from(figure) * (1.0 - 2.0 * MARGIN);
         assert!(
             (least..=most).contains(&each),
             "a pair by {what} makes {each:.1} allocations; {figure} are written down: if that is meant, write the new figure down"
@@ -121,7 +123,7 @@ fn allocations() {
     }
 }
 
-fn by_rpc() -> u64 {
+fn by_rpc() -> u32 {
     let runtime = runtime();
     let (_redis, mut client) = runtime.block_on(async {
         let redis = RedisServer::start().await;
@@ -149,10 +151,10 @@ fn by_rpc() -> u64 {
         });
     };
     pairs();
-    measure(pairs).count_total
+    u32::try_from(measure(pairs).count_total).unwrap()
 }
 
-fn by_frames() -> u64 {
+fn by_frames() -> u32 {
     let runtime = runtime();
     let (_redis, mut session) = runtime.block_on(async {
         let redis = RedisServer::start().await;
@@ -167,7 +169,7 @@ fn by_frames() -> u64 {
         });
     };
     pairs();
-    measure(pairs).count_total
+    u32::try_from(measure(pairs).count_total).unwrap()
 }
 
 /// One thread for all, because allocations are counted by thread.
