@@ -146,7 +146,7 @@ fn resident_pages(statm: &str) -> Option<u64> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
-fn float(count: u64) -> f64 {
+pub(super) fn float(count: u64) -> f64 {
     count as f64
 }
 

@@ -7,7 +7,7 @@ use redis::{Client, aio::MultiplexedConnection, cmd};
 use serde::Serialize;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::process::Usage;
+use super::process::{Usage, float};
 
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -137,11 +137,6 @@ pub(super) fn memory_per_waiter(
     let sizes = super::statistics::Spread::of(inside.map(|it| it.resident_bytes));
     let sizes = sizes.context("the memory was not looked at while all waited")?;
     Ok((sizes.median - before) / float(waiters as u64))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
-fn float(count: u64) -> f64 {
-    count as f64
 }
 
 #[cfg(test)]
