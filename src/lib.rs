@@ -6,8 +6,10 @@
 //! - [`script`]: the typed face of the Lua scripts in `lua/`.
 //! - [`host`]: where scripts run.
 //!
-//! [`config`], [`telemetry`] and [`shutdown`] serve them all.
+//! [`admin`] is the port beside it: pages and probes. [`access`] knows who may do what; [`config`], [`telemetry`] and [`shutdown`] serve them all.
 
+pub mod access;
+pub mod admin;
 pub mod cli;
 pub mod config;
 pub mod coordinator;

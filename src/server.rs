@@ -12,6 +12,8 @@ use tracing::{info, warn};
 use uuid::Uuid;
 
 use crate::{
+    access::Access,
+    admin::{self, Admin},
     config::{ReplicaAcks, Settings, StoreUrl},
     coordinator::{self, Coordinator, Limits},
     grpc,
@@ -21,6 +23,7 @@ use crate::{
         redis::{ConfigError, TlsCertificates},
     },
     script,
+    shutdown::spawn_detached,
 };
 
 /// Serves until SIGTERM or SIGINT, then drains. Fails if it cannot start.
@@ -55,12 +58,27 @@ pub async fn serve(
     if let Some(why) = script::keys::refuse(&format!("{}x", settings.store.key_prefix)) {
         return Err(misconfigured("store.key_prefix", &why));
     }
+    let admin = bind_admin(&settings).await?;
     let coordinator = start(&settings)?;
+    let access = Access::open();
     let router = grpc::router(&coordinator, grpc_config(&settings))?;
     let address = listener.local_addr()?;
     info!(%address, store = %stores(&settings).join(" "), "serving");
     info!("try: lockkeeper try-acquire my-lock --server http://{address}");
     let drained = tokio_util::sync::CancellationToken::new();
+    if let Some(listener) = admin {
+        info!(address = %listener.local_addr()?, "admin port");
+        let admin = Admin {
+            coordinator: coordinator.clone(),
+            access,
+        };
+        let serving = admin::serve(admin, listener, drained.clone().cancelled_owned());
+        spawn_detached("admin", async move {
+            if let Err(error) = serving.await {
+                warn!(%error, "the admin port has failed");
+            }
+        });
+    }
     let server = router.serve_with_incoming_shutdown(
         // The router's own setting is not looked at for a listener that is handed to it. Without it a grant can wait 40 ms for the
         // acknowledgement of the frame before it.
@@ -77,6 +95,15 @@ pub async fn serve(
         }
     }
     Ok(())
+}
+
+async fn bind_admin(settings: &Settings) -> anyhow::Result<Option<TcpListener>> {
+    let Some(address) = settings.admin.listen.0 else {
+        return Ok(None);
+    };
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.with_context(|| format!("cannot listen on {address} (admin.listen)"));
+    listener.map(Some)
 }
 
 /// Waits end and sessions are told while the server still answers; then it stops accepting, and what is under way may finish.

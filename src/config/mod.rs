@@ -2,6 +2,7 @@
 //!
 //! Plain data. Each layer makes its own configuration from it in `server.rs`, so nothing here knows a layer.
 
+mod address;
 mod load;
 mod replica_acks;
 mod secret;
@@ -15,6 +16,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use serde::{Deserialize, Serialize};
 
 pub use self::{
+    address::OptionalAddress,
     load::{Flag, Refused, Sources},
     replica_acks::ReplicaAcks,
     secret::{Secret, StoreUrl},
@@ -26,6 +28,8 @@ pub use self::{
 pub struct Settings {
     /// The gRPC server.
     pub server: Server,
+    /// The admin port: probes for machines, pages for people.
+    pub admin: Admin,
     /// Where the locks are kept.
     pub store: Store,
     /// Sessions.
@@ -51,6 +55,14 @@ pub struct Server {
     /// How long stopping waits for what is under way.
     #[serde(with = "humantime_serde")]
     pub drain_grace: Duration,
+}
+
+/// The admin port.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Admin {
+    /// Where to listen; empty: there is none.
+    pub listen: OptionalAddress,
 }
 
 /// Where the locks are kept.
@@ -190,7 +202,15 @@ pub enum LogFormat {
 }
 
 impl Settings {
-    const SECTIONS: [&str; 6] = ["server", "store", "store.tls", "session", "limits", "log"];
+    const SECTIONS: [&str; 7] = [
+        "server",
+        "admin",
+        "store",
+        "store.tls",
+        "session",
+        "limits",
+        "log",
+    ];
 
     /// The settings as TOML. Secrets are replaced by a word that is refused when it is read back.
     pub fn to_redacted_toml(&self) -> String {

@@ -18,7 +18,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "script::Unsupported",
         ],
     ),
-    ("src/grpc/", &["grpc", "coordinator", "shutdown"]),
+    ("src/grpc/", &["access", "grpc", "coordinator", "shutdown"]),
     (
         "src/coordinator/",
         &[
@@ -50,6 +50,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("src/host/", &["host", "shutdown"]),
+    ("src/access/", &["access"]),
+    (
+        "src/admin/",
+        &["access", "admin", "coordinator", "shutdown"],
+    ),
     ("src/cli/", &["cli", "config", "grpc::pb", "shutdown"]),
     ("src/config/", &["config"]),
     ("src/telemetry.rs", &["config"]),
@@ -59,7 +64,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // The wiring sees every layer; no other file has more than one.
     (
         "src/server.rs",
-        &["config", "coordinator", "grpc", "host", "script"],
+        &[
+            "access",
+            "admin",
+            "config",
+            "coordinator",
+            "grpc",
+            "host",
+            "script",
+            "shutdown",
+        ],
     ),
 ];
 

@@ -25,6 +25,9 @@ pub struct ServeArgs {
     /// Where to listen [server.listen].
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
+    /// Where the admin port listens: probes and pages [admin.listen].
+    #[arg(long, value_name = "ADDRESS")]
+    admin_listen: Option<String>,
     /// Where the locks are: embedded:, redis://…, redis+sentinel://…, redis+cluster://…, or with rediss over TLS [store.url]; given several times, a quorum of them [store.quorum].
     #[arg(long, value_name = "URL")]
     store: Vec<String>,
@@ -49,6 +52,7 @@ impl ServeArgs {
         };
         let named = [
             ("--listen", "server.listen", self.listen.clone()),
+            ("--admin-listen", "admin.listen", self.admin_listen.clone()),
             ("--store", "store.url", url),
             ("--store", "store.quorum", quorum),
         ];
