@@ -1,5 +1,10 @@
 //! A store whose master may die: sentinels elect another one, and everything goes on there.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicU16, AtomicU64, Ordering},
+};
+
 use lockkeeper::grpc::pb::{
     self, LostReason, session_request::Request, session_response::Response,
 };
@@ -8,7 +13,8 @@ use tokio::time::Instant;
 use crate::{
     client::{Session, reason},
     coordinator::{Coordinator, Settings},
-    redis_server::{eventually, free_port},
+    fake_redis::{FakeRedis, bulk},
+    redis_server::{RedisServer, eventually, free_port},
     sentinels::Sentinels,
     steps::{expect_serving, measured, secs, timed_wait, wait_for},
 };
@@ -134,6 +140,39 @@ async fn a_master_that_comes_back_after_a_freeze_is_not_believed() {
     assert!(newest.fencing_token > newer.fencing_token);
     let on_master = store.servers[master].text(&["EXISTS", "build"]).await;
     assert_eq!(on_master, "1");
+}
+
+#[tokio::test]
+async fn a_master_that_comes_back_after_its_death_is_not_believed() {
+    let mut servers = [RedisServer::start().await, RedisServer::start().await];
+    let elected = Arc::new(AtomicU16::new(servers[0].port()));
+    let epoch = Arc::new(AtomicU64::new(1));
+    let named = (Arc::clone(&elected), Arc::clone(&epoch));
+    let sentinel = FakeRedis::start(move |words| {
+        let (port, epoch) = (&named.0, &named.1);
+        (words[0] == "SENTINEL").then(|| {
+            let epoch = epoch.load(Ordering::SeqCst).to_string();
+            let port = port.load(Ordering::SeqCst).to_string();
+            let said = ["ip", "127.0.0.1", "port", &port, "config-epoch", &epoch];
+            format!("*6\r\n{}", said.map(bulk).concat())
+        })
+    })
+    .await;
+    let url = format!("redis+sentinel://127.0.0.1:{}/locks", sentinel.port());
+    let coordinator = Coordinator::start(&Settings::on(&url)).await;
+    expect_serving(&coordinator).await;
+    for round in 0..6 {
+        let (dies, lives) = (round % 2, 1 - round % 2);
+        // The election and the return happen between two regular looks at the sentinels.
+        servers[dies].kill();
+        epoch.fetch_add(1, Ordering::SeqCst);
+        elected.store(servers[lives].port(), Ordering::SeqCst);
+        servers[dies].restart_on_same_port().await;
+        let (mut client, name) = (coordinator.client().await, format!("build-{round}"));
+        while client.try_acquire(&name, "x", secs(30)).await.is_err() {}
+        assert_eq!(servers[dies].text(&["EXISTS", &name]).await, "0");
+        assert_eq!(servers[lives].text(&["EXISTS", &name]).await, "1");
+    }
 }
 
 #[tokio::test]

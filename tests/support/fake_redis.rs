@@ -39,6 +39,11 @@ impl FakeRedis {
         }
     }
 
+    /// Its port.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Where it is.
     pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)

@@ -199,6 +199,7 @@ async fn connect(target: &Target) -> Result<(Endpoint, Live), String> {
         .await
         .map_err(|error| reply::connect_failure(&error))?;
     let run_id = target.check(&endpoint, &connection).await?;
+    target.confirm(&endpoint).await?;
     endpoint.load_scripts(&connection).await;
     let live = Live {
         connection,

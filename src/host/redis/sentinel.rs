@@ -1,6 +1,6 @@
 //! A master that sentinels watch over, and that another one may take over from.
 //!
-//! All sentinels are asked at an interval, and the one with the newest configuration is believed: one that was cut off goes on naming the old
+//! All sentinels are asked at an interval and after each new connection, and the one with the newest configuration is believed: one that was cut off goes on naming the old
 //! master. Connections to a master that was replaced are given up at once, also if it still answers.
 
 use std::{sync::Arc, time::Duration};
@@ -8,8 +8,8 @@ use std::{sync::Arc, time::Duration};
 use deadpool_redis::redis::{RedisError, Value, aio::MultiplexedConnection, cmd};
 use futures::future::join_all;
 use tokio::{
-    sync::watch,
-    time::{Instant, sleep_until, timeout},
+    sync::{Notify, watch},
+    time::{Instant, timeout, timeout_at},
 };
 use tokio_util::task::AbortOnDropHandle;
 
@@ -19,7 +19,7 @@ use super::{
     reply,
     sentinel_url::SentinelUrl,
     single,
-    target::{Election, Target},
+    target::{Elected, Election, Target},
 };
 use crate::{
     host::{Connected, Wake, WakeSender},
@@ -49,6 +49,8 @@ struct Watcher {
     config: RedisConfig,
     sentinels: Vec<Sentinel>,
     election: watch::Sender<Election>,
+    /// Somebody wants them asked now.
+    ask: Arc<Notify>,
     wakes: WakeSender,
     known: Option<Named>,
 }
@@ -77,20 +79,26 @@ pub(super) fn connect(config: &RedisConfig) -> Result<Connected, ConfigError> {
     let (election, elected) = watch::channel(Election {
         master: None,
         trouble: None,
+        asked_at: None,
     });
+    let ask = Arc::new(Notify::new());
     let (wakes, incoming) = WakeSender::channel();
     let watcher = Watcher {
         url,
         config: config.clone(),
         sentinels,
         election,
+        ask: Arc::clone(&ask),
         wakes: wakes.clone(),
         known: None,
     };
     let watcher = spawn_detached("redis-sentinels", watcher.run());
     let host = single::host(
         config,
-        &Target::Elected(elected),
+        &Target::Elected(Elected {
+            election: elected,
+            ask,
+        }),
         wakes,
         Some(AbortOnDropHandle::new(watcher)),
     )?;
@@ -102,7 +110,7 @@ pub(super) fn connect(config: &RedisConfig) -> Result<Connected, ConfigError> {
 impl Watcher {
     async fn run(mut self) {
         loop {
-            let next = Instant::now() + ASK_INTERVAL;
+            let begun = Instant::now();
             let (limit, service) = (self.config.connect_timeout, self.url.service.as_str());
             let asked = self.sentinels.iter_mut().map(|sentinel| async move {
                 let failure = match timeout(limit, sentinel.ask(service)).await {
@@ -118,7 +126,9 @@ impl Watcher {
             if let Some(named) = answers.into_iter().flatten().flatten().max() {
                 self.follow(named);
             }
-            sleep_until(next).await;
+            self.election
+                .send_modify(|election| election.asked_at = Some(begun));
+            let _ = timeout_at(begun + ASK_INTERVAL, self.ask.notified()).await;
         }
     }
 

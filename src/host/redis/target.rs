@@ -3,7 +3,10 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use deadpool_redis::redis::{Value, aio::MultiplexedConnection, from_redis_value, pipe};
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::{Notify, watch},
+    time::{Instant, timeout},
+};
 
 use super::{
     endpoint::Endpoint,
@@ -16,13 +19,24 @@ const OLDEST: (u32, u32) = (6, 2);
 /// Sentinels that answer do so in a moment. After this callers are told that none of them does.
 const FIRST_NAMED_MAX: Duration = Duration::from_secs(1);
 
+/// For so long a connection waits for a word of the sentinels. Where none of them answers, what they said last has to do.
+const CONFIRMED_MAX: Duration = Duration::from_secs(1);
+
 /// Which server to connect to.
 #[derive(Clone)]
 pub(super) enum Target {
     /// This one.
     Fixed(Box<Endpoint>),
     /// The master, by who last was elected.
-    Elected(watch::Receiver<Election>),
+    Elected(Elected),
+}
+
+/// A master that is elected, and the way to have the sentinels asked.
+#[derive(Clone)]
+pub(super) struct Elected {
+    pub(super) election: watch::Receiver<Election>,
+    /// Has the sentinels asked at once.
+    pub(super) ask: Arc<Notify>,
 }
 
 /// What sentinels say.
@@ -32,6 +46,8 @@ pub(super) struct Election {
     pub(super) master: Option<Endpoint>,
     /// What is wrong with those that were asked last.
     pub(super) trouble: Option<Arc<str>>,
+    /// When the last asking began that has ended.
+    pub(super) asked_at: Option<Instant>,
 }
 
 // === impl Target ===
@@ -48,8 +64,8 @@ impl fmt::Debug for Target {
 impl Target {
     /// Waits for the first word of who is the master, if it has to be asked for.
     pub(super) async fn first_named(&self) {
-        if let Self::Elected(election) = self {
-            let mut election = election.clone();
+        if let Self::Elected(elected) = self {
+            let mut election = elected.election.clone();
             let told = election.wait_for(|it| it.master.is_some() || it.trouble.is_some());
             let _ = timeout(FIRST_NAMED_MAX, told).await;
         }
@@ -59,8 +75,10 @@ impl Target {
     pub(super) fn endpoint(&self) -> Result<Endpoint, String> {
         match self {
             Self::Fixed(endpoint) => Ok(Endpoint::clone(endpoint)),
-            Self::Elected(election) => {
-                let Election { master, trouble } = election.borrow().clone();
+            Self::Elected(elected) => {
+                let Election {
+                    master, trouble, ..
+                } = elected.election.borrow().clone();
                 let unknown = || "no sentinel has named a master yet".to_owned();
                 master.ok_or_else(|| trouble.map_or_else(unknown, |why| why.to_string()))
             }
@@ -71,7 +89,7 @@ impl Target {
     pub(super) fn explain(&self, failure: String) -> String {
         match self {
             Self::Fixed(_) => failure,
-            Self::Elected(election) => match &election.borrow().trouble {
+            Self::Elected(elected) => match &elected.election.borrow().trouble {
                 Some(trouble) if **trouble != failure => format!("{failure}; {trouble}"),
                 _ => failure,
             },
@@ -108,6 +126,24 @@ impl Target {
         Ok(run_id)
     }
 
+    /// Has the sentinels asked whether a server that was just connected to is the master still: one that was replaced while it was away calls itself a
+    /// master when it comes back, until they have told it otherwise, and would grant what the new one has granted.
+    pub(super) async fn confirm(&self, endpoint: &Endpoint) -> Result<(), String> {
+        let Self::Elected(Elected { election, ask }) = self else {
+            return Ok(());
+        };
+        let connected_at = Instant::now();
+        let mut election = election.clone();
+        ask.notify_one();
+        let asked = election.wait_for(|it| it.asked_at.is_some_and(|at| at >= connected_at));
+        let _ = timeout(CONFIRMED_MAX, asked).await;
+        if self.endpoint()?.address() == endpoint.address() {
+            Ok(())
+        } else {
+            Err("another master was elected".to_owned())
+        }
+    }
+
     fn refuse_replica(&self, role: &Value) -> Result<(), String> {
         let Value::Array(parts) = role else {
             return Ok(());
@@ -131,8 +167,8 @@ impl Target {
     pub(super) async fn superseded(&self, endpoint: &Endpoint) {
         match self {
             Self::Fixed(_) => std::future::pending().await,
-            Self::Elected(election) => {
-                let mut election = election.clone();
+            Self::Elected(elected) => {
+                let mut election = elected.election.clone();
                 let other = election.wait_for(|election| {
                     election
                         .master
