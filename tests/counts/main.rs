@@ -8,13 +8,14 @@
 mod redis_server;
 mod service;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use allocation_counter::measure;
 use lockkeeper::grpc::pb::{self, session_request::Request, session_response::Response};
 use tokio::runtime::{Builder, Runtime};
 
-use redis_server::RedisServer;
+use deadpool_redis::redis::Value;
+use redis_server::{RedisServer, eventually};
 use service::{Service, Session};
 
 /// Operations of one kind in a row, after as many that are not counted.
@@ -26,6 +27,11 @@ const MARGIN: f64 = 0.05;
 /// Allocations of a pair of a try and a release, one after the other: client, wire, coordinator and the client of Redis, which share a thread here.
 const PAIR_BY_RPC: u32 = 194;
 const PAIR_BY_FRAMES: u32 = 67;
+
+/// Grants that the watchdog renews, and how many at least with each script.
+const RENEWED: u32 = 2000;
+const RENEWED_BY_A_SCRIPT: u32 = 50;
+const RENEWED_LEASE: Duration = Duration::from_secs(6);
 
 const TAKES_FREE: &[(&str, u32)] = &[
     ("evalsha", 1),
@@ -80,17 +86,27 @@ async fn commands_of_redis_for_a_hand_over() {
     let redis = RedisServer::start().await;
     let service = Service::start(&redis.url()).await;
     let mut session = service.session().await;
-    for waiter in 0..=OPERATIONS {
+    // One holds, one gets it before it is counted.
+    let waiters = OPERATIONS + 1;
+    for waiter in 0..=waiters {
         session.send(u64::from(waiter) + 1, acquire("hot", waiter));
     }
     let (mut holder, mut waiting) = (None, 0);
-    while holder.is_none() || waiting < OPERATIONS {
+    while holder.is_none() || waiting < waiters {
         match session.next().await.1 {
             Response::Granted(grant) => holder = Some(grant.owner),
             Response::Waiting(_) => waiting += 1,
             other => panic!("{other:?}"),
         }
     }
+    // Until the subscription stands, hints of it and of releases make for a try more.
+    eventually("it is subscribed", || async {
+        let channels = redis.command(&["PUBSUB", "CHANNELS"]).await;
+        matches!(channels, Value::Array(channels) if !channels.is_empty())
+    })
+    .await;
+    session.send(1_000_000, release("hot", &holder.take().unwrap()));
+    holder = Some(session.granted().await.owner);
     let handed_over = counted(&redis, async {
         for _ in 0..OPERATIONS {
             session.send(1_000_000, release("hot", &holder.take().unwrap()));
@@ -99,11 +115,37 @@ async fn commands_of_redis_for_a_hand_over() {
     });
     let counts = handed_over.await;
     let scripts = counts.get("evalsha").copied().unwrap_or_default();
-    // One more if the first subscription is confirmed meanwhile.
+    // One more if the coordinator hears of its subscription only now.
     let once_each = 2 * OPERATIONS..=2 * OPERATIONS + 1;
     assert!(
         once_each.contains(&scripts),
         "a release and a try each: {counts:?}"
+    );
+}
+
+/// Grants that are renewed at about the same time share a script.
+#[tokio::test]
+async fn commands_of_redis_for_renewals() {
+    let redis = RedisServer::start().await;
+    let service = Service::start(&redis.url()).await;
+    let mut session = service.session_with_lease(RENEWED_LEASE).await;
+    for name in 0..RENEWED {
+        session.send(u64::from(name) + 1, acquire(&name.to_string(), 0));
+    }
+    for _ in 0..RENEWED {
+        session.granted().await;
+    }
+    let counts = counted(&redis, async {
+        eventually("all are renewed", || async {
+            redis.calls().await.get("pexpire") >= Some(&RENEWED)
+        })
+        .await;
+    })
+    .await;
+    let (renewed, scripts) = (counts["pexpire"], counts["evalsha"]);
+    assert!(
+        scripts * RENEWED_BY_A_SCRIPT <= renewed,
+        "{scripts} scripts for {renewed} renewals"
     );
 }
 
@@ -197,18 +239,28 @@ fn release(name: &str, owner: &str) -> Request {
 async fn counted(redis: &RedisServer, done: impl Future<Output = ()>) -> BTreeMap<String, u32> {
     redis.command(&["CONFIG", "RESETSTAT"]).await;
     done.await;
-    let stats = redis.info("commandstats").await;
-    let counts = stats.lines().filter_map(|line| {
-        let (name, fields) = line.strip_prefix("cmdstat_")?.split_once(':')?;
-        let calls = fields.strip_prefix("calls=")?.split(',').next()?;
-        Some((name.to_owned(), calls.parse().ok()?))
-    });
-    counts
+    redis
+        .calls()
+        .await
+        .into_iter()
         .filter(|(name, _): &(String, u32)| {
             let other = ["config|", "client|", "info", "ping", "hello", "role"];
             !other.iter().any(|other| name.starts_with(other))
         })
         .collect()
+}
+
+impl RedisServer {
+    /// How often each command was run.
+    async fn calls(&self) -> BTreeMap<String, u32> {
+        let stats = self.info("commandstats").await;
+        let counts = stats.lines().filter_map(|line| {
+            let (name, fields) = line.strip_prefix("cmdstat_")?.split_once(':')?;
+            let calls = fields.strip_prefix("calls=")?.split(',').next()?;
+            Some((name.to_owned(), calls.parse().ok()?))
+        });
+        counts.collect()
+    }
 }
 
 fn each(counts: &[(&str, u32)]) -> BTreeMap<String, u32> {

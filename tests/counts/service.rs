@@ -1,6 +1,6 @@
 //! A coordinator in this process, and sessions of it.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use lockkeeper::{
     config::{Settings, StoreUrl},
@@ -45,9 +45,22 @@ impl Service {
     }
 
     pub(crate) async fn session(&self) -> Session {
+        self.open(pb::OpenSession::default()).await
+    }
+
+    pub(crate) async fn session_with_lease(&self, lease: Duration) -> Session {
+        let lease = Some(lease.try_into().unwrap());
+        self.open(pb::OpenSession {
+            lease,
+            ..Default::default()
+        })
+        .await
+    }
+
+    async fn open(&self, open: pb::OpenSession) -> Session {
         let (requests, outgoing) = mpsc::unbounded_channel();
         let outgoing = UnboundedReceiverStream::new(outgoing);
-        let open = Request::Open(pb::OpenSession::default());
+        let open = Request::Open(open);
         requests
             .send(pb::SessionRequest {
                 op_id: 0,
