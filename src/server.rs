@@ -3,6 +3,7 @@
 use std::{future::Future, time::Duration};
 
 use anyhow::Context as _;
+use futures::TryStreamExt as _;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -82,7 +83,9 @@ pub async fn serve(
     let server = router.serve_with_incoming_shutdown(
         // The router's own setting is not looked at for a listener that is handed to it. Without it a grant can wait 40 ms for the
         // acknowledgement of the frame before it.
-        TcpIncoming::from(listener).with_nodelay(Some(true)),
+        TcpIncoming::from(listener)
+            .with_nodelay(Some(true))
+            .map_ok(grpc::gathered::Gathered::new),
         drained.clone().cancelled_owned(),
     );
     tokio::pin!(server);

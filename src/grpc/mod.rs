@@ -7,6 +7,7 @@ mod call;
 pub mod codec;
 mod convert;
 mod convert_permits;
+pub mod gathered;
 mod health;
 mod latch;
 pub mod layer;
