@@ -184,7 +184,7 @@ async fn who_finds_out_by_releasing_is_told_why_too() {
     let op_id = session.send_release("a", "");
     let (mut lost, mut failed) = (false, false);
     while !lost || !failed {
-        match session.next().await.response.unwrap() {
+        match session.next().await.unwrap().unwrap().response.unwrap() {
             Response::Lost(told) => lost = told.reason() == LostReason::ForceReleased,
             Response::Failed(_) => failed = true,
             other => panic!("{op_id}: {other:?}"),

@@ -41,10 +41,10 @@ const FORCED: &[Row] = &[
     (
         "a second one has a record of its own",
         "acquire x 100s
-         force why
-         acquire y 100s => granted 1 T1 100s
-         force again => y=1 T1 none
-         forced => T1 again
+         force why => x=1 T1 none
+         acquire y 100s => granted 1 T2 100s
+         force again => y=1 T2 none
+         forced => T2 again
          heard => 0 0",
     ),
     (
