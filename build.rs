@@ -9,7 +9,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=proto");
     let mut compiler = protox::Compiler::new(["proto"])?;
     compiler.include_source_info(true).include_imports(true);
-    for service in ["lock", "semaphore", "latch"] {
+    for service in ["lock", "semaphore", "latch", "admin"] {
         compiler.open_file(format!("lockkeeper/v1/{service}_service.proto"))?;
     }
     let descriptors = compiler.file_descriptor_set();

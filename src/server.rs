@@ -62,7 +62,7 @@ pub async fn serve(
     let admin = bind_admin(&settings).await?;
     let coordinator = start(&settings)?;
     let access = Access::open();
-    let router = grpc::router(&coordinator, grpc_config(&settings))?;
+    let router = grpc::router(&coordinator, grpc_config(&settings), &access)?;
     let address = listener.local_addr()?;
     info!(%address, store = %stores(&settings).join(" "), "serving");
     info!("try: lockkeeper try-acquire my-lock --server http://{address}");

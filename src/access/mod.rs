@@ -1,5 +1,9 @@
 //! Who calls, and what they may do. A leaf: it knows neither the protocol that brings credentials nor what a lock is.
 
+mod audit;
+
+pub use audit::Audited;
+
 use std::sync::Arc;
 
 /// Who calls: what a certificate or a token says, or nobody in particular where credentials are not asked for.

@@ -9,8 +9,8 @@ use tonic::{
 
 use super::{exit, failure::Failure};
 use crate::grpc::pb::{
-    latch_service_client::LatchServiceClient, lock_service_client::LockServiceClient,
-    semaphore_service_client::SemaphoreServiceClient,
+    latch_service_client::LatchServiceClient, lock_admin_service_client::LockAdminServiceClient,
+    lock_service_client::LockServiceClient, semaphore_service_client::SemaphoreServiceClient,
 };
 
 /// The generated client.
@@ -59,6 +59,13 @@ pub(super) async fn connect_latches(
     server: &Server,
 ) -> Result<LatchServiceClient<Channel>, Failure> {
     channel(server).await.map(LatchServiceClient::new)
+}
+
+/// The same, for what is others'.
+pub(super) async fn connect_admin(
+    server: &Server,
+) -> Result<LockAdminServiceClient<Channel>, Failure> {
+    channel(server).await.map(LockAdminServiceClient::new)
 }
 
 async fn channel(server: &Server) -> Result<Channel, Failure> {

@@ -58,6 +58,10 @@ pub async fn execute(command: ClientCommand) -> ExitCode {
         ClientCommand::Latch(command) => commands::latch(command).await,
         ClientCommand::Describe(args) => commands::describe(args).await,
         ClientCommand::CheckToken(args) => commands::check_token(args).await,
+        ClientCommand::List(args) => commands::list(args).await,
+        ClientCommand::Sessions(args) => commands::sessions(args).await,
+        ClientCommand::Watch(args) => commands::watch(args).await,
+        ClientCommand::ForceRelease(args) => commands::force_release(args).await,
         ClientCommand::Bench(args) => bench::bench(*args).await,
     };
     let code = ended.unwrap_or_else(|failure| {

@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::{
     Core,
     error::Error,
+    events::{Event, What},
     operation::Acquire,
     session::{GrantKey, Lost, Session},
     turns::Turn,
@@ -246,6 +247,9 @@ fn deliver(
             undo.turn = registered.is_err().then_some(turn);
         }
         (delivery.grant, delivery.lost) = registered?;
+    } else if !repeated {
+        core.events
+            .tell(|| Event::of_grant(What::Granted, &delivery.grant));
     }
     if delivery.grant.safe_until <= Instant::now() {
         let why = "the answer came when the lease was over".to_owned();
@@ -368,6 +372,9 @@ impl Undo {
             } else {
                 session.set_releasing(&key, false);
             }
+        } else if undone {
+            core.events
+                .tell(|| Event::of_grant(What::Released, &grant).holding(known_holds));
         }
     }
 }

@@ -15,7 +15,13 @@ use crate::script::Mode;
 pub(crate) const LISTED_MAX: u32 = 1000;
 
 pub(super) async fn describe(core: &Core, name: &LockName) -> Result<Answer, Error> {
-    let seen = core.scripts.inspect(name.as_str(), LISTED_MAX).await?;
+    let seen = look(core, name, LISTED_MAX).await?;
+    Ok(Answer::Described(seen))
+}
+
+/// At most so many holders and waiters.
+pub(super) async fn look(core: &Core, name: &LockName, max: u32) -> Result<Description, Error> {
+    let seen = core.scripts.inspect(name.as_str(), max).await?;
     // Another program may have put any bytes there; what is shown must be text.
     let owner_of = |field: &[u8]| Owner::from_field(&String::from_utf8_lossy(field));
     let holders = seen.holders.iter().map(|holder| {
@@ -28,7 +34,7 @@ pub(super) async fn describe(core: &Core, name: &LockName) -> Result<Answer, Err
             remaining: holder.remaining,
         }
     });
-    let (local, local_count) = core.waiters.list(name, LISTED_MAX as usize);
+    let (local, local_count) = core.waiters.list(name, max as usize);
     let since: HashMap<&str, _> = local
         .iter()
         .filter(|waiter| waiter.goal == Goal::Lock(Mode::Fair))
@@ -52,7 +58,7 @@ pub(super) async fn describe(core: &Core, name: &LockName) -> Result<Answer, Err
             since: Some(waiter.since),
         }),
     });
-    Ok(Answer::Described(Description {
+    Ok(Description {
         name: name.clone(),
         mode: seen.mode,
         holders: holders.collect(),
@@ -61,7 +67,7 @@ pub(super) async fn describe(core: &Core, name: &LockName) -> Result<Answer, Err
         fencing_token: seen.token,
         waiters: queued.chain(others).collect(),
         waiter_count: seen.queue_len + local_count,
-    }))
+    })
 }
 
 // === impl Core ===

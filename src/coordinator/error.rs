@@ -26,6 +26,8 @@ pub enum Limit {
     Sessions,
     /// Grants of one session.
     GrantsPerSession,
+    /// Calls that watch what happens.
+    Watchers,
 }
 
 /// Why an operation has no outcome.
@@ -113,6 +115,7 @@ impl Limit {
             Self::WaitsPerSession => "waits_per_session_max",
             Self::Sessions => "sessions_max",
             Self::GrantsPerSession => "grants_per_session_max",
+            Self::Watchers => "watchers_max",
         }
     }
 }

@@ -152,14 +152,18 @@ async fn count_down(core: &Core, request: &CountDown) -> Result<LatchAnswer, Err
 }
 
 async fn describe(core: &Core, name: &LockName) -> Result<LatchAnswer, Error> {
+    Ok(LatchAnswer::Described(look(core, name).await?))
+}
+
+pub(super) async fn look(core: &Core, name: &LockName) -> Result<LatchDescription, Error> {
     let seen = core.scripts.inspect_latch(name.as_str()).await?;
     let (_, waiter_count) = core.waiters.list_for(name, Goal::Latch, 0);
-    Ok(LatchAnswer::Described(LatchDescription {
+    Ok(LatchDescription {
         name: name.clone(),
         count: seen.count,
         remaining: seen.remaining,
         waiter_count,
-    }))
+    })
 }
 
 async fn await_latch(

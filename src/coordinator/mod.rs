@@ -10,10 +10,12 @@
 //! - **Store**: where the locks are.
 
 mod acquire;
+mod admin;
 mod attempt;
 mod deadlines;
 mod describe;
 mod error;
+mod events;
 mod holding;
 mod latch;
 mod mailbox;
@@ -28,9 +30,11 @@ mod types;
 mod waiters;
 mod watchdog;
 
-pub use crate::script::{CountSet, Mode, PermitId, PermitsSet};
+pub use crate::script::{CountSet, Mode, NameKind, PermitId, PermitsSet};
+pub use admin::{ForceReleased, ListedLocks, ListedSessions, LockSeen, Reason};
 pub use attempt::Delivery;
 pub use error::{Error, Invalid, Limit};
+pub use events::{Event, Watched, Watcher, What};
 pub use holding::PermitGrant;
 pub use latch::{AwaitLatch, CountDown, LatchAnswer, LatchDescription, LatchOperation, SetCount};
 pub use mailbox::{MailboxReader, MailboxWriter, mailbox};
@@ -44,7 +48,7 @@ pub use permits::{
     PermitWaiterSeen, PermitsNotGranted, ReleasePermits, RenewPermits, SemaphoreDescription,
     SetPermits, WaitingForPermits,
 };
-pub use session::{LostReason, Notice, OnDisconnect, Session};
+pub use session::{LostReason, Notice, OnDisconnect, Session, SessionSeen};
 pub use sessions::{Opened, Resumed, ResumedGrant, ResumedPermits, Stream};
 pub use types::{Grant, Lease, Limits, LockName, Owner, RequestId, SessionId};
 
@@ -60,6 +64,7 @@ use crate::{
     shutdown::{Outliving, Tasks},
 };
 use deadlines::Deadlines;
+use events::Events;
 use sessions::Sessions;
 use turns::{Turn, Turns};
 use waiters::Waiters;
@@ -104,6 +109,7 @@ pub(crate) struct Core {
     /// Cancelled when no new waits are admitted and those there are must end.
     draining: CancellationToken,
     attempts: attempt::Attempts,
+    events: Arc<Events>,
 }
 
 // === impl Coordinator ===
@@ -131,15 +137,17 @@ impl Coordinator {
     fn start_on(config: Config, scripts: Scripts, connected: Vec<Connected>, tasks: Tasks) -> Self {
         let (subscriptions, wakes) = Subscriptions::of(connected);
         let limits = &config.limits;
+        let events = Events::new();
         let waiters = Waiters::new(
             subscriptions,
+            Arc::clone(&events),
             tasks.clone(),
             limits.waiters_per_lock_max,
             limits.waiters_max,
         );
         let core = Arc::new(Core {
             scripts,
-            sessions: Sessions::new(&config),
+            sessions: Sessions::new(&config, Arc::clone(&events)),
             config,
             tasks,
             waiters,
@@ -147,6 +155,7 @@ impl Coordinator {
             turns: Turns::new(),
             draining: CancellationToken::new(),
             attempts: attempt::Attempts::new(),
+            events,
         });
         core.spawn_tasks(wakes);
         Self { core }

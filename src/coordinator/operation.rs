@@ -13,6 +13,7 @@ use super::{
     acquire::acquire,
     attempt::{Attempted, attempt},
     describe::describe,
+    events::Event,
     latch::{self, LatchAnswer, LatchOperation},
     mailbox::{MailboxWriter, mailbox},
     multi::{
@@ -341,7 +342,11 @@ async fn release(core: &Arc<Core>, request: &Release) -> Result<Answer, Error> {
     }
     let Some(session) = session else {
         return match released? {
-            Released::Done { hold_count, .. } => Ok(Answer::Released(hold_count)),
+            Released::Done { hold_count, .. } => {
+                core.events
+                    .tell(|| Event::of_release(name, mode, owner, hold_count));
+                Ok(Answer::Released(hold_count))
+            }
             Released::NotOwner(ownership) => Err(Error::NotOwner(ownership)),
         };
     };
@@ -357,7 +362,8 @@ async fn release(core: &Arc<Core>, request: &Release) -> Result<Answer, Error> {
             Ok(Answer::Released(hold_count))
         }
         Ok(Released::NotOwner(ownership)) => {
-            session.lose(&core.deadlines, &key, ownership.into());
+            let reason = core.why_lost(&session, &key, ownership).await;
+            session.lose(&core.deadlines, &key, reason);
             Err(Error::NotOwner(ownership))
         }
         Err(error) => {
@@ -439,7 +445,8 @@ async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Answer, Error> {
         Some(Ok(renewed)) => *renewed,
         Some(Err(ownership)) => {
             if let Some(session) = &session {
-                session.lose(&core.deadlines, &key, (*ownership).into());
+                let reason = core.why_lost(session, &key, *ownership).await;
+                session.lose(&core.deadlines, &key, reason);
             }
             return Err(Error::NotOwner(*ownership));
         }

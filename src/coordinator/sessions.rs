@@ -15,6 +15,7 @@ use super::{
     Config, Coordinator, Core,
     deadlines::Due,
     error::{Error, Invalid, Limit},
+    events::Events,
     holding::{Holding, PermitGrant},
     resume_token::Claims,
     session::{GrantKey, Notice, OnDisconnect, Session},
@@ -34,6 +35,7 @@ pub(crate) struct Sessions {
     max: usize,
     /// From here the sessions count their common moments.
     epoch: Instant,
+    events: Arc<Events>,
 }
 
 /// What the client of a session is told at its beginning.
@@ -102,12 +104,13 @@ pub struct Stream {
 // === impl Sessions ===
 
 impl Sessions {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config, events: Arc<Events>) -> Self {
         let by_id = RwLock::default();
         Self {
             by_id,
             max: config.limits.sessions_max,
             epoch: Instant::now(),
+            events,
         }
     }
 
@@ -153,6 +156,7 @@ impl Sessions {
             client_name,
             on_disconnect,
             self.epoch,
+            Arc::clone(&self.events),
         ));
         by_id.insert(id, Arc::clone(&session));
         Ok(session)
@@ -241,7 +245,8 @@ impl Coordinator {
             let key = GrantKey::of_holding(&grant);
             kept.insert(key.clone());
             if let Err(ownership) = outcome {
-                session.lose_named(&core.deadlines, grant, ownership.into());
+                let reason = core.why_gone(&grant, ownership).await;
+                session.lose_named(&core.deadlines, grant, reason);
                 continue;
             }
             let deadlines = &core.deadlines;

@@ -150,7 +150,22 @@ impl Renewer {
             let grants = reply.outcomes.iter().filter(|it| it.is_none()).count();
             tracing::warn!(%error, grants, "renewal failed");
         }
-        for ((session, renewing), outcome) in batch.iter().zip(reply.outcomes) {
+        let reasons = batch.iter().zip(&reply.outcomes);
+        let reasons = reasons.map(|((session, renewing), outcome)| async {
+            match outcome {
+                Some(Err(ownership)) => {
+                    Some(self.core.why_lost(session, &renewing.key, *ownership).await)
+                }
+                Some(Ok(_)) | None => None,
+            }
+        });
+        // Whatever is lost is looked up at once; if nothing is, nothing is asked.
+        let reasons = futures::future::join_all(reasons).await;
+        let outcomes = reply.outcomes.into_iter().zip(reasons);
+        for ((session, renewing), (outcome, reason)) in batch.iter().zip(outcomes) {
+            let outcome = outcome.map(|outcome| {
+                outcome.map_err(|ownership| reason.unwrap_or_else(|| ownership.into()))
+            });
             session.on_renewal(&self.core.deadlines, renewing, sent_at, outcome);
         }
     }

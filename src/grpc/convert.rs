@@ -305,7 +305,7 @@ pub(super) fn described(seen: Description) -> pb::DescribeResponse {
     }
 }
 
-fn holder(seen: HolderSeen) -> pb::Holder {
+pub(super) fn holder(seen: HolderSeen) -> pb::Holder {
     pb::Holder {
         session_digest: seen
             .owner
@@ -335,11 +335,20 @@ fn waiter(seen: WaiterSeen, position: u32) -> pb::Waiter {
     }
 }
 
-pub(super) fn proto_lost_reason(reason: LostReason) -> pb::LostReason {
+pub(super) fn proto_lost_reason(reason: &LostReason) -> pb::LostReason {
     match reason {
         LostReason::Expired => pb::LostReason::Expired,
         LostReason::TakenOver => pb::LostReason::TakenOver,
         LostReason::StoreUnreachable => pb::LostReason::StoreUnreachable,
+        LostReason::ForceReleased(_) => pb::LostReason::ForceReleased,
+    }
+}
+
+/// What was said besides.
+pub(super) fn lost_detail(reason: &LostReason) -> String {
+    match reason {
+        LostReason::ForceReleased(why) => why.as_ref().to_owned(),
+        LostReason::Expired | LostReason::TakenOver | LostReason::StoreUnreachable => String::new(),
     }
 }
 
@@ -353,10 +362,11 @@ pub(super) fn notice(notice: Notice) -> pb::session_response::Response {
             };
             Response::Lost(pb::GrantLost {
                 grant: Some(grant),
-                reason: proto_lost_reason(reason).into(),
+                reason: proto_lost_reason(&reason).into(),
+                detail: lost_detail(&reason),
             })
         }
-        Notice::PermitsLost(lost, reason) => Response::PermitsLost(permits_lost(&lost, reason)),
+        Notice::PermitsLost(lost, reason) => Response::PermitsLost(permits_lost(&lost, &reason)),
         Notice::AtRisk(left) => Response::AtRisk(pb::SessionAtRisk {
             valid_for: Some(whole_millis(left)),
         }),

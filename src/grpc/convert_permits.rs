@@ -185,7 +185,7 @@ pub(super) fn delivered(delivery: PermitDelivery) -> Result<pb::PermitGrant, Sta
     Ok(permit_grant(&grant))
 }
 
-pub(super) fn permits_lost(grant: &PermitGrant, reason: LostReason) -> pb::PermitsLost {
+pub(super) fn permits_lost(grant: &PermitGrant, reason: &LostReason) -> pb::PermitsLost {
     let grant = pb::PermitGrant {
         valid_for: None,
         ..permit_grant(grant)

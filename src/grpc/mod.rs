@@ -2,10 +2,13 @@
 
 pub mod pb;
 
+mod admin;
 mod answers;
+mod audit;
 mod call;
 pub mod codec;
 mod convert;
+mod convert_admin;
 mod convert_permits;
 pub mod gathered;
 mod health;
@@ -26,7 +29,7 @@ use tonic::{
 };
 use tower::layer::util::{Identity, Stack};
 
-use crate::coordinator::Coordinator;
+use crate::{access::Access, coordinator::Coordinator};
 
 /// How the server behaves towards its clients.
 #[derive(Clone, Debug)]
@@ -47,6 +50,7 @@ pub struct Config {
 pub fn router(
     coordinator: &Coordinator,
     config: Config,
+    access: &Access,
 ) -> Result<Router<Stack<layer::BodyFateLayer, Identity>>, tonic_reflection::server::Error> {
     let config = Arc::new(config);
     let calls = call::Calls {
@@ -62,11 +66,15 @@ pub fn router(
         .max_decoding_message_size(config.message_bytes_max);
     let latch = pb::latch_service_server::LatchServiceServer::new(latch::LatchService { calls })
         .max_decoding_message_size(config.message_bytes_max);
+    let admin = admin::LockAdminService::new(coordinator.clone(), access.clone());
+    let admin = pb::lock_admin_service_server::LockAdminServiceServer::new(admin)
+        .max_decoding_message_size(config.message_bytes_max);
     let mut routes = Routes::default();
     routes = routes
         .add_service(lock)
         .add_service(semaphore)
         .add_service(latch)
+        .add_service(admin)
         .add_service(health::HealthService::server(coordinator.clone()))
         .add_service(descriptors().build_v1()?)
         .add_service(descriptors().build_v1alpha()?);

@@ -87,6 +87,17 @@ pub(super) fn status(error: &Error) -> Status {
     }
 }
 
+/// A caller that has no right to what is others'.
+pub(super) fn not_admin(name: &str) -> Status {
+    let text = if name.is_empty() {
+        "no rule allows the caller to look at every name".to_owned()
+    } else {
+        format!("no rule allows the caller to look at what begins with {name}, or to take it away")
+    };
+    let about = [("right", "admin"), ("name", name)];
+    plain(Code::PermissionDenied, text, "PERMISSION_DENIED", &about)
+}
+
 /// A frame that cannot be understood where it stands.
 pub(super) fn invalid_frame(field: &'static str, why: &str) -> Status {
     status(&crate::coordinator::Invalid::new(field, why).into())
@@ -207,7 +218,7 @@ fn store_status(error: &CallError, text: String) -> Status {
 fn limit_subject(limit: Limit) -> &'static str {
     match limit {
         Limit::WaitersPerLock => "lock",
-        Limit::Waiters | Limit::Sessions => "coordinator",
+        Limit::Waiters | Limit::Sessions | Limit::Watchers => "coordinator",
         Limit::WaitsPerSession | Limit::GrantsPerSession => "session",
     }
 }

@@ -3,8 +3,10 @@
 
 pub mod embedded;
 pub mod redis;
+mod scan;
 mod several;
 
+pub use scan::{ScanCursor, Scanned};
 pub use several::Subscriptions;
 
 use std::{
@@ -54,6 +56,20 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
     /// sent.
     fn has_partition_messages(&self) -> bool {
         false
+    }
+
+    /// Some of the keys that contain these bytes, from where an earlier call said to go on. A key that is there from the first call of a walk to the
+    /// last is told at least once, unless parts of the host move meanwhile. `work` bounds what one call looks at, as far as the host can.
+    async fn scan(
+        &self,
+        _from: ScanCursor,
+        _containing: &[u8],
+        _work: u32,
+    ) -> Result<Scanned, HostError> {
+        Err(HostError::Rejected {
+            code: "UNSUPPORTED".to_owned(),
+            message: "this host cannot list its keys".to_owned(),
+        })
     }
 
     /// What tells the server behind this client from all others, if one is connected and may be asked. Another server may take its place.

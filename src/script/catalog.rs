@@ -27,6 +27,12 @@ pub static LOCK_RENEW: Script = script!("lock_renew", "token");
 pub static LOCK_RAISE: Script = script!("lock_raise", "token");
 /// Tells who holds a lock.
 pub static LOCK_INSPECT: Script = script!("lock_inspect", "token");
+/// Takes every hold of a lock away.
+pub static LOCK_FORCE: Script = script!("lock_force", "publish", "token", "queue");
+/// Tells whether a lock was taken away by force.
+pub static LOCK_FORCED: Script = script!("lock_forced");
+/// Tells what several names stand for.
+pub static NAME_KINDS: Script = script!("name_kinds");
 /// Takes a fair lock or queues up.
 pub static FAIR_ACQUIRE: Script = script!(
     "fair_acquire",
@@ -181,13 +187,16 @@ pub static LATCH_INSPECT: Script = script!("latch_inspect", "kind");
 pub static LATCH_DELETE: Script = script!("latch_delete", "publish", "kind");
 
 /// Every script, for hosts that load or test them all.
-pub static ALL: [&Script; 33] = [
+pub static ALL: [&Script; 36] = [
     &LOCK_ACQUIRE,
     &LOCK_RELEASE,
     &LOCK_UNDO,
     &LOCK_RENEW,
     &LOCK_RAISE,
     &LOCK_INSPECT,
+    &LOCK_FORCE,
+    &LOCK_FORCED,
+    &NAME_KINDS,
     &FAIR_ACQUIRE,
     &FAIR_RELEASE,
     &FAIR_UNDO,

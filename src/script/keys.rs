@@ -99,6 +99,25 @@ pub fn record(name: &str, request_id: &str) -> Bytes {
         .into()
 }
 
+/// The record of the last release by force.
+pub fn forced(name: &str) -> Bytes {
+    prefixed("lockkeeper_forced", name).into()
+}
+
+/// The name that a key belongs to, if the key is a name itself or the queue of a fair lock. Keys that can be nobody's name are passed over.
+pub fn named_by(key: &[u8]) -> Option<String> {
+    let key = str::from_utf8(key).ok()?;
+    let name = match key.strip_prefix("redisson_lock_queue:") {
+        None => key,
+        Some(tagged) => tagged
+            .strip_prefix('{')
+            .and_then(|rest| rest.strip_suffix('}'))
+            .filter(|name| !name.contains(['{', '}']))
+            .unwrap_or(tagged),
+    };
+    (!name.is_empty() && refuse(name).is_none()).then(|| name.to_owned())
+}
+
 /// The leases of a semaphore's permits. (The semaphore and the latch are, as the lock, the name itself.)
 pub fn permit_leases(name: &str) -> Bytes {
     if name.contains('{') {
@@ -224,6 +243,20 @@ mod tests {
         }
     }
 
+    #[test]
+    fn keys_tell_their_names() {
+        for name in ["build", "a:{b}", "{a}{b}", "ü"] {
+            assert_eq!(named_by(&lock(name)).as_deref(), Some(name));
+            assert_eq!(named_by(&queue(name)).as_deref(), Some(name));
+            for other in [counter(name), kind(name), record(name, "r"), forced(name)] {
+                assert_eq!(named_by(&other), None);
+            }
+        }
+        assert_eq!(named_by(b"\xff"), None);
+        assert_eq!(named_by(b"a}"), None);
+        assert_eq!(named_by(b"redisson_lock_queue:"), None);
+    }
+
     /// What Redis hashes: the first non-empty `{...}`, else all.
     fn hash_tag(key: &str) -> &str {
         match key
@@ -254,6 +287,7 @@ mod tests {
                     permit_leases(&name),
                     permit_owners(&name),
                     kind(&name),
+                    forced(&name),
                     Bytes::from(permit_channel(&name)),
                 ];
                 for key in keys {

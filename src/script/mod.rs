@@ -6,16 +6,18 @@ pub mod keys;
 mod quorum;
 mod replicas;
 mod store;
+mod walk;
 
 pub use calls::{
-    Acquired, AcquiredAll, Attempt, AttemptAll, Batch, CountSet, CountedDown, Hold, Holder,
-    Inspected, LatchInspected, Member, Members, Mode, Ownership, PermitAttempt, PermitHolder,
-    PermitId, PermitRenewal, PermitRenewals, PermitsAcquired, PermitsReleased, PermitsSet, Refusal,
-    Released, ReleasedMember, Renewal, Renewals, Renewed, SemaphoreInspected, StoreClock, Taken,
-    Vouched, wakes,
+    Acquired, AcquiredAll, Attempt, AttemptAll, Batch, CountSet, CountedDown, Forced, ForcedRecord,
+    Hold, Holder, Inspected, LatchInspected, Member, Members, Mode, NameKind, Ownership,
+    PermitAttempt, PermitHolder, PermitId, PermitRenewal, PermitRenewals, PermitsAcquired,
+    PermitsReleased, PermitsSet, Refusal, Released, ReleasedMember, Renewal, Renewals, Renewed,
+    SemaphoreInspected, StoreClock, Taken, Vouched, wakes,
 };
 pub use quorum::QuorumMember;
 pub use store::Scripts;
+pub use walk::WalkCursor;
 
 pub use replicas::Tally;
 

@@ -96,13 +96,14 @@ fn every_reason_is_documented() {
 }
 
 /// Commands that the coordinator sends itself.
-const SENT: [&str; 16] = [
+const SENT: [&str; 17] = [
     "hello",
     "client|setname",
     "ping",
     "info",
     "role",
     "select",
+    "scan",
     "script|load",
     "config|get",
     "evalsha",

@@ -44,6 +44,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "host::Partition",
             "host::Replicas",
             "host::Replication",
+            "host::ScanCursor",
             "host::Script",
             "host::ScriptHost",
             "host::Value",

@@ -1,5 +1,6 @@
 //! The command line's words.
 
+mod admin;
 mod bench;
 mod lock;
 mod permits;
@@ -11,6 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(super) use self::bench::Scenario;
 use self::lock::MoreLocks;
 pub use self::{
+    admin::{ForceReleaseArgs, ListArgs, SessionsArgs, WatchArgs},
     bench::BenchArgs,
     lock::{
         AcquireAllArgs, AcquireArgs, CheckTokenArgs, DescribeArgs, ReleaseAllArgs, ReleaseArgs,
@@ -90,6 +92,14 @@ pub enum ClientCommand {
     Describe(DescribeArgs),
     /// Tell whether a fencing token is that of the newest grant.
     CheckToken(CheckTokenArgs),
+    /// List what is held or waited for, in the whole store.
+    List(ListArgs),
+    /// List the sessions of a coordinator.
+    Sessions(SessionsArgs),
+    /// Show what happens at a coordinator, as it happens.
+    Watch(WatchArgs),
+    /// Take a lock away from whoever holds it.
+    ForceRelease(ForceReleaseArgs),
     /// Measure how fast a coordinator is.
     Bench(Box<BenchArgs>),
 }

@@ -1,11 +1,13 @@
 //! The commands that are one call each.
 
+mod admin;
 mod all;
 mod latch;
 mod lock;
 mod semaphore;
 
 pub(super) use self::{
+    admin::{force_release, list, sessions, watch},
     all::{acquire_all, release_all, try_acquire_all},
     latch::latch,
     lock::{acquire, check_token, describe, release, renew, try_acquire},

@@ -1,5 +1,6 @@
 //! Data goes to stdout, messages to stderr; nothing else in the command line writes to either.
 
+pub(super) mod admin;
 pub(super) mod permits;
 
 use std::{
@@ -26,10 +27,16 @@ impl Format {
     /// Prints an answer. Fails if nobody reads it.
     pub(super) fn data(self, text: &str, json: &Value) -> io::Result<()> {
         match self {
-            Self::Text => print(&format!("{text}\n")),
+            Self::Text => print(&format!("{}\n", printable(text))),
             Self::Json => print(&format!("{json}\n")),
         }
     }
+}
+
+/// What others have named themselves must not steer the terminal.
+fn printable(text: &str) -> String {
+    let steers = |letter: char| letter.is_control() && letter != '\n';
+    text.replace(steers, "\u{fffd}")
 }
 
 /// Prints to stdout.

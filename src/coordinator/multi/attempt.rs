@@ -8,6 +8,7 @@ use super::{
     super::{
         Core,
         error::Error,
+        events::{Event, What},
         session::{GrantKey, Session},
         turns::Turn,
         types::{Grant, Owner, safe_until},
@@ -229,6 +230,11 @@ fn deliver(
         let grants = grants.iter().cloned().zip(adds_to).collect();
         session.register_all(&core.deadlines, grants, sent_at)
     });
+    if registered.is_none() && !repeated {
+        for grant in &grants {
+            core.events.tell(|| Event::of_grant(What::Granted, grant));
+        }
+    }
     let in_books = matches!(registered, Some(Ok(_)));
     let undo = (!repeated).then(|| UndoAll {
         core: Arc::clone(core),

@@ -8,6 +8,7 @@ use super::{
     super::{
         Core,
         error::Error,
+        events::Event,
         operation::Answer,
         session::{GrantKey, Session},
         turns::Turn,
@@ -134,7 +135,17 @@ impl Releasing {
 
     /// Brings the session's books up to what the store says.
     fn book(&self, core: &Core, released: &[ReleasedMember], sent_at: Instant) {
-        let Some(session) = &self.session else { return };
+        let Some(session) = &self.session else {
+            let names = self.request.locks.iter().map(|(name, _)| name);
+            for ((name, mode), member) in names.zip(self.modes()).zip(released) {
+                if let Ok(left) = member.left {
+                    let owner = &self.request.owner;
+                    core.events
+                        .tell(|| Event::of_release(name, mode, owner, left));
+                }
+            }
+            return;
+        };
         for (key, member) in self.keys().zip(released) {
             match member.left {
                 // The answer to a repeat says nothing of what the owner has taken since.

@@ -9,6 +9,7 @@ use super::{
     super::{
         Core,
         error::Error,
+        events::{Event, What},
         holding::PermitGrant,
         session::{GrantKey, Lost, Session},
         types::{LockName, RequestId, safe_until},
@@ -178,6 +179,9 @@ fn deliver(
         let grant = delivery.grant.clone();
         (delivery.grant, delivery.lost) =
             session.register_permits(&core.deadlines, grant, sent_at)?;
+    } else {
+        core.events
+            .tell(|| Event::of_permits(What::Granted, &delivery.grant));
     }
     if delivery.grant.safe_until <= Instant::now() {
         let why = "the answer came when the lease was over".to_owned();

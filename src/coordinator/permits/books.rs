@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::super::{
     deadlines::{Deadlines, Due},
     error::Error,
+    events::{Event, What},
     holding::{Holding, PermitGrant},
     session::{GrantKey, Lost, Session, Slot},
     types::{LockName, Owner},
@@ -77,7 +78,10 @@ impl Session {
             let left = |id: &&PermitId| !ids.is_empty() && !ids.contains(id);
             let left: Arc<[PermitId]> = grant.ids.iter().filter(left).copied().collect();
             if left.is_empty() {
-                state.forget(deadlines, &key);
+                if let Some(held) = state.forget(deadlines, &key) {
+                    self.events
+                        .tell(|| Event::of(What::Released, &held.grant).holding(0));
+                }
                 continue;
             }
             let Some(mut held) = state.grants.remove(&key) else {
@@ -98,6 +102,7 @@ impl Session {
             let terms = held.grant.terms();
             held.grant = Holding::Permits(rest);
             held.grant.set_terms(terms);
+            self.events.tell(|| Event::of(What::Released, &held.grant));
             (held.renewing, held.releasing) = (false, false);
             state.grants.insert(rest_key, held);
         }

@@ -237,7 +237,16 @@ async fn set(core: &Core, request: &SetPermits) -> Result<PermitAnswer, Error> {
 }
 
 async fn describe(core: &Core, name: &LockName) -> Result<PermitAnswer, Error> {
-    let listed_max = LISTED_MAX as usize;
+    let seen = look(core, name, LISTED_MAX as usize).await?;
+    Ok(PermitAnswer::Described(seen))
+}
+
+/// At most so many holders and waiters.
+pub(super) async fn look(
+    core: &Core,
+    name: &LockName,
+    listed_max: usize,
+) -> Result<SemaphoreDescription, Error> {
     let seen = core.scripts.inspect_semaphore(name.as_str()).await?;
     let (waiters, waiter_count) = core.waiters.list_for(name, Goal::Permits, listed_max);
     let holders = seen.holders.iter().take(listed_max).map(|holder| {
@@ -257,7 +266,7 @@ async fn describe(core: &Core, name: &LockName) -> Result<PermitAnswer, Error> {
         owner: waiter.owner.clone(),
         since: waiter.since,
     });
-    Ok(PermitAnswer::Described(SemaphoreDescription {
+    Ok(SemaphoreDescription {
         name: name.clone(),
         total: seen.total,
         available: seen.available,
@@ -265,7 +274,7 @@ async fn describe(core: &Core, name: &LockName) -> Result<PermitAnswer, Error> {
         holder_count: seen.holders.len(),
         waiters: waiters.collect(),
         waiter_count,
-    }))
+    })
 }
 
 // === impl PermitOperation ===

@@ -6,6 +6,7 @@ use super::{
     super::{
         Core,
         error::Error,
+        events::Event,
         holding::PermitGrant,
         session::{GrantKey, Session},
         types::RequestId,
@@ -51,6 +52,8 @@ pub(super) async fn release(
                 } else {
                     session.drop_permits(&core.deadlines, &held, ids);
                 }
+            } else if !repeated {
+                core.events.tell(|| Event::of_permit_release(name, owner));
             }
             Ok(PermitAnswer::Released { permits, available })
         }

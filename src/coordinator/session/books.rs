@@ -14,6 +14,7 @@ use crate::{
     coordinator::{
         deadlines::{Deadlines, Due, Ticket},
         error::{Error, Limit},
+        events::{Event, What},
         holding::{Holding, Terms},
         types::Grant,
     },
@@ -156,6 +157,7 @@ impl Session {
             renewing: false,
             releasing: false,
         };
+        self.events.tell(|| Event::of(What::Granted, &held.grant));
         state.grants.insert(key, held);
         (terms, lost)
     }
@@ -212,12 +214,16 @@ impl Session {
     ) {
         let mut state = self.state.lock();
         if hold_count == 0 {
-            state.forget(deadlines, key);
+            if let Some(held) = state.forget(deadlines, key) {
+                self.events
+                    .tell(|| Event::of(What::Released, &held.grant).holding(0));
+            }
         } else if let Some(held) = state.grants.get_mut(key) {
             held.releasing = false;
             if let Holding::Lock(grant) = &mut held.grant {
                 grant.hold_count = hold_count;
             }
+            self.events.tell(|| Event::of(What::Released, &held.grant));
             held.extend(until);
             if !held.grant.terms().watched {
                 let at = self.due_at(&held.grant, Instant::now());
@@ -233,6 +239,8 @@ impl Session {
             lost.set();
             let token = grant.lock().map(|grant| grant.fencing_token);
             tracing::info!(name = %grant.name(), ?reason, token, "grant lost");
+            self.events
+                .tell(|| Event::of(What::Lost(reason.clone()), &grant));
             state.lost.push_back((grant, reason));
             self.news.notify_one();
         }
@@ -243,6 +251,8 @@ impl Session {
         let key = GrantKey::of_holding(&grant);
         let mut state = self.state.lock();
         state.forget(deadlines, &key);
+        self.events
+            .tell(|| Event::of(What::Lost(reason.clone()), &grant));
         state.lost.push_back((grant, reason));
         self.news.notify_one();
     }

@@ -45,6 +45,15 @@ impl GrantKey {
         }
     }
 
+    /// Not behind any of a name.
+    pub(crate) fn first_of(name: &LockName) -> Self {
+        Self {
+            name: name.clone(),
+            slot: Slot::Sole,
+            label: Arc::default(),
+        }
+    }
+
     pub(crate) fn of(grant: &Grant) -> Self {
         Self::new(&grant.name, grant.mode, &grant.owner.label)
     }

@@ -3,16 +3,19 @@
 mod books;
 mod key;
 mod notices;
+mod seen;
 mod watched;
 
 pub(super) use books::Held;
 pub(crate) use books::Lost;
 pub(crate) use key::{GrantKey, Slot};
 pub use notices::{LostReason, Notice};
+pub use seen::SessionSeen;
 pub(crate) use watched::{LeaseRenewal, RENEW_DIVISOR, RETRY_DIVISOR, Renewing};
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    sync::Arc,
     time::Duration,
 };
 
@@ -23,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     deadlines::Deadlines,
     error::{Error, Limit},
+    events::{Event, Events, What},
     holding::Holding,
     types::SessionId,
 };
@@ -49,6 +53,9 @@ pub struct Session {
     /// What a broken stream does to its grants.
     pub on_disconnect: OnDisconnect,
     epoch: Instant,
+    /// Since when this coordinator knows it.
+    pub(super) since: Instant,
+    pub(super) events: Arc<Events>,
     pub(super) state: Mutex<State>,
     news: Notify,
 }
@@ -92,6 +99,7 @@ impl Session {
         client_name: String,
         on_disconnect: OnDisconnect,
         epoch: Instant,
+        events: Arc<Events>,
     ) -> Self {
         let state = State {
             phase: Phase::Detached(epoch),
@@ -110,6 +118,8 @@ impl Session {
             client_name,
             on_disconnect,
             epoch,
+            since: Instant::now(),
+            events,
             state,
             news,
         }
@@ -158,7 +168,11 @@ impl Session {
             }
             Phase::Detached(_) => {}
         }
-        Some(state.take_grants(deadlines))
+        let grants = state.take_grants(deadlines);
+        for grant in &grants {
+            self.events.tell(|| Event::of(What::Released, grant));
+        }
+        Some(grants)
     }
 
     /// Ends a session that nobody resumed until `now`; its grants were left to their leases.
@@ -167,7 +181,9 @@ impl Session {
         let abandoned = matches!(state.phase, Phase::Detached(until) if until <= now);
         if abandoned {
             state.phase = Phase::Ended;
-            state.take_grants(deadlines);
+            for grant in state.take_grants(deadlines) {
+                self.events.tell(|| Event::of(What::Abandoned, &grant));
+            }
         }
         abandoned
     }

@@ -1,6 +1,6 @@
 //! What a session is told without having asked. It is state and no queue, so that a slow listener misses nothing and nothing piles up.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Why a grant is no longer held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LostReason {
     /// Its lease ran out, or the store no longer knew of it.
     Expired,
@@ -22,6 +22,8 @@ pub enum LostReason {
     TakenOver,
     /// The store could not be reached until the safe window was over.
     StoreUnreachable,
+    /// An operator took it away, and said why.
+    ForceReleased(Arc<str>),
 }
 
 /// What a session is told without having asked.

@@ -11,7 +11,7 @@ use crate::{
         holding::{Holding, Terms},
         types::{Grant, safe_until},
     },
-    script::{Mode, Ownership, PermitRenewal, Renewal},
+    script::{Mode, PermitRenewal, Renewal},
 };
 
 /// Renewals are asked for after this part of the lease, as Redisson's watchdog does.
@@ -109,7 +109,7 @@ impl Session {
         deadlines: &Deadlines,
         renewing: &Renewing,
         sent_at: Instant,
-        outcome: Option<Result<Duration, Ownership>>,
+        outcome: Option<Result<Duration, LostReason>>,
     ) {
         let key = &renewing.key;
         let mut state = self.state.lock();
@@ -138,9 +138,9 @@ impl Session {
                 }
             }
             Some(Err(_)) if held.releasing => {}
-            Some(Err(ownership)) => {
+            Some(Err(reason)) => {
                 drop(state);
-                self.lose(deadlines, key, ownership.into());
+                self.lose(deadlines, key, reason);
             }
             None => {
                 let terms = held.grant.terms();

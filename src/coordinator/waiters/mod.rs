@@ -28,6 +28,7 @@ use hand_on::OwnReleases;
 
 use super::{
     error::Limit,
+    events::{Event, Events, What},
     types::{LockName, Owner},
 };
 use crate::{
@@ -50,6 +51,7 @@ const NOT_SEEN: i64 = -1;
 #[derive(Debug)]
 pub(crate) struct Waiters {
     host: Subscriptions,
+    events: Arc<Events>,
     tasks: Tasks,
     per_lock_max: usize,
     max: usize,
@@ -112,6 +114,7 @@ enum Subscription {
 /// One waiting call.
 #[derive(Debug)]
 pub(crate) struct Waiter {
+    pub(crate) name: LockName,
     pub(crate) owner: Owner,
     pub(crate) goal: Goal,
     pub(crate) since: Instant,
@@ -127,7 +130,6 @@ pub(crate) struct Waiter {
 pub(crate) struct Place {
     waiters: Arc<Waiters>,
     channel: Arc<str>,
-    name: LockName,
     ticket: u64,
     waiter: Arc<Waiter>,
     /// Left with what it waited for, and nothing of it remains for the next.
@@ -146,6 +148,7 @@ pub(crate) struct Standing {
 impl Waiters {
     pub(crate) fn new(
         host: Subscriptions,
+        events: Arc<Events>,
         tasks: Tasks,
         per_lock_max: usize,
         max: usize,
@@ -154,6 +157,7 @@ impl Waiters {
         let positions_changed = Notify::new();
         Arc::new(Self {
             host,
+            events,
             tasks,
             per_lock_max,
             max,
@@ -194,6 +198,7 @@ impl Waiters {
         state.next_ticket += 1;
         let ticket = state.next_ticket;
         let waiter = Arc::new(Waiter {
+            name: name.clone(),
             owner,
             goal,
             since: Instant::now(),
@@ -218,6 +223,8 @@ impl Waiters {
         });
         line.holder_until = holder_until;
         line.waiters.insert(ticket, Arc::clone(&waiter));
+        self.events
+            .tell(|| Event::of_wait(What::WaitBegan, &waiter));
         if goal == Goal::Lock(Mode::Fair) {
             let others = state.fair.entry(name.clone()).or_default();
             others.insert(ticket, Arc::clone(&waiter));
@@ -225,7 +232,6 @@ impl Waiters {
         Ok(Place {
             waiters: Arc::clone(self),
             channel,
-            name: name.clone(),
             ticket,
             waiter,
             took_all: false,
@@ -289,6 +295,15 @@ impl Waiters {
             .channels
             .get(channel(name, goal, owner).as_str())
             .is_some_and(|channel| channel.lines.contains_key(&goal))
+    }
+
+    /// All that wait here and are wanted, as if they had just begun.
+    pub(crate) fn retell(&self, to: &mut Vec<Event>, wanted: impl Fn(&LockName) -> bool) {
+        let state = self.state.lock();
+        let lines = state.channels.values().flat_map(|it| it.lines.values());
+        let waiters = lines.flat_map(|line| line.waiters.values());
+        let wanted = waiters.filter(|waiter| wanted(&waiter.name));
+        to.extend(wanted.map(|waiter| Event::of_wait(What::WaitBegan, waiter)));
     }
 
     /// How many wait at this coordinator.
@@ -395,15 +410,18 @@ impl Waiters {
                 channel.lines.remove(&goal);
             }
         }
-        if let Some(waiters) = state.fair.get_mut(&place.name) {
+        let name = &place.waiter.name;
+        if let Some(waiters) = state.fair.get_mut(name) {
             waiters.remove(&place.ticket);
             if waiters.is_empty() {
-                state.fair.remove(&place.name);
+                state.fair.remove(name);
             }
         }
         if crowd > 0 {
             self.moved(&mut state, &place.channel);
         }
+        self.events
+            .tell(|| Event::of_wait(What::WaitEnded, &place.waiter));
         self.drop_if_empty(&mut state, &place.channel);
     }
 

@@ -2,8 +2,11 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    hash::BuildHasher as _,
     sync::Arc,
 };
+
+use bytes::Bytes;
 
 use super::{
     data::{Data, Kind},
@@ -70,6 +73,28 @@ impl Keyspace {
     pub(super) fn count(&self) -> usize {
         let first_alive = (self.now_ms, Key::default());
         self.entries.len() - self.expiries.range(..first_alive).count()
+    }
+
+    /// So many keys in the order of their hashes, from this one on, and more where hashes are the same; and the hash to go on from, if there are more. Keys that
+    /// come and go meanwhile do not move the others.
+    pub(super) fn walk(&self, from: u64, count: usize) -> (Vec<Bytes>, Option<u64>) {
+        let hash = |key: &Key| self.entries.hasher().hash_one(key);
+        let alive = self
+            .entries
+            .values()
+            .filter(|entry| !entry.is_due(self.now_ms));
+        let hashed = alive.map(|entry| (hash(&entry.key), &entry.key));
+        let mut rest: Vec<_> = hashed.filter(|(hash, _)| *hash >= from).collect();
+        let next = if rest.len() > count {
+            let (_, next, _) = rest.select_nth_unstable(count);
+            let next = next.0;
+            rest.retain(|(hash, _)| *hash < next);
+            Some(next)
+        } else {
+            None
+        };
+        let keys = rest.iter().map(|(_, key)| Bytes::copy_from_slice(key));
+        (keys.collect(), next)
     }
 
     pub(super) fn clear(&mut self) {
@@ -213,8 +238,6 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::{
         super::data::{Fields, List, Text},
         *,
@@ -234,6 +257,27 @@ mod tests {
         keys.set_now(11);
         assert!(keys.data(b"a").is_none());
         assert_eq!(keys.count(), 0);
+    }
+
+    #[test]
+    fn a_walk_tells_every_key_that_stays() {
+        let mut keys = Keyspace::default();
+        for number in 0..100_u8 {
+            keys.put(&[number], text("1"));
+        }
+        let (mut seen, mut from) = (Vec::new(), Some(0));
+        while let Some(at) = from {
+            let (found, next) = keys.walk(at, 7);
+            assert!(found.len() <= 7);
+            seen.extend(found.iter().map(|key| key[0]));
+            // Odd ones go and others come meanwhile.
+            let gone = seen.len() % 50 * 2 + 1;
+            keys.remove(&[u8::try_from(gone).unwrap()]);
+            keys.put(&[200, seen.len() as u8], text("1"));
+            from = next;
+        }
+        seen.sort_unstable();
+        assert!((0..50).all(|number| seen.contains(&(2 * number))));
     }
 
     #[test]

@@ -20,11 +20,12 @@ use std::{
 };
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use parking_lot::Mutex;
 
 pub use self::clock::Clock;
 use self::{engine::Engine, pubsub::ClientId, vm::Vm};
-use super::{Call, Connected, HostError, ScriptHost, Value, WakeSender};
+use super::{Call, Connected, HostError, ScanCursor, Scanned, ScriptHost, Value, WakeSender};
 
 /// A store. Clones are one store, and so are all clients that connect to it: what one writes the others see, and what one publishes the
 /// others hear. It is Redis 7.0 in everything the scripts can tell, times to live included.
@@ -151,6 +152,27 @@ impl ScriptHost for Client {
     fn unsubscribe(&self, channel: &str) {
         self.store
             .with_engine(|engine| engine.pubsub.unsubscribe(channel, self.id));
+    }
+
+    /// Looks at every key each time, because they are in no order that would last.
+    async fn scan(
+        &self,
+        from: ScanCursor,
+        containing: &[u8],
+        work: u32,
+    ) -> Result<Scanned, HostError> {
+        let count = usize::try_from(work).unwrap_or(usize::MAX);
+        let (keys, next) = self.store.with_engine(|engine| {
+            engine.begin();
+            engine.keys.walk(from.position, count)
+        });
+        let wanted = |key: &Bytes| {
+            containing.is_empty() || key.windows(containing.len()).any(|it| it == containing)
+        };
+        Ok(Scanned {
+            keys: keys.into_iter().filter(wanted).collect(),
+            next: next.map(|position| ScanCursor { part: 0, position }),
+        })
     }
 }
 

@@ -12,6 +12,7 @@ mod link;
 mod links;
 mod orders;
 mod reply;
+mod scanner;
 mod sentinel;
 mod sentinel_url;
 mod settings;

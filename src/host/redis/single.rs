@@ -8,15 +8,19 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     ConfigError, RedisConfig, acknowledger::Acknowledger, endpoint::Endpoint, eval::evaluate,
-    links::Links, subscriber::Subscriber, target::Target,
+    links::Links, scanner::Scanner, subscriber::Subscriber, target::Target,
 };
-use crate::host::{Acks, Call, Connected, HostError, Replication, ScriptHost, Value, WakeSender};
+use crate::host::{
+    Acks, Call, Connected, HostError, Replication, ScanCursor, Scanned, ScriptHost, Value,
+    WakeSender,
+};
 
 struct Single {
     target: Target,
     links: Links,
     subscriber: Subscriber,
     acknowledger: Acknowledger,
+    scanner: Scanner,
     replica_marker: Arc<str>,
     call_timeout: Duration,
     /// What tells which server it is.
@@ -44,6 +48,7 @@ pub(super) fn host(
         links,
         subscriber,
         acknowledger: Acknowledger::new(target.clone(), config.replica_ack_timeout),
+        scanner: Scanner::new(target.clone(), config.call_timeout),
         replica_marker: config.replica_marker.as_str().into(),
         call_timeout: config.call_timeout,
         _watcher: watcher,
@@ -88,6 +93,17 @@ impl ScriptHost for Single {
 
     fn unsubscribe(&self, channel: &str) {
         self.subscriber.unsubscribe(channel);
+    }
+
+    async fn scan(
+        &self,
+        from: ScanCursor,
+        containing: &[u8],
+        work: u32,
+    ) -> Result<Scanned, HostError> {
+        let (keys, position) = self.scanner.scan(from.position, containing, work).await?;
+        let next = (position != 0).then_some(ScanCursor { part: 0, position });
+        Ok(Scanned { keys, next })
     }
 
     fn identity(&self) -> Option<Arc<str>> {

@@ -97,7 +97,7 @@ impl HostScripts {
     }
 }
 
-fn mode_of(mode: &[u8], queue_len: usize) -> Option<Mode> {
+pub(super) fn mode_of(mode: &[u8], queue_len: usize) -> Option<Mode> {
     match mode {
         b"sole" if queue_len > 0 => Some(Mode::Fair),
         b"sole" => Some(Mode::Exclusive),
@@ -107,7 +107,7 @@ fn mode_of(mode: &[u8], queue_len: usize) -> Option<Mode> {
     }
 }
 
-fn holder(parts: &[Value], mode: Option<Mode>) -> Option<Holder> {
+pub(super) fn holder(parts: &[Value], mode: Option<Mode>) -> Option<Holder> {
     let [
         Value::Bytes(field),
         Value::Int(hold_count),

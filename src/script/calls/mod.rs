@@ -1,18 +1,22 @@
 //! One function per script: typed arguments, typed replies. The numbers that scripts return have their meaning here and nowhere else.
 
+mod force;
 mod inspect;
 mod latch;
 mod lock;
 mod multi;
+mod names;
 mod partitions;
 mod permits;
 mod renew;
 mod vote;
 
+pub use force::{Forced, ForcedRecord};
 pub use inspect::{Holder, Inspected};
 pub use latch::{CountSet, CountedDown, LatchInspected};
 pub use lock::{Acquired, Attempt, Refusal, Released, Vouched};
 pub use multi::{AcquiredAll, AttemptAll, Member, Members, ReleasedMember, Taken};
+pub use names::NameKind;
 pub use partitions::{Batch, StoreClock};
 pub use permits::{
     PermitAttempt, PermitHolder, PermitId, PermitRenewal, PermitRenewals, PermitsAcquired,

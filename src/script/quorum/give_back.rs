@@ -111,7 +111,7 @@ impl Quorum {
     }
 
     /// The error of a change that too few have answered: nothing was done only if nobody can have done it.
-    fn undecided<T>(&self, answers: &Answers<T>) -> CallError {
+    pub(super) fn undecided<T>(&self, answers: &Answers<T>) -> CallError {
         let why = self.too_few(answers);
         let untouched =
             |answer: &Result<T, CallError>| matches!(answer, Err(CallError::Unavailable(_)));

@@ -7,10 +7,12 @@
 //! - [`votes`]: who has won, if anybody; pure.
 //! - [`acquire`]: an acquire, and the second phase that makes fencing tokens grow.
 //! - [`give_back`], [`renew`], [`inspect`]: the other calls, each with its combination of answers.
+//! - [`admin`]: what is held on any of them, and taking it away on all.
 //! - [`errand`]: what is brought to its end in the background.
 //! - [`voter`]: one store, and what is known of it.
 
 mod acquire;
+mod admin;
 mod errand;
 mod give_back;
 mod inspect;

@@ -1,5 +1,6 @@
 //! The coordinator's handle: one store, or a quorum of several.
 
+mod admin;
 mod counters;
 
 use std::{sync::Arc, time::Duration};

@@ -9,6 +9,7 @@ mod acquire_repeated;
 mod clock;
 mod counters_same_on_all;
 mod fair;
+mod force;
 mod inspect;
 mod latch;
 mod multi;

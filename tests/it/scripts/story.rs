@@ -12,8 +12,8 @@ use bytes::Bytes;
 use lockkeeper::{
     host::{ScriptHost, Wake},
     script::{
-        Acquired, Attempt, CallError, Config, Hold, Inspected, Mode, Refusal, Released, Renewal,
-        Renewals, Scripts, Vouched, keys,
+        Acquired, Attempt, CallError, Config, Forced, ForcedRecord, Hold, Inspected, Mode, Refusal,
+        Released, Renewal, Renewals, Scripts, Vouched, WalkCursor, keys,
     },
 };
 use tokio::sync::mpsc;
@@ -179,6 +179,21 @@ impl<'a> Teller<'a> {
                 .inspect(on, 3)
                 .await
                 .map(|seen| self.inspected(&seen)),
+            ["force", reason] => {
+                let forced = scripts.force_release(on, reason, 3).await;
+                forced.map(|forced| self.forced(forced.as_ref()))
+            }
+            ["forced"] => scripts.forced(on).await.map(|record| match record {
+                Some(ForcedRecord { token, reason }) => {
+                    let token = self.mask.number(token.try_into().unwrap());
+                    format!("{token} {reason}")
+                }
+                None => "never".to_owned(),
+            }),
+            ["walk", prefix] => {
+                let prefix = prefix.trim_matches('/');
+                walk(&scripts, prefix).await
+            }
             ["heard"] => Ok(self.heard().await),
             ["state"] => Ok(self.state().await),
             ["full"] => {
@@ -252,6 +267,22 @@ impl<'a> Teller<'a> {
         } else {
             each.join(", ")
         })
+    }
+
+    fn forced(&mut self, forced: Option<&Forced>) -> String {
+        let Some(forced) = forced else {
+            return "free".to_owned();
+        };
+        let seen = Inspected {
+            mode: forced.mode,
+            holders: forced.holders.clone(),
+            holder_count: forced.holder_count,
+            remaining: None,
+            token: forced.token,
+            queue: Vec::new(),
+            queue_len: 0,
+        };
+        self.inspected(&seen)
     }
 
     fn inspected(&mut self, seen: &Inspected) -> String {
@@ -361,6 +392,22 @@ fn released(outcome: &Released) -> String {
     }
 }
 
+/// All names that begin with this, in small steps.
+async fn walk(scripts: &Scripts, prefix: &str) -> Result<String, CallError> {
+    let (mut seen, mut at) = (BTreeSet::new(), Some(WalkCursor::default()));
+    while let Some(from) = at {
+        let (found, next) = scripts.walk(from, prefix, 2).await?;
+        seen.extend(found.iter().map(|(name, kind)| format!("{name}={kind:?}")));
+        at = next;
+    }
+    let seen: Vec<_> = seen.into_iter().collect();
+    Ok(if seen.is_empty() {
+        "nothing".to_owned()
+    } else {
+        seen.join(" ")
+    })
+}
+
 fn vouched_for(vouched: &Vouched) -> String {
     let left = vouched.remaining.map_or("none".to_owned(), rounded);
     let places: Vec<_> = vouched.places.iter().map(u32::to_string).collect();
@@ -421,7 +468,8 @@ fn renewal(text: &str) -> Renewal {
 type MakeKey = fn() -> Bytes;
 
 /// More keys of the first lock, by what stories call them. Of the owners' read holds there are those of the first two listeners.
-const OTHERS: [(&str, MakeKey); 9] = [
+const OTHERS: [(&str, MakeKey); 10] = [
+    ("forced", || keys::forced(LOCKS[0])),
     ("queue", || keys::queue(LOCKS[0])),
     ("deadlines", || keys::queue_deadlines(LOCKS[0])),
     ("vouched", || keys::vouched_waiters(LOCKS[0])),

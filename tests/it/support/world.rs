@@ -4,6 +4,7 @@ use std::{io, time::Duration};
 
 use hyper_util::rt::TokioIo;
 use lockkeeper::{
+    access::Access,
     coordinator::{self, Coordinator, Limits},
     grpc,
     host::{
@@ -205,7 +206,7 @@ impl Node {
             connection_streams_max: 20_000,
             operations_per_session_max: options.operations_per_session_max,
         };
-        let router = grpc::router(&coordinator, config).unwrap();
+        let router = grpc::router(&coordinator, config, &Access::open()).unwrap();
         let (connections, incoming) = mpsc::unbounded_channel();
         let incoming = UnboundedReceiverStream::new(incoming);
         lockkeeper::shutdown::spawn_detached("server", async move {

@@ -189,6 +189,7 @@ fn in_words(reason: LostReason) -> &'static str {
         LostReason::Expired => "its lease ran out",
         LostReason::TakenOver => "somebody else holds it",
         LostReason::StoreUnreachable => "the store could not be reached in time",
+        LostReason::ForceReleased => "an operator took it away",
         LostReason::Unspecified => "no reason given",
     }
 }

@@ -2,7 +2,7 @@
 //! another.
 //!
 //! The [`router`] knows who the master of a slot is; the [`refresher`] finds that out, from several nodes, at an interval and whenever something
-//! looks as if it had changed. [`calls`] go to the master of their slot and follow redirections; [`channels`] are subscribed to there.
+//! looks as if it had changed. [`calls`] go to the master of their slot and follow redirections; [`channels`] are subscribed to there; a [`walk`] visits all masters.
 
 mod calls;
 mod channels;
@@ -11,6 +11,7 @@ mod router;
 mod slot;
 mod topology;
 mod url;
+mod walk;
 
 pub(super) use url::ClusterUrl;
 
@@ -29,7 +30,8 @@ use self::{
 use super::{ConfigError, RedisConfig};
 use crate::{
     host::{
-        Acks, Call, Connected, HostError, Partition, Replication, ScriptHost, Value, WakeSender,
+        Acks, Call, Connected, HostError, Partition, Replication, ScanCursor, Scanned, ScriptHost,
+        Value, WakeSender,
     },
     shutdown::spawn_detached,
 };
@@ -96,6 +98,15 @@ impl ScriptHost for Cluster {
 
     fn unsubscribe(&self, channel: &str) {
         self.channels.unsubscribe(channel);
+    }
+
+    async fn scan(
+        &self,
+        from: ScanCursor,
+        containing: &[u8],
+        work: u32,
+    ) -> Result<Scanned, HostError> {
+        walk::scan(&self.router, from, containing, work).await
     }
 
     fn partition(&self, key: &[u8]) -> Partition {

@@ -16,7 +16,7 @@ use tokio::{
 use super::{
     super::{
         ConfigError, RedisConfig, acknowledger::Acknowledger, endpoint::Endpoint, links::Links,
-        subscriber::Subscriber, target::Target,
+        scanner::Scanner, subscriber::Subscriber, target::Target,
     },
     topology::{Address, Topology},
     url::ClusterUrl,
@@ -32,6 +32,7 @@ pub(super) struct Node {
     pub(super) links: Links,
     pub(super) subscriber: Subscriber,
     pub(super) acknowledger: Acknowledger,
+    pub(super) scanner: Scanner,
     opened: Instant,
 }
 
@@ -220,6 +221,7 @@ impl Node {
             address: address.clone(),
             links: Links::open(config.connections, &target)?,
             acknowledger: Acknowledger::new(target.clone(), config.replica_ack_timeout),
+            scanner: Scanner::new(target.clone(), config.call_timeout),
             subscriber: Subscriber::of_both_kinds(
                 target,
                 config.ping_interval,

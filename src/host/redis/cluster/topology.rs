@@ -101,6 +101,17 @@ impl Topology {
         self.ranges.iter().map(|range| &range.master).collect()
     }
 
+    /// All masters, each with the first slot that it serves, in the order of those.
+    pub(super) fn masters_by_first_slot(&self) -> Vec<(u16, &Address)> {
+        let mut masters: Vec<(u16, &Address)> = Vec::new();
+        for range in &self.ranges {
+            if masters.iter().all(|(_, known)| *known != &range.master) {
+                masters.push((range.from, &range.master));
+            }
+        }
+        masters
+    }
+
     /// Masters and replicas.
     pub(super) fn nodes(&self) -> BTreeSet<&Address> {
         let replicas = self.ranges.iter().flat_map(|range| &range.replicas);

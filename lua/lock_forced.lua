@@ -1,0 +1,13 @@
+-- Whether a lock was last taken away by force, and why. Changes nothing.
+--
+-- KEYS: 1 record of the release by force
+-- ARGV: none
+-- Returns: {1, token of those who held it, reason}
+--          {0}  nothing is known of one
+-- Publishes: nothing
+
+local known = redis.call('hmget', KEYS[1], 'token', 'reason')
+if not known[1] then
+  return {0}
+end
+return {1, tonumber(known[1]), known[2] or ''}

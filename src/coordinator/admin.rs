@@ -1,0 +1,383 @@
+//! Looking at what is others', and taking it away.
+
+use std::sync::Arc;
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+
+use super::{
+    Coordinator, Core,
+    describe::look,
+    error::{Error, Invalid},
+    events::{Event, What},
+    holding::Holding,
+    latch::{self, LatchDescription},
+    operation::{Description, HolderSeen},
+    permits::{self, SemaphoreDescription},
+    session::{GrantKey, LostReason, Session, SessionSeen},
+    types::{LockName, Owner, over},
+};
+use crate::script::{Forced, Holder, Mode, NameKind, Ownership, WalkCursor};
+
+/// Entries of a page where none are asked for, and the most.
+const PAGE_SIZE: usize = 100;
+const PAGE_SIZE_MAX: usize = 1000;
+
+/// Keys that one step of a walk looks at, and steps that one page takes at the most.
+const STEP_KEYS: u32 = 500;
+const STEPS_MAX: usize = 20;
+
+/// Locks that are looked at at once.
+const LOOKS_AT_ONCE: usize = 32;
+
+/// Holders that a list shows of each lock; it counts the others.
+const LISTED_HOLDERS: u32 = 10;
+
+/// Holders that a release by force tells.
+const FORCED_HOLDERS: u32 = 100;
+
+/// Bytes of a reason.
+const REASON_BYTES_MAX: usize = 256;
+
+/// A page of names in use.
+#[derive(Clone, Debug)]
+pub struct ListedLocks {
+    /// What was found.
+    pub locks: Vec<LockSeen>,
+    /// Where to go on; none if that was all.
+    pub next: Option<String>,
+}
+
+/// A name in use.
+#[derive(Clone, Debug)]
+pub enum LockSeen {
+    /// A lock, and what it is.
+    Lock(NameKind, Description),
+    /// A semaphore.
+    Semaphore(SemaphoreDescription),
+    /// A latch.
+    Latch(LatchDescription),
+}
+
+/// A page of sessions.
+#[derive(Clone, Debug)]
+pub struct ListedSessions {
+    /// In the order of their digests.
+    pub sessions: Vec<SessionSeen>,
+    /// Where to go on; none if that was all.
+    pub next: Option<String>,
+    /// How many there are in all.
+    pub count: usize,
+}
+
+/// Why a lock is taken away: not empty, within the limit, without control characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason(Arc<str>);
+
+/// Who held a lock that was taken away.
+#[derive(Clone, Debug, Default)]
+pub struct ForceReleased {
+    /// The first of them; empty if nobody did.
+    pub holders: Vec<HolderSeen>,
+    /// How many they were.
+    pub holder_count: usize,
+}
+
+/// Where a page of names begins: somewhere in a walk, behind a name that the same step of it has told.
+#[derive(Debug, Default)]
+struct Place {
+    cursor: WalkCursor,
+    behind: String,
+}
+
+// === impl Coordinator ===
+
+impl Coordinator {
+    /// A page of what is held or waited for in the store, of names that begin with this. `page_size` 0: as many as is usual.
+    pub async fn list_locks(
+        &self,
+        prefix: &str,
+        page_size: usize,
+        page_token: &str,
+    ) -> Result<ListedLocks, Error> {
+        let core = &self.core;
+        let limits = &core.config.limits;
+        let prefix = [&limits.key_prefix, prefix].concat();
+        let (found, next) = core
+            .walk(&prefix, page_size_of(page_size), page_token)
+            .await?;
+        // What others have put into the store need not be a name that can be asked for.
+        let named = found.into_iter().filter_map(|(name, kind)| {
+            let told = name.strip_prefix(limits.key_prefix.as_ref())?;
+            Some((LockName::parse(told, limits).ok()?, kind))
+        });
+        let looks = stream::iter(named).map(|(name, kind)| core.look(name, kind));
+        let seen: Vec<_> = looks.buffered(LOOKS_AT_ONCE).try_collect().await?;
+        Ok(ListedLocks {
+            locks: seen.into_iter().flatten().collect(),
+            next: next.map(|place| place.to_token()),
+        })
+    }
+
+    /// A page of the sessions of this coordinator.
+    pub fn list_sessions(&self, page_size: usize, page_token: &str) -> ListedSessions {
+        let sessions = self.core.sessions.all();
+        let count = sessions.len();
+        let mut seen: Vec<SessionSeen> = sessions.iter().map(|session| session.seen()).collect();
+        seen.sort_by(|a, b| a.digest.cmp(&b.digest));
+        seen.retain(|session| session.digest.as_str() > page_token);
+        let more = seen.len() > page_size_of(page_size);
+        seen.truncate(page_size_of(page_size));
+        let next = seen.last().filter(|_| more);
+        ListedSessions {
+            next: next.map(|session| session.digest.clone()),
+            sessions: seen,
+            count,
+        }
+    }
+
+    /// Takes every hold of a lock away, whoever has it, tells those of them that have a session here, and wakes who waits.
+    pub async fn force_release(
+        &self,
+        name: &LockName,
+        reason: &Reason,
+    ) -> Result<ForceReleased, Error> {
+        let (core, name, reason) = (Arc::clone(&self.core), name.clone(), reason.clone());
+        let work = async move { core.force_release(&name, &reason).await };
+        self.core.tasks.outliving("force_release", work).await
+    }
+}
+
+// === impl Core ===
+
+impl Core {
+    /// Names in use, at most so many, and where to go on.
+    async fn walk(
+        &self,
+        prefix: &str,
+        count: usize,
+        token: &str,
+    ) -> Result<(Vec<(String, NameKind)>, Option<Place>), Error> {
+        let mut place = Place::from_token(token)?;
+        let mut found: Vec<(String, NameKind)> = Vec::new();
+        for _ in 0..STEPS_MAX {
+            let (names, next) = self.scripts.walk(place.cursor, prefix, STEP_KEYS).await?;
+            let mut new: Vec<_> = names
+                .into_iter()
+                .filter(|(name, _)| *name > place.behind)
+                .collect();
+            if found.len() + new.len() > count {
+                new.truncate(count - found.len());
+                // The step is made once more for the next page.
+                place.behind = new.last().map_or(place.behind, |(name, _)| name.clone());
+                found.append(&mut new);
+                return Ok((found, Some(place)));
+            }
+            found.append(&mut new);
+            let Some(cursor) = next else {
+                return Ok((found, None));
+            };
+            place = Place {
+                cursor,
+                behind: String::new(),
+            };
+            if found.len() == count {
+                break;
+            }
+        }
+        Ok((found, Some(place)))
+    }
+
+    /// None if it is in use no longer.
+    async fn look(&self, name: LockName, kind: NameKind) -> Result<Option<LockSeen>, Error> {
+        let seen = match kind {
+            NameKind::Lock | NameKind::ReadWriteLock => look(self, &name, LISTED_HOLDERS)
+                .await
+                .map(|seen| LockSeen::Lock(kind, seen)),
+            NameKind::Semaphore => permits::look(self, &name, LISTED_HOLDERS as usize)
+                .await
+                .map(LockSeen::Semaphore),
+            NameKind::Latch => latch::look(self, &name).await.map(LockSeen::Latch),
+        };
+        match seen {
+            Ok(LockSeen::Lock(_, seen)) if seen.holder_count == 0 && seen.waiter_count == 0 => {
+                Ok(None)
+            }
+            Ok(seen) => Ok(Some(seen)),
+            Err(Error::Store(error)) if !error.is_transient() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn force_release(
+        &self,
+        name: &LockName,
+        reason: &Reason,
+    ) -> Result<ForceReleased, Error> {
+        let (scripts, acks) = self.replicated(0);
+        let forced = scripts.force_release(name.as_str(), &reason.0, FORCED_HOLDERS);
+        let Some(forced) = forced.await? else {
+            return Ok(ForceReleased::default());
+        };
+        if let Err(error) = acks.acknowledged() {
+            tracing::info!(%name, %error, "released by force");
+        }
+        let lost = LostReason::ForceReleased(Arc::clone(&reason.0));
+        for session in self.sessions.all() {
+            session.lose_forced(&self.deadlines, name, forced.token, &lost);
+        }
+        let Forced {
+            mode,
+            token,
+            holders,
+            holder_count,
+        } = forced;
+        let holders: Vec<_> = holders.iter().map(|it| self.holder_seen(it)).collect();
+        for holder in &holders {
+            self.tell_forced(name, mode, token, holder, &lost);
+        }
+        Ok(ForceReleased {
+            holders,
+            holder_count,
+        })
+    }
+
+    /// Of those who have no session here. The others have been told as their sessions were.
+    fn tell_forced(
+        &self,
+        name: &LockName,
+        mode: Option<Mode>,
+        token: u64,
+        holder: &HolderSeen,
+        lost: &LostReason,
+    ) {
+        if let Ok(Some(_)) = self.session_of(&holder.owner) {
+            return;
+        }
+        self.events.tell(|| {
+            let what = What::Lost(lost.clone());
+            let mode = mode.map_or(holder.mode, |_| holder.mode);
+            Event {
+                fencing_token: token,
+                ..Event::of_lock(what, name, mode, &holder.owner).holding(holder.hold_count)
+            }
+        });
+    }
+
+    fn holder_seen(&self, holder: &Holder) -> HolderSeen {
+        let owner = Owner::from_field(&String::from_utf8_lossy(&holder.owner));
+        HolderSeen {
+            client_name: self.client_name(&owner),
+            owner,
+            mode: holder.mode,
+            hold_count: holder.hold_count,
+            remaining: holder.remaining,
+        }
+    }
+
+    /// Why a session holds a grant no longer, of which the store says that it is gone: it may have been taken away at another coordinator.
+    pub(super) async fn why_lost(
+        &self,
+        session: &Session,
+        key: &GrantKey,
+        ownership: Ownership,
+    ) -> LostReason {
+        match session.grant(key) {
+            Some(grant) => self.why_gone(&Holding::Lock(grant), ownership).await,
+            None => ownership.into(),
+        }
+    }
+
+    /// The same of a grant that a session may not know.
+    pub(super) async fn why_gone(&self, holding: &Holding, ownership: Ownership) -> LostReason {
+        let Some(grant) = holding.lock() else {
+            return ownership.into();
+        };
+        match self.scripts.forced(grant.name.as_str()).await {
+            Ok(Some(record)) if record.token == grant.fencing_token => {
+                LostReason::ForceReleased(record.reason.into())
+            }
+            Ok(_) | Err(_) => ownership.into(),
+        }
+    }
+}
+
+// === impl Reason ===
+
+impl Reason {
+    /// Checks a reason.
+    pub fn parse(reason: &str) -> Result<Self, Invalid> {
+        let refuse = |why: String| Err(Invalid::new("reason", why));
+        if reason.trim().is_empty() {
+            return refuse("must not be empty".to_owned());
+        }
+        if let Some(why) = over(reason, REASON_BYTES_MAX) {
+            return refuse(why);
+        }
+        if reason.chars().any(char::is_control) {
+            return refuse("must not have control characters".to_owned());
+        }
+        Ok(Self(reason.into()))
+    }
+
+    /// The reason.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+// === impl Place ===
+
+impl Place {
+    fn to_token(&self) -> String {
+        URL_SAFE_NO_PAD.encode(format!("{}/{}", self.cursor, self.behind))
+    }
+
+    fn from_token(token: &str) -> Result<Self, Invalid> {
+        if token.is_empty() {
+            return Ok(Self::default());
+        }
+        let read = || {
+            let text = String::from_utf8(URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;
+            let (cursor, behind) = text.split_once('/')?;
+            Some(Self {
+                cursor: cursor.parse().ok()?,
+                behind: behind.to_owned(),
+            })
+        };
+        read().ok_or_else(|| Invalid::new("page_token", "is not one that was given out"))
+    }
+}
+
+fn page_size_of(asked: usize) -> usize {
+    match asked {
+        0 => PAGE_SIZE,
+        asked => asked.min(PAGE_SIZE_MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_token_survives_and_others_are_refused() {
+        let place = Place {
+            behind: "a/b ü".to_owned(),
+            ..Place::default()
+        };
+        let read = Place::from_token(&place.to_token()).unwrap();
+        assert_eq!((read.cursor, read.behind), (place.cursor, place.behind));
+        for bad in ["x", "!", "MA", "MC4wLjA"] {
+            assert!(Place::from_token(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_reason_is_one_line_for_people() {
+        assert!(Reason::parse("the host burns").is_ok());
+        for bad in ["", "  ", "a\nb", "a\x1b[0m", &"x".repeat(257)] {
+            assert!(Reason::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+}

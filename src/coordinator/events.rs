@@ -1,0 +1,309 @@
+//! What happens, told to those who watch. As long as nobody does, that costs one look at a number.
+//!
+//! A watcher has no queue of its own: all read the last so many events, each at its own pace, and one that falls behind starts again with a snapshot. An event is
+//! told under the lock of the state that it changes, so a snapshot, which takes the same locks, misses none that is not told behind it.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+use tokio::sync::broadcast::{self, error::RecvError};
+
+use super::{
+    Coordinator, Core,
+    error::{Error, Limit},
+    holding::{Holding, PermitGrant},
+    session::LostReason,
+    types::{Grant, LockName, Owner},
+    waiters::{Goal, Waiter},
+};
+use crate::script::{Mode, NameKind};
+
+/// Events that a watcher may be behind.
+const EVENTS_KEPT: usize = 1024;
+
+/// Watchers at once.
+const WATCHERS_MAX: usize = 64;
+
+/// Entries of one part of a snapshot.
+const PART_ENTRIES: usize = 500;
+
+/// Something that happened to a name.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// What.
+    pub what: What,
+    /// The name.
+    pub name: LockName,
+    /// What the name stands for.
+    pub kind: NameKind,
+    /// How the lock is, was or will be held; none if it is none.
+    pub mode: Option<Mode>,
+    /// To whom.
+    pub owner: Owner,
+    /// The grant's fencing token; 0 for a wait, and for permits.
+    pub fencing_token: u64,
+    /// Holds, or permits; 0 for a wait.
+    pub holds: u32,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Granted, or one more hold.
+    Granted,
+    /// Given back.
+    Released,
+    /// No longer held.
+    Lost(LostReason),
+    /// A call waits.
+    WaitBegan,
+    /// It waits no longer.
+    WaitEnded,
+    /// Left to its lease by a session that nobody resumed.
+    Abandoned,
+}
+
+/// What a watcher is told.
+#[derive(Clone, Debug)]
+pub enum Watched {
+    /// A part of a snapshot.
+    Snapshot {
+        /// The first part.
+        first: bool,
+        /// The last part.
+        last: bool,
+        /// What is held, and who waits.
+        entries: Vec<Event>,
+    },
+    /// Something happened.
+    Delta(Event),
+}
+
+/// The events of one coordinator.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    watchers: AtomicUsize,
+    /// While somebody watches.
+    sender: Mutex<Option<broadcast::Sender<Event>>>,
+}
+
+/// One who watches.
+#[derive(Debug)]
+pub struct Watcher {
+    core: Arc<Core>,
+    prefix: String,
+    events: broadcast::Receiver<Event>,
+    parts: VecDeque<Watched>,
+}
+
+// === impl Events ===
+
+impl Events {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Tells those who watch, if anybody does.
+    pub(crate) fn tell(&self, event: impl FnOnce() -> Event) {
+        if self.watchers.load(Ordering::Relaxed) > 0 {
+            self.send(event());
+        }
+    }
+
+    #[cold]
+    fn send(&self, event: Event) {
+        if let Some(sender) = &*self.sender.lock() {
+            // Nobody listens any more, or somebody does.
+            let _ = sender.send(event);
+        }
+    }
+
+    fn subscribe(&self) -> Result<broadcast::Receiver<Event>, Error> {
+        let mut sender = self.sender.lock();
+        if self.watchers.load(Ordering::Relaxed) >= WATCHERS_MAX {
+            return Err(Error::LimitReached(Limit::Watchers));
+        }
+        self.watchers.fetch_add(1, Ordering::Relaxed);
+        let sender = sender.get_or_insert_with(|| broadcast::channel(EVENTS_KEPT).0);
+        Ok(sender.subscribe())
+    }
+
+    fn unsubscribe(&self) {
+        let mut sender = self.sender.lock();
+        if self.watchers.fetch_sub(1, Ordering::Relaxed) == 1 {
+            *sender = None;
+        }
+    }
+}
+
+// === impl Coordinator ===
+
+impl Coordinator {
+    /// Watches what happens to names that begin with this.
+    pub fn watch(&self, prefix: String) -> Result<Watcher, Error> {
+        let core = Arc::clone(&self.core);
+        if core.draining.is_cancelled() {
+            return Err(Error::Draining);
+        }
+        let mut watcher = Watcher {
+            events: core.events.subscribe()?,
+            core,
+            prefix,
+            parts: VecDeque::new(),
+        };
+        watcher.take_snapshot();
+        Ok(watcher)
+    }
+
+    /// The name that an owner's session has from its client, if it is connected here.
+    pub fn client_name(&self, owner: &Owner) -> String {
+        self.core.client_name(owner)
+    }
+}
+
+// === impl Watcher ===
+
+impl Watcher {
+    /// What comes next. May be dropped at any instant.
+    pub async fn next(&mut self) -> Result<Watched, Error> {
+        loop {
+            if let Some(part) = self.parts.pop_front() {
+                return Ok(part);
+            }
+            let event = tokio::select! {
+                biased;
+                () = self.core.draining.cancelled() => return Err(Error::Draining),
+                event = self.events.recv() => event,
+            };
+            match event {
+                Ok(event) if event.name.told().starts_with(&self.prefix) => {
+                    return Ok(Watched::Delta(event));
+                }
+                Ok(_) => {}
+                Err(RecvError::Lagged(missed)) => {
+                    tracing::debug!(missed, "a watcher is too slow and starts anew");
+                    self.events = self.events.resubscribe();
+                    self.take_snapshot();
+                }
+                Err(RecvError::Closed) => return Err(Error::Draining),
+            }
+        }
+    }
+
+    fn take_snapshot(&mut self) {
+        let mut entries = Vec::new();
+        let wanted = |name: &LockName| name.told().starts_with(&self.prefix);
+        for session in self.core.sessions.all() {
+            session.retell(&mut entries, wanted);
+        }
+        self.core.waiters.retell(&mut entries, wanted);
+        let parts = entries.len().div_ceil(PART_ENTRIES).max(1);
+        let mut entries = entries.into_iter();
+        for part in 0..parts {
+            self.parts.push_back(Watched::Snapshot {
+                first: part == 0,
+                last: part + 1 == parts,
+                entries: entries.by_ref().take(PART_ENTRIES).collect(),
+            });
+        }
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.core.events.unsubscribe();
+    }
+}
+
+// === impl Event ===
+
+impl Event {
+    pub(crate) fn of(what: What, holding: &Holding) -> Self {
+        match holding {
+            Holding::Lock(grant) => Self::of_grant(what, grant),
+            Holding::Permits(grant) => Self::of_permits(what, grant),
+        }
+    }
+
+    pub(crate) fn of_grant(what: What, grant: &Grant) -> Self {
+        Self {
+            fencing_token: grant.fencing_token,
+            holds: grant.hold_count,
+            ..Self::of_lock(what, &grant.name, grant.mode, &grant.owner)
+        }
+    }
+
+    pub(crate) fn of_permits(what: What, grant: &PermitGrant) -> Self {
+        Self {
+            what,
+            name: grant.name.clone(),
+            kind: NameKind::Semaphore,
+            mode: None,
+            owner: grant.owner.clone(),
+            fencing_token: 0,
+            holds: u32::try_from(grant.ids.len()).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Of a release without a session, whose grant is not known.
+    pub(crate) fn of_release(name: &LockName, mode: Mode, owner: &Owner, holds: u32) -> Self {
+        Self::of_lock(What::Released, name, mode, owner).holding(holds)
+    }
+
+    /// The same of permits.
+    pub(crate) fn of_permit_release(name: &LockName, owner: &Owner) -> Self {
+        Self {
+            kind: NameKind::Semaphore,
+            mode: None,
+            ..Self::of_release(name, Mode::Exclusive, owner, 0)
+        }
+    }
+
+    pub(crate) fn of_lock(what: What, name: &LockName, mode: Mode, owner: &Owner) -> Self {
+        Self {
+            what,
+            name: name.clone(),
+            kind: kind_of(mode),
+            mode: Some(mode),
+            owner: owner.clone(),
+            fencing_token: 0,
+            holds: 0,
+        }
+    }
+
+    pub(crate) fn of_wait(what: What, waiter: &Waiter) -> Self {
+        let (kind, mode) = match waiter.goal {
+            Goal::Lock(mode) => (kind_of(mode), Some(mode)),
+            Goal::Permits => (NameKind::Semaphore, None),
+            Goal::Latch => (NameKind::Latch, None),
+        };
+        Self {
+            what,
+            name: waiter.name.clone(),
+            kind,
+            mode,
+            owner: waiter.owner.clone(),
+            fencing_token: 0,
+            holds: 0,
+        }
+    }
+
+    /// With so many holds left.
+    #[must_use]
+    pub(crate) fn holding(self, holds: u32) -> Self {
+        Self { holds, ..self }
+    }
+}
+
+fn kind_of(mode: Mode) -> NameKind {
+    match mode {
+        Mode::Exclusive | Mode::Fair => NameKind::Lock,
+        Mode::Read | Mode::Write => NameKind::ReadWriteLock,
+    }
+}

@@ -1,0 +1,43 @@
+//! Who makes a call, for what is audited.
+
+use std::net::SocketAddr;
+
+use tonic::Request;
+
+use crate::access::{Audited, Identity};
+
+/// Who makes a call, and from where.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    pub(super) identity: Identity,
+    peer: Option<SocketAddr>,
+}
+
+// === impl Caller ===
+
+impl Caller {
+    /// By what the request brings along; anonymous where credentials are not asked for.
+    pub(super) fn of<T>(request: &Request<T>) -> Self {
+        let identity = request.extensions().get::<Identity>().cloned();
+        Self {
+            identity: identity.unwrap_or_else(Identity::anonymous),
+            peer: request.remote_addr(),
+        }
+    }
+
+    /// What the caller asks for, to be audited.
+    pub(super) fn asks<'a>(
+        &'a self,
+        operation: &'a str,
+        name: &'a str,
+        reason: &'a str,
+    ) -> Audited<'a> {
+        Audited {
+            identity: &self.identity,
+            peer: self.peer,
+            operation,
+            name,
+            reason,
+        }
+    }
+}

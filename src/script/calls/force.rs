@@ -1,0 +1,113 @@
+//! Taking a lock away by force.
+
+use super::{
+    DONE, Holder, HostScripts, Mode, NOT_DONE, WAKE_ALL, WAKE_ONE, WRONG_KIND,
+    inspect::{holder, mode_of},
+    malformed, millis, number, text, unsigned,
+};
+use crate::{
+    host::{Call, Value},
+    script::{CallError, catalog, keys},
+};
+
+/// A lock that was taken away by force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forced {
+    /// How it was held.
+    pub mode: Option<Mode>,
+    /// The fencing token that those who held it had; 0: none known.
+    pub token: u64,
+    /// The first who held it.
+    pub holders: Vec<Holder>,
+    /// How many held it.
+    pub holder_count: usize,
+}
+
+/// What is kept of a release by force, for those who find out that they hold the lock no longer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForcedRecord {
+    /// Grants with this token were taken away.
+    pub token: u64,
+    /// Why.
+    pub reason: String,
+}
+
+// === impl HostScripts ===
+
+impl HostScripts {
+    /// Takes every hold of a lock away, whoever has it, and tells at most `max` of them; none if nobody held it.
+    pub async fn force_release(
+        &self,
+        name: &str,
+        reason: &str,
+        max: u32,
+    ) -> Result<Option<Forced>, CallError> {
+        let script = &catalog::LOCK_FORCE;
+        let keys = vec![
+            keys::lock(name),
+            keys::counter(name),
+            keys::channel(name).into(),
+            keys::queue(name),
+            keys::queue_deadlines(name),
+            keys::vouched_waiters(name),
+            keys::readers(name),
+            keys::read_holds_base(name),
+            keys::rw_channel(name).into(),
+            keys::forced(name),
+        ];
+        let args = vec![
+            self.publish(),
+            text(WAKE_ONE),
+            text(WAKE_ALL),
+            millis(self.config.fair_waiter_timeout),
+            millis(self.config.idle_token_retention),
+            text(reason),
+            millis(self.config.request_retention),
+            number(max),
+        ];
+        let reply = self.call(Call { script, keys, args }).await?;
+        let Value::Array(values) = &reply else {
+            return Err(malformed(script, &reply));
+        };
+        match values.as_slice() {
+            [Value::Int(NOT_DONE)] => Ok(None),
+            [Value::Int(WRONG_KIND)] => Err(CallError::WrongKind),
+            [
+                Value::Int(DONE),
+                Value::Bytes(mode),
+                Value::Int(token),
+                Value::Int(holder_count),
+                Value::Array(holders),
+            ] => {
+                let mode = mode_of(mode, 0);
+                let holders = holders.chunks(3).map(|parts| holder(parts, mode));
+                let holders = holders.collect::<Option<_>>();
+                Ok(Some(Forced {
+                    mode,
+                    token: unsigned(*token),
+                    holders: holders.ok_or_else(|| malformed(script, &reply))?,
+                    holder_count: usize::try_from(*holder_count).unwrap_or(0),
+                }))
+            }
+            _ => Err(malformed(script, &reply)),
+        }
+    }
+
+    /// What is known of the last release of a lock by force. Changes nothing.
+    pub async fn forced(&self, name: &str) -> Result<Option<ForcedRecord>, CallError> {
+        let script = &catalog::LOCK_FORCED;
+        let (keys, args) = (vec![keys::forced(name)], Vec::new());
+        let reply = self.host.eval(Call { script, keys, args }).await?;
+        let Value::Array(values) = &reply else {
+            return Err(malformed(script, &reply));
+        };
+        match values.as_slice() {
+            [Value::Int(NOT_DONE)] => Ok(None),
+            [Value::Int(DONE), Value::Int(token), Value::Bytes(reason)] => Ok(Some(ForcedRecord {
+                token: unsigned(*token),
+                reason: String::from_utf8_lossy(reason).into_owned(),
+            })),
+            _ => Err(malformed(script, &reply)),
+        }
+    }
+}

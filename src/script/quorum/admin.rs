@@ -1,0 +1,137 @@
+//! What is held on any store of a quorum, and taking it away on all.
+
+use std::collections::BTreeMap;
+
+use super::{Quorum, answered, common_refusal};
+use crate::{
+    host::ScanCursor,
+    script::{CallError, Forced, ForcedRecord, Inspected, NameKind, WalkCursor},
+};
+
+// === impl Quorum ===
+
+impl Quorum {
+    /// The names of one store after the other; what an earlier one has, has been told. A store that does not answer is passed over: what a majority holds is on
+    /// others too.
+    pub(in crate::script) async fn walk(
+        &self,
+        from: WalkCursor,
+        prefix: &str,
+        work: u32,
+    ) -> Result<(Vec<(String, NameKind)>, Option<WalkCursor>), CallError> {
+        let mut store = from.store;
+        let mut at = from.at;
+        loop {
+            let Some(voter) = self.voters().get(store) else {
+                return Ok((Vec::new(), None));
+            };
+            let following = (store + 1 < self.voters().len()).then_some(WalkCursor {
+                store: store + 1,
+                at: ScanCursor::default(),
+            });
+            let found = async {
+                let (names, next) = voter.scripts.scan_names(at, prefix, work).await?;
+                let kinds = voter.scripts.kinds(&names).await?;
+                Ok::<_, CallError>((names, kinds, next))
+            };
+            let (names, kinds, next) = match found.await {
+                Ok(found) => found,
+                Err(error) if error.is_transient() && following.is_some() => {
+                    (store, at) = (store + 1, ScanCursor::default());
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let known = names.into_iter().zip(kinds);
+            let mut known: Vec<_> = known
+                .filter_map(|(name, kind)| Some((name, kind?)))
+                .collect();
+            for earlier in &self.voters()[..store] {
+                let names: Vec<String> = known.iter().map(|(name, _)| name.clone()).collect();
+                if let Ok(told) = earlier.scripts.kinds(&names).await {
+                    let told = told.into_iter().map(|kind| kind.is_some());
+                    let rest = known.into_iter().zip(told);
+                    known = rest
+                        .filter_map(|(it, told)| (!told).then_some(it))
+                        .collect();
+                }
+            }
+            let next = next.map(|at| WalkCursor { store, at }).or(following);
+            return Ok((known, next));
+        }
+    }
+
+    /// On all stores. Nobody holds it once a majority has none of it.
+    pub(in crate::script) async fn force_release(
+        &self,
+        name: &str,
+        reason: &str,
+        max: u32,
+    ) -> Result<Option<Forced>, CallError> {
+        let answers = self
+            .ask(name, |voter| voter.scripts.force_release(name, reason, max))
+            .await;
+        let done = answers.iter().flatten().count();
+        if done < self.majority() {
+            let errors = answers.iter().filter_map(|answer| answer.as_ref().err());
+            return Err(match common_refusal(errors) {
+                Some((refusal, _)) if answered(&answers) >= self.majority() => refusal,
+                _ => self.undecided(&answers),
+            });
+        }
+        let forced: Vec<&Forced> = answers.iter().flatten().flatten().collect();
+        let seen: Vec<Inspected> = forced.iter().map(|forced| as_seen(forced)).collect();
+        let seen: Vec<&Inspected> = seen.iter().collect();
+        if seen.is_empty() {
+            return Ok(None);
+        }
+        let Inspected {
+            mode,
+            holders,
+            holder_count,
+            token,
+            ..
+        } = super::inspect::combine(&seen, self.voters().len());
+        Ok(Some(Forced {
+            mode,
+            token,
+            holders,
+            holder_count,
+        }))
+    }
+
+    /// What most of the stores that know of one say.
+    pub(in crate::script) async fn forced(
+        &self,
+        name: &str,
+    ) -> Result<Option<ForcedRecord>, CallError> {
+        let answers = self.ask(name, |voter| voter.scripts.forced(name)).await;
+        if answered(&answers) < self.majority() {
+            return Err(CallError::Unavailable(self.too_few(&answers)));
+        }
+        let mut told: BTreeMap<(u64, &str), usize> = BTreeMap::new();
+        for record in answers.iter().flatten().flatten() {
+            *told
+                .entry((record.token, record.reason.as_str()))
+                .or_default() += 1;
+        }
+        let most = told.into_iter().max_by_key(|(_, count)| *count);
+        Ok(most.map(|((token, reason), _)| ForcedRecord {
+            token,
+            reason: reason.to_owned(),
+        }))
+    }
+}
+
+/// What was taken away on one store, as if it were still there.
+fn as_seen(forced: &Forced) -> Inspected {
+    Inspected {
+        mode: forced.mode,
+        holders: forced.holders.clone(),
+        holder_count: forced.holder_count,
+        remaining: None,
+        token: forced.token,
+        queue: Vec::new(),
+        queue_len: 0,
+    }
+}

@@ -1,0 +1,160 @@
+//! Taking a lock away by force, and which names there are.
+
+use super::story::{Row, check};
+
+#[tokio::test]
+async fn force() {
+    check(FORCED).await;
+}
+
+#[tokio::test]
+async fn walk() {
+    check(WALKED).await;
+}
+
+const FORCED: &[Row] = &[
+    (
+        "nobody holds it",
+        "force why => free
+         forced => never
+         state => nothing",
+    ),
+    (
+        "all holds of whoever has it, and the counter moves on",
+        "acquire x 100s
+         acquire x 100s
+         force why => x=2 T1 none
+         heard => 0
+         state => counter=T2/1000s forced{token=T1 reason=why}/600s
+         forced => T1 why
+         release x 100s serial=1 => Expired
+         acquire y 100s => granted 1 T3 100s
+         acquire x 100s => busy 100s",
+    ),
+    (
+        "the record stays as long as the lease would have lasted",
+        "acquire x 900s
+         force why => x=1 T1 none
+         heard => 0
+         state => counter=T2/1000s forced{token=T1 reason=why}/900s",
+    ),
+    (
+        "a second one has a record of its own",
+        "acquire x 100s
+         force why => x=1 T1 none
+         acquire y 100s => granted 1 T2 100s
+         force again => y=1 T2 none
+         forced => T2 again
+         heard => 0 0",
+    ),
+    (
+        "a lock of Redisson, without a token and without a time to live",
+        "HSET lock 8f14e45f-ceea-467f-a8a1-0b1c2d3e4f50:47 1
+         force why => 8f14e45f-ceea-467f-a8a1-0b1c2d3e4f50:47=1 0 none
+         heard => 0
+         state => forced{token=0 reason=why}/600s",
+    ),
+    (
+        "the first in the queue is woken, and so is who waits for an exclusive lock",
+        "acquire x 100s mode=fair
+         acquire y 100s mode=fair waits => busy 100s place 1
+         force why => x=1 T1 none
+         heard => 0 0:y
+         acquire y 100s mode=fair waits => granted 1 T2 100s",
+    ),
+    (
+        "all readers, with the keys of their holds",
+        "acquire x 100s mode=read
+         acquire x 100s mode=read
+         acquire y 100s mode=read
+         force why => x=2(Read 100s) y=1(Read 100s) 0 none
+         heard => 1
+         state => forced{token=0 reason=why}/600s
+         acquire z 100s mode=write => granted 1 T1 100s",
+    ),
+    (
+        "a writer that reads as well",
+        "acquire x 100s mode=write
+         acquire x 100s mode=read
+         force why => x=1(Write 100s) x=1(Read 100s) T1 none
+         heard => 1
+         state => counter=T2/1000s forced{token=T1 reason=why}/600s",
+    ),
+    (
+        "when memory is full, for it is what sets some free",
+        "acquire x 100s
+         full
+         force why => x=1 T1 none
+         heard => 0",
+    ),
+    (
+        "what is no lock stays",
+        "SET lock 1
+         force why => error WrongKind
+         DEL lock
+         HSET lock x a
+         force why => error WrongKind
+         DEL lock
+         HSET lock mode other
+         force why => error WrongKind
+         state => lock{mode=other}/endless",
+    ),
+];
+
+const WALKED: &[Row] = &[
+    ("an empty store", "walk / => nothing"),
+    (
+        "locks of all modes, by their shapes",
+        "acquire x 100s
+         acquire x 100s on=lock2 mode=fair
+         acquire x 100s on=lock3 mode=read
+         acquire x 100s on=lock4 mode=write
+         walk / => lock=Lock {lock}2=Lock {lock}3=ReadWriteLock {lock}4=ReadWriteLock
+         walk /{lock}/ => {lock}2=Lock {lock}3=ReadWriteLock {lock}4=ReadWriteLock
+         walk /{lock}3/ => {lock}3=ReadWriteLock
+         walk /o/ => nothing",
+    ),
+    (
+        "a queue in front of a free lock",
+        "acquire x 100s mode=fair
+         acquire y 100s mode=fair waits
+         DEL lock
+         walk / => lock=Lock",
+    ),
+    (
+        "what others keep is no lock",
+        "SET other 1
+         HSET hash a 1 b 2
+         HSET endless a 1
+         HSET words a b
+         RPUSH list a
+         ZADD zset 1 a
+         SET \\xff 1
+         walk / => nothing",
+    ),
+    (
+        "a lock of Redisson that never ends",
+        "HSET lock 8f14e45f-ceea-467f-a8a1-0b1c2d3e4f50:47 1
+         walk / => lock=Lock",
+    ),
+    (
+        "what is looked for is no pattern",
+        "HSET a*b 8f14e45f-ceea-467f-a8a1-0b1c2d3e4f50:47 1
+         HSET axb 8f14e45f-ceea-467f-a8a1-0b1c2d3e4f50:47 1
+         walk /a*/ => a*b=Lock
+         walk /a/ => a*b=Lock axb=Lock",
+    ),
+    (
+        "semaphores and latches that say what they are",
+        "SET lock 3
+         SET lockkeeper_kind:{lock} latch
+         SET lock2 3
+         walk /lock/ => lock=Latch
+         SET lockkeeper_kind:{lock} semaphore
+         walk /lock/ => lock=Semaphore
+         DEL lockkeeper_kind:{lock}
+         walk /lock/ => nothing
+         ZADD {lock}:timeout 1 a
+         walk /lock/ => lock=Semaphore",
+    ),
+];
