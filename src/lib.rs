@@ -6,7 +6,7 @@
 //! - [`script`]: the typed face of the Lua scripts in `lua/`.
 //! - [`host`]: where scripts run.
 //!
-//! [`admin`] is the port beside it: pages and probes. [`access`] knows who may do what; [`config`], [`telemetry`] and [`shutdown`] serve them all.
+//! [`admin`] is the port beside it: pages and probes. [`access`] knows who may do what; [`config`], [`telemetry`], [`measure`] and [`shutdown`] serve them all.
 
 pub mod access;
 pub mod admin;
@@ -15,6 +15,7 @@ pub mod config;
 pub mod coordinator;
 pub mod grpc;
 pub mod host;
+pub mod measure;
 pub mod script;
 pub mod server;
 pub mod shutdown;

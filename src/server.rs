@@ -4,6 +4,7 @@ use std::{future::Future, time::Duration};
 
 use anyhow::Context as _;
 use futures::TryStreamExt as _;
+use prometheus_client::{metrics::info::Info, registry::Registry};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -23,8 +24,10 @@ use crate::{
         embedded::{Clock, EmbeddedStore},
         redis::{ConfigError, TlsCertificates},
     },
+    measure::Registrar,
     script,
     shutdown::spawn_detached,
+    telemetry,
 };
 
 /// Serves until SIGTERM or SIGINT, then drains. Fails if it cannot start.
@@ -60,9 +63,11 @@ pub async fn serve(
         return Err(misconfigured("store.key_prefix", &why));
     }
     let admin = bind_admin(&settings).await?;
-    let coordinator = start(&settings)?;
+    let connections = host::Metrics::default();
+    let coordinator = start(&settings, &connections)?;
+    let calls = grpc::Metrics::default();
     let access = Access::open();
-    let router = grpc::router(&coordinator, grpc_config(&settings), &access)?;
+    let router = grpc::router(&coordinator, grpc_config(&settings), &access, &calls)?;
     let address = listener.local_addr()?;
     info!(%address, store = %stores(&settings).join(" "), "serving");
     info!("try: lockkeeper try-acquire my-lock --server http://{address}");
@@ -72,6 +77,7 @@ pub async fn serve(
         let admin = Admin {
             coordinator: coordinator.clone(),
             access,
+            metrics: admin::Metrics::new(registry(&coordinator, &connections, &calls)),
         };
         let serving = admin::serve(admin, listener, drained.clone().cancelled_owned());
         spawn_detached("admin", async move {
@@ -98,6 +104,30 @@ pub async fn serve(
         }
     }
     Ok(())
+}
+
+/// All that is counted, in one place.
+fn registry(
+    coordinator: &Coordinator,
+    connections: &host::Metrics,
+    calls: &grpc::Metrics,
+) -> Registry {
+    let mut registry = Registry::default();
+    let mut registrar = Registrar::new(&mut registry);
+    registrar.add(
+        "build",
+        "What is running",
+        Info::new([
+            ("version", env!("CARGO_PKG_VERSION")),
+            ("commit", env!("LOCKKEEPER_COMMIT")),
+        ]),
+    );
+    coordinator.register(&mut registrar);
+    connections.register(&mut registrar);
+    calls.register(&mut registry);
+    #[cfg(target_os = "linux")]
+    registry.register_collector(Box::new(telemetry::process::ProcessCollector));
+    registry
 }
 
 async fn bind_admin(settings: &Settings) -> anyhow::Result<Option<TcpListener>> {
@@ -148,11 +178,11 @@ fn stores(settings: &Settings) -> Vec<String> {
     }
 }
 
-fn start(settings: &Settings) -> anyhow::Result<Coordinator> {
+fn start(settings: &Settings, metrics: &host::Metrics) -> anyhow::Result<Coordinator> {
     let store = &settings.store;
     let config = coordinator_config(settings);
     if store.quorum.is_empty() {
-        let connected = connect(settings, &store.url, store.call_timeout)?;
+        let connected = connect(settings, &store.url, store.call_timeout, metrics)?;
         return Ok(Coordinator::start(config, connected));
     }
     let refused = script::Unsupported::REFUSED.map(script::Unsupported::name);
@@ -164,7 +194,7 @@ fn start(settings: &Settings) -> anyhow::Result<Coordinator> {
     let mut members = Vec::new();
     for (at, url) in store.quorum.iter().enumerate() {
         let name = format!("store {} ({})", at + 1, url.redacted());
-        let connected = connect(settings, url, store.quorum_member_timeout)
+        let connected = connect(settings, url, store.quorum_member_timeout, metrics)
             .with_context(|| format!("store.quorum: {name}"))?;
         members.push((name, connected));
     }
@@ -175,6 +205,7 @@ fn connect(
     settings: &Settings,
     url: &StoreUrl,
     call_timeout: Duration,
+    metrics: &host::Metrics,
 ) -> anyhow::Result<Connected> {
     let store = &settings.store;
     if url.scheme() == Some("embedded") {
@@ -197,6 +228,7 @@ fn connect(
             client: certificates.client,
         },
         scripts: &script::catalog::ALL,
+        metrics: metrics.clone(),
     };
     host::redis::connect(&config).map_err(|error| {
         let key = match error {

@@ -1,5 +1,9 @@
 //! The admin port: HTTP for people and for machines that watch the process. Read-only, and apart from the port that clients use.
 
+mod metrics;
+
+pub use metrics::Metrics;
+
 use std::future::Future;
 
 use axum::{Router, extract::State, http::StatusCode, routing::get};
@@ -14,6 +18,8 @@ pub struct Admin {
     pub coordinator: Coordinator,
     /// Who may see it.
     pub access: Access,
+    /// What is counted.
+    pub metrics: Metrics,
 }
 
 /// Serves the admin port until `stop` resolves. Fails if the listener does.
@@ -27,11 +33,12 @@ pub async fn serve(
         .await
 }
 
-/// `/livez`: the process serves. `/readyz`: it takes new work, so it does not drain and its store answers.
+/// `/livez`: the process serves. `/readyz`: it takes new work, so it does not drain and its store answers. `/metrics`: see `metrics.rs`.
 fn routes(admin: Admin) -> Router {
     Router::new()
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
+        .route("/metrics", get(metrics::show))
         .with_state(admin)
 }
 

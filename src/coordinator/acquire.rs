@@ -14,6 +14,7 @@ use super::{
     Core,
     attempt::{Attempted, attempt},
     error::Error,
+    metrics::Source,
     operation::{Acquire, Answer, NotGranted, Reply, Waiting},
     session::{GrantKey, Session},
     waiters::{Awaited, Place, Standing},
@@ -233,6 +234,10 @@ pub(super) async fn next(
             if time_is_up() {
                 Next::End(Ok(NotGranted::timed_out(place.standing().holder_until)))
             } else {
+                let over = place.standing().holder_until;
+                let is_over = over.is_some_and(|until| Instant::now() >= until);
+                let source = if is_over { Source::LeaseEnd } else { Source::Poll };
+                core.metrics.woken(source);
                 // A hint that came meanwhile is followed as well.
                 place.begin_try();
                 Next::Try

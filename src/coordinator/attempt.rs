@@ -140,6 +140,9 @@ pub(crate) async fn attempt(
                 replica_acks,
                 min_replica_acks: request.min_replica_acks,
             };
+            if !repeated && hold_count == 1 {
+                core.metrics.token_seen(&grant, sent_at);
+            }
             deliver(core, prepared, grant, sent_at, repeated).map(Attempted::Granted)
         }
         Ok(Acquired::Busy { remaining, place }) => {
@@ -407,7 +410,16 @@ impl Core {
     /// Undoes an attempt, again and again until the store has answered or the lease is over. True if a hold was taken back.
     pub(crate) async fn undo(&self, hold: Hold<'_>, attempt: Attempt<'_>, lease: Duration) -> bool {
         let undo = || self.scripts.undo(hold, attempt);
-        self.until_answered(lease, undo).await.unwrap_or(false)
+        let undone = self.until_answered(lease, undo).await;
+        self.count_undone(undone);
+        undone.unwrap_or(false)
+    }
+
+    /// Counts a hold that was taken back, if the store said so.
+    pub(crate) fn count_undone(&self, undone: Option<bool>) {
+        if undone == Some(true) {
+            self.metrics.orphan_reclaimed();
+        }
     }
 
     /// Repeats a call that is safe to repeat until the store answers it, or until what it is about is over anyway.

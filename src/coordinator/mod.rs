@@ -19,6 +19,7 @@ mod events;
 mod holding;
 mod latch;
 mod mailbox;
+mod metrics;
 mod multi;
 mod operation;
 mod permits;
@@ -110,6 +111,7 @@ pub(crate) struct Core {
     draining: CancellationToken,
     attempts: attempt::Attempts,
     events: Arc<Events>,
+    metrics: metrics::Shared,
 }
 
 // === impl Coordinator ===
@@ -138,16 +140,18 @@ impl Coordinator {
         let (subscriptions, wakes) = Subscriptions::of(connected);
         let limits = &config.limits;
         let events = Events::new();
+        let metrics = metrics::Shared::default();
         let waiters = Waiters::new(
             subscriptions,
             Arc::clone(&events),
             tasks.clone(),
             limits.waiters_per_lock_max,
             limits.waiters_max,
+            Arc::clone(&metrics),
         );
         let core = Arc::new(Core {
             scripts,
-            sessions: Sessions::new(&config, Arc::clone(&events)),
+            sessions: Sessions::new(&config, Arc::clone(&events), &metrics),
             config,
             tasks,
             waiters,
@@ -156,6 +160,7 @@ impl Coordinator {
             draining: CancellationToken::new(),
             attempts: attempt::Attempts::new(),
             events,
+            metrics,
         });
         core.spawn_tasks(wakes);
         Self { core }
@@ -193,7 +198,10 @@ impl Coordinator {
 
     /// Asks the store whether it answers.
     pub async fn probe(&self) -> Result<(), CallError> {
-        self.core.scripts.probe().await
+        let asked = self.core.scripts.renew(&[]).await;
+        let clocks = asked.clocks.iter();
+        clocks.for_each(|clock| self.core.metrics.clock_seen(clock));
+        asked.complete().map(drop)
     }
 
     /// Begins to stop: no wait goes on or begins (`DRAINING`), every grant of a live session gets one more full lease and is not released, and each

@@ -247,21 +247,25 @@ pub struct TokenChecked {
 
 /// Runs an operation to its end and answers it.
 pub(super) async fn run(core: Arc<Core>, operation: Operation, mut reply: Reply) {
+    let begun = Instant::now();
     let answer = match &operation {
         Operation::Acquire(request) => acquire(&core, request, &mut reply).await,
         // While a lock is waited for, this is what stays in memory; so all but that has a box of its own.
         other => Box::pin(answer(&core, other, &mut reply)).await,
     };
+    core.metrics.ended(&operation, &answer, begun);
     reply.finish(answer).await;
 }
 
 /// Runs an operation that does not wait. The frequent ones stand apart: the others are boxed, or each call would carry their state.
 pub(super) async fn ask(core: Arc<Core>, operation: Operation) -> Answer {
+    let begun = Instant::now();
     let answer = match &operation {
         Operation::TryAcquire(request) => try_acquire(&core, request).await,
         Operation::Release(request) => release(&core, request).await,
         other => Box::pin(answer(&core, other, &mut Reply::unheard())).await,
     };
+    core.metrics.ended(&operation, &answer, begun);
     answer.unwrap_or_else(Answer::Failed)
 }
 

@@ -17,8 +17,9 @@ use super::{
     error::{Error, Invalid, Limit},
     events::Events,
     holding::{Holding, PermitGrant},
+    metrics,
     resume_token::Claims,
-    session::{GrantKey, Notice, OnDisconnect, Session},
+    session::{GrantKey, Notice, OnDisconnect, Session, SessionTally},
     turns::Turn,
     types::{Grant, Lease, LockName, Owner, SessionId, over, safe_until},
     watchdog::RENEWALS_PER_CALL,
@@ -36,6 +37,7 @@ pub(crate) struct Sessions {
     /// From here the sessions count their common moments.
     epoch: Instant,
     events: Arc<Events>,
+    metrics: metrics::Shared,
 }
 
 /// What the client of a session is told at its beginning.
@@ -104,13 +106,14 @@ pub struct Stream {
 // === impl Sessions ===
 
 impl Sessions {
-    pub(crate) fn new(config: &Config, events: Arc<Events>) -> Self {
+    pub(crate) fn new(config: &Config, events: Arc<Events>, metrics: &metrics::Shared) -> Self {
         let by_id = RwLock::default();
         Self {
             by_id,
             max: config.limits.sessions_max,
             epoch: Instant::now(),
             events,
+            metrics: Arc::clone(metrics),
         }
     }
 
@@ -130,6 +133,15 @@ impl Sessions {
         self.by_id.read().len()
     }
 
+    /// How many there are, and what they hold together.
+    pub(crate) fn tally(&self) -> SessionTally {
+        let mut tally = SessionTally::default();
+        for session in self.all() {
+            session.count_in(&mut tally);
+        }
+        tally
+    }
+
     pub(crate) fn remove(&self, session: &Arc<Session>) {
         let mut by_id = self.by_id.write();
         if by_id
@@ -143,6 +155,7 @@ impl Sessions {
     fn add(&self, id: SessionId, claims: Claims) -> Result<Arc<Session>, Error> {
         let mut by_id = self.by_id.write();
         if by_id.len() >= self.max {
+            self.metrics.limited(Limit::Sessions);
             return Err(Error::LimitReached(Limit::Sessions));
         }
         let Claims {
@@ -157,6 +170,7 @@ impl Sessions {
             on_disconnect,
             self.epoch,
             Arc::clone(&self.events),
+            Arc::clone(&self.metrics),
         ));
         by_id.insert(id, Arc::clone(&session));
         Ok(session)

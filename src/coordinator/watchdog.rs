@@ -142,8 +142,12 @@ impl Renewer {
     async fn renew(&self, batch: Batch) {
         let _permit = self.calls.acquire().await;
         let sent_at = Instant::now();
+        for due_at in batch.iter().filter_map(|(_, renewing)| renewing.due_at) {
+            self.core.metrics.renewal_sent(due_at, sent_at);
+        }
         let reply = self.ask(&batch).await;
         for clock in &reply.clocks {
+            self.core.metrics.clock_seen(clock);
             self.watch_clock(clock, sent_at);
         }
         if let Some(error) = &reply.error {
@@ -166,6 +170,7 @@ impl Renewer {
             let outcome = outcome.map(|outcome| {
                 outcome.map_err(|ownership| reason.unwrap_or_else(|| ownership.into()))
             });
+            self.core.metrics.renewed(outcome.as_ref());
             session.on_renewal(&self.core.deadlines, renewing, sent_at, outcome);
         }
     }
@@ -206,12 +211,14 @@ impl Renewer {
         let back =
             u64::try_from(before.least - now.most).map_or(Duration::ZERO, Duration::from_micros);
         if forward > CLOCK_STEP {
+            self.core.metrics.clock_stepped(true);
             tracing::warn!(?forward, "the store's clock stepped: leases end earlier");
             let now = Instant::now();
             for session in self.core.sessions.all() {
                 session.shorten(&self.core.deadlines, forward, now);
             }
         } else if back > CLOCK_STEP {
+            self.core.metrics.clock_stepped(false);
             tracing::warn!(?back, "the store's clock stepped: leases end later");
         }
     }

@@ -15,11 +15,14 @@ mod health;
 mod latch;
 pub mod layer;
 mod lock;
+mod metrics;
 mod multi;
 mod outbound;
 mod semaphore;
 mod session;
 mod status;
+
+pub use metrics::Metrics;
 
 use std::{sync::Arc, time::Duration};
 
@@ -46,12 +49,16 @@ pub struct Config {
     pub operations_per_session_max: usize,
 }
 
-/// All services, ready to be served.
+/// The services with all that is between them and the connections.
+pub type Layered = Router<Stack<layer::BodyFateLayer, Stack<metrics::MetricsLayer, Identity>>>;
+
+/// All services, ready to be served; their calls are counted.
 pub fn router(
     coordinator: &Coordinator,
     config: Config,
     access: &Access,
-) -> Result<Router<Stack<layer::BodyFateLayer, Identity>>, tonic_reflection::server::Error> {
+    metrics: &Metrics,
+) -> Result<Layered, tonic_reflection::server::Error> {
     let config = Arc::new(config);
     let calls = call::Calls {
         coordinator: coordinator.clone(),
@@ -82,6 +89,7 @@ pub fn router(
         .http2_keepalive_interval(Some(config.keepalive_interval))
         .http2_keepalive_timeout(Some(config.keepalive_timeout))
         .max_concurrent_streams(config.connection_streams_max)
+        .layer(metrics::MetricsLayer(metrics.clone()))
         .layer(layer::BodyFateLayer)
         .add_routes(routes);
     Ok(server)

@@ -2,10 +2,12 @@
 //! does not know what they mean.
 
 pub mod embedded;
+mod metrics;
 pub mod redis;
 mod scan;
 mod several;
 
+pub use metrics::Metrics;
 pub use scan::{ScanCursor, Scanned};
 pub use several::Subscriptions;
 

@@ -3,6 +3,7 @@
 pub mod calls;
 pub mod catalog;
 pub mod keys;
+mod metrics;
 mod quorum;
 mod replicas;
 mod store;

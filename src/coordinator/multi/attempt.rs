@@ -225,6 +225,10 @@ fn deliver(
             min_replica_acks: request.min_replica_acks,
         });
     let grants: Vec<Grant> = grants.collect();
+    if !repeated {
+        let new = grants.iter().filter(|grant| grant.hold_count == 1);
+        new.for_each(|grant| core.metrics.token_seen(grant, sent_at));
+    }
     let registered = session.as_ref().map(|session| {
         let adds_to = known.iter().map(|known| known.serial);
         let grants = grants.iter().cloned().zip(adds_to).collect();

@@ -64,7 +64,7 @@ impl Locks {
         &self.0[which].0
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&LockName, Mode)> {
+    pub(in crate::coordinator) fn iter(&self) -> impl Iterator<Item = (&LockName, Mode)> {
         self.0.iter().map(|(name, mode)| (name, *mode))
     }
 

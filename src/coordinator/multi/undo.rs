@@ -229,6 +229,8 @@ impl Core {
             let members = identity.script_members(&members);
             self.scripts.undo_all(members, identity.attempt(), undo)
         };
-        self.until_answered(lease, again).await.unwrap_or(false)
+        let undone = self.until_answered(lease, again).await;
+        self.count_undone(undone);
+        undone.unwrap_or(false)
     }
 }

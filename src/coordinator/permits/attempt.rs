@@ -163,7 +163,7 @@ fn undo_attempt(
     let (core, name) = (Arc::clone(core), name.clone());
     core.tasks.clone().spawn("undo-permits", async move {
         let undo = || core.scripts.undo_permits(name.as_str(), taking.identity());
-        core.until_answered(lease, undo).await;
+        core.count_undone(core.until_answered(lease, undo).await);
     })
 }
 
@@ -256,6 +256,7 @@ impl Undo {
                 .undo_permits(grant.name.as_str(), taking.identity())
         };
         let undone = core.until_answered(grant.lease, undo).await;
+        core.count_undone(undone);
         // A repeat of the request may have taken the grant over; then the session keeps it.
         if let Some(session) = session {
             if undone == Some(true) || taking.record.is_none() {

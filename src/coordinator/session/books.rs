@@ -33,6 +33,8 @@ pub(in crate::coordinator) struct Held {
     pub(super) lost: Lost,
     /// What renewals ask for; zero if they are only to look at it.
     pub(super) lease: Duration,
+    /// When it was granted.
+    pub(in crate::coordinator) since: Instant,
     pub(in crate::coordinator) due: Ticket,
     pub(super) failing: bool,
     /// A renewal is under way.
@@ -129,13 +131,13 @@ impl Session {
         mut grant: Holding,
         sent_at: Instant,
     ) -> (Terms, Lost) {
-        let mut lost = Lost::default();
+        let (mut lost, mut since) = (Lost::default(), sent_at);
         let mut terms = grant.terms();
         let before = state.forget(deadlines, &key);
         // What the store has forgotten meanwhile says nothing of a new grant, least of all how long it is safe.
         if let Some(before) = before.filter(|before| before.grant.serial() == grant.serial()) {
             let known = before.grant.terms();
-            lost = before.lost;
+            (lost, since) = (before.lost, before.since);
             terms.watched |= known.watched;
             terms.safe_until = terms.safe_until.max(known.safe_until);
             terms.min_replica_acks = terms.min_replica_acks.max(known.min_replica_acks);
@@ -152,6 +154,7 @@ impl Session {
             grant,
             lost: lost.clone(),
             lease,
+            since,
             due,
             failing: false,
             renewing: false,
@@ -217,6 +220,7 @@ impl Session {
             if let Some(held) = state.forget(deadlines, key) {
                 self.events
                     .tell(|| Event::of(What::Released, &held.grant).holding(0));
+                self.metrics.hold_ended(held.since);
             }
         } else if let Some(held) = state.grants.get_mut(key) {
             held.releasing = false;
@@ -235,8 +239,11 @@ impl Session {
     /// A grant turned out to be gone: from now on the session does not hold it, and it will be told.
     pub(crate) fn lose(&self, deadlines: &Deadlines, key: &GrantKey, reason: LostReason) {
         let mut state = self.state.lock();
-        if let Some(Held { grant, lost, .. }) = state.forget(deadlines, key) {
+        if let Some(held) = state.forget(deadlines, key) {
+            let Held { grant, lost, .. } = held;
             lost.set();
+            self.metrics.hold_ended(held.since);
+            self.metrics.lost(&reason);
             let token = grant.lock().map(|grant| grant.fencing_token);
             tracing::info!(name = %grant.name(), ?reason, token, "grant lost");
             self.events
@@ -253,8 +260,22 @@ impl Session {
         state.forget(deadlines, &key);
         self.events
             .tell(|| Event::of(What::Lost(reason.clone()), &grant));
+        self.metrics.lost(&reason);
         state.lost.push_back((grant, reason));
         self.news.notify_one();
+    }
+
+    /// Empties the books of a session that ends.
+    pub(super) fn take_grants(&self, state: &mut State, deadlines: &Deadlines) -> Vec<Holding> {
+        let keys: Vec<GrantKey> = state.grants.keys().cloned().collect();
+        keys.iter()
+            .filter_map(|key| state.forget(deadlines, key))
+            .map(|held| {
+                held.lost.set();
+                self.metrics.hold_ended(held.since);
+                held.grant
+            })
+            .collect()
     }
 
     /// A resuming client names what it believes to hold and is told anew what of it is lost.
@@ -293,17 +314,6 @@ impl State {
         deadlines.remove(held.due);
         self.failing -= usize::from(held.failing);
         Some(held)
-    }
-
-    pub(super) fn take_grants(&mut self, deadlines: &Deadlines) -> Vec<Holding> {
-        let keys: Vec<GrantKey> = self.grants.keys().cloned().collect();
-        keys.iter()
-            .filter_map(|key| self.forget(deadlines, key))
-            .map(|held| {
-                held.lost.set();
-                held.grant
-            })
-            .collect()
     }
 }
 

@@ -28,6 +28,7 @@ use super::{
     error::{Error, Limit},
     events::{Event, Events, What},
     holding::Holding,
+    metrics,
     types::SessionId,
 };
 
@@ -58,6 +59,7 @@ pub struct Session {
     pub(super) events: Arc<Events>,
     pub(super) state: Mutex<State>,
     news: Notify,
+    pub(super) metrics: metrics::Shared,
 }
 
 #[derive(Debug)]
@@ -73,6 +75,14 @@ pub(super) struct State {
     recovered: bool,
     going_away: bool,
     waits: usize,
+}
+
+/// Sessions, and what they hold.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SessionTally {
+    pub(crate) live: usize,
+    pub(crate) detached: usize,
+    pub(crate) grants: usize,
 }
 
 #[derive(Debug)]
@@ -100,6 +110,7 @@ impl Session {
         on_disconnect: OnDisconnect,
         epoch: Instant,
         events: Arc<Events>,
+        metrics: metrics::Shared,
     ) -> Self {
         let state = State {
             phase: Phase::Detached(epoch),
@@ -122,6 +133,7 @@ impl Session {
             events,
             state,
             news,
+            metrics,
         }
     }
 
@@ -168,7 +180,7 @@ impl Session {
             }
             Phase::Detached(_) => {}
         }
-        let grants = state.take_grants(deadlines);
+        let grants = self.take_grants(&mut state, deadlines);
         for grant in &grants {
             self.events.tell(|| Event::of(What::Released, grant));
         }
@@ -181,7 +193,7 @@ impl Session {
         let abandoned = matches!(state.phase, Phase::Detached(until) if until <= now);
         if abandoned {
             state.phase = Phase::Ended;
-            for grant in state.take_grants(deadlines) {
+            for grant in self.take_grants(&mut state, deadlines) {
                 self.events.tell(|| Event::of(What::Abandoned, &grant));
             }
         }
@@ -205,6 +217,17 @@ impl Session {
         }
         state.waits += 1;
         Ok(())
+    }
+
+    /// Counts this session and what it holds.
+    pub(crate) fn count_in(&self, tally: &mut SessionTally) {
+        let state = self.state.lock();
+        match state.phase {
+            Phase::Live { .. } => tally.live += 1,
+            Phase::Detached(_) => tally.detached += 1,
+            Phase::Ended => {}
+        }
+        tally.grants += state.grants.len();
     }
 
     pub(crate) fn end_wait(&self) {

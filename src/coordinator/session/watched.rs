@@ -39,6 +39,8 @@ const RETRY_MIN: Duration = Duration::from_millis(5);
 pub(crate) struct Renewing {
     pub(crate) key: GrantKey,
     pub(crate) serial: u64,
+    /// When it was due; none if it is done before.
+    pub(crate) due_at: Option<Instant>,
     /// Replicas that must acknowledge it, whatever the configuration says.
     pub(crate) min_replica_acks: u32,
     pub(crate) renewal: LeaseRenewal,
@@ -92,6 +94,7 @@ impl Session {
             self.lose(deadlines, key, reason);
             return None;
         }
+        let due_at = held.due.at();
         // Until the answer is there, the next thing to happen is that the grant is lost.
         self.reschedule(deadlines, key, held, terms.safe_until);
         let reads = |grant: &Grant| grant.mode == Mode::Read;
@@ -100,7 +103,7 @@ impl Session {
             return None;
         }
         held.renewing = true;
-        Some(held.renewing(key))
+        Some(held.renewing(key, Some(due_at)))
     }
 
     /// The outcome of a renewal that the watchdog sent.
@@ -124,6 +127,9 @@ impl Session {
         held.renewing = false;
         match outcome {
             Some(Ok(lease)) => {
+                let until = held.grant.terms().safe_until;
+                let left = until.saturating_duration_since(Instant::now());
+                self.metrics.margin(left);
                 let (own_lease, looked) = (held.grant.terms().lease, held.lease.is_zero());
                 let recovered = state.renewed(self, deadlines, key, sent_at, lease);
                 if looked && let Some(held) = state.grants.get_mut(key) {
@@ -175,7 +181,7 @@ impl Session {
                 let until = held.grant.terms().safe_until;
                 self.reschedule(deadlines, key, held, until);
                 held.renewing = true;
-                held.renewing(key)
+                held.renewing(key, None)
             })
             .collect()
     }
@@ -273,7 +279,7 @@ impl State {
 // === impl Held ===
 
 impl Held {
-    pub(super) fn renewing(&self, key: &GrantKey) -> Renewing {
+    pub(super) fn renewing(&self, key: &GrantKey, due_at: Option<Instant>) -> Renewing {
         let name = key.name.shared();
         let owner = self.grant.owner().shared_field();
         let lease = self.lease;
@@ -294,6 +300,7 @@ impl Held {
         Renewing {
             key: key.clone(),
             serial: self.grant.serial(),
+            due_at,
             min_replica_acks: self.grant.terms().min_replica_acks,
             renewal,
         }

@@ -12,7 +12,10 @@ use tokio::time::Instant;
 
 use super::{Goal, Subscription, Waiters};
 use crate::{
-    coordinator::types::LockName,
+    coordinator::{
+        metrics::{Heard, Source},
+        types::LockName,
+    },
     script::{CallError, Mode, Released, keys},
 };
 
@@ -41,8 +44,8 @@ pub(crate) struct Awaited {
     pub(crate) holder_until: Option<Instant>,
 }
 
-/// A release that is under way and was handed on: how many had been granted the lock before.
-struct HandedOn(u64);
+/// A release that is under way and was handed on: how many had been granted the lock before, and when it was sent.
+struct HandedOn(u64, Instant);
 
 const EXCLUSIVE: Goal = Goal::Lock(Mode::Exclusive);
 
@@ -87,8 +90,11 @@ impl Waiters {
         if !channel.own_releases.sent(is_heard) {
             return None;
         }
+        let sent_at = Instant::now();
+        self.metrics.woken(Source::Local);
+        channel.released = Some((sent_at, Heard::Local));
         channel.wake();
-        Some(HandedOn(granted))
+        Some(HandedOn(granted, sent_at))
     }
 
     fn release_ended(
@@ -114,6 +120,7 @@ impl Waiters {
         if line.granted != handed_on.0 || line.hint {
             return;
         }
+        channel.released = Some((handed_on.1, Heard::Local));
         if line.trying {
             line.hint_unless_granted = true;
         } else {

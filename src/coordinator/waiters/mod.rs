@@ -29,6 +29,7 @@ use hand_on::OwnReleases;
 use super::{
     error::Limit,
     events::{Event, Events, What},
+    metrics::{self, Heard, Source},
     types::{LockName, Owner},
 };
 use crate::{
@@ -55,6 +56,7 @@ pub(crate) struct Waiters {
     tasks: Tasks,
     per_lock_max: usize,
     max: usize,
+    metrics: metrics::Shared,
     state: Mutex<State>,
     positions_changed: Notify,
 }
@@ -75,6 +77,8 @@ struct Channel {
     subscription: Subscription,
     lines: BTreeMap<Goal, Line>,
     own_releases: OwnReleases,
+    /// When the last release was heard of that nobody has been granted the lock after.
+    released: Option<(Instant, Heard)>,
 }
 
 /// What somebody waits for.
@@ -152,6 +156,7 @@ impl Waiters {
         tasks: Tasks,
         per_lock_max: usize,
         max: usize,
+        metrics: metrics::Shared,
     ) -> Arc<Self> {
         let state = Mutex::default();
         let positions_changed = Notify::new();
@@ -161,6 +166,7 @@ impl Waiters {
             tasks,
             per_lock_max,
             max,
+            metrics,
             state,
             positions_changed,
         })
@@ -213,6 +219,7 @@ impl Waiters {
                 subscription: Subscription::Pending,
                 lines: BTreeMap::new(),
                 own_releases: OwnReleases::default(),
+                released: None,
             })
             .lines;
         // A message may have come between the attempt and now. If somebody waited in this line then, the head has followed it; if nobody did, either the
@@ -321,10 +328,13 @@ impl Waiters {
                 if let Some(channel) = state.channels.get_mut(channel.as_str())
                     && !channel.own_releases.announced()
                 {
+                    self.metrics.woken(Source::Message);
+                    channel.released = Some((Instant::now(), Heard::Message));
                     channel.wake();
                 }
             }
             Wake::Gap | Wake::TakenOver => {
+                self.metrics.woken(Source::Gap);
                 for channel in state.channels.values_mut() {
                     channel.own_releases.forget();
                     channel.wake();
@@ -380,6 +390,7 @@ impl Waiters {
                 return;
             };
             waiting.subscription = Subscription::Done;
+            this.metrics.woken(Source::Subscribed);
             waiting.wake();
             this.drop_if_empty(&mut state, &channel);
         });
@@ -557,7 +568,13 @@ impl Place {
             return;
         };
         line.tried_in_vain();
-        let known = std::mem::replace(&mut line.holder_until, holder_until);
+        let (known, is_over) = (
+            std::mem::replace(&mut line.holder_until, holder_until),
+            !line.hint,
+        );
+        if is_over && let Some(channel) = state.channels.get_mut(&self.channel) {
+            channel.released = None;
+        }
         if lease_is_news(known, holder_until) {
             self.waiters.moved(&mut state, &self.channel);
         }
@@ -571,6 +588,7 @@ impl Place {
             return;
         };
         let known = line.holder_until.replace(holder_until);
+        self.handed_over(&mut state);
         if lease_is_news(known, Some(holder_until)) {
             self.waiters.moved(&mut state, &self.channel);
         }
@@ -579,6 +597,14 @@ impl Place {
     /// Leaves with permits, after which none are left if `took_all`.
     pub(crate) fn leave_with_permits(mut self, took_all: bool) {
         self.took_all = took_all;
+        self.handed_over(&mut self.waiters.state.lock());
+    }
+
+    fn handed_over(&self, state: &mut State) {
+        let channel = state.channels.get_mut(&self.channel);
+        if let Some((released_at, heard)) = channel.and_then(|channel| channel.released.take()) {
+            self.waiters.metrics.handed_over(heard, released_at);
+        }
     }
 
     /// Those who have come so far: what is seen of a latch from now on is true for them.

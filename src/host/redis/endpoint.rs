@@ -16,7 +16,10 @@ use deadpool_redis::{
 use futures::future::join_all;
 
 use super::{ConfigError, RedisConfig};
-use crate::host::Script;
+use crate::host::{
+    Metrics, Script,
+    metrics::{Open, Purpose},
+};
 
 /// A peer that vanished is noticed after this long. A frozen one is not dropped by it, because its kernel goes on acknowledging.
 const PEER_GONE_AFTER: Duration = Duration::from_secs(5);
@@ -37,6 +40,7 @@ pub(super) struct Endpoint {
     connect_timeout: Duration,
     client_name: Arc<str>,
     scripts: &'static [&'static Script],
+    metrics: Metrics,
 }
 
 // === impl Endpoint ===
@@ -84,6 +88,7 @@ impl Endpoint {
             connect_timeout: config.connect_timeout,
             client_name: config.client_name.as_str().into(),
             scripts: config.scripts,
+            metrics: config.metrics.clone(),
         })
     }
 
@@ -153,6 +158,11 @@ impl Endpoint {
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|_| unusable)
+    }
+
+    /// Counts a connection to this server as long as what is returned is kept.
+    pub(super) fn opened(&self, purpose: Purpose) -> Open {
+        self.metrics.opened(purpose)
     }
 
     /// The time limit of opening a connection.

@@ -28,7 +28,10 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{endpoint::Endpoint, reply, target::Target};
-use crate::{host::HostError, shutdown::spawn_detached};
+use crate::{
+    host::{HostError, metrics::Purpose},
+    shutdown::spawn_detached,
+};
 
 /// Between the starts of two attempts to connect.
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(100);
@@ -159,6 +162,7 @@ async fn keep(target: Target, states: watch::Sender<State>) {
         match connect(&target).await {
             Ok((endpoint, live)) => {
                 tracing::info!(?endpoint, "connected");
+                let _open = endpoint.opened(Purpose::Calls);
                 failure = None;
                 let live = Arc::new(live);
                 states.send_replace(State::Up(live.clone()));

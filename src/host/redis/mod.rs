@@ -23,7 +23,7 @@ mod target;
 
 use std::{fmt, time::Duration};
 
-use super::{Connected, Script};
+use super::{Connected, Metrics, Script};
 use cluster::ClusterUrl;
 use sentinel_url::SentinelUrl;
 
@@ -51,6 +51,8 @@ pub struct RedisConfig {
     pub tls: TlsCertificates,
     /// Scripts that are loaded whenever a connection is opened, so that no call has to.
     pub scripts: &'static [&'static Script],
+    /// Where connections are counted.
+    pub metrics: Metrics,
 }
 
 /// Certificates in PEM form.
@@ -108,6 +110,7 @@ impl Default for RedisConfig {
             client_name: "lockkeeper".to_owned(),
             tls: TlsCertificates::default(),
             scripts: &[],
+            metrics: Metrics::default(),
         }
     }
 }
@@ -125,7 +128,7 @@ impl fmt::Debug for RedisConfig {
             .field("client_name", &self.client_name)
             .field("tls", &self.tls)
             .field("scripts", &self.scripts.len())
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

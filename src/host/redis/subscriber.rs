@@ -22,7 +22,7 @@ use super::{
     target::Target,
 };
 use crate::{
-    host::{HostError, Wake, WakeSender},
+    host::{HostError, Wake, WakeSender, metrics::Purpose},
     shutdown::spawn_detached,
 };
 
@@ -153,6 +153,7 @@ impl Task {
                 None => return,
                 Some(Ok((endpoint, connection))) => {
                     tracing::debug!("subscriber connected");
+                    let _open = endpoint.opened(Purpose::Subscriptions);
                     let target = self.target.clone();
                     tokio::select! {
                         Lost = self.serve(connection, incoming) => {}

@@ -55,7 +55,7 @@ impl HostScripts {
             keys::read_holds_base(name),
         ];
         let args = vec![number(max)];
-        let reply = self.host.eval(Call { script, keys, args }).await?;
+        let reply = self.ask(Call { script, keys, args }).await?;
         let Value::Array(values) = &reply else {
             return Err(malformed(script, &reply));
         };

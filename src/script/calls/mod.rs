@@ -27,8 +27,12 @@ pub use renew::{Renewal, Renewals, Renewed};
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
-use super::{CallError, Config, Tally, keys};
+use super::{
+    CallError, Config, Tally, keys,
+    metrics::{Failure, Metrics, StoreMetrics},
+};
 use crate::host::{Call, HostError, Partition, Replicas, Replication, Script, ScriptHost, Value};
 
 /// Wakes one waiter in every process that listens. Redisson reads messages as numbers.
@@ -58,6 +62,7 @@ pub struct HostScripts {
     config: Config,
     /// Counts the replicas that acknowledge what is done, if that is wanted.
     tally: Tally,
+    metrics: StoreMetrics,
 }
 
 /// How a lock is held. Exclusive and fair locks are one hash, which Redisson calls `RLock` and `RFairLock`; the other two are sides of an
@@ -109,10 +114,20 @@ pub fn wakes(message: &[u8]) -> bool {
 impl HostScripts {
     /// The scripts on a host.
     pub fn new(host: Arc<dyn ScriptHost>, config: Config) -> Self {
+        Self::counted(host, config, Metrics::new(1).of_store(0))
+    }
+
+    /// The scripts on a host whose calls are counted.
+    pub(super) fn counted(
+        host: Arc<dyn ScriptHost>,
+        config: Config,
+        metrics: StoreMetrics,
+    ) -> Self {
         Self {
             host,
             config,
             tally: Tally::default(),
+            metrics,
         }
     }
 
@@ -124,6 +139,7 @@ impl HostScripts {
             host: Arc::clone(&self.host),
             config: self.config.clone(),
             tally: tally.clone(),
+            metrics: self.metrics.clone(),
         };
         (scripts, tally)
     }
@@ -163,16 +179,30 @@ impl HostScripts {
     /// Runs a script, and waits for replicas if that is wanted.
     async fn call(&self, call: Call) -> Result<Value, CallError> {
         let Some(replicas) = self.tally.wanted() else {
-            return Ok(self.host.eval(call).await?);
+            return self.ask(call).await;
         };
+        let (script, begun) = (call.script, Instant::now());
         let replication = Replication {
             replicas,
             wanted_if: has_changed,
         };
         // Boxed, as it is rare: every call would carry its state otherwise.
-        let (reply, acks) = Box::pin(self.host.eval_replicated(call, replication)).await?;
+        let answer = Box::pin(self.host.eval_replicated(call, replication)).await;
+        self.metrics.called(script, begun, &answer);
+        let (reply, acks) = answer?;
+        if acks.as_ref().is_some_and(|acks| !acks.are_enough()) {
+            self.metrics.failed(Failure::NotReplicated);
+        }
         self.tally.count(acks);
         Ok(reply)
+    }
+
+    /// Runs a script, whatever replicas there are.
+    async fn ask(&self, call: Call) -> Result<Value, CallError> {
+        let (script, begun) = (call.script, Instant::now());
+        let answer = self.host.eval(call).await;
+        self.metrics.called(script, begun, &answer);
+        Ok(answer?)
     }
 
     /// Runs a script that returns numbers only.

@@ -38,7 +38,7 @@ use futures::future::{join_all, maybe_done};
 use parking_lot::Mutex;
 use rand::RngExt as _;
 
-use super::{CallError, Config, calls::HostScripts};
+use super::{CallError, Config, calls::HostScripts, metrics::Metrics};
 use crate::{host::ScriptHost, shutdown::Tasks};
 use voter::Voter;
 
@@ -74,9 +74,15 @@ type Answers<T> = Vec<Result<T, CallError>>;
 // === impl Quorum ===
 
 impl Quorum {
-    pub(super) fn new(members: Vec<QuorumMember>, config: &Config, tasks: Tasks) -> Self {
-        let voters = members.into_iter().map(|member| {
-            let scripts = HostScripts::new(member.host, config.clone());
+    pub(super) fn new(
+        members: Vec<QuorumMember>,
+        config: &Config,
+        tasks: Tasks,
+        metrics: &Arc<Metrics>,
+    ) -> Self {
+        let voters = members.into_iter().enumerate().map(|(at, member)| {
+            let metrics = metrics.of_store(at);
+            let scripts = HostScripts::counted(member.host, config.clone(), metrics);
             Voter::new(member.name, scripts)
         });
         Self(Arc::new(Inner {

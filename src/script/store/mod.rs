@@ -8,10 +8,11 @@ use std::{sync::Arc, time::Duration};
 use super::{
     Acquired, AcquiredAll, Attempt, AttemptAll, CallError, Config, Hold, Inspected, Members, Mode,
     QuorumMember, Refusal, Released, ReleasedMember, Renewal, Renewals, Tally, Unsupported,
-    Vouched, calls::HostScripts, quorum::Quorum,
+    Vouched, calls::HostScripts, metrics::Metrics, quorum::Quorum,
 };
 use crate::{
     host::{Acks, Partition, Replicas, ScriptHost},
+    measure::Registrar,
     shutdown::Tasks,
 };
 
@@ -20,6 +21,7 @@ use crate::{
 pub struct Scripts {
     config: Config,
     store: Store,
+    metrics: Arc<Metrics>,
 }
 
 #[derive(Clone, Debug)]
@@ -33,19 +35,29 @@ enum Store {
 impl Scripts {
     /// The scripts on one store.
     pub fn new(host: Arc<dyn ScriptHost>, config: Config) -> Self {
+        let metrics = Metrics::new(1);
+        let scripts = HostScripts::counted(host, config.clone(), metrics.of_store(0));
         Self {
-            store: Store::One(HostScripts::new(host, config.clone())),
+            store: Store::One(scripts),
             config,
+            metrics,
         }
     }
 
     /// The scripts on a quorum of stores that are independent of each other, an odd number of them. What is left to do when a majority has answered
     /// is done by `tasks`.
     pub fn on_quorum(members: Vec<QuorumMember>, config: Config, tasks: Tasks) -> Self {
+        let metrics = Metrics::new(members.len());
         Self {
-            store: Store::Quorum(Quorum::new(members, &config, tasks)),
+            store: Store::Quorum(Quorum::new(members, &config, tasks, &metrics)),
             config,
+            metrics,
         }
+    }
+
+    /// Shows what is counted of calls.
+    pub fn register(&self, registrar: &mut Registrar<'_>) {
+        self.metrics.register(registrar);
     }
 
     /// How long the scripts keep things.
@@ -109,8 +121,12 @@ impl Scripts {
                 (quorum.clone(), tally)
             }
         };
-        let config = self.config.clone();
-        (Self { config, store }, tally)
+        let scripts = Self {
+            config: self.config.clone(),
+            store,
+            metrics: Arc::clone(&self.metrics),
+        };
+        (scripts, tally)
     }
 
     fn only(&self, what: Unsupported) -> Result<&HostScripts, CallError> {

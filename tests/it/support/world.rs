@@ -206,7 +206,13 @@ impl Node {
             connection_streams_max: 20_000,
             operations_per_session_max: options.operations_per_session_max,
         };
-        let router = grpc::router(&coordinator, config, &Access::open()).unwrap();
+        let router = grpc::router(
+            &coordinator,
+            config,
+            &Access::open(),
+            &grpc::Metrics::default(),
+        )
+        .unwrap();
         let (connections, incoming) = mpsc::unbounded_channel();
         let incoming = UnboundedReceiverStream::new(incoming);
         lockkeeper::shutdown::spawn_detached("server", async move {

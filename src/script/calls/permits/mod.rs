@@ -222,7 +222,7 @@ impl HostScripts {
         let mut keys = permit_keys(name, None);
         keys.truncate(4);
         let args = Vec::new();
-        let reply = self.host.eval(Call { script, keys, args }).await?;
+        let reply = self.ask(Call { script, keys, args }).await?;
         let Value::Array(values) = &reply else {
             return Err(malformed(script, &reply));
         };

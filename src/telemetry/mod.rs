@@ -1,4 +1,7 @@
-//! Logs.
+//! What the process says of itself: logs, and what it takes of the machine.
+
+#[cfg(target_os = "linux")]
+pub mod process;
 
 use std::io::{self, IsTerminal as _};
 

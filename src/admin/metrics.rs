@@ -1,0 +1,97 @@
+//! `/metrics`: what the layers count, and the process itself, for Prometheus.
+
+use std::{fmt::Write as _, sync::Arc, time::Duration};
+
+use axum::{
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use prometheus_client::{encoding::text, registry::Registry};
+
+use super::Admin;
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const PLAIN_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The store is asked so that what is shown of it is new; its answer is not waited for longer than this.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What is shown.
+#[derive(Clone, Debug)]
+pub struct Metrics(Arc<Registry>);
+
+// === impl Metrics ===
+
+impl Metrics {
+    /// Shows what has been registered.
+    pub fn new(registry: Registry) -> Self {
+        Self(Arc::new(registry))
+    }
+}
+
+/// The format is that of `OpenMetrics` if the caller reads it, and else the older one.
+pub(super) async fn show(State(admin): State<Admin>, headers: HeaderMap) -> Response {
+    let _ = tokio::time::timeout(PROBE_TIMEOUT, admin.coordinator.probe()).await;
+    admin.coordinator.refresh_metrics();
+    let mut shown = String::new();
+    if text::encode(&mut shown, &admin.metrics.0).is_err() {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    }
+    let accepted = headers.get_all(header::ACCEPT).iter();
+    let mut accepted = accepted.filter_map(|value| value.to_str().ok());
+    if accepted.any(|value| value.contains("application/openmetrics-text")) {
+        return ([(header::CONTENT_TYPE, OPEN_METRICS)], shown).into_response();
+    }
+    ([(header::CONTENT_TYPE, PLAIN_TEXT)], plain(&shown)).into_response()
+}
+
+/// The same in the older format, where a counter's name includes `_total`, there are no units and no end, and what is only information is a gauge.
+fn plain(shown: &str) -> String {
+    let kind_of = |name: &str| {
+        let kind = format!("# TYPE {name} ");
+        let at = shown.find(&kind)? + kind.len();
+        shown[at..].lines().next()
+    };
+    let mut plain = String::with_capacity(shown.len());
+    for line in shown.lines() {
+        let mut words = line.splitn(4, ' ');
+        let described = match (words.next(), words.next(), words.next(), words.next()) {
+            (Some("#"), Some(what @ ("HELP" | "TYPE")), Some(name), Some(rest)) => {
+                let (suffix, kind) = match kind_of(name) {
+                    Some("counter") => ("_total", "counter"),
+                    Some("info") => ("_info", "gauge"),
+                    _ => ("", rest),
+                };
+                let rest = if what == "TYPE" { kind } else { rest };
+                writeln!(plain, "# {what} {name}{suffix} {rest}")
+            }
+            (Some("#"), _, _, _) => Ok(()),
+            _ => writeln!(plain, "{line}"),
+        };
+        debug_assert!(described.is_ok(), "a string takes any text");
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::metrics::{counter::Counter, gauge::Gauge, info::Info};
+
+    use super::*;
+
+    #[test]
+    fn the_older_format_has_the_names_that_it_shows() {
+        let mut registry = Registry::default();
+        registry.register("a", "A counter", Counter::<u64>::default());
+        registry.register("b", "A gauge", Gauge::<i64>::default());
+        let info = Info::new([("version", "1")]);
+        registry.register("c", "Information", info);
+        let mut shown = String::new();
+        text::encode(&mut shown, &registry).unwrap();
+        let expected = "# HELP a_total A counter.\n# TYPE a_total counter\na_total 0\n\
+                        # HELP b A gauge.\n# TYPE b gauge\nb 0\n\
+                        # HELP c_info Information.\n# TYPE c_info gauge\nc_info{version=\"1\"} 1\n";
+        assert_eq!(plain(&shown), expected);
+    }
+}

@@ -1,0 +1,165 @@
+//! An operation has come to its end: what that says.
+
+use tokio::time::Instant;
+
+use super::{Given, Kind, Metrics, Outcome, Renewal, Renewer};
+use crate::{
+    coordinator::{
+        Answer, Error, LatchAnswer, LatchOperation, Operation, PermitAnswer, PermitOperation,
+        Tried, TriedAll,
+    },
+    measure::{label, observe},
+};
+
+label! {
+    /// Operations that do not wait.
+    pub(in crate::coordinator) enum Name = "operation" {
+        TryAcquire = "try_acquire",
+        TryAcquireAll = "try_acquire_all",
+        Release = "release",
+        ReleaseAll = "release_all",
+        Renew = "renew",
+        Describe = "describe",
+        CheckToken = "check_token",
+        TryAcquirePermits = "try_acquire_permits",
+        ReleasePermits = "release_permits",
+        RenewPermits = "renew_permits",
+        SetPermits = "set_permits",
+        DescribeSemaphore = "describe_semaphore",
+        SetCount = "set_count",
+        CountDown = "count_down",
+        DescribeLatch = "describe_latch",
+        DeleteLatch = "delete_latch",
+    }
+}
+
+type Ended = Result<Answer, Error>;
+
+// === impl Metrics ===
+
+impl Metrics {
+    /// Takes note of how an operation ended that began then.
+    pub(in crate::coordinator) fn ended(
+        &self,
+        operation: &Operation,
+        ended: &Ended,
+        begun: Instant,
+    ) {
+        if let Err(Error::LimitReached(limit)) = ended {
+            self.limited(*limit);
+        }
+        match Name::of(operation) {
+            Some(name) => observe(self.operations.of(name), begun.elapsed()),
+            None => observe(self.waits.of(outcome(ended)), begun.elapsed()),
+        }
+        match operation {
+            Operation::Acquire(request) | Operation::TryAcquire(request) => {
+                self.acquired(request.mode.into(), ended);
+            }
+            Operation::AcquireAll(request) | Operation::TryAcquireAll(request) => {
+                let modes = request.locks.iter().map(|(_, mode)| mode);
+                modes.for_each(|mode| self.acquired(mode.into(), ended));
+            }
+            Operation::Permits(PermitOperation::Acquire(_) | PermitOperation::TryAcquire(_)) => {
+                self.acquired(Kind::Permits, ended);
+            }
+            Operation::Release(_) | Operation::Permits(PermitOperation::Release(_)) => {
+                self.releases.of(given(ended)).inc();
+            }
+            Operation::ReleaseAll(request) => {
+                self.released_all(request.locks.iter().count(), ended);
+            }
+            Operation::Renew(_) | Operation::Permits(PermitOperation::Renew(_)) => {
+                let result = match ended {
+                    Ok(_) => Renewal::Done,
+                    Err(Error::NotOwner(_)) => Renewal::NotOwner,
+                    Err(_) => Renewal::Failed,
+                };
+                self.renewals.of_both(Renewer::Client, result).inc();
+            }
+            Operation::Describe(_)
+            | Operation::CheckToken(..)
+            | Operation::Permits(PermitOperation::Set(_) | PermitOperation::Describe(_))
+            | Operation::Latch(_) => {}
+        }
+    }
+
+    fn acquired(&self, kind: Kind, ended: &Ended) {
+        self.grants.of_both(kind, outcome(ended)).inc();
+    }
+
+    fn released_all(&self, locks: usize, ended: &Ended) {
+        if let Ok(Answer::ReleasedAll(released)) = ended {
+            for lock in released {
+                let given = match lock.left {
+                    Some(_) => Given::Released,
+                    None => Given::NotOwner,
+                };
+                self.releases.of(given).inc();
+            }
+        } else {
+            let locks = u64::try_from(locks).unwrap_or(u64::MAX);
+            self.releases.of(given(ended)).inc_by(locks);
+        }
+    }
+}
+
+fn given(ended: &Ended) -> Given {
+    match ended {
+        Ok(_) => Given::Released,
+        Err(Error::NotOwner(_)) => Given::NotOwner,
+        Err(_) => Given::Failed,
+    }
+}
+
+fn outcome(ended: &Ended) -> Outcome {
+    let without = |cancelled: bool| {
+        if cancelled {
+            Outcome::Cancelled
+        } else {
+            Outcome::TimedOut
+        }
+    };
+    match ended {
+        Ok(
+            Answer::Tried(Tried::Busy { .. })
+            | Answer::TriedAll(TriedAll::Busy { .. })
+            | Answer::Permits(PermitAnswer::Busy { .. }),
+        ) => Outcome::Busy,
+        Ok(Answer::NotGranted(ended)) => without(ended.cancelled),
+        Ok(Answer::Permits(PermitAnswer::NotGranted(ended))) => without(ended.cancelled),
+        Ok(Answer::Latch(LatchAnswer::NotOpened { cancelled, .. })) => without(*cancelled),
+        Ok(_) => Outcome::Granted,
+        Err(_) => Outcome::Failed,
+    }
+}
+
+// === impl Name ===
+
+impl Name {
+    /// None of one that may wait.
+    fn of(operation: &Operation) -> Option<Self> {
+        Some(match operation {
+            Operation::TryAcquire(_) => Self::TryAcquire,
+            Operation::TryAcquireAll(_) => Self::TryAcquireAll,
+            Operation::Release(_) => Self::Release,
+            Operation::ReleaseAll(_) => Self::ReleaseAll,
+            Operation::Renew(_) => Self::Renew,
+            Operation::Describe(_) => Self::Describe,
+            Operation::CheckToken(..) => Self::CheckToken,
+            Operation::Permits(PermitOperation::TryAcquire(_)) => Self::TryAcquirePermits,
+            Operation::Permits(PermitOperation::Release(_)) => Self::ReleasePermits,
+            Operation::Permits(PermitOperation::Renew(_)) => Self::RenewPermits,
+            Operation::Permits(PermitOperation::Set(_)) => Self::SetPermits,
+            Operation::Permits(PermitOperation::Describe(_)) => Self::DescribeSemaphore,
+            Operation::Latch(LatchOperation::Set(_)) => Self::SetCount,
+            Operation::Latch(LatchOperation::CountDown(_)) => Self::CountDown,
+            Operation::Latch(LatchOperation::Describe(_)) => Self::DescribeLatch,
+            Operation::Latch(LatchOperation::Delete(_)) => Self::DeleteLatch,
+            Operation::Acquire(_)
+            | Operation::AcquireAll(_)
+            | Operation::Permits(PermitOperation::Acquire(_))
+            | Operation::Latch(LatchOperation::Await(_)) => return None,
+        })
+    }
+}

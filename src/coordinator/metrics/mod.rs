@@ -1,0 +1,340 @@
+//! What is counted of sessions, grants and waits. The names are those of docs/metrics.md.
+
+mod ended;
+mod tokens;
+
+use std::{sync::Arc, time::Duration};
+
+use prometheus_client::metrics::{counter::Counter, gauge::Gauge, histogram::Histogram};
+use tokio::time::Instant;
+
+use self::tokens::Tokens;
+use super::{Coordinator, error::Limit, session::LostReason, types::Grant};
+use crate::{
+    measure::{self, Counters, Histograms, Label, Registrar, label, observe},
+    script::{Mode, StoreClock},
+};
+
+label! {
+    /// What somebody wants to hold.
+    pub(super) enum Kind = "mode" {
+        Exclusive = "exclusive",
+        Fair = "fair",
+        Read = "read",
+        Write = "write",
+        Permits = "permits",
+    }
+}
+
+label! {
+    /// How an acquire ended.
+    pub(super) enum Outcome = "result" {
+        Granted = "granted",
+        Busy = "busy",
+        TimedOut = "timed_out",
+        Cancelled = "cancelled",
+        Failed = "failed",
+    }
+}
+
+label! {
+    /// How a release ended.
+    pub(super) enum Given = "result" {
+        Released = "released",
+        NotOwner = "not_owner",
+        Failed = "failed",
+    }
+}
+
+label! {
+    /// Who renews.
+    pub(super) enum Renewer = "by" {
+        Watchdog = "watchdog",
+        Client = "client",
+    }
+}
+
+label! {
+    /// How a renewal ended.
+    pub(super) enum Renewal = "result" {
+        Done = "renewed",
+        NotOwner = "not_owner",
+        Failed = "failed",
+    }
+}
+
+label! {
+    /// What those who wait are woken by.
+    pub(super) enum Source = "source" {
+        Message = "message",
+        Local = "local",
+        Subscribed = "subscribed",
+        Gap = "gap",
+        LeaseEnd = "lease_end",
+        Poll = "poll",
+    }
+}
+
+label! {
+    /// How a release that a lock was handed over by was heard of.
+    pub(super) enum Heard = "source" {
+        Message = "message",
+        Local = "local",
+    }
+}
+
+label! {
+    /// Why a grant is lost.
+    enum Reason = "reason" {
+        Expired = "expired",
+        TakenOver = "taken_over",
+        StoreUnreachable = "store_unreachable",
+        ForceReleased = "force_released",
+    }
+}
+
+label! {
+    /// Which way a clock stepped.
+    enum Direction = "direction" {
+        Forward = "forward",
+        Back = "back",
+    }
+}
+
+/// The families of the coordinator.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    grants: Counters<Kind, Outcome>,
+    waits: Histograms<Outcome>,
+    operations: Histograms<ended::Name>,
+    handovers: Histograms<Heard>,
+    hold: Histogram,
+    releases: Counters<Given>,
+    renewals: Counters<Renewer, Renewal>,
+    renewal_lag: Histogram,
+    lease_margin: Histogram,
+    lost: Counters<Reason>,
+    wakeups: Counters<Source>,
+    orphans: Counter,
+    limits: Counters<Limit>,
+    clock_steps: Counters<Direction>,
+    clock_skew: Gauge<f64, std::sync::atomic::AtomicU64>,
+    regressions: Counter,
+    tokens: Tokens,
+    sessions: Gauge,
+    detached: Gauge,
+    holds: Gauge,
+    waiters: Gauge,
+    draining: Gauge,
+}
+
+// === impl Coordinator ===
+
+impl Coordinator {
+    /// Shows what is counted here, and below.
+    pub fn register(&self, registrar: &mut Registrar<'_>) {
+        self.core.metrics.register(registrar);
+        self.core.scripts.register(registrar);
+    }
+
+    /// Brings up to date what is not counted as it happens.
+    pub fn refresh_metrics(&self) {
+        let (metrics, sessions) = (&self.core.metrics, self.core.sessions.tally());
+        measure::set(&metrics.sessions, sessions.live);
+        measure::set(&metrics.detached, sessions.detached);
+        measure::set(&metrics.holds, sessions.grants);
+        measure::set(&metrics.waiters, self.core.waiters.waiting());
+        metrics.draining.set(self.is_draining().into());
+    }
+}
+
+// === impl Metrics ===
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            grants: Counters::default(),
+            waits: Histograms::new(measure::of_waits),
+            operations: Histograms::new(measure::of_calls),
+            handovers: Histograms::new(measure::of_calls),
+            hold: measure::of_holds(),
+            releases: Counters::default(),
+            renewals: Counters::default(),
+            renewal_lag: measure::of_calls(),
+            lease_margin: measure::of_leases(),
+            lost: Counters::default(),
+            wakeups: Counters::default(),
+            orphans: Counter::default(),
+            limits: Counters::default(),
+            clock_steps: Counters::default(),
+            clock_skew: Gauge::default(),
+            regressions: Counter::default(),
+            tokens: Tokens::default(),
+            sessions: Gauge::default(),
+            detached: Gauge::default(),
+            holds: Gauge::default(),
+            waiters: Gauge::default(),
+            draining: Gauge::default(),
+        }
+    }
+}
+
+impl Metrics {
+    #[rustfmt::skip]
+    fn register(&self, to: &mut Registrar<'_>) {
+        to.add("grants", "Acquires that ended, by how", self.grants.family());
+        to.add("wait_seconds", "From the begin of an acquire that may wait to its end", self.waits.family());
+        to.add("operation_seconds", "From the begin of an operation that does not wait to its answer", self.operations.family());
+        to.add("handover_seconds", "From a release that is heard of here to the grant of the next who waits here", self.handovers.family());
+        to.add("hold_seconds", "From a grant in a session to its end", self.hold.clone());
+        to.add("releases", "Releases by callers, by how they ended", self.releases.family());
+        to.add("renewals", "Renewals of leases, by who asked and how they ended", self.renewals.family());
+        to.add("renewal_lag_seconds", "How much later than due renewals are sent", self.renewal_lag.clone());
+        to.add("lease_margin_seconds", "What was left of the safe time of a grant when its renewal was answered", self.lease_margin.clone());
+        to.add("leases_lost", "Grants that turned out to be held no more, by why", self.lost.family());
+        to.add("wakeups", "Reasons to try again for those who wait, by where they came from", self.wakeups.family());
+        to.add("orphan_grants_reclaimed", "Holds that nobody was told of, taken back", self.orphans.clone());
+        to.add("limit_refusals", "Requests refused because of a limit", self.limits.family());
+        to.add("store_clock_steps", "Steps of the store's clock that moved the ends of leases", self.clock_steps.family());
+        to.add("store_clock_skew_seconds", "By how much the store's clock is ahead of this process's, when last seen", self.clock_skew.clone());
+        to.add("fencing_token_regressions", "New grants whose fencing token was smaller than one granted before; must stay 0", self.regressions.clone());
+        to.add("sessions", "Sessions with a stream here", self.sessions.clone());
+        to.add("sessions_detached", "Sessions whose stream broke and that may be resumed", self.detached.clone());
+        to.add("holds", "Grants held in sessions here", self.holds.clone());
+        to.add("waiters", "Calls that wait here", self.waiters.clone());
+        to.add("draining", "1 while this coordinator is on its way out", self.draining.clone());
+    }
+
+    /// A reason to try again for those who wait.
+    pub(super) fn woken(&self, source: Source) {
+        self.wakeups.of(source).inc();
+    }
+
+    /// The next in line was granted what was given back then.
+    pub(super) fn handed_over(&self, heard: Heard, released_at: Instant) {
+        observe(self.handovers.of(heard), released_at.elapsed());
+    }
+
+    /// A session holds something no more that it has held since then.
+    pub(super) fn hold_ended(&self, since: Instant) {
+        observe(&self.hold, since.elapsed());
+    }
+
+    /// A grant turned out to be gone.
+    pub(super) fn lost(&self, reason: &LostReason) {
+        self.lost.of(reason.into()).inc();
+    }
+
+    /// A hold that nobody was told of was taken back.
+    pub(crate) fn orphan_reclaimed(&self) {
+        self.orphans.inc();
+    }
+
+    /// A request was refused because of a limit.
+    pub(super) fn limited(&self, limit: Limit) {
+        self.limits.of(limit).inc();
+    }
+
+    /// The watchdog has an outcome.
+    pub(super) fn renewed<T, E>(&self, outcome: Option<&Result<T, E>>) {
+        let result = match outcome {
+            Some(Ok(_)) => Renewal::Done,
+            Some(Err(_)) => Renewal::NotOwner,
+            None => Renewal::Failed,
+        };
+        self.renewals.of_both(Renewer::Watchdog, result).inc();
+    }
+
+    /// A renewal that was due then is sent now.
+    pub(super) fn renewal_sent(&self, due_at: Instant, now: Instant) {
+        observe(&self.renewal_lag, now.saturating_duration_since(due_at));
+    }
+
+    /// So much was left when a renewal was answered.
+    pub(super) fn margin(&self, left: Duration) {
+        observe(&self.lease_margin, left);
+    }
+
+    /// The store's clock stepped forward, or back.
+    pub(super) fn clock_stepped(&self, forward: bool) {
+        let direction = if forward {
+            Direction::Forward
+        } else {
+            Direction::Back
+        };
+        self.clock_steps.of(direction).inc();
+    }
+
+    /// What the store's clock showed.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "people compare the clocks; nothing is decided by it"
+    )]
+    pub(super) fn clock_seen(&self, clock: &StoreClock) {
+        let ours = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let since = clock.answered_at.elapsed();
+        let theirs = Duration::from_micros(u64::try_from(clock.micros).unwrap_or(0));
+        let ours = ours.unwrap_or_default().saturating_sub(since);
+        self.clock_skew
+            .set(theirs.as_secs_f64() - ours.as_secs_f64());
+    }
+
+    /// A new grant, asked for then.
+    pub(super) fn token_seen(&self, grant: &Grant, sent_at: Instant) {
+        if let Some(before) = self.tokens.goes_back(grant, sent_at) {
+            self.regressions.inc();
+            let token = grant.fencing_token;
+            tracing::error!(name = %grant.name, token, before, "the fencing token went back");
+        }
+    }
+}
+
+// === impl Kind ===
+
+impl From<Mode> for Kind {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Exclusive => Self::Exclusive,
+            Mode::Fair => Self::Fair,
+            Mode::Read => Self::Read,
+            Mode::Write => Self::Write,
+        }
+    }
+}
+
+impl From<&LostReason> for Reason {
+    fn from(reason: &LostReason) -> Self {
+        match reason {
+            LostReason::Expired => Self::Expired,
+            LostReason::TakenOver => Self::TakenOver,
+            LostReason::StoreUnreachable => Self::StoreUnreachable,
+            LostReason::ForceReleased(_) => Self::ForceReleased,
+        }
+    }
+}
+
+impl Label for Limit {
+    const NAME: &'static str = "limit";
+    const VALUES: &'static [&'static str] = &[
+        "waiters_per_lock_max",
+        "waiters_max",
+        "waits_per_session_max",
+        "sessions_max",
+        "grants_per_session_max",
+        "watchers_max",
+    ];
+
+    fn index(self) -> usize {
+        match self {
+            Self::WaitersPerLock => 0,
+            Self::Waiters => 1,
+            Self::WaitsPerSession => 2,
+            Self::Sessions => 3,
+            Self::GrantsPerSession => 4,
+            Self::Watchers => 5,
+        }
+    }
+}
+
+/// Shared by the parts of a coordinator.
+pub(super) type Shared = Arc<Metrics>;
