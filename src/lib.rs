@@ -1,6 +1,6 @@
 //! A lock coordinator over gRPC that shares its locks with Redisson. ARCHITECTURE.md is the map; in reading order from the surface down:
 //!
-//! - [`server`] wires the layers together; [`cli`] is a client of the public API.
+//! - [`server`] wires the layers together; [`client`] is a client of the public API, [`cli`] the command line made of it.
 //! - [`grpc`]: proto in, proto out.
 //! - [`coordinator`]: sessions, grants, waits, the watchdog.
 //! - [`script`]: the typed face of the Lua scripts in `lua/`.
@@ -11,6 +11,7 @@
 pub mod access;
 pub mod admin;
 pub mod cli;
+pub mod client;
 pub mod config;
 pub mod coordinator;
 pub mod grpc;

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     }
     match cli::parse() {
         Ok(Command::Serve(args)) => serve(&args),
-        Ok(Command::Client(command)) => ask(command),
+        Ok(Command::Client(command)) => ask(*command),
         Err(code) => code,
     }
 }

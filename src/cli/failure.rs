@@ -2,11 +2,13 @@
 
 use std::fmt::Write as _;
 
-use prost::Message as _;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use super::exit;
+use crate::client::Error;
+
+pub(super) use crate::client::status_of;
 
 /// Whether a call changes something, which decides what a missing answer means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,13 +107,18 @@ impl Failure {
     pub(super) fn from_frame(status: &tonic_types::Status) -> Self {
         Self::from_status(&status_of(status), Effect::Changes)
     }
-}
 
-/// What an RPC would have ended with.
-pub(super) fn status_of(frame: &tonic_types::Status) -> Status {
-    let code = Code::from_i32(frame.code);
-    let details = frame.encode_to_vec().into();
-    Status::with_details(code, frame.message.as_str(), details)
+    /// What the client says.
+    pub(super) fn from_error(error: &Error, effect: Effect) -> Self {
+        match error {
+            Error::Unreachable { .. } => Self::unavailable(format!(
+                "{error}; `lockkeeper serve` starts one, --server or LOCKKEEPER_SERVER names another"
+            )),
+            Error::Refused(status) => Self::from_status(status, effect),
+            Error::Misconfigured(_) => Self::local(exit::USAGE, error.to_string()),
+            _ => Self::unavailable(error.to_string()),
+        }
+    }
 }
 
 impl From<std::io::Error> for Failure {

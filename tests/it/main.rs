@@ -21,6 +21,7 @@ mod scripts;
 
 mod admin;
 mod bad_input;
+mod client;
 mod drain;
 mod fair;
 mod hand_over;

@@ -600,7 +600,8 @@ fn wrong_usage_has_its_exit_code() {
         &["semaphore"],
         &["semaphore", "renew", "pool", "--owner", "o"],
         &["latch", "set", "start"],
-        &["describe", "orders", "--server", "https://example.com"],
+        &["describe", "orders", "--server", "redis://example.com"],
+        &["describe", "orders", "--key-file", "key.pem"],
         &["serve", "--set", "nothing"],
     ] {
         let output = lockkeeper(arguments).output().unwrap();

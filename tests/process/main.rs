@@ -66,6 +66,7 @@ mod quorum_contention;
 mod quorum_tokens;
 mod readers;
 mod replicas;
+mod rolling_restart;
 mod run_processes;
 mod semaphores;
 mod store_forgets;

@@ -6,11 +6,13 @@ mod lock;
 mod permits;
 mod run;
 mod serve;
+mod server;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(super) use self::bench::Scenario;
 use self::lock::MoreLocks;
+pub(super) use self::server::ServerArgs;
 pub use self::{
     admin::{ForceReleaseArgs, ListArgs, SessionsArgs, WatchArgs},
     bench::BenchArgs,
@@ -26,7 +28,7 @@ pub use self::{
     run::RunArgs,
     serve::ServeArgs,
 };
-use super::{client::Server, exit, output::Format};
+use super::{exit, output::Format};
 use crate::grpc::pb::LockMode;
 
 /// Examples stand before everything else, exit codes after it.
@@ -35,8 +37,6 @@ const TEMPLATE: &str = "\
 {before-help}{usage-heading} {usage}
 
 {all-args}{after-help}";
-
-const DEFAULT_SERVER: &str = "http://127.0.0.1:7625";
 
 /// A lock coordinator over gRPC, and its client.
 #[derive(Debug, Parser)]
@@ -60,7 +60,7 @@ pub enum Command {
     Serve(ServeArgs),
     /// Ask one.
     #[command(flatten)]
-    Client(ClientCommand),
+    Client(Box<ClientCommand>),
 }
 
 /// What to ask a coordinator.
@@ -107,9 +107,8 @@ pub enum ClientCommand {
 /// What every command that is one call has.
 #[derive(Args, Debug)]
 pub(super) struct CommonArgs {
-    /// The coordinator.
-    #[arg(long, value_name = "URL", env = "LOCKKEEPER_SERVER", default_value = DEFAULT_SERVER, value_parser = Server::parse)]
-    pub(super) server: Server,
+    #[command(flatten)]
+    pub(super) server: ServerArgs,
     /// The form of what is printed.
     #[arg(long, value_enum, default_value_t)]
     pub(super) output: Format,

@@ -4,11 +4,8 @@ use std::{ffi::OsString, time::Duration};
 
 use clap::Args;
 
-use super::{DEFAULT_SERVER, Mode, MoreLocks, TEMPLATE};
-use crate::{
-    cli::{client::Server, exit},
-    grpc::pb::LockSpec,
-};
+use super::{Mode, MoreLocks, ServerArgs, TEMPLATE};
+use crate::{cli::exit, grpc::pb::LockSpec};
 
 const RUN_NOTES: &str = "\
 CMD runs without a shell, in a process group of its own, which gets the signals INT, TERM, HUP,
@@ -73,9 +70,8 @@ pub struct RunArgs {
     /// Shown to people who ask who holds the lock [default: the name of CMD].
     #[arg(long, value_name = "TEXT")]
     pub(in crate::cli) client_name: Option<String>,
-    /// The coordinator.
-    #[arg(long, value_name = "URL", env = "LOCKKEEPER_SERVER", default_value = DEFAULT_SERVER, value_parser = Server::parse)]
-    pub(in crate::cli) server: Server,
+    #[command(flatten)]
+    pub(in crate::cli) server: ServerArgs,
     /// What to run.
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(in crate::cli) command: Vec<OsString>,

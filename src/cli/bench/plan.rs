@@ -6,8 +6,8 @@ use rand::RngExt as _;
 
 use crate::{
     cli::{
+        args::ServerArgs,
         args::{BenchArgs, Scenario},
-        client::Server,
         commands::to_proto,
         exit,
         failure::Failure,
@@ -22,7 +22,7 @@ const WRITERS_ONE_IN: u64 = 10;
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) scenario: Scenario,
-    pub(super) server: Server,
+    pub(super) server: ServerArgs,
     pub(super) frames: bool,
     pub(super) connections: usize,
     pub(super) in_flight: usize,

@@ -205,7 +205,7 @@ fn header(plan: &Plan, interrupted: bool) -> Map<String, Value> {
     let fields = json!({
         "scenario": plan.scenario.name(),
         "transport": if plan.frames { "frames" } else { "rpc" },
-        "server": plan.server.to_string(),
+        "server": plan.server.server.to_string(),
         "connections": plan.connections,
         "in_flight": plan.in_flight,
         "rate": plan.rate,

@@ -1,7 +1,6 @@
 //! `lockkeeper run`: holds a lock while a command runs. [`machine`] decides, this file does.
 
 mod child;
-mod link;
 mod machine;
 mod messages;
 mod signals;
@@ -13,12 +12,17 @@ use tokio::time::{Instant, sleep_until};
 
 use self::{
     child::Child,
-    link::{Link, LinkEvent},
     machine::{Action, Input, Machine, Plan, Wish},
     messages::Messages,
     signals::Signals,
 };
-use super::{args::RunArgs, exit, output};
+use super::{
+    args::RunArgs,
+    exit,
+    failure::{Effect, Failure},
+    output,
+};
+use crate::client::{Client, Link, LinkEvent};
 
 /// For the liveness checks of a connection, until a shorter lease is asked for.
 const LEASE_DEFAULT: Duration = Duration::from_secs(30);
@@ -29,6 +33,7 @@ const CLIENT_NAME_BYTES: usize = 100;
 /// The outside world.
 struct Io {
     args: RunArgs,
+    client: Client,
     keepalive: Duration,
     signals: Signals,
     messages: Messages,
@@ -45,11 +50,19 @@ pub(super) async fn run(args: RunArgs) -> u8 {
             return exit::INTERNAL;
         }
     };
+    let client = match args.server.client() {
+        Ok(client) => client,
+        Err(error) => {
+            output::say(&error.to_string());
+            return exit::USAGE;
+        }
+    };
     let plan = plan(&args);
     // So that a dead coordinator is noticed well before the lease is over.
     let keepalive = plan.lease.unwrap_or(LEASE_DEFAULT) / 6;
     let mut io = Io {
         args,
+        client,
         keepalive: keepalive.max(Duration::from_millis(100)),
         signals,
         messages: Messages::start(),
@@ -133,7 +146,10 @@ impl Io {
             code = child => Input::ChildExited(code),
             event = link => match event {
                 LinkEvent::Frame(frame) => Input::Frame(frame),
-                LinkEvent::Ended(failure) => Input::LinkEnded(failure),
+                // The loss of a stream loses no answer: the session is resumed and its grants are counted again.
+                LinkEvent::Ended(error) => Input::LinkEnded(
+                    error.map(|error| Failure::from_error(&error, Effect::Reads)),
+                ),
             },
             () = tick => Input::Tick,
         }
@@ -142,7 +158,10 @@ impl Io {
     fn perform(&mut self, action: Action) -> Option<Input> {
         match action {
             Action::Connect(first) => {
-                self.link = Some(Link::open(&self.args.server, self.keepalive, first));
+                self.link = Some(
+                    self.client
+                        .link(&self.args.server.server, self.keepalive, first),
+                );
             }
             Action::Send(frame) => {
                 if let Some(link) = &self.link {
@@ -182,7 +201,7 @@ impl Io {
     /// What the command is told. The session's id is not among it: whoever knows it can act as this session.
     fn environment(&self, fencing_tokens: &[(String, u64)]) -> Vec<(&'static str, String)> {
         let name = self.args.name.clone();
-        let mut environment = vec![("LOCKKEEPER_SERVER", self.args.server.to_string())];
+        let mut environment = self.args.server.environment();
         if let Some(permits) = self.args.permits {
             environment.push(("LOCKKEEPER_SEMAPHORE", name));
             environment.push(("LOCKKEEPER_PERMITS", permits.to_string()));

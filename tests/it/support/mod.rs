@@ -5,10 +5,12 @@ pub(crate) mod client;
 pub(crate) mod counters;
 mod faults;
 pub(crate) mod hosts;
+mod network;
 mod world;
 
 pub(crate) use client::reason;
 pub(crate) use faults::{Faults, FaultyHost};
+pub(crate) use network::Network;
 pub(crate) use world::{Options, World};
 
 use std::{future::Future, time::Duration};

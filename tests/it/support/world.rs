@@ -18,7 +18,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Endpoint;
 
-use super::client::Client;
+use super::{Network, client::Client};
 
 /// What a test may want otherwise.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ struct Node {
     connections: mpsc::UnboundedSender<io::Result<DuplexStream>>,
 }
 
-const BUFFER: usize = 64 * 1024;
+pub(super) const BUFFER: usize = 64 * 1024;
 
 // === impl Options ===
 
@@ -145,6 +145,11 @@ impl World {
         Client::new(channel, cut)
     }
 
+    /// The ways to the coordinators, for clients that connect by themselves.
+    pub(crate) fn network(&self) -> Network {
+        Network::new(self.nodes.iter().map(|it| it.connections.clone()))
+    }
+
     /// Runs a command as redis-cli would.
     pub(crate) fn redis(&self, command: &[&str]) -> Value {
         let words: Vec<&[u8]> = command.iter().map(|word| word.as_bytes()).collect();
@@ -226,7 +231,7 @@ impl Node {
 }
 
 /// Carries bytes both ways until cut, which each side sees as a connection that broke.
-fn pump(near: DuplexStream, far: DuplexStream, cut: CancellationToken) {
+pub(super) fn pump(near: DuplexStream, far: DuplexStream, cut: CancellationToken) {
     lockkeeper::shutdown::spawn_detached("pump", async move {
         let (mut near, mut far) = (near, far);
         tokio::select! {

@@ -27,7 +27,7 @@ impl Machine {
                 return;
             };
             item.renewing = Some((op_id, now));
-            let renewal = item.thing.renewal();
+            let renewal = item.thing.renewal(None);
             self.send(op_id, renewal);
         }
     }

@@ -23,17 +23,18 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
+use self::held::Held;
 pub(super) use self::{
     event::{Action, Input, Plan},
     wish::Wish,
 };
-use self::{held::Held, wish::Thing};
 use super::{
     signals::is_termination,
     timing::{Timing, Validity},
 };
 use crate::{
     cli::exit,
+    client::Thing,
     grpc::pb::{
         CancelOperation, CloseSession, SessionOpened, SessionRequest, session_request::Request,
     },

@@ -5,31 +5,30 @@ use std::{future::pending, pin::Pin, time::Duration};
 use futures::{StreamExt as _, stream};
 use hyper::rt::Executor;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tonic::transport::Endpoint;
 
+use super::{Address, Error, connector::Connector};
 use crate::{
-    cli::{
-        client::{self, Server},
-        failure::{Effect, Failure},
-    },
     grpc::pb::{SessionRequest, SessionResponse, lock_service_client::LockServiceClient},
     shutdown::spawn_detached,
 };
 
-/// More than are ever under way: an acquire, its cancel, a renewal and the close.
-const QUEUE_FRAMES_MAX: usize = 16;
+/// Answers that may wait to be looked at; the coordinator is not read meanwhile.
+const EVENTS_QUEUED: usize = 64;
 
 /// What a link says: frames, then once how it ended (`None`: as it should).
-pub(super) enum LinkEvent {
+#[derive(Debug)]
+pub(crate) enum LinkEvent {
     Frame(SessionResponse),
-    Ended(Option<Failure>),
+    Ended(Option<Error>),
 }
 
 /// A stream that is opened, open or ended. Dropping it drops the connection without a word.
-pub(super) struct Link {
-    frames: mpsc::Sender<SessionRequest>,
+#[derive(Debug)]
+pub(crate) struct Link {
+    /// Not bounded: it has at most one frame for each operation that its user has not got an answer to.
+    frames: mpsc::UnboundedSender<SessionRequest>,
     events: mpsc::Receiver<LinkEvent>,
     _connection: DropGuard,
 }
@@ -42,22 +41,30 @@ struct UntilDropped(CancellationToken);
 
 impl Link {
     /// Connects and sends the first frame; what comes of it is told by [`Link::next`].
-    pub(super) fn open(server: &Server, keepalive: Duration, first: SessionRequest) -> Self {
-        let (frames, to_send) = mpsc::channel(QUEUE_FRAMES_MAX);
-        let (tell, events) = mpsc::channel(QUEUE_FRAMES_MAX);
+    pub(crate) fn open(
+        connector: &Connector,
+        address: &Address,
+        keepalive: Duration,
+        first: SessionRequest,
+    ) -> Self {
+        let (frames, to_send) = mpsc::unbounded_channel();
+        let (tell, events) = mpsc::channel(EVENTS_QUEUED);
         let dropped = CancellationToken::new();
         let executor = UntilDropped(dropped.clone());
-        let endpoint = client::endpoint(server, keepalive).map(|it| it.executor(executor.clone()));
-        let server = server.clone();
+        let (connector, address) = (connector.clone(), address.clone());
+        let endpoint = connector
+            .endpoint(&address, keepalive)
+            .map(|it| it.executor(executor.clone()));
         // The end of this stream would end the session and release its grants. Only `close` may do that.
         let frames_to_send = stream::once(async { first })
-            .chain(ReceiverStream::new(to_send))
+            .chain(UnboundedReceiverStream::new(to_send))
             .chain(stream::once(pending()));
         executor.execute(Box::pin(async move {
-            let ended = match endpoint {
-                Ok(endpoint) => carry(&server, endpoint, frames_to_send, &tell).await.err(),
-                Err(failure) => Some(failure),
+            let ended = async {
+                let transport = connector.connect_to(&address, endpoint?).await?;
+                carry(LockServiceClient::new(transport), frames_to_send, &tell).await
             };
+            let ended = ended.await.err();
             let _ = tell.send(LinkEvent::Ended(ended)).await;
         }));
         Self {
@@ -68,12 +75,12 @@ impl Link {
     }
 
     /// Sends a frame. If the link has ended, that is what [`Link::next`] says next.
-    pub(super) fn send(&self, frame: SessionRequest) {
-        let _ = self.frames.try_send(frame);
+    pub(crate) fn send(&self, frame: SessionRequest) {
+        let _ = self.frames.send(frame);
     }
 
     /// The next event. May be dropped and asked again.
-    pub(super) async fn next(&mut self) -> LinkEvent {
+    pub(crate) async fn next(&mut self) -> LinkEvent {
         match self.events.recv().await {
             Some(event) => event,
             None => pending().await,
@@ -82,20 +89,12 @@ impl Link {
 }
 
 async fn carry(
-    server: &Server,
-    endpoint: Endpoint,
+    mut client: super::LockClient,
     frames: impl stream::Stream<Item = SessionRequest> + Send + 'static,
     tell: &mpsc::Sender<LinkEvent>,
-) -> Result<(), Failure> {
-    // The loss of a stream loses no answer: the session is resumed and its grants are counted again.
-    let failed = |status| Failure::from_status(&status, Effect::Reads);
-    let channel = endpoint
-        .connect()
-        .await
-        .map_err(|error| client::unreachable(server, &error))?;
-    let mut client = LockServiceClient::new(channel);
-    let mut answers = client.session(frames).await.map_err(failed)?.into_inner();
-    while let Some(frame) = answers.message().await.map_err(failed)? {
+) -> Result<(), Error> {
+    let mut answers = client.session(frames).await?.into_inner();
+    while let Some(frame) = answers.message().await? {
         if tell.send(LinkEvent::Frame(frame)).await.is_err() {
             break;
         }

@@ -1,0 +1,74 @@
+//! Where the coordinator is, and how to show who asks.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::client::{Address, Client, Error, TlsFiles, Token};
+
+const DEFAULT_SERVER: &str = "http://127.0.0.1:7625";
+
+/// What every command has that asks a coordinator.
+#[derive(Args, Clone, Debug)]
+pub(in crate::cli) struct ServerArgs {
+    /// The coordinator; also `https://HOST:PORT` and `unix:///PATH`.
+    #[arg(long, value_name = "URL", env = "LOCKKEEPER_SERVER", default_value = DEFAULT_SERVER)]
+    pub(in crate::cli) server: Address,
+    /// Certificates to trust, for https:// [default: those that the system trusts].
+    #[arg(long, value_name = "FILE", env = "LOCKKEEPER_CA_FILE")]
+    ca_file: Option<PathBuf>,
+    /// The certificate to show.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "LOCKKEEPER_CERTIFICATE_FILE",
+        requires = "key_file"
+    )]
+    certificate_file: Option<PathBuf>,
+    /// Its key.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "LOCKKEEPER_KEY_FILE",
+        requires = "certificate_file"
+    )]
+    key_file: Option<PathBuf>,
+    /// The bearer token to show.
+    #[arg(long, value_name = "FILE", env = "LOCKKEEPER_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
+}
+
+// === impl ServerArgs ===
+
+impl ServerArgs {
+    pub(in crate::cli) fn client(&self) -> Result<Client, Error> {
+        let mut client = Client::builder()
+            .address(self.server.clone())
+            .tls(TlsFiles {
+                ca: self.ca_file.clone(),
+                certificate: self.certificate_file.clone(),
+                key: self.key_file.clone(),
+                server_name: None,
+            });
+        if let Some(file) = &self.token_file {
+            client = client.token(Token::File(file.clone()));
+        }
+        client.build()
+    }
+
+    /// The same for a command that is started here.
+    pub(in crate::cli) fn environment(&self) -> Vec<(&'static str, String)> {
+        let mut environment = vec![("LOCKKEEPER_SERVER", self.server.to_string())];
+        for (name, file) in [
+            ("LOCKKEEPER_CA_FILE", &self.ca_file),
+            ("LOCKKEEPER_CERTIFICATE_FILE", &self.certificate_file),
+            ("LOCKKEEPER_KEY_FILE", &self.key_file),
+            ("LOCKKEEPER_TOKEN_FILE", &self.token_file),
+        ] {
+            if let Some(file) = file {
+                environment.push((name, file.display().to_string()));
+            }
+        }
+        environment
+    }
+}

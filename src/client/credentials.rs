@@ -1,0 +1,146 @@
+//! Who the client is: certificates and tokens. Files are read anew for every connection, so that renewed ones take effect.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use tonic::{
+    Request, Status,
+    metadata::{AsciiMetadataValue, MetadataValue},
+    service::Interceptor,
+    transport::{Certificate, ClientTlsConfig, Identity},
+};
+
+use super::Error;
+
+/// For connections to `https://`.
+#[derive(Clone, Debug, Default)]
+pub struct TlsFiles {
+    /// Whom to trust, in PEM form. None: the certificates that the system trusts.
+    pub ca: Option<PathBuf>,
+    /// The client's certificate, if the coordinator wants one.
+    pub certificate: Option<PathBuf>,
+    /// The key of that certificate.
+    pub key: Option<PathBuf>,
+    /// The name that the coordinator's certificate must have. None: the host of the address.
+    pub server_name: Option<String>,
+}
+
+/// A bearer token, shown with every call.
+#[derive(Clone)]
+pub enum Token {
+    /// The token itself.
+    Text(String),
+    /// A file that has it. Read for every call, because such files are replaced when tokens are renewed.
+    File(PathBuf),
+}
+
+/// Puts the token, if there is one, into every call.
+#[derive(Clone, Debug)]
+pub struct Authorize(pub(super) Option<Token>);
+
+// === impl TlsFiles ===
+
+impl TlsFiles {
+    pub(super) fn read(&self) -> Result<ClientTlsConfig, Error> {
+        let mut tls = ClientTlsConfig::new();
+        tls = match &self.ca {
+            Some(file) => tls.ca_certificate(Certificate::from_pem(read(file)?)),
+            None => tls.with_native_roots(),
+        };
+        tls = match (&self.certificate, &self.key) {
+            (Some(certificate), Some(key)) => {
+                tls.identity(Identity::from_pem(read(certificate)?, read(key)?))
+            }
+            (None, None) => tls,
+            _ => {
+                let why = "a client certificate needs its key, and the key its certificate";
+                return Err(Error::Misconfigured(why.to_owned()));
+            }
+        };
+        Ok(match &self.server_name {
+            Some(name) => tls.domain_name(name),
+            None => tls,
+        })
+    }
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, Error> {
+    std::fs::read(file)
+        .map_err(|error| Error::Misconfigured(format!("{}: {error}", file.display())))
+}
+
+// === impl Token ===
+
+impl Token {
+    fn header(&self) -> Result<AsciiMetadataValue, Error> {
+        let text = match self {
+            Self::Text(text) => text.clone(),
+            Self::File(file) => String::from_utf8_lossy(&read(file)?).into_owned(),
+        };
+        let value: Result<AsciiMetadataValue, _> = format!("Bearer {}", text.trim()).parse();
+        let mut value: MetadataValue<_> = value
+            .map_err(|_| Error::Misconfigured("a token has letters that cannot be sent".into()))?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(_) => f.write_str("Token"),
+            Self::File(file) => write!(f, "Token({})", file.display()),
+        }
+    }
+}
+
+// === impl Authorize ===
+
+impl Interceptor for Authorize {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if let Some(token) = &self.0 {
+            let header = token
+                .header()
+                .map_err(|error| Status::unauthenticated(error.to_string()))?;
+            request.metadata_mut().insert("authorization", header);
+        }
+        Ok(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_of_a_file_is_read_for_every_call() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut authorize = Authorize(Some(Token::File(file.path().to_owned())));
+        let mut shown = || {
+            let request = authorize.call(Request::new(())).unwrap();
+            let header = request.metadata().get("authorization").unwrap().clone();
+            assert!(header.is_sensitive());
+            header.to_str().unwrap().to_owned()
+        };
+        std::fs::write(file.path(), "one\n").unwrap();
+        assert_eq!(shown(), "Bearer one");
+        std::fs::write(file.path(), "two\n").unwrap();
+        assert_eq!(shown(), "Bearer two");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_and_tokens_are_not_printed() {
+        let mut authorize = Authorize(Some(Token::File("/nowhere/token".into())));
+        let refused = authorize.call(Request::new(())).unwrap_err();
+        assert!(refused.message().starts_with("/nowhere/token: "));
+        let token = Token::Text("secret".to_owned());
+        assert!(!format!("{token:?}").contains("secret"));
+        let half = TlsFiles {
+            key: Some("/nowhere/key".into()),
+            ..TlsFiles::default()
+        };
+        assert!(half.read().is_err());
+    }
+}

@@ -1,0 +1,42 @@
+//! The client of the crate: sessions, guards, and what becomes of them when streams break.
+
+mod guards;
+mod kinds;
+mod resuming;
+
+use std::time::Duration;
+
+use lockkeeper::client::{Guard, Session};
+use tokio::time::Instant;
+
+use crate::support::{Network, Options, World, secs};
+
+/// Two coordinators on one store, and a session that knows both.
+async fn two() -> (World, Network, Session) {
+    let world = World::with(&Options {
+        coordinators: 2,
+        ..Options::default()
+    });
+    let network = world.network();
+    let session = network.client(&[0, 1]).session().open().await.unwrap();
+    (world, network, session)
+}
+
+async fn acquire(session: &Session, name: &str) -> Guard {
+    session.lock(name).acquire().await.unwrap()
+}
+
+/// Lets all others go on by so many steps, in which no time passes.
+async fn steps(count: usize) {
+    for _ in 0..count {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The time until a guard is lost.
+async fn until_lost(guard: &Guard) -> Duration {
+    let begun = Instant::now();
+    let lost = tokio::time::timeout(secs(600), guard.lost().cancelled());
+    lost.await.expect("it is lost some time");
+    begun.elapsed()
+}
