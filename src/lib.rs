@@ -16,6 +16,7 @@ pub mod coordinator;
 pub mod grpc;
 pub mod host;
 pub mod script;
+mod security;
 pub mod server;
 pub mod shutdown;
 pub mod telemetry;

@@ -3,6 +3,7 @@
 pub mod pb;
 
 mod answers;
+pub mod auth;
 mod call;
 pub mod codec;
 mod convert;
@@ -10,12 +11,14 @@ mod convert_permits;
 mod health;
 mod latch;
 pub mod layer;
+pub mod listen;
 mod lock;
 mod multi;
 mod outbound;
 mod semaphore;
 mod session;
 mod status;
+mod viewer;
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,7 +28,9 @@ use tonic::{
 };
 use tower::layer::util::{Identity, Stack};
 
-use crate::coordinator::Coordinator;
+pub use auth::Peer;
+
+use crate::{access::Access, coordinator::Coordinator};
 
 /// How the server behaves towards its clients.
 #[derive(Clone, Debug)]
@@ -40,16 +45,27 @@ pub struct Config {
     pub connection_streams_max: u32,
     /// Operations of one session under way that do not wait; a client that sends more is not read until some are answered.
     pub operations_per_session_max: usize,
+    /// The headers of one call, as HTTP/2 counts them.
+    pub header_list_bytes_max: u32,
 }
+
+/// Calls that a client has reset before they were looked at, and mistakes that it has made; with more its connection ends.
+const PENDING_RESETS_MAX: usize = 20;
+const LOCAL_ERRORS_MAX: usize = 1024;
+
+/// What every request goes through: who calls, then how its body ends.
+pub type Layers = Stack<layer::BodyFateLayer, Stack<auth::AuthLayer, Identity>>;
 
 /// All services, ready to be served.
 pub fn router(
     coordinator: &Coordinator,
     config: Config,
-) -> Result<Router<Stack<layer::BodyFateLayer, Identity>>, tonic_reflection::server::Error> {
+    access: &Access,
+) -> Result<Router<Layers>, tonic_reflection::server::Error> {
     let config = Arc::new(config);
     let calls = call::Calls {
         coordinator: coordinator.clone(),
+        access: access.clone(),
     };
     let lock = lock::LockService::new(calls.clone(), Arc::clone(&config));
     let lock = pb::lock_service_server::LockServiceServer::new(lock)
@@ -73,6 +89,10 @@ pub fn router(
         .http2_keepalive_interval(Some(config.keepalive_interval))
         .http2_keepalive_timeout(Some(config.keepalive_timeout))
         .max_concurrent_streams(config.connection_streams_max)
+        .http2_max_header_list_size(config.header_list_bytes_max)
+        .http2_max_pending_accept_reset_streams(Some(PENDING_RESETS_MAX))
+        .http2_max_local_error_reset_streams(Some(LOCAL_ERRORS_MAX))
+        .layer(auth::AuthLayer::new(access.clone()))
         .layer(layer::BodyFateLayer)
         .add_routes(routes);
     Ok(server)

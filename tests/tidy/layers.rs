@@ -11,6 +11,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "src/grpc/status.rs",
         &[
+            "access::QuotaReached",
+            "access::Unauthenticated",
             "grpc",
             "coordinator",
             "script::CallError",
@@ -22,6 +24,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "src/coordinator/",
         &[
+            "access::Account",
+            "access::Counted",
+            "access::Identity",
+            "access::Quota",
+            "access::QuotaReached",
+            "access::Right",
             "coordinator",
             "script",
             "shutdown",
@@ -57,6 +65,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("src/cli/", &["cli", "config", "grpc::pb", "shutdown"]),
     ("src/config/", &["config"]),
+    ("src/security.rs", &["access", "config", "grpc::listen"]),
     ("src/telemetry.rs", &["config"]),
     ("src/shutdown.rs", &[]),
     ("src/lib.rs", &[]),
@@ -72,6 +81,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "grpc",
             "host",
             "script",
+            "security",
             "shutdown",
         ],
     ),

@@ -26,6 +26,7 @@ use super::{
     holding::Holding,
     types::SessionId,
 };
+use crate::access::{Account, Counted};
 
 /// What happens to the grants when the stream breaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +49,9 @@ pub struct Session {
     pub client_name: String,
     /// What a broken stream does to its grants.
     pub on_disconnect: OnDisconnect,
+    /// Whose it is. Nobody else can use it.
+    pub account: Account,
+    _counted: Counted,
     epoch: Instant,
     pub(super) state: Mutex<State>,
     news: Notify,
@@ -91,6 +95,7 @@ impl Session {
         lease: Duration,
         client_name: String,
         on_disconnect: OnDisconnect,
+        (account, counted): (Account, Counted),
         epoch: Instant,
     ) -> Self {
         let state = State {
@@ -109,6 +114,8 @@ impl Session {
             lease,
             client_name,
             on_disconnect,
+            account,
+            _counted: counted,
             epoch,
             state,
             news,
