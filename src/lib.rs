@@ -18,6 +18,7 @@ pub mod grpc;
 pub mod host;
 pub mod measure;
 pub mod script;
+mod security;
 pub mod server;
 pub mod shutdown;
 pub mod telemetry;

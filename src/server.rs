@@ -1,6 +1,6 @@
 //! The wiring: the only file that sees every layer. Builds a coordinator from settings, serves it, and drains it.
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use futures::TryStreamExt as _;
@@ -9,16 +9,17 @@ use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
 };
-use tonic::transport::server::TcpIncoming;
 use tracing::{info, warn};
 use uuid::Uuid;
 
 use crate::{
-    access::Access,
     admin::{self, Admin},
-    config::{ReplicaAcks, Settings, StoreUrl},
+    config::{ReplicaAcks, Settings, StoreUrl, UnixMode},
     coordinator::{self, Coordinator, Limits},
-    grpc,
+    grpc::{
+        self,
+        listen::{self, Listeners, Tls, UnixSocket},
+    },
     host::{
         self, Connected, Replicas,
         embedded::{Clock, EmbeddedStore},
@@ -26,6 +27,7 @@ use crate::{
     },
     measure::Registrar,
     script,
+    security::{self, Security},
     shutdown::spawn_detached,
     telemetry,
 };
@@ -34,27 +36,31 @@ use crate::{
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let listener = TcpListener::bind(settings.server.listen)
-        .await
-        .with_context(|| {
-            format!(
-                "cannot listen on {} (server.listen)",
-                settings.server.listen
-            )
-        })?;
+    let listener = match settings.server.listen.0 {
+        Some(address) => Some(bind(address, "server.listen").await?),
+        None => None,
+    };
     let stop = async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
     };
-    serve(settings, listener, stop).await
+    serve_on(settings, listener, stop).await
 }
 
-/// Serves on a listener until `stop` resolves, then drains within the grace time.
+/// Serves on a listener, and at the Unix-domain socket if one is set, until `stop` resolves, then drains within the grace time.
 pub async fn serve(
     settings: Settings,
     listener: TcpListener,
+    stop: impl Future<Output = ()> + Send,
+) -> anyhow::Result<()> {
+    serve_on(settings, Some(listener), stop).await
+}
+
+async fn serve_on(
+    settings: Settings,
+    listener: Option<TcpListener>,
     stop: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
     let grace = settings.server.drain_grace;
@@ -64,19 +70,19 @@ pub async fn serve(
     }
     let admin = bind_admin(&settings).await?;
     let connections = host::Metrics::default();
-    let coordinator = start(&settings, &connections)?;
     let calls = grpc::Metrics::default();
-    let access = Access::open();
+    let Security { access, tls } =
+        Security::read(&settings).map_err(|(key, problem)| misconfigured(key, &problem))?;
+    let listeners = listeners(&settings, listener, tls.clone())?;
+    let coordinator = start(&settings, &connections)?;
     let router = grpc::router(&coordinator, grpc_config(&settings), &access, &calls)?;
-    let address = listener.local_addr()?;
-    info!(%address, store = %stores(&settings).join(" "), "serving");
-    info!("try: lockkeeper try-acquire my-lock --server http://{address}");
+    announce(&settings, &listeners)?;
     let drained = tokio_util::sync::CancellationToken::new();
     if let Some(listener) = admin {
         info!(address = %listener.local_addr()?, "admin port");
         let admin = Admin {
             coordinator: coordinator.clone(),
-            access,
+            access: access.at(security::admin_port(&settings)),
             metrics: admin::Metrics::new(registry(&coordinator, &connections, &calls)),
         };
         let serving = admin::serve(admin, listener, drained.clone().cancelled_owned());
@@ -86,12 +92,12 @@ pub async fn serve(
             }
         });
     }
+    spawn_detached(
+        "reload",
+        security::reload(access, tls, drained.clone().cancelled_owned()),
+    );
     let server = router.serve_with_incoming_shutdown(
-        // The router's own setting is not looked at for a listener that is handed to it. Without it a grant can wait 40 ms for the
-        // acknowledgement of the frame before it.
-        TcpIncoming::from(listener)
-            .with_nodelay(Some(true))
-            .map_ok(grpc::gathered::Gathered::new),
+        listen::accept(listeners, listen_limits(&settings)).map_ok(grpc::gathered::Gathered::new),
         drained.clone().cancelled_owned(),
     );
     tokio::pin!(server);
@@ -131,12 +137,62 @@ fn registry(
 }
 
 async fn bind_admin(settings: &Settings) -> anyhow::Result<Option<TcpListener>> {
-    let Some(address) = settings.admin.listen.0 else {
-        return Ok(None);
-    };
+    match settings.admin.listen.0 {
+        Some(address) => bind(address, "admin.listen").await.map(Some),
+        None => Ok(None),
+    }
+}
+
+async fn bind(address: SocketAddr, key: &str) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).await;
-    let listener = listener.with_context(|| format!("cannot listen on {address} (admin.listen)"));
-    listener.map(Some)
+    listener.with_context(|| format!("cannot listen on {address} ({key})"))
+}
+
+fn listeners(
+    settings: &Settings,
+    listener: Option<TcpListener>,
+    tls: Option<Arc<Tls>>,
+) -> anyhow::Result<Listeners> {
+    let path = &settings.server.uds_path;
+    let unix = if path.as_os_str().is_empty() {
+        None
+    } else {
+        let mode = UnixMode::parse(&settings.server.uds_mode).map_or(0o600, |mode| mode.0);
+        let bound = UnixSocket::bind(path, mode);
+        let why = || format!("cannot listen at {} (server.uds_path)", path.display());
+        Some(bound.with_context(why)?)
+    };
+    Ok(Listeners {
+        tcp: listener.map(|listener| (listener, tls)),
+        unix,
+    })
+}
+
+/// Says where it can be reached, with a line to try.
+fn announce(settings: &Settings, listeners: &Listeners) -> anyhow::Result<()> {
+    let Listeners { tcp, unix } = listeners;
+    let address = tcp.as_ref().map(|(listener, _)| listener.local_addr());
+    let address = address.transpose()?;
+    let has_tls = tcp.as_ref().is_some_and(|(_, tls)| tls.is_some());
+    info!(
+        address = address.map(display),
+        path = unix.as_ref().map(|unix| display(unix.path().display())),
+        tls = has_tls.then_some(true),
+        store = %stores(settings).join(" "),
+        "serving"
+    );
+    if let (Some(address), false, false) = (address, has_tls, settings.auth.takes_tokens()) {
+        info!("try: lockkeeper try-acquire my-lock --server http://{address}");
+    }
+    Ok(())
+}
+
+fn listen_limits(settings: &Settings) -> listen::Limits {
+    listen::Limits {
+        connections_max: settings.server.connections_max,
+        per_peer_max: settings.limits.connections_per_peer_max,
+        handshake_timeout: settings.server.handshake_timeout,
+    }
 }
 
 /// Waits end and sessions are told while the server still answers; then it stops accepting, and what is under way may finish.
@@ -312,5 +368,6 @@ fn grpc_config(settings: &Settings) -> grpc::Config {
         message_bytes_max: limits.message_bytes_max,
         connection_streams_max: limits.connection_streams_max,
         operations_per_session_max: limits.operations_per_session_max,
+        header_list_bytes_max: limits.header_list_bytes_max,
     }
 }

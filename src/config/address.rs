@@ -1,4 +1,4 @@
-//! An address to listen on, or none.
+//! Where to listen.
 
 use std::net::SocketAddr;
 
@@ -8,6 +8,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OptionalAddress(pub Option<SocketAddr>);
+
+/// Who may connect to a Unix-domain socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnixMode(pub u32);
+
+impl UnixMode {
+    /// Reads octal digits.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = (1..=4).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_digit());
+        let mode = u32::from_str_radix(text, 8)
+            .ok()
+            .filter(|mode| digits && *mode <= 0o777);
+        mode.map(Self)
+    }
+}
 
 impl TryFrom<String> for OptionalAddress {
     type Error = &'static str;

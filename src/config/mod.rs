@@ -6,6 +6,7 @@ mod address;
 mod load;
 mod replica_acks;
 mod secret;
+mod security;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -16,10 +17,11 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    address::OptionalAddress,
+    address::{OptionalAddress, UnixMode},
     load::{Flag, Refused, Sources},
     replica_acks::ReplicaAcks,
     secret::{Secret, StoreUrl},
+    security::{Access, AccessQuotas, AccessRight, AccessRule, Auth, ServerTls},
 };
 
 /// Everything that can be set.
@@ -28,6 +30,10 @@ pub use self::{
 pub struct Settings {
     /// The gRPC server.
     pub server: Server,
+    /// How callers show who they are.
+    pub auth: Auth,
+    /// What they may do.
+    pub access: Access,
     /// The admin port: probes for machines, pages for people.
     pub admin: Admin,
     /// Where the locks are kept.
@@ -44,8 +50,19 @@ pub struct Settings {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Server {
-    /// Where to listen.
-    pub listen: SocketAddr,
+    /// Where to listen; empty: only at `uds_path`.
+    pub listen: OptionalAddress,
+    /// A Unix-domain socket to listen at; empty: none.
+    pub uds_path: PathBuf,
+    /// Who may connect to it, as a file mode.
+    pub uds_mode: String,
+    /// Lets callers in without credentials, from other machines too.
+    pub allow_unauthenticated: bool,
+    /// Connections at once; more are closed at once.
+    pub connections_max: usize,
+    /// How long a new connection may take until it speaks HTTP/2, its TLS handshake included.
+    #[serde(with = "humantime_serde")]
+    pub handshake_timeout: Duration,
     /// How often a silent connection is asked whether it lives.
     #[serde(with = "humantime_serde")]
     pub keepalive_interval: Duration,
@@ -55,6 +72,8 @@ pub struct Server {
     /// How long stopping waits for what is under way.
     #[serde(with = "humantime_serde")]
     pub drain_grace: Duration,
+    /// TLS.
+    pub tls: ServerTls,
 }
 
 /// The admin port.
@@ -63,6 +82,8 @@ pub struct Server {
 pub struct Admin {
     /// Where to listen; empty: there is none.
     pub listen: OptionalAddress,
+    /// Shows everything to callers without credentials, on other machines too; probes and metrics are open in any case.
+    pub allow_unauthenticated: bool,
 }
 
 /// Where the locks are kept.
@@ -178,6 +199,10 @@ pub struct Limits {
     pub waits_per_session_max: usize,
     /// Concurrent streams (RPCs) of one connection.
     pub connection_streams_max: u32,
+    /// Connections from one address.
+    pub connections_per_peer_max: usize,
+    /// The headers of one call, as HTTP/2 counts them.
+    pub header_list_bytes_max: u32,
 }
 
 /// What is written to stderr.
@@ -202,8 +227,12 @@ pub enum LogFormat {
 }
 
 impl Settings {
-    const SECTIONS: [&str; 7] = [
+    const SECTIONS: [&str; 11] = [
         "server",
+        "server.tls",
+        "auth",
+        "access",
+        "access.quotas",
         "admin",
         "store",
         "store.tls",
@@ -235,10 +264,16 @@ impl TryFrom<String> for LogFormat {
 impl Default for Server {
     fn default() -> Self {
         Self {
-            listen: SocketAddr::from(([127, 0, 0, 1], 7625)),
+            listen: OptionalAddress(Some(SocketAddr::from(([127, 0, 0, 1], 7625)))),
+            uds_path: PathBuf::new(),
+            uds_mode: "0600".to_owned(),
+            allow_unauthenticated: false,
+            connections_max: 20_000,
+            handshake_timeout: Duration::from_secs(10),
             keepalive_interval: Duration::from_secs(20),
             keepalive_timeout: Duration::from_secs(10),
             drain_grace: Duration::from_secs(10),
+            tls: ServerTls::default(),
         }
     }
 }
@@ -296,6 +331,8 @@ impl Default for Limits {
             operations_per_session_max: 1024,
             waits_per_session_max: 20_000,
             connection_streams_max: 20_000,
+            connections_per_peer_max: 10_000,
+            header_list_bytes_max: 16 * 1024,
         }
     }
 }

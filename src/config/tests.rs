@@ -112,7 +112,7 @@ fn the_environment_can_set_every_type() {
         .variable("LOCKKEEPER_SERVER", "http://not.ours")
         .settings();
     assert_eq!(settings.store.connections, 7);
-    assert_eq!(settings.server.listen.port(), 80);
+    assert_eq!(settings.server.listen.0.unwrap().port(), 80);
     assert_eq!(settings.log.format, LogFormat::Json);
     assert_eq!(settings.session.secret.expose(), "01234567890123456789");
 }
@@ -169,7 +169,7 @@ fn values_of_a_wrong_type_are_refused_with_the_key() {
         assert!(refusal.contains("lockkeeper.toml"), "{text}: {refusal}");
         assert!(!refusal.contains("12345678901234567"), "{refusal}");
     }
-    assert_refused("server.listen", "localhost", "socket address");
+    assert_refused("server.listen", "localhost", "address with a port");
     assert_refused("store.connections", "-1", "");
     assert_refused("limits.connection_streams_max", "4294967296", "");
     assert_refused("log.format", "xml", "text");

@@ -19,7 +19,10 @@ use super::{
     session::{GrantKey, Session},
     waiters::{Awaited, Place, Standing},
 };
-use crate::script::{CallError, Mode, Refusal};
+use crate::{
+    access::{Counted, Quota},
+    script::{CallError, Mode, Refusal},
+};
 
 /// The re-check after a holder's lease comes this much later than its end, so that the store agrees that it is over.
 const LEASE_OVER_MARGIN: Duration = Duration::from_millis(2);
@@ -48,8 +51,11 @@ pub(super) struct InLine {
     check_at: Option<Instant>,
 }
 
-/// A wait that its session counts.
-struct CountedWait(Option<Arc<Session>>);
+/// A wait that its session counts, and its caller's account.
+struct CountedWait {
+    session: Option<Arc<Session>>,
+    _counted: Counted,
+}
 
 /// Runs an acquire to its end; the answers before the last go to `reply`.
 pub(super) async fn acquire(
@@ -278,7 +284,7 @@ impl<'a> Stops<'a> {
         reply: &'a mut Reply,
     ) -> Result<Self, Error> {
         let stream = session.as_ref().map(|session| session.live()).transpose()?;
-        let counted = CountedWait::begin(session, core.config.limits.waits_per_session_max)?;
+        let counted = CountedWait::begin(session, core.config.limits.waits_per_session_max, reply)?;
         reply.slot = None;
         Ok(Self {
             deadline,
@@ -368,17 +374,21 @@ impl InLine {
 // === impl CountedWait ===
 
 impl CountedWait {
-    fn begin(session: Option<Arc<Session>>, max: usize) -> Result<Self, Error> {
+    fn begin(session: Option<Arc<Session>>, max: usize, reply: &Reply) -> Result<Self, Error> {
+        let counted = reply.account.count(Quota::Waiters)?;
         if let Some(session) = &session {
             session.begin_wait(max)?;
         }
-        Ok(Self(session))
+        Ok(Self {
+            session,
+            _counted: counted,
+        })
     }
 }
 
 impl Drop for CountedWait {
     fn drop(&mut self) {
-        if let Some(session) = &self.0 {
+        if let Some(session) = &self.session {
             session.end_wait();
         }
     }

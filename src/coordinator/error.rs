@@ -1,7 +1,10 @@
 //! Why an operation has no outcome. Expected outcomes (a try that failed, a wait that ran out) are values, not errors.
 
 use super::types::LockName;
-use crate::script::{CallError, Ownership};
+use crate::{
+    access::{QuotaReached, Right},
+    script::{CallError, Ownership},
+};
 
 /// A request field that cannot be used.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -51,6 +54,17 @@ pub enum Error {
     /// Something would grow beyond its bound.
     #[error("{} is reached", .0.name())]
     LimitReached(Limit),
+    /// The caller has what one identity may have.
+    #[error(transparent)]
+    QuotaReached(#[from] QuotaReached),
+    /// No rule lets the caller do this.
+    #[error("no rule allows the caller to {} {name}", right.name())]
+    Forbidden {
+        /// What it may not do.
+        right: Right,
+        /// With what.
+        name: LockName,
+    },
     /// Nobody has said how many permits there are.
     #[error("there is no such semaphore")]
     SemaphoreNotFound,

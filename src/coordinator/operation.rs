@@ -24,7 +24,10 @@ use super::{
     session::{GrantKey, Session},
     types::{Grant, Lease, LockName, Owner, RequestId, safe_until},
 };
-use crate::script::{CallError, Hold, Mode, Ownership, Refusal, Released, Renewal};
+use crate::{
+    access::Account,
+    script::{CallError, Hold, Mode, Ownership, Refusal, Released, Renewal},
+};
 
 /// Something to do, already checked.
 #[derive(Clone, Debug)]
@@ -109,6 +112,8 @@ pub struct Reply {
     pub cancel: Option<CancellationToken>,
     /// The operation's share of a bound on short operations; given back with the answer, or when a wait begins.
     pub slot: Option<OwnedSemaphorePermit>,
+    /// On whose account it waits.
+    pub account: Account,
 }
 
 /// Who takes the answers of an operation.
@@ -559,6 +564,7 @@ impl Reply {
             to: AnswersTo::Mailbox(mailbox().0),
             cancel: None,
             slot: None,
+            account: Account::default(),
         }
     }
 

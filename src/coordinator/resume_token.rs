@@ -1,4 +1,5 @@
-//! What a client shows to go on with its session, here or on another coordinator with the same secret: the session's settings, signed together with its id.
+//! What a client shows to go on with its session, here or on another coordinator with the same secret: the session's settings, signed together with its
+//! id and with whose it is.
 
 use std::time::Duration;
 
@@ -9,8 +10,9 @@ use super::{
     session::OnDisconnect,
     types::{Limits, SessionId, over},
 };
+use crate::access::Identity;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const MAC_BYTES: usize = 32;
 
 /// A session's settings as its resume token carries them.
@@ -25,27 +27,30 @@ pub(crate) struct Claims {
 
 impl Claims {
     /// Version, what a broken stream does, lease in ms, client name, MAC.
-    pub(crate) fn sign(&self, secret: &[u8], id: &SessionId) -> Vec<u8> {
+    pub(crate) fn sign(&self, secret: &[u8], id: &SessionId, whose: &Identity) -> Vec<u8> {
         let keep = u8::from(self.on_disconnect == OnDisconnect::Keep);
         let lease = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
         let mut token = vec![VERSION, keep];
         token.extend_from_slice(&lease.to_be_bytes());
         token.extend_from_slice(self.client_name.as_bytes());
-        let mac = mac(secret, id, &token).finalize().into_bytes();
+        let mac = mac(secret, id, whose, &token).finalize().into_bytes();
         token.extend_from_slice(&mac);
         token
     }
 
-    /// The settings, if the token was signed for this session.
+    /// The settings, if the token was signed for this session of this caller.
     pub(crate) fn verify(
         token: &[u8],
         secret: &[u8],
         id: &SessionId,
+        whose: &Identity,
         limits: &Limits,
     ) -> Option<Self> {
         let (payload, signature) = token.split_at_checked(token.len().checked_sub(MAC_BYTES)?)?;
         // Compares in constant time.
-        mac(secret, id, payload).verify_slice(signature).ok()?;
+        mac(secret, id, whose, payload)
+            .verify_slice(signature)
+            .ok()?;
         let (&[VERSION, keep], rest) = payload.split_first_chunk::<2>()? else {
             return None;
         };
@@ -68,10 +73,13 @@ impl Claims {
     }
 }
 
-fn mac(secret: &[u8], id: &SessionId, payload: &[u8]) -> Hmac<Sha256> {
+fn mac(secret: &[u8], id: &SessionId, whose: &Identity, payload: &[u8]) -> Hmac<Sha256> {
     #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
     let mac = Hmac::<Sha256>::new_from_slice(secret).expect("any key length");
+    // Neither an id nor a name has a zero byte, so nobody's token can be read as that of another.
     mac.chain_update(id.as_str())
+        .chain_update([0])
+        .chain_update(whose.as_str())
         .chain_update([0])
         .chain_update(payload)
 }
@@ -89,8 +97,10 @@ mod tests {
             client_name: "ci".to_owned(),
         };
         let (id, secret) = (SessionId::random(), b"0123456789abcdef");
-        let token = claims.sign(secret, &id);
-        let verify = |token: &[u8], secret: &[u8], id| Claims::verify(token, secret, id, &limits());
+        let whose = Identity::named("web");
+        let token = claims.sign(secret, &id, &whose);
+        let verify =
+            |token: &[u8], secret: &[u8], id| Claims::verify(token, secret, id, &whose, &limits());
         assert_eq!(verify(&token, secret, &id), Some(claims));
         assert_eq!(verify(&token, b"another secret..", &id), None);
         let other = SessionId::random();
@@ -101,5 +111,9 @@ mod tests {
             assert_eq!(verify(&forged, secret, &id), None, "byte {at}");
         }
         assert_eq!(verify(&[], secret, &id), None);
+        for other in [Identity::anonymous(), Identity::named("wee")] {
+            let verified = Claims::verify(&token, secret, &id, &other, &limits());
+            assert_eq!(verified, None, "{other}");
+        }
     }
 }

@@ -24,7 +24,10 @@ use super::{
     types::{Grant, Lease, LockName, Owner, SessionId, over, safe_until},
     watchdog::RENEWALS_PER_CALL,
 };
-use crate::script::{CallError, Mode, Ownership, PermitId, PermitRenewal, Renewal};
+use crate::{
+    access::{Account, Identity, Quota},
+    script::{CallError, Mode, Ownership, PermitId, PermitRenewal, Renewal},
+};
 
 /// Releases of one ending session that are under way at once.
 const RELEASES_AT_ONCE: usize = 64;
@@ -152,22 +155,17 @@ impl Sessions {
         }
     }
 
-    fn add(&self, id: SessionId, claims: Claims) -> Result<Arc<Session>, Error> {
+    fn add(&self, id: SessionId, claims: Claims, account: Account) -> Result<Arc<Session>, Error> {
+        let counted = account.count(Quota::Sessions)?;
         let mut by_id = self.by_id.write();
         if by_id.len() >= self.max {
             self.metrics.limited(Limit::Sessions);
             return Err(Error::LimitReached(Limit::Sessions));
         }
-        let Claims {
-            lease,
-            on_disconnect,
-            client_name,
-        } = claims;
         let session = Arc::new(Session::new(
             id.clone(),
-            lease,
-            client_name,
-            on_disconnect,
+            claims,
+            (account, counted),
             self.epoch,
             Arc::clone(&self.events),
             Arc::clone(&self.metrics),
@@ -180,9 +178,10 @@ impl Sessions {
 // === impl Coordinator ===
 
 impl Coordinator {
-    /// Opens a session. It lives as long as the stream that is returned.
+    /// Opens a session. It lives as long as the stream that is returned, and belongs to the account's identity.
     pub fn open(
         &self,
+        account: Account,
         lease: Option<Lease>,
         client_name: String,
         on_disconnect: OnDisconnect,
@@ -201,8 +200,8 @@ impl Coordinator {
             client_name,
         };
         let id = SessionId::random();
-        let resume_token = claims.sign(&core.config.session_secret, &id);
-        let session = core.sessions.add(id, claims)?;
+        let resume_token = claims.sign(&core.config.session_secret, &id, account.identity());
+        let session = core.sessions.add(id, claims, account)?;
         Ok(Opened {
             stream: Stream::new(core, session).ok_or(Error::SessionNotFound)?,
             resume_token,
@@ -211,10 +210,17 @@ impl Coordinator {
         })
     }
 
+    /// Whether there is such a session here, and it is this identity's.
+    pub fn is_session_of(&self, id: &SessionId, identity: &Identity) -> bool {
+        let session = self.core.sessions.get(id);
+        session.is_ok_and(|session| session.account.identity() == identity)
+    }
+
     /// Goes on with a session, whether this coordinator knows it or not. The grants that the client names are checked by renewing them; grants of
     /// the session that it does not name are released, since nobody would give them back. An error leaves the session as it was.
     pub async fn resume(
         &self,
+        account: Account,
         id: &SessionId,
         resume_token: &[u8],
         named: Resumed,
@@ -228,7 +234,8 @@ impl Coordinator {
             session_secret,
             ..
         } = &core.config;
-        let claims = Claims::verify(resume_token, session_secret, id, limits)
+        let whose = account.identity();
+        let claims = Claims::verify(resume_token, session_secret, id, whose, limits)
             .ok_or(Error::ResumeTokenInvalid)?;
         if named.locks.len() + named.permits.len() > limits.grants_per_session_max {
             return Err(Error::LimitReached(Limit::GrantsPerSession));
@@ -246,7 +253,7 @@ impl Coordinator {
         let stream = if let Some(stream) = resumed {
             stream
         } else {
-            let session = core.sessions.add(id.clone(), claims)?;
+            let session = core.sessions.add(id.clone(), claims, account)?;
             Stream::new(core, session).ok_or(Error::SessionNotFound)?
         };
         let session = Arc::clone(&stream.session);

@@ -106,6 +106,9 @@ const DRIFT_MIN: Duration = Duration::from_millis(2);
 /// Digits of a session's digest that are shown: enough to tell sessions apart.
 const DIGEST_CHARS: usize = 16;
 
+/// Stands between a caller's mark and what is the caller's.
+const MARK_END: &str = "/";
+
 // === impl LockName ===
 
 impl LockName {
@@ -177,9 +180,7 @@ impl SessionId {
 
     /// What others may see of the id.
     pub fn digest(&self) -> String {
-        let mut digest = hex::encode(Sha256::digest(self.0.as_bytes()));
-        digest.truncate(DIGEST_CHARS);
-        digest
+        digest(&self.0)
     }
 }
 
@@ -267,6 +268,26 @@ impl Owner {
         }
     }
 
+    /// The same owner as one that only callers with this mark can be: a sessionless owner is no secret to those who see it in the store.
+    #[must_use]
+    pub fn marked(self, mark: &str) -> Self {
+        if self.session.is_some() {
+            return self;
+        }
+        let field = [mark, MARK_END, &self.label].concat().into();
+        Self { field, ..self }
+    }
+
+    /// What a caller with this mark calls the owner, if it is one of those that only such a caller can be.
+    pub fn label_under(&self, mark: &str) -> Option<&str> {
+        self.field.strip_prefix(mark)?.strip_prefix(MARK_END)
+    }
+
+    /// What others may see of an owner.
+    pub fn digest(&self) -> String {
+        digest(&self.field)
+    }
+
     /// What stands in the store for this owner.
     pub fn field(&self) -> &str {
         &self.field
@@ -316,6 +337,12 @@ impl RequestId {
         Ok((!id.is_empty()).then(|| Self(id.into())))
     }
 
+    /// The same id as one that only callers with this mark can name: another who uses it by chance, or has seen it, is not told the first answer.
+    #[must_use]
+    pub fn marked(self, mark: &str) -> Self {
+        Self([mark, MARK_END, &self.0].concat().into())
+    }
+
     /// The id.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -346,6 +373,13 @@ impl Lease {
     pub fn get(self) -> Duration {
         self.0
     }
+}
+
+/// What others may see of a credential.
+fn digest(credential: &str) -> String {
+    let mut digest = hex::encode(Sha256::digest(credential.as_bytes()));
+    digest.truncate(DIGEST_CHARS);
+    digest
 }
 
 /// Until when a lease that the store granted at some moment after `sent_at` is surely not over.
@@ -437,6 +471,26 @@ pub(crate) mod tests {
         assert_eq!(owner.field(), format!("{}:0", session.as_str()));
         assert_eq!(Owner::from_field(owner.field()).session, Some(session));
         assert_eq!(Owner::from_field("ci-42").session, None);
+    }
+
+    #[test]
+    fn a_marked_owner_is_one_that_only_its_caller_can_name() {
+        let owner = Owner::sessionless("ci/42", &limits()).unwrap();
+        let marked = owner.clone().marked("aa");
+        assert_eq!(
+            (marked.field(), marked.label.as_ref()),
+            ("aa/ci/42", "ci/42")
+        );
+        assert_eq!(marked.label_under("aa"), Some("ci/42"));
+        assert_eq!(marked.label_under("a"), None);
+        assert_eq!(
+            Owner::from_field("aa/ci/42").label_under("aa"),
+            Some("ci/42")
+        );
+        assert_eq!(owner.label_under("aa"), None);
+        assert_ne!(marked.digest(), owner.marked("bb").digest());
+        let in_session = Owner::in_session(SessionId::random(), "", &limits()).unwrap();
+        assert_eq!(in_session.clone().marked("aa"), in_session);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::{
     convert_admin::{listed_lock, listed_session, watched},
     pb,
     status::{not_admin, status},
+    viewer::Viewer,
 };
 use crate::{
     access::{Access, Audited, Right},
@@ -39,6 +40,10 @@ impl LockAdminService {
             coordinator,
             access,
         }
+    }
+
+    fn viewer(&self, caller: &Caller) -> Viewer {
+        Viewer::new(&self.coordinator, &self.access, &caller.identity)
     }
 
     /// Refuses who may not do this with the name, or with every name that begins with it.
@@ -83,8 +88,13 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
             &request.page_token,
         );
         let page = audited(&asked, page.await)?;
+        let viewer = self.viewer(&caller);
         Ok(Response::new(pb::ListLocksResponse {
-            locks: page.locks.into_iter().map(listed_lock).collect(),
+            locks: page
+                .locks
+                .into_iter()
+                .map(|seen| listed_lock(seen, &viewer))
+                .collect(),
             next_page_token: page.next.unwrap_or_default(),
         }))
     }
@@ -122,10 +132,15 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
             self.coordinator.force_release(&name, &reason).await
         };
         let released = audited(&asked, release.await)?;
+        let viewer = self.viewer(&caller);
         Ok(Response::new(pb::ForceReleaseResponse {
             released: released.holder_count > 0,
             holder_count: u32::try_from(released.holder_count).unwrap_or(u32::MAX),
-            holders: released.holders.into_iter().map(convert::holder).collect(),
+            holders: released
+                .holders
+                .into_iter()
+                .map(|seen| convert::holder(seen, &viewer))
+                .collect(),
         }))
     }
 
@@ -138,7 +153,7 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         let asked = caller.asks("Watch", &request.prefix, "");
         self.admit(&asked)?;
         let watcher = audited(&asked, self.coordinator.watch(request.prefix.clone()))?;
-        let coordinator = self.coordinator.clone();
+        let (coordinator, viewer) = (self.coordinator.clone(), self.viewer(&caller));
         let told = futures::stream::unfold(Some(watcher), |watcher| async {
             let mut watcher = watcher?;
             match watcher.next().await {
@@ -146,7 +161,7 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
                 Err(error) => Some((Err(status(&error)), None)),
             }
         });
-        let told = told.map(move |told| Ok(watched(&coordinator, told?)));
+        let told = told.map(move |told| Ok(watched(&coordinator, &viewer, told?)));
         Ok(Response::new(WatchStream(Box::pin(told))))
     }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use tonic::Request;
 
+use super::{Peer, auth};
 use crate::access::{Audited, Identity};
 
 /// Who makes a call, and from where.
@@ -18,10 +19,9 @@ pub(super) struct Caller {
 impl Caller {
     /// By what the request brings along; anonymous where credentials are not asked for.
     pub(super) fn of<T>(request: &Request<T>) -> Self {
-        let identity = request.extensions().get::<Identity>().cloned();
         Self {
-            identity: identity.unwrap_or_else(Identity::anonymous),
-            peer: request.remote_addr(),
+            identity: auth::account(request.extensions()).identity().clone(),
+            peer: request.extensions().get::<Peer>().and_then(|it| it.address),
         }
     }
 

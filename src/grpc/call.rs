@@ -8,8 +8,12 @@ use super::{
     answers::{Answers, Said},
     convert::Requests,
     status::status,
+    viewer::Viewer,
 };
-use crate::coordinator::{Answer, AnswersTo, Coordinator, Error, Operation, Reply, mailbox};
+use crate::{
+    access::{Access, Account},
+    coordinator::{Answer, AnswersTo, Coordinator, Error, Operation, Reply, mailbox},
+};
 
 /// A wait ends this much before the RPC's deadline, or by this part of it if that is less, so that the caller gets a typed answer. (tonic enforces no
 /// deadline on a stream.)
@@ -20,16 +24,23 @@ const DEADLINE_MARGIN_DIVISOR: u32 = 5;
 #[derive(Clone, Debug)]
 pub(super) struct Calls {
     pub(super) coordinator: Coordinator,
+    pub(super) access: Access,
 }
 
 // === impl Calls ===
 
 impl Calls {
-    pub(super) fn requests(&self) -> Requests<'_> {
+    pub(super) fn requests<'a>(&'a self, account: &'a Account) -> Requests<'a> {
         Requests {
             coordinator: &self.coordinator,
+            access: &self.access,
+            caller: account.identity(),
             session: None,
         }
+    }
+
+    pub(super) fn viewer(&self, account: &Account) -> Viewer {
+        Viewer::new(&self.coordinator, &self.access, account.identity())
     }
 
     /// Runs an operation that has one answer. If the caller goes away meanwhile, what it got is given back.
@@ -48,6 +59,7 @@ impl Calls {
     /// Runs an operation that may wait.
     pub(super) fn wait<T>(
         &self,
+        account: Account,
         operation: Result<Operation, Error>,
         convert: fn(Answer) -> Said<T>,
     ) -> Result<Response<Answers<T>>, Status> {
@@ -58,6 +70,7 @@ impl Calls {
             to: AnswersTo::Mailbox(to),
             cancel: None,
             slot: None,
+            account,
         };
         self.coordinator.submit(operation, reply);
         Ok(Response::new(Answers::new(answers, convert)))

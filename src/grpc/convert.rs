@@ -6,17 +6,22 @@ use tokio::time::Instant;
 
 use tonic::Status;
 
-use super::{convert_permits::permits_lost, pb, status::status};
-use crate::coordinator::{
-    Acquire, Coordinator, Description, Error, Grant, HolderSeen, Invalid, Lease, LockName,
-    LostReason, Mode, NotGranted, Notice, OnDisconnect, Operation, Owner, Release, Renew,
-    RequestId, ResumedGrant, SessionId, TokenChecked, Tried, WaiterSeen, Waiting,
+use super::{convert_permits::permits_lost, pb, status::status, viewer::Viewer};
+use crate::{
+    access::{Access, Audited, Identity, Right},
+    coordinator::{
+        Acquire, Coordinator, Description, Error, Grant, HolderSeen, Invalid, Lease, LockName,
+        LostReason, Mode, NotGranted, Notice, OnDisconnect, Operation, Owner, Release, Renew,
+        RequestId, ResumedGrant, SessionId, TokenChecked, Tried, WaiterSeen, Waiting,
+    },
 };
 
-/// Requests become operations under one coordinator's limits; on a session's stream in that session.
+/// Requests become operations under one coordinator's limits, of a caller who may do what they ask; on a session's stream in that session.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Requests<'a> {
     pub(super) coordinator: &'a Coordinator,
+    pub(super) access: &'a Access,
+    pub(super) caller: &'a Identity,
     /// The stream's session, for requests that come as frames.
     pub(super) session: Option<&'a SessionId>,
 }
@@ -54,13 +59,12 @@ impl Requests<'_> {
     }
 
     pub(super) fn try_acquire(&self, request: &pb::TryAcquireRequest) -> Result<Acquire, Error> {
-        let limits = self.coordinator.limits();
-        let name = LockName::parse(&request.name, limits)?;
+        let name = self.name(&request.name, Right::Acquire)?;
         let mode = mode(request.mode)?;
-        let request_id = RequestId::parse(&request.request_id, limits)?;
+        let request_id = self.request_id(&request.request_id)?;
         let session = self.session(&request.session_id)?;
         let owner = match session {
-            None if request.owner.is_empty() => Owner::made(&name, request_id.as_ref()),
+            None if request.owner.is_empty() => self.made(&name, request_id.as_ref()),
             session => self.owner(session, &request.owner)?,
         };
         let lease = self.lease(request.lease)?;
@@ -76,20 +80,21 @@ impl Requests<'_> {
     }
 
     pub(super) fn release(&self, request: &pb::ReleaseRequest) -> Result<Release, Error> {
-        let limits = self.coordinator.limits();
+        let name = self.name(&request.name, Right::Release)?;
         let session = self.session(&request.session_id)?;
         Ok(Release {
-            name: LockName::parse(&request.name, limits)?,
+            name,
             mode: mode(request.mode)?,
             owner: self.owner(session, &request.owner)?,
-            request_id: RequestId::parse(&request.request_id, limits)?,
+            request_id: self.request_id(&request.request_id)?,
         })
     }
 
     pub(super) fn renew(&self, request: &pb::RenewRequest) -> Result<Renew, Error> {
+        let name = self.name(&request.name, Right::Acquire)?;
         let session = self.session(&request.session_id)?;
         Ok(Renew {
-            name: LockName::parse(&request.name, self.coordinator.limits())?,
+            name,
             mode: mode(request.mode)?,
             owner: self.owner(session, &request.owner)?,
             lease: self.lease(request.lease)?,
@@ -97,14 +102,12 @@ impl Requests<'_> {
     }
 
     pub(super) fn describe(&self, request: &pb::DescribeRequest) -> Result<Operation, Error> {
-        Ok(Operation::Describe(LockName::parse(
-            &request.name,
-            self.coordinator.limits(),
-        )?))
+        let name = self.name(&request.name, Right::Describe)?;
+        Ok(Operation::Describe(name))
     }
 
     pub(super) fn check_token(&self, request: &pb::CheckTokenRequest) -> Result<Operation, Error> {
-        let name = LockName::parse(&request.name, self.coordinator.limits())?;
+        let name = self.name(&request.name, Right::Describe)?;
         Ok(Operation::CheckToken(name, request.fencing_token))
     }
 
@@ -128,7 +131,7 @@ impl Requests<'_> {
         let limits = self.coordinator.limits();
         let resumed = grants.into_iter().map(|grant| {
             Ok(ResumedGrant {
-                name: LockName::parse(&grant.name, limits)?,
+                name: self.name(&grant.name, Right::Acquire)?,
                 mode: mode(grant.mode)?,
                 owner: Owner::in_session(id.clone(), &grant.owner, limits)?,
                 watched: grant.watched,
@@ -139,22 +142,80 @@ impl Requests<'_> {
         resumed.collect()
     }
 
-    /// An id that has not the form of one cannot be any session's.
+    /// A name that the caller may do this with.
+    pub(super) fn name(&self, name: &str, right: Right) -> Result<LockName, Error> {
+        let name = LockName::parse(name, self.coordinator.limits())?;
+        self.may(right, &name)?;
+        Ok(name)
+    }
+
+    pub(super) fn may(&self, right: Right, name: &LockName) -> Result<(), Error> {
+        if self.access.allows(self.caller, right, name.told()) {
+            return Ok(());
+        }
+        self.denied(right.name(), name.told());
+        let name = name.clone();
+        Err(Error::Forbidden { right, name })
+    }
+
+    fn denied(&self, operation: &str, name: &str) {
+        let asked = Audited {
+            identity: self.caller,
+            peer: None,
+            operation,
+            name,
+            reason: "",
+        };
+        asked.denied();
+    }
+
+    /// An id that has not the form of one cannot be any session's, and a session that is somebody else's is none to this caller.
     pub(super) fn session(&self, id: &str) -> Result<Option<SessionId>, Error> {
         match self.session {
             Some(own) if id.is_empty() || id == own.as_str() => Ok(Some(own.clone())),
             Some(_) => Err(Invalid::new("session_id", "is not the session of this stream").into()),
             None if id.is_empty() => Ok(None),
-            None => SessionId::parse(id).map(Some).ok_or(Error::SessionNotFound),
+            None => SessionId::parse(id)
+                .filter(|id| {
+                    !self.access.is_on() || self.coordinator.is_session_of(id, self.caller)
+                })
+                .map(Some)
+                .ok_or(Error::SessionNotFound),
         }
+    }
+
+    pub(super) fn request_id(&self, id: &str) -> Result<Option<RequestId>, Error> {
+        let id = RequestId::parse(id, self.coordinator.limits())?;
+        Ok(match self.mark() {
+            Some(mark) => id.map(|id| id.marked(mark)),
+            None => id,
+        })
+    }
+
+    /// The owner of a sessionless request that names none.
+    pub(super) fn made(&self, name: &LockName, request_id: Option<&RequestId>) -> Owner {
+        self.marked(Owner::made(name, request_id))
     }
 
     pub(super) fn owner(&self, session: Option<SessionId>, label: &str) -> Result<Owner, Error> {
         let limits = self.coordinator.limits();
-        Ok(match session {
+        let owner = match session {
             Some(session) => Owner::in_session(session, label, limits)?,
             None => Owner::sessionless(label, limits)?,
-        })
+        };
+        Ok(self.marked(owner))
+    }
+
+    fn marked(&self, owner: Owner) -> Owner {
+        match self.mark() {
+            Some(mark) => owner.marked(mark),
+            None => owner,
+        }
+    }
+
+    /// What tells the caller's owners and requests from those of others. None where everybody is anonymous.
+    fn mark(&self) -> Option<&str> {
+        self.access.is_on().then(|| self.caller.mark())
     }
 }
 
@@ -288,31 +349,35 @@ pub(super) fn token_checked(checked: TokenChecked) -> pb::CheckTokenResponse {
     }
 }
 
-pub(super) fn described(seen: Description) -> pb::DescribeResponse {
+pub(super) fn described(seen: Description, viewer: &Viewer) -> pb::DescribeResponse {
     let mode = seen.mode.map_or(pb::LockMode::Unspecified, proto_mode);
     let waiters = seen.waiters.into_iter().zip(1..);
     pb::DescribeResponse {
         name: seen.name.told().to_owned(),
         mode: mode.into(),
-        holders: seen.holders.into_iter().map(holder).collect(),
+        holders: seen
+            .holders
+            .into_iter()
+            .map(|seen| holder(seen, viewer))
+            .collect(),
         remaining_lease: seen.remaining.map(whole_millis),
         last_fencing_token: seen.fencing_token,
         waiters: waiters
-            .map(|(seen, position)| waiter(seen, position))
+            .map(|(seen, position)| waiter(seen, position, viewer))
             .collect(),
         waiter_count: u32::try_from(seen.waiter_count).unwrap_or(u32::MAX),
         holder_count: u32::try_from(seen.holder_count).unwrap_or(u32::MAX),
     }
 }
 
-pub(super) fn holder(seen: HolderSeen) -> pb::Holder {
+pub(super) fn holder(seen: HolderSeen, viewer: &Viewer) -> pb::Holder {
     pb::Holder {
         session_digest: seen
             .owner
             .session
             .as_ref()
             .map_or_else(String::new, SessionId::digest),
-        owner: seen.owner.label.as_ref().to_owned(),
+        owner: viewer.owner(&seen.owner),
         hold_count: seen.hold_count,
         client_name: seen.client_name,
         mode: proto_mode(seen.mode).into(),
@@ -320,14 +385,14 @@ pub(super) fn holder(seen: HolderSeen) -> pb::Holder {
     }
 }
 
-fn waiter(seen: WaiterSeen, position: u32) -> pb::Waiter {
+fn waiter(seen: WaiterSeen, position: u32, viewer: &Viewer) -> pb::Waiter {
     pb::Waiter {
         session_digest: seen
             .owner
             .session
             .as_ref()
             .map_or_else(String::new, SessionId::digest),
-        owner: seen.owner.label.as_ref().to_owned(),
+        owner: viewer.owner(&seen.owner),
         client_name: seen.client_name,
         position,
         waiting_for: seen.since.map(|since| whole_millis(since.elapsed())),

@@ -5,12 +5,13 @@ use tokio::time::Instant;
 use super::{
     convert::{self, holder, lost_detail, proto_lost_reason, proto_mode, whole_millis},
     convert_permits, pb,
+    viewer::Viewer,
 };
 use crate::coordinator::{
     Coordinator, Event, LockSeen, LostReason, NameKind, SessionId, SessionSeen, Watched, What,
 };
 
-pub(super) fn listed_lock(seen: LockSeen) -> pb::LockSummary {
+pub(super) fn listed_lock(seen: LockSeen, viewer: &Viewer) -> pb::LockSummary {
     match seen {
         LockSeen::Lock(kind, seen) => pb::LockSummary {
             name: seen.name.told().to_owned(),
@@ -20,14 +21,18 @@ pub(super) fn listed_lock(seen: LockSeen) -> pb::LockSummary {
                 .map_or(pb::LockMode::Unspecified, proto_mode)
                 .into(),
             holder_count: count(seen.holder_count),
-            holders: seen.holders.into_iter().map(holder).collect(),
+            holders: seen
+                .holders
+                .into_iter()
+                .map(|seen| holder(seen, viewer))
+                .collect(),
             remaining_lease: seen.remaining.map(whole_millis),
             last_fencing_token: seen.fencing_token,
             waiter_count: count(seen.waiter_count),
             ..pb::LockSummary::default()
         },
         LockSeen::Semaphore(seen) => {
-            let seen = convert_permits::described(seen);
+            let seen = convert_permits::described(seen, viewer);
             let holders = seen.holders.into_iter().map(|holder| pb::Holder {
                 session_digest: holder.session_digest,
                 owner: holder.owner,
@@ -67,7 +72,7 @@ pub(super) fn listed_session(seen: SessionSeen) -> pb::SessionSummary {
     pb::SessionSummary {
         session_digest: seen.digest,
         client_name: seen.client_name,
-        identity: String::new(),
+        identity: seen.identity,
         phase: phase.into(),
         age: Some(whole_millis(seen.since.elapsed())),
         lease: Some(whole_millis(seen.lease)),
@@ -77,10 +82,14 @@ pub(super) fn listed_session(seen: SessionSeen) -> pb::SessionSummary {
     }
 }
 
-pub(super) fn watched(coordinator: &Coordinator, told: Watched) -> pb::WatchResponse {
+pub(super) fn watched(
+    coordinator: &Coordinator,
+    viewer: &Viewer,
+    told: Watched,
+) -> pb::WatchResponse {
     use pb::watch_response::Event;
     let event = match told {
-        Watched::Delta(event) => Event::Delta(delta(coordinator, &event)),
+        Watched::Delta(event) => Event::Delta(delta(coordinator, viewer, &event)),
         Watched::Snapshot {
             first,
             last,
@@ -88,13 +97,16 @@ pub(super) fn watched(coordinator: &Coordinator, told: Watched) -> pb::WatchResp
         } => Event::Snapshot(pb::WatchSnapshot {
             first,
             last,
-            entries: entries.iter().map(|it| delta(coordinator, it)).collect(),
+            entries: entries
+                .iter()
+                .map(|it| delta(coordinator, viewer, it))
+                .collect(),
         }),
     };
     pb::WatchResponse { event: Some(event) }
 }
 
-fn delta(coordinator: &Coordinator, event: &Event) -> pb::WatchDelta {
+fn delta(coordinator: &Coordinator, viewer: &Viewer, event: &Event) -> pb::WatchDelta {
     let (what, lost): (_, Option<&LostReason>) = match &event.what {
         What::Granted => (pb::WatchEvent::Granted, None),
         What::Released => (pb::WatchEvent::Released, None),
@@ -113,7 +125,7 @@ fn delta(coordinator: &Coordinator, event: &Event) -> pb::WatchDelta {
             .map_or(pb::LockMode::Unspecified, convert::proto_mode)
             .into(),
         session_digest: session.map_or_else(String::new, SessionId::digest),
-        owner: event.owner.label.as_ref().to_owned(),
+        owner: viewer.owner(&event.owner),
         client_name: coordinator.client_name(&event.owner),
         fencing_token: event.fencing_token,
         hold_count: event.holds,

@@ -6,12 +6,16 @@ use super::{
     convert::{Requests, duration, proto_lost_reason, proto_wait_end, remaining, whole_millis},
     pb::{self, session_response::Response},
     status::{message, status},
+    viewer::Viewer,
 };
-use crate::coordinator::{
-    AcquirePermits, Error, Invalid, LockName, LostReason, Operation, Owner, PermitAnswer,
-    PermitCount, PermitDelivery, PermitGrant, PermitId, PermitOperation, PermitsNotGranted,
-    PermitsSet, ReleasePermits, RenewPermits, RequestId, ResumedPermits, SemaphoreDescription,
-    SessionId, SetPermits, WaitingForPermits,
+use crate::{
+    access::Right,
+    coordinator::{
+        AcquirePermits, Error, Invalid, LostReason, Operation, Owner, PermitAnswer, PermitCount,
+        PermitDelivery, PermitGrant, PermitId, PermitOperation, PermitsNotGranted, PermitsSet,
+        ReleasePermits, RenewPermits, ResumedPermits, SemaphoreDescription, SessionId, SetPermits,
+        WaitingForPermits,
+    },
 };
 
 // === impl Requests ===
@@ -53,12 +57,11 @@ impl Requests<'_> {
         &self,
         request: &pb::TryAcquirePermitsRequest,
     ) -> Result<AcquirePermits, Error> {
-        let limits = self.coordinator.limits();
-        let name = LockName::parse(&request.name, limits)?;
+        let name = self.name(&request.name, Right::Acquire)?;
         let permits = PermitCount::new(request.permits)?;
-        let request_id = RequestId::parse(&request.request_id, limits)?;
+        let request_id = self.request_id(&request.request_id)?;
         let owner = match self.session(&request.session_id)? {
-            None if request.owner.is_empty() => Owner::made(&name, request_id.as_ref()),
+            None if request.owner.is_empty() => self.made(&name, request_id.as_ref()),
             session => self.owner(session, &request.owner)?,
         };
         Ok(AcquirePermits {
@@ -76,13 +79,13 @@ impl Requests<'_> {
         &self,
         request: &pb::ReleasePermitsRequest,
     ) -> Result<Operation, Error> {
-        let limits = self.coordinator.limits();
+        let name = self.name(&request.name, Right::Release)?;
         let session = self.session(&request.session_id)?;
         let operation = PermitOperation::Release(ReleasePermits {
-            name: LockName::parse(&request.name, limits)?,
+            name,
             owner: self.owner(session, &request.owner)?,
             ids: permit_ids(&request.permit_ids)?,
-            request_id: RequestId::parse(&request.request_id, limits)?,
+            request_id: self.request_id(&request.request_id)?,
         });
         Ok(Operation::Permits(operation))
     }
@@ -91,9 +94,10 @@ impl Requests<'_> {
         &self,
         request: &pb::RenewPermitsRequest,
     ) -> Result<Operation, Error> {
+        let name = self.name(&request.name, Right::Acquire)?;
         let session = self.session(&request.session_id)?;
         let operation = PermitOperation::Renew(RenewPermits {
-            name: LockName::parse(&request.name, self.coordinator.limits())?,
+            name,
             owner: self.owner(session, &request.owner)?,
             ids: permit_ids(&request.permit_ids)?,
             lease: self.lease(request.lease)?,
@@ -103,7 +107,7 @@ impl Requests<'_> {
 
     pub(super) fn set_permits(&self, request: &pb::SetPermitsRequest) -> Result<Operation, Error> {
         let operation = PermitOperation::Set(SetPermits {
-            name: LockName::parse(&request.name, self.coordinator.limits())?,
+            name: self.name(&request.name, Right::Acquire)?,
             permits: request.permits,
             only_if_absent: request.only_if_absent,
         });
@@ -114,7 +118,7 @@ impl Requests<'_> {
         &self,
         request: &pb::DescribeSemaphoreRequest,
     ) -> Result<Operation, Error> {
-        let name = LockName::parse(&request.name, self.coordinator.limits())?;
+        let name = self.name(&request.name, Right::Describe)?;
         Ok(Operation::Permits(PermitOperation::Describe(name)))
     }
 
@@ -131,7 +135,7 @@ impl Requests<'_> {
                 return Err(Invalid::new("permit_ids", "must not be empty").into());
             }
             Ok(ResumedPermits {
-                name: LockName::parse(&grant.name, limits)?,
+                name: self.name(&grant.name, Right::Acquire)?,
                 owner: Owner::in_session(id.clone(), &grant.owner, limits)?,
                 ids: ids.into(),
                 watched: grant.watched,
@@ -248,7 +252,10 @@ pub(super) fn set(set: PermitsSet) -> pb::SetPermitsResponse {
     }
 }
 
-pub(super) fn described(seen: SemaphoreDescription) -> pb::DescribeSemaphoreResponse {
+pub(super) fn described(
+    seen: SemaphoreDescription,
+    viewer: &Viewer,
+) -> pb::DescribeSemaphoreResponse {
     let digest = |owner: &Owner| {
         let session = owner.session.as_ref();
         session.map_or_else(String::new, SessionId::digest)
@@ -257,7 +264,7 @@ pub(super) fn described(seen: SemaphoreDescription) -> pb::DescribeSemaphoreResp
         let owner = holder.owner.as_ref();
         pb::PermitHolder {
             session_digest: owner.map_or_else(String::new, digest),
-            owner: owner.map_or_else(String::new, |owner| owner.label.as_ref().to_owned()),
+            owner: owner.map_or_else(String::new, |owner| viewer.owner(owner)),
             permits: holder.permits,
             client_name: holder.client_name,
             remaining_lease: holder.remaining.map(whole_millis),
@@ -266,7 +273,7 @@ pub(super) fn described(seen: SemaphoreDescription) -> pb::DescribeSemaphoreResp
     let waiters = seen.waiters.into_iter().zip(1..);
     let waiters = waiters.map(|(waiter, position)| pb::PermitWaiter {
         session_digest: digest(&waiter.owner),
-        owner: waiter.owner.label.as_ref().to_owned(),
+        owner: viewer.owner(&waiter.owner),
         client_name: waiter.client_name,
         position,
         waiting_for: Some(whole_millis(waiter.since.elapsed())),
@@ -283,7 +290,7 @@ pub(super) fn described(seen: SemaphoreDescription) -> pb::DescribeSemaphoreResp
 }
 
 /// An answer as a frame.
-pub(super) fn response(answer: PermitAnswer) -> Response {
+pub(super) fn response(answer: PermitAnswer, viewer: &Viewer) -> Response {
     let or_failed = |result: Result<Response, Status>| {
         result.unwrap_or_else(|status| Response::Failed(message(&status)))
     };
@@ -302,7 +309,7 @@ pub(super) fn response(answer: PermitAnswer) -> Response {
         }
         PermitAnswer::Renewed(grants) => Response::PermitsRenewed(renewed(&grants)),
         PermitAnswer::Set(it) => Response::PermitsSet(set(it)),
-        PermitAnswer::Described(seen) => Response::SemaphoreDescribed(described(seen)),
+        PermitAnswer::Described(seen) => Response::SemaphoreDescribed(described(seen, viewer)),
     }
 }
 

@@ -4,14 +4,18 @@ use tonic::{Request, Response, Status};
 
 use super::{
     answers::{Answers, Said},
+    auth,
     call::{Calls, within},
     convert::{Requests, duration, proto_wait_end, whole_millis},
     pb::{self, session_response::Response as Frame},
     status::{status, unexpected_answer},
 };
-use crate::coordinator::{
-    Answer, AwaitLatch, CountDown, CountSet, Error, Invalid, LatchAnswer, LatchDescription,
-    LatchOperation, Lease, LockName, Operation, RequestId, SetCount,
+use crate::{
+    access::Right,
+    coordinator::{
+        Answer, AwaitLatch, CountDown, CountSet, Error, Invalid, LatchAnswer, LatchDescription,
+        LatchOperation, Lease, Operation, SetCount,
+    },
 };
 
 /// The service.
@@ -28,7 +32,8 @@ impl pb::latch_service_server::LatchService for LatchService {
         &self,
         request: Request<pb::SetCountRequest>,
     ) -> Result<Response<pb::SetCountResponse>, Status> {
-        let operation = self.calls.requests().set_count(request.get_ref());
+        let account = auth::account(request.extensions());
+        let operation = self.calls.requests(&account).set_count(request.get_ref());
         let answer = |answer| match answer {
             Answer::Latch(LatchAnswer::Set(set)) => Ok(count_set(set)),
             _ => Err(unexpected_answer()),
@@ -40,7 +45,8 @@ impl pb::latch_service_server::LatchService for LatchService {
         &self,
         request: Request<pb::CountDownRequest>,
     ) -> Result<Response<pb::CountDownResponse>, Status> {
-        let operation = self.calls.requests().count_down(request.get_ref());
+        let account = auth::account(request.extensions());
+        let operation = self.calls.requests(&account).count_down(request.get_ref());
         let answer = |answer| match answer {
             Answer::Latch(LatchAnswer::CountedDown(count)) => Ok(pb::CountDownResponse { count }),
             _ => Err(unexpected_answer()),
@@ -52,23 +58,28 @@ impl pb::latch_service_server::LatchService for LatchService {
         &self,
         request: Request<pb::AwaitLatchRequest>,
     ) -> Result<Response<Self::AwaitLatchStream>, Status> {
-        let (metadata, _, request) = request.into_parts();
-        let operation = self
-            .calls
-            .requests()
-            .await_latch(&request)
-            .map(|mut await_latch| {
-                await_latch.wait = within(await_latch.wait, &metadata);
-                Operation::Latch(LatchOperation::Await(await_latch))
-            });
-        self.calls.wait(operation, said)
+        let (metadata, extensions, request) = request.into_parts();
+        let account = auth::account(&extensions);
+        let operation =
+            self.calls
+                .requests(&account)
+                .await_latch(&request)
+                .map(|mut await_latch| {
+                    await_latch.wait = within(await_latch.wait, &metadata);
+                    Operation::Latch(LatchOperation::Await(await_latch))
+                });
+        self.calls.wait(account, operation, said)
     }
 
     async fn describe_latch(
         &self,
         request: Request<pb::DescribeLatchRequest>,
     ) -> Result<Response<pb::DescribeLatchResponse>, Status> {
-        let operation = self.calls.requests().describe_latch(request.get_ref());
+        let account = auth::account(request.extensions());
+        let operation = self
+            .calls
+            .requests(&account)
+            .describe_latch(request.get_ref());
         let answer = |answer| match answer {
             Answer::Latch(LatchAnswer::Described(seen)) => Ok(described(&seen)),
             _ => Err(unexpected_answer()),
@@ -80,7 +91,11 @@ impl pb::latch_service_server::LatchService for LatchService {
         &self,
         request: Request<pb::DeleteLatchRequest>,
     ) -> Result<Response<pb::DeleteLatchResponse>, Status> {
-        let operation = self.calls.requests().delete_latch(request.get_ref());
+        let account = auth::account(request.extensions());
+        let operation = self
+            .calls
+            .requests(&account)
+            .delete_latch(request.get_ref());
         let answer = |answer| match answer {
             Answer::Latch(LatchAnswer::Deleted(deleted)) => Ok(pb::DeleteLatchResponse { deleted }),
             _ => Err(unexpected_answer()),
@@ -96,20 +111,19 @@ impl Requests<'_> {
         let limits = self.coordinator.limits();
         let ttl = |ttl| Ok::<_, Error>(Lease::named("ttl", duration("ttl", ttl)?, limits)?.get());
         let operation = LatchOperation::Set(SetCount {
-            name: LockName::parse(&request.name, limits)?,
+            name: self.name(&request.name, Right::Acquire)?,
             count: at_least_one("count", request.count)?,
             ttl: request.ttl.map(ttl).transpose()?,
-            request_id: RequestId::parse(&request.request_id, limits)?,
+            request_id: self.request_id(&request.request_id)?,
         });
         Ok(Operation::Latch(operation))
     }
 
     pub(super) fn count_down(&self, request: &pb::CountDownRequest) -> Result<Operation, Error> {
-        let limits = self.coordinator.limits();
         let operation = LatchOperation::CountDown(CountDown {
-            name: LockName::parse(&request.name, limits)?,
+            name: self.name(&request.name, Right::Acquire)?,
             by: at_least_one("by", request.by)?,
-            request_id: RequestId::parse(&request.request_id, limits)?,
+            request_id: self.request_id(&request.request_id)?,
         });
         Ok(Operation::Latch(operation))
     }
@@ -119,7 +133,7 @@ impl Requests<'_> {
             .wait_timeout
             .map(|wait| duration("wait_timeout", wait));
         Ok(AwaitLatch {
-            name: LockName::parse(&request.name, self.coordinator.limits())?,
+            name: self.name(&request.name, Right::Acquire)?,
             session: self.session(&request.session_id)?,
             wait: wait.transpose()?,
         })
@@ -129,7 +143,7 @@ impl Requests<'_> {
         &self,
         request: &pb::DescribeLatchRequest,
     ) -> Result<Operation, Error> {
-        let name = LockName::parse(&request.name, self.coordinator.limits())?;
+        let name = self.name(&request.name, Right::Describe)?;
         Ok(Operation::Latch(LatchOperation::Describe(name)))
     }
 
@@ -137,7 +151,7 @@ impl Requests<'_> {
         &self,
         request: &pb::DeleteLatchRequest,
     ) -> Result<Operation, Error> {
-        let name = LockName::parse(&request.name, self.coordinator.limits())?;
+        let name = self.name(&request.name, Right::Acquire)?;
         Ok(Operation::Latch(LatchOperation::Delete(name)))
     }
 }

@@ -7,6 +7,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::{
     Config,
     answers::{self, Answers},
+    auth,
     call::{Calls, within},
     convert,
     layer::BodyFate,
@@ -47,9 +48,11 @@ impl pb::lock_service_server::LockService for LockService {
             .get::<BodyFate>()
             .cloned()
             .unwrap_or_default();
+        let account = auth::account(request.extensions());
         let frames = request.into_inner();
         Ok(Response::new(session::serve(
-            self.calls.coordinator.clone(),
+            self.calls.clone(),
+            account,
             &self.config,
             frames,
             fate,
@@ -60,19 +63,25 @@ impl pb::lock_service_server::LockService for LockService {
         &self,
         request: Request<pb::AcquireRequest>,
     ) -> Result<Response<Self::AcquireStream>, Status> {
-        let (metadata, _, request) = request.into_parts();
-        let operation = self.calls.requests().acquire(request).map(|mut acquire| {
-            acquire.wait = within(acquire.wait, &metadata);
-            Operation::Acquire(acquire)
-        });
-        self.calls.wait(operation, answers::acquire)
+        let (metadata, extensions, request) = request.into_parts();
+        let account = auth::account(&extensions);
+        let operation = self
+            .calls
+            .requests(&account)
+            .acquire(request)
+            .map(|mut acquire| {
+                acquire.wait = within(acquire.wait, &metadata);
+                Operation::Acquire(acquire)
+            });
+        self.calls.wait(account, operation, answers::acquire)
     }
 
     async fn try_acquire(
         &self,
         request: Request<pb::TryAcquireRequest>,
     ) -> Result<Response<pb::TryAcquireResponse>, Status> {
-        let operation = self.calls.requests().try_acquire(request.get_ref());
+        let account = auth::account(request.extensions());
+        let operation = self.calls.requests(&account).try_acquire(request.get_ref());
         self.calls
             .run(
                 operation.map(Operation::TryAcquire),
@@ -88,7 +97,8 @@ impl pb::lock_service_server::LockService for LockService {
         &self,
         request: Request<pb::ReleaseRequest>,
     ) -> Result<Response<pb::ReleaseResponse>, Status> {
-        let operation = self.calls.requests().release(request.get_ref());
+        let account = auth::account(request.extensions());
+        let operation = self.calls.requests(&account).release(request.get_ref());
         self.calls
             .run(operation.map(Operation::Release), |answer| match answer {
                 Answer::Released(hold_count) => Ok(convert::released(hold_count)),
@@ -101,7 +111,8 @@ impl pb::lock_service_server::LockService for LockService {
         &self,
         request: Request<pb::RenewRequest>,
     ) -> Result<Response<pb::RenewResponse>, Status> {
-        let operation = self.calls.requests().renew(request.get_ref());
+        let account = auth::account(request.extensions());
+        let operation = self.calls.requests(&account).renew(request.get_ref());
         self.calls
             .run(operation.map(Operation::Renew), |answer| match answer {
                 Answer::Renewed(grant) => Ok(pb::RenewResponse {
@@ -116,23 +127,28 @@ impl pb::lock_service_server::LockService for LockService {
         &self,
         request: Request<pb::AcquireAllRequest>,
     ) -> Result<Response<Self::AcquireAllStream>, Status> {
-        let (metadata, _, request) = request.into_parts();
+        let (metadata, extensions, request) = request.into_parts();
+        let account = auth::account(&extensions);
         let operation = self
             .calls
-            .requests()
+            .requests(&account)
             .acquire_all(request)
             .map(|mut acquire| {
                 acquire.wait = within(acquire.wait, &metadata);
                 Operation::AcquireAll(acquire)
             });
-        self.calls.wait(operation, answers::acquire_all)
+        self.calls.wait(account, operation, answers::acquire_all)
     }
 
     async fn try_acquire_all(
         &self,
         request: Request<pb::TryAcquireAllRequest>,
     ) -> Result<Response<pb::TryAcquireAllResponse>, Status> {
-        let operation = self.calls.requests().try_acquire_all(request.get_ref());
+        let account = auth::account(request.extensions());
+        let operation = self
+            .calls
+            .requests(&account)
+            .try_acquire_all(request.get_ref());
         self.calls
             .run(
                 operation.map(Operation::TryAcquireAll),
@@ -148,7 +164,8 @@ impl pb::lock_service_server::LockService for LockService {
         &self,
         request: Request<pb::ReleaseAllRequest>,
     ) -> Result<Response<pb::ReleaseAllResponse>, Status> {
-        let operation = self.calls.requests().release_all(request.get_ref());
+        let account = auth::account(request.extensions());
+        let operation = self.calls.requests(&account).release_all(request.get_ref());
         self.calls
             .run(
                 operation.map(Operation::ReleaseAll),
@@ -164,10 +181,13 @@ impl pb::lock_service_server::LockService for LockService {
         &self,
         request: Request<pb::DescribeRequest>,
     ) -> Result<Response<pb::DescribeResponse>, Status> {
-        let operation = self.calls.requests().describe(request.get_ref());
+        let account = auth::account(request.extensions());
+        let operation = self.calls.requests(&account).describe(request.get_ref());
         self.calls
             .run(operation, |answer| match answer {
-                Answer::Described(seen) => Ok(convert::described(seen)),
+                Answer::Described(seen) => {
+                    Ok(convert::described(seen, &self.calls.viewer(&account)))
+                }
                 _ => Err(unexpected_answer()),
             })
             .await
@@ -177,7 +197,8 @@ impl pb::lock_service_server::LockService for LockService {
         &self,
         request: Request<pb::CheckTokenRequest>,
     ) -> Result<Response<pb::CheckTokenResponse>, Status> {
-        let operation = self.calls.requests().check_token(request.get_ref());
+        let account = auth::account(request.extensions());
+        let operation = self.calls.requests(&account).check_token(request.get_ref());
         self.calls
             .run(operation, |answer| match answer {
                 Answer::TokenChecked(checked) => Ok(convert::token_checked(checked)),

@@ -5,6 +5,7 @@ pub mod pb;
 mod admin;
 mod answers;
 mod audit;
+pub mod auth;
 mod call;
 pub mod codec;
 mod convert;
@@ -14,6 +15,7 @@ pub mod gathered;
 mod health;
 mod latch;
 pub mod layer;
+pub mod listen;
 mod lock;
 mod metrics;
 mod multi;
@@ -21,6 +23,7 @@ mod outbound;
 mod semaphore;
 mod session;
 mod status;
+mod viewer;
 
 pub use metrics::Metrics;
 
@@ -31,6 +34,8 @@ use tonic::{
     transport::server::{Router, Server},
 };
 use tower::layer::util::{Identity, Stack};
+
+pub use auth::Peer;
 
 use crate::{access::Access, coordinator::Coordinator};
 
@@ -47,10 +52,17 @@ pub struct Config {
     pub connection_streams_max: u32,
     /// Operations of one session under way that do not wait; a client that sends more is not read until some are answered.
     pub operations_per_session_max: usize,
+    /// The headers of one call, as HTTP/2 counts them.
+    pub header_list_bytes_max: u32,
 }
 
-/// The services with all that is between them and the connections.
-pub type Layered = Router<Stack<layer::BodyFateLayer, Stack<metrics::MetricsLayer, Identity>>>;
+/// Calls that a client has reset before they were looked at, and mistakes that it has made; with more its connection ends.
+const PENDING_RESETS_MAX: usize = 20;
+const LOCAL_ERRORS_MAX: usize = 1024;
+
+/// What every request goes through: it is counted, then who calls, then how its body ends.
+pub type Layers =
+    Stack<layer::BodyFateLayer, Stack<auth::AuthLayer, Stack<metrics::MetricsLayer, Identity>>>;
 
 /// All services, ready to be served; their calls are counted.
 pub fn router(
@@ -58,10 +70,11 @@ pub fn router(
     config: Config,
     access: &Access,
     metrics: &Metrics,
-) -> Result<Layered, tonic_reflection::server::Error> {
+) -> Result<Router<Layers>, tonic_reflection::server::Error> {
     let config = Arc::new(config);
     let calls = call::Calls {
         coordinator: coordinator.clone(),
+        access: access.clone(),
     };
     let lock = lock::LockService::new(calls.clone(), Arc::clone(&config));
     let lock = pb::lock_service_server::LockServiceServer::new(lock)
@@ -89,7 +102,11 @@ pub fn router(
         .http2_keepalive_interval(Some(config.keepalive_interval))
         .http2_keepalive_timeout(Some(config.keepalive_timeout))
         .max_concurrent_streams(config.connection_streams_max)
+        .http2_max_header_list_size(config.header_list_bytes_max)
+        .http2_max_pending_accept_reset_streams(Some(PENDING_RESETS_MAX))
+        .http2_max_local_error_reset_streams(Some(LOCAL_ERRORS_MAX))
         .layer(metrics::MetricsLayer(metrics.clone()))
+        .layer(auth::AuthLayer::new(access.clone()))
         .layer(layer::BodyFateLayer)
         .add_routes(routes);
     Ok(server)

@@ -7,9 +7,12 @@ use super::{
     pb,
     status::status,
 };
-use crate::coordinator::{
-    AcquireAll, DeliveryAll, Error, Grant, LockName, Locks, Owner, ReleaseAll, ReleasedLock,
-    RequestId, TriedAll, Waiting,
+use crate::{
+    access::Right,
+    coordinator::{
+        AcquireAll, DeliveryAll, Error, Grant, LockName, Locks, ReleaseAll, ReleasedLock, TriedAll,
+        Waiting,
+    },
 };
 
 // === impl Requests ===
@@ -46,10 +49,10 @@ impl Requests<'_> {
         &self,
         request: &pb::TryAcquireAllRequest,
     ) -> Result<AcquireAll, Error> {
-        let locks = self.locks(&request.locks)?;
-        let request_id = RequestId::parse(&request.request_id, self.coordinator.limits())?;
+        let locks = self.locks(&request.locks, Right::Acquire)?;
+        let request_id = self.request_id(&request.request_id)?;
         let owner = match self.session(&request.session_id)? {
-            None if request.owner.is_empty() => Owner::made(locks.first(), request_id.as_ref()),
+            None if request.owner.is_empty() => self.made(locks.first(), request_id.as_ref()),
             session => self.owner(session, &request.owner)?,
         };
         Ok(AcquireAll {
@@ -65,19 +68,23 @@ impl Requests<'_> {
     pub(super) fn release_all(&self, request: &pb::ReleaseAllRequest) -> Result<ReleaseAll, Error> {
         let session = self.session(&request.session_id)?;
         Ok(ReleaseAll {
-            locks: self.locks(&request.locks)?,
+            locks: self.locks(&request.locks, Right::Release)?,
             owner: self.owner(session, &request.owner)?,
-            request_id: RequestId::parse(&request.request_id, self.coordinator.limits())?,
+            request_id: self.request_id(&request.request_id)?,
         })
     }
 
-    fn locks(&self, specs: &[pb::LockSpec]) -> Result<Locks, Error> {
+    fn locks(&self, specs: &[pb::LockSpec], right: Right) -> Result<Locks, Error> {
         let limits = self.coordinator.limits();
         let named = specs.iter().map(|spec| {
             let name = LockName::parse(&spec.name, limits)?;
             Ok((name, convert::mode(spec.mode)?))
         });
-        Ok(Locks::new(named, limits)?)
+        let locks = Locks::new(named, limits)?;
+        for (name, _) in locks.iter() {
+            self.may(right, name)?;
+        }
+        Ok(locks)
     }
 }
 

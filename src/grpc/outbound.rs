@@ -18,6 +18,7 @@ use super::{
     pb::{self, session_response::Response},
     session::{OP_ID, Waits},
     status::{message, status},
+    viewer::Viewer,
 };
 use crate::coordinator::{Answer, Error, LatchAnswer, Notice, PermitAnswer};
 
@@ -38,6 +39,7 @@ pub(super) struct Outbound {
     /// Counts what was read.
     progress: Arc<AtomicU64>,
     waits: Waits,
+    viewer: Viewer,
     state: State,
 }
 
@@ -56,12 +58,14 @@ impl Outbound {
         notices: mpsc::Receiver<Out>,
         progress: Arc<AtomicU64>,
         waits: Waits,
+        viewer: Viewer,
     ) -> Self {
         Self {
             answers,
             notices,
             progress,
             waits,
+            viewer,
             state: State::Open,
         }
     }
@@ -93,11 +97,11 @@ impl Outbound {
                 let grant = Some(convert::grant(&grant));
                 Response::Renewed(pb::RenewResponse { grant })
             }
-            Answer::Described(seen) => Response::Described(convert::described(seen)),
+            Answer::Described(seen) => Response::Described(convert::described(seen, &self.viewer)),
             Answer::TokenChecked(checked) => {
                 Response::TokenChecked(convert::token_checked(checked))
             }
-            Answer::Permits(answer) => convert_permits::response(answer),
+            Answer::Permits(answer) => convert_permits::response(answer, &self.viewer),
             Answer::Latch(answer) => latch::response(answer),
             Answer::Failed(error) => failed(status(&error)),
         };

@@ -4,6 +4,7 @@ use tonic::{Request, Response, Status};
 
 use super::{
     answers::{Answers, Said},
+    auth,
     call::{Calls, within},
     convert_permits as convert, pb,
     status::{status, unexpected_answer},
@@ -24,20 +25,25 @@ impl pb::semaphore_service_server::SemaphoreService for SemaphoreService {
         &self,
         request: Request<pb::AcquirePermitsRequest>,
     ) -> Result<Response<Self::AcquirePermitsStream>, Status> {
-        let (metadata, _, request) = request.into_parts();
-        let requests = self.calls.requests();
+        let (metadata, extensions, request) = request.into_parts();
+        let account = auth::account(&extensions);
+        let requests = self.calls.requests(&account);
         let operation = requests.acquire_permits(request).map(|mut acquire| {
             acquire.wait = within(acquire.wait, &metadata);
             Operation::Permits(PermitOperation::Acquire(acquire))
         });
-        self.calls.wait(operation, said)
+        self.calls.wait(account, operation, said)
     }
 
     async fn try_acquire_permits(
         &self,
         request: Request<pb::TryAcquirePermitsRequest>,
     ) -> Result<Response<pb::TryAcquirePermitsResponse>, Status> {
-        let acquire = self.calls.requests().try_acquire_permits(request.get_ref());
+        let account = auth::account(request.extensions());
+        let acquire = self
+            .calls
+            .requests(&account)
+            .try_acquire_permits(request.get_ref());
         let operation = acquire.map(|it| Operation::Permits(PermitOperation::TryAcquire(it)));
         let answer = |answer| match answer {
             Answer::Permits(PermitAnswer::Acquired(delivery)) => convert::acquired(delivery),
@@ -51,7 +57,11 @@ impl pb::semaphore_service_server::SemaphoreService for SemaphoreService {
         &self,
         request: Request<pb::ReleasePermitsRequest>,
     ) -> Result<Response<pb::ReleasePermitsResponse>, Status> {
-        let operation = self.calls.requests().release_permits(request.get_ref());
+        let account = auth::account(request.extensions());
+        let operation = self
+            .calls
+            .requests(&account)
+            .release_permits(request.get_ref());
         let answer = |answer| match answer {
             Answer::Permits(PermitAnswer::Released { permits, available }) => {
                 Ok(convert::released(permits, available))
@@ -65,7 +75,11 @@ impl pb::semaphore_service_server::SemaphoreService for SemaphoreService {
         &self,
         request: Request<pb::RenewPermitsRequest>,
     ) -> Result<Response<pb::RenewPermitsResponse>, Status> {
-        let operation = self.calls.requests().renew_permits(request.get_ref());
+        let account = auth::account(request.extensions());
+        let operation = self
+            .calls
+            .requests(&account)
+            .renew_permits(request.get_ref());
         let answer = |answer| match answer {
             Answer::Permits(PermitAnswer::Renewed(grants)) => Ok(convert::renewed(&grants)),
             _ => Err(unexpected_answer()),
@@ -77,7 +91,8 @@ impl pb::semaphore_service_server::SemaphoreService for SemaphoreService {
         &self,
         request: Request<pb::SetPermitsRequest>,
     ) -> Result<Response<pb::SetPermitsResponse>, Status> {
-        let operation = self.calls.requests().set_permits(request.get_ref());
+        let account = auth::account(request.extensions());
+        let operation = self.calls.requests(&account).set_permits(request.get_ref());
         let answer = |answer| match answer {
             Answer::Permits(PermitAnswer::Set(set)) => Ok(convert::set(set)),
             _ => Err(unexpected_answer()),
@@ -89,9 +104,15 @@ impl pb::semaphore_service_server::SemaphoreService for SemaphoreService {
         &self,
         request: Request<pb::DescribeSemaphoreRequest>,
     ) -> Result<Response<pb::DescribeSemaphoreResponse>, Status> {
-        let operation = self.calls.requests().describe_semaphore(request.get_ref());
+        let account = auth::account(request.extensions());
+        let operation = self
+            .calls
+            .requests(&account)
+            .describe_semaphore(request.get_ref());
         let answer = |answer| match answer {
-            Answer::Permits(PermitAnswer::Described(seen)) => Ok(convert::described(seen)),
+            Answer::Permits(PermitAnswer::Described(seen)) => {
+                Ok(convert::described(seen, &self.calls.viewer(&account)))
+            }
             _ => Err(unexpected_answer()),
         };
         self.calls.run(operation, answer).await

@@ -7,6 +7,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::{
+    access::{QuotaReached, Unauthenticated},
     coordinator::{Error, Limit},
     script::{CallError, Ownership, Unsupported},
 };
@@ -63,6 +64,13 @@ pub(super) fn status(error: &Error) -> Status {
             details.set_retry_info(Some(LIMIT_RETRY));
             Status::with_error_details(Code::ResourceExhausted, text, details)
         }
+        Error::QuotaReached(reached) => quota(*reached),
+        Error::Forbidden { right, name } => plain(
+            Code::PermissionDenied,
+            text,
+            "PERMISSION_DENIED",
+            &[("right", right.name()), ("name", name.told())],
+        ),
         Error::SemaphoreNotFound => plain(Code::NotFound, text, "SEMAPHORE_NOT_FOUND", &[]),
         Error::PermitsExceeded { total } => {
             let total = total.to_string();
@@ -96,6 +104,28 @@ pub(super) fn not_admin(name: &str) -> Status {
     };
     let about = [("right", "admin"), ("name", name)];
     plain(Code::PermissionDenied, text, "PERMISSION_DENIED", &about)
+}
+
+/// A caller whose credentials are missing or not good.
+pub(super) fn unauthenticated(why: &Unauthenticated) -> Status {
+    plain(
+        Code::Unauthenticated,
+        why.to_string(),
+        "UNAUTHENTICATED",
+        &[],
+    )
+}
+
+/// A caller that has what one identity may have.
+pub(super) fn quota(reached: QuotaReached) -> Status {
+    let reason = format!("QUOTA_{}", reached.name().to_uppercase());
+    let mut details = info(&reason, &[("quota", reached.name())]);
+    details.add_quota_failure_violation("identity", reached.name());
+    details.set_retry_info(Some(match reached {
+        QuotaReached::TooOften(after) => after,
+        QuotaReached::Full(_) => LIMIT_RETRY,
+    }));
+    Status::with_error_details(Code::ResourceExhausted, reached.to_string(), details)
 }
 
 /// A frame that cannot be understood where it stands.
@@ -250,7 +280,7 @@ fn info(reason: &str, metadata: &[(&str, &str)]) -> ErrorDetails {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coordinator::Invalid;
+    use crate::{access::Quota, coordinator::Invalid};
 
     fn not_replicated() -> Error {
         let why = CallError::NotReplicated {
@@ -360,6 +390,22 @@ mod tests {
             let invalid = code == Code::InvalidArgument;
             assert_eq!(invalid, details.bad_request().is_some(), "{reason}");
             assert_eq!(message(&status).code, i32::from(code));
+        }
+    }
+
+    #[test]
+    fn a_quota_is_named_and_says_when_to_ask_again() {
+        let after = Duration::from_millis(1);
+        for (reached, reason) in [
+            (QuotaReached::Full(Quota::Sessions), "QUOTA_SESSIONS"),
+            (QuotaReached::TooOften(after), "QUOTA_REQUESTS_PER_SECOND"),
+        ] {
+            let status = status(&reached.into());
+            assert_eq!(status.code(), Code::ResourceExhausted);
+            let details = status.get_error_details();
+            assert_eq!(details.error_info().unwrap().reason, reason);
+            let retry = details.retry_info().and_then(|it| it.retry_delay);
+            assert_eq!(retry == Some(after), reason.ends_with("SECOND"));
         }
     }
 }

@@ -19,6 +19,7 @@ mod support;
 mod host;
 mod scripts;
 
+mod access;
 mod admin;
 mod bad_input;
 mod client;

@@ -10,6 +10,7 @@ use std::{
 
 use futures::future::join_all;
 use lockkeeper::{
+    access::Account,
     coordinator::{
         Answer, AwaitLatch, CountDown, LatchAnswer, LatchOperation, LockName, Operation, Reply,
         RequestId, SetCount,
@@ -167,6 +168,7 @@ async fn ask(world: &World, dice: &mut Dice, operation: LatchOperation) -> Optio
         to: to.into(),
         cancel: None,
         slot: None,
+        account: Account::default(),
     };
     node.coordinator.submit(Operation::Latch(operation), reply);
     loop {

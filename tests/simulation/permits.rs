@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use lockkeeper::{
+    access::Account,
     coordinator::{
         AcquirePermits, Answer, Lease, LockName, Notice, OnDisconnect, Operation, Owner,
         PermitAnswer, PermitCount, PermitGrant, PermitOperation, ReleasePermits, Reply, RequestId,
@@ -178,7 +179,10 @@ async fn in_sessions(world: World, holds: Holds, mut dice: Dice) {
         let lease = Lease::new(pick(&mut dice, &world.plan.leases), &world.limits).unwrap();
         let on_disconnect = pick(&mut dice, &[OnDisconnect::Keep, OnDisconnect::Release]);
         let client = "simulation".to_owned();
-        let Ok(opened) = node.coordinator.open(Some(lease), client, on_disconnect) else {
+        let Ok(opened) =
+            node.coordinator
+                .open(Account::default(), Some(lease), client, on_disconnect)
+        else {
             continue;
         };
         let stream = opened.stream;
@@ -281,6 +285,7 @@ async fn ask(node: &Node, operation: Operation) -> Option<PermitAnswer> {
         to: to.into(),
         cancel: None,
         slot: None,
+        account: Account::default(),
     };
     node.coordinator.submit(operation, reply);
     loop {

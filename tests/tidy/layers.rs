@@ -11,6 +11,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "src/grpc/status.rs",
         &[
+            "access::QuotaReached",
+            "access::Unauthenticated",
             "grpc",
             "coordinator",
             "script::CallError",
@@ -25,6 +27,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "src/coordinator/",
         &[
+            "access::Account",
+            "access::Counted",
+            "access::Identity",
+            "access::Quota",
+            "access::QuotaReached",
+            "access::Right",
             "coordinator",
             "script",
             "measure",
@@ -68,6 +76,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("src/client/", &["client", "grpc::pb", "shutdown"]),
     ("src/config/", &["config"]),
+    ("src/security.rs", &["access", "config", "grpc::listen"]),
     ("src/telemetry/", &["config"]),
     ("src/shutdown.rs", &[]),
     ("src/lib.rs", &[]),
@@ -84,6 +93,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "host",
             "measure",
             "script",
+            "security",
             "shutdown",
             "telemetry",
         ],

@@ -12,7 +12,7 @@ use crate::config::{Flag, Sources};
 #[command(help_template = TEMPLATE, before_help = "\
 Examples:
   lockkeeper serve
-  lockkeeper serve --listen 0.0.0.0:7625 --store redis://localhost:6379
+  lockkeeper serve --listen 127.0.0.1:7777 --store redis://localhost:6379
   LOCKKEEPER__SESSION__LEASE=10s lockkeeper serve --config lockkeeper.toml --print-config",
   after_help = "\
 Settings: defaults < FILE < environment LOCKKEEPER__SECTION__KEY < flags.
@@ -25,6 +25,9 @@ pub struct ServeArgs {
     /// Where to listen [server.listen].
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
+    /// Let callers in without credentials, from other machines too [`server.allow_unauthenticated`].
+    #[arg(long)]
+    allow_unauthenticated: bool,
     /// Where the admin port listens: probes and pages [admin.listen].
     #[arg(long, value_name = "ADDRESS")]
     admin_listen: Option<String>,
@@ -52,6 +55,11 @@ impl ServeArgs {
         };
         let named = [
             ("--listen", "server.listen", self.listen.clone()),
+            (
+                "--allow-unauthenticated",
+                "server.allow_unauthenticated",
+                self.allow_unauthenticated.then(|| "true".to_owned()),
+            ),
             ("--admin-listen", "admin.listen", self.admin_listen.clone()),
             ("--store", "store.url", url),
             ("--store", "store.quorum", quorum),

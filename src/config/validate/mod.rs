@@ -7,6 +7,7 @@ use tracing_subscriber::EnvFilter;
 use super::{Limits, Log, ReplicaAcks, Session, Settings, Store, StoreUrl};
 
 mod quorum;
+mod security;
 
 /// The store counts in milliseconds, and a lease of none would be over before it began.
 const LEASE_RESOLUTION: Duration = Duration::from_millis(1);
@@ -34,6 +35,7 @@ pub(super) fn check(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     check_session(session, limits, report);
     check_limits(limits, report);
     check_log(log, report);
+    security::check(settings, report);
 }
 
 fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
@@ -47,6 +49,7 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     let durations = [
         ("server.keepalive_interval", server.keepalive_interval),
         ("server.keepalive_timeout", server.keepalive_timeout),
+        ("server.handshake_timeout", server.handshake_timeout),
         ("store.call_timeout", store.call_timeout),
         ("store.quorum_member_timeout", store.quorum_member_timeout),
         ("store.connect_timeout", store.connect_timeout),
@@ -74,6 +77,7 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         }
     }
     let counts = [
+        ("server.connections_max", server.connections_max),
         ("store.connections", store.connections),
         ("limits.name_bytes_max", limits.name_bytes_max),
         ("limits.owner_bytes_max", limits.owner_bytes_max),
@@ -96,6 +100,14 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         (
             "limits.connection_streams_max",
             limits.connection_streams_max as usize,
+        ),
+        (
+            "limits.connections_per_peer_max",
+            limits.connections_per_peer_max,
+        ),
+        (
+            "limits.header_list_bytes_max",
+            limits.header_list_bytes_max as usize,
         ),
     ];
     for (key, count) in counts {

@@ -133,6 +133,7 @@ async fn acquire_next(
         to: AnswersTo::Queue(to),
         cancel: Some(cancel.clone()),
         slot: None,
+        account: reply.account.clone(),
     };
     let core = Arc::clone(taken.core);
     let acquire = acquire_one(&core, member, &mut one);

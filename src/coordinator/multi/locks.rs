@@ -64,7 +64,8 @@ impl Locks {
         &self.0[which].0
     }
 
-    pub(in crate::coordinator) fn iter(&self) -> impl Iterator<Item = (&LockName, Mode)> {
+    /// Each lock and how it is to be held, in the order of names.
+    pub fn iter(&self) -> impl Iterator<Item = (&LockName, Mode)> {
         self.0.iter().map(|(name, mode)| (name, *mode))
     }
 

@@ -12,13 +12,14 @@ use super::super::{
     session::{GrantKey, Lost, Session, Slot},
     types::{LockName, Owner},
 };
-use crate::script::PermitId;
+use crate::{access::Quota, script::PermitId};
 
 // === impl Session ===
 
 impl Session {
     /// Whether the session may take one more grant.
     pub(crate) fn may_take_permits(&self, max: usize) -> Result<(), Error> {
+        self.account.has_room(Quota::Grants, 1)?;
         let state = self.state.lock();
         state.live()?;
         state.room(1, max)

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::{GrantKey, LostReason, Session, State};
 use crate::{
+    access::{Counted, Quota},
     coordinator::{
         deadlines::{Deadlines, Due, Ticket},
         error::{Error, Limit},
@@ -41,6 +42,7 @@ pub(in crate::coordinator) struct Held {
     pub(in crate::coordinator) renewing: bool,
     /// A release is under way, so that a renewal that finds nothing is no loss.
     pub(in crate::coordinator) releasing: bool,
+    _counted: Counted,
 }
 
 // === impl Session ===
@@ -66,6 +68,7 @@ impl Session {
             .collect();
         let new = known.iter().filter(|(_, serial)| serial.is_none()).count();
         if new > 0 {
+            self.account.has_room(Quota::Grants, new)?;
             state.room(new, max)?;
         }
         Ok(known)
@@ -159,6 +162,7 @@ impl Session {
             failing: false,
             renewing: false,
             releasing: false,
+            _counted: self.account.count_anyway(Quota::Grants),
         };
         self.events.tell(|| Event::of(What::Granted, &held.grant));
         state.grants.insert(key, held);

@@ -29,8 +29,10 @@ use super::{
     events::{Event, Events, What},
     holding::Holding,
     metrics,
+    resume_token::Claims,
     types::SessionId,
 };
+use crate::access::{Account, Counted};
 
 /// What happens to the grants when the stream breaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +55,9 @@ pub struct Session {
     pub client_name: String,
     /// What a broken stream does to its grants.
     pub on_disconnect: OnDisconnect,
+    /// Whose it is. Nobody else can use it.
+    pub account: Account,
+    _counted: Counted,
     epoch: Instant,
     /// Since when this coordinator knows it.
     pub(super) since: Instant,
@@ -105,9 +110,12 @@ enum Phase {
 impl Session {
     pub(crate) fn new(
         id: SessionId,
-        lease: Duration,
-        client_name: String,
-        on_disconnect: OnDisconnect,
+        Claims {
+            lease,
+            on_disconnect,
+            client_name,
+        }: Claims,
+        (account, counted): (Account, Counted),
         epoch: Instant,
         events: Arc<Events>,
         metrics: metrics::Shared,
@@ -128,6 +136,8 @@ impl Session {
             lease,
             client_name,
             on_disconnect,
+            account,
+            _counted: counted,
             epoch,
             since: Instant::now(),
             events,

@@ -18,6 +18,8 @@ pub struct SessionSeen {
     pub digest: String,
     /// The client's name for it.
     pub client_name: String,
+    /// Whom it belongs to; empty: anybody, where no credentials are asked for.
+    pub identity: String,
     /// Since when this coordinator knows it.
     pub since: Instant,
     /// The lease of its watched grants.
@@ -39,6 +41,7 @@ impl Session {
         SessionSeen {
             digest: self.id.digest(),
             client_name: self.client_name.clone(),
+            identity: self.account.identity().as_str().to_owned(),
             since: self.since,
             lease: self.lease,
             detached_until: match state.phase {

@@ -20,6 +20,7 @@ use tonic::{Status, Streaming};
 use self::running::Running;
 use super::{
     Config,
+    call::Calls,
     convert::{self, Requests},
     convert_permits::permit_grant,
     layer::BodyFate,
@@ -28,8 +29,9 @@ use super::{
     status::{self, status},
 };
 use crate::{
+    access::Account,
     coordinator::{
-        Answer, AnswersTo, Coordinator, Error, Invalid, LatchOperation, Notice, Opened, Operation,
+        Answer, AnswersTo, Error, Invalid, LatchOperation, Notice, Opened, Operation,
         PermitOperation, Reply, Resumed, SessionId, Stream,
     },
     shutdown::spawn_detached,
@@ -64,7 +66,8 @@ enum End {
 
 /// The reading side of a stream.
 struct Reader {
-    coordinator: Coordinator,
+    calls: Calls,
+    account: Account,
     frames: Streaming<pb::SessionRequest>,
     fate: BodyFate,
     output: Output,
@@ -83,7 +86,8 @@ struct Output {
 
 /// Serves a stream until it ends. What is returned are the frames to the client.
 pub(super) fn serve(
-    coordinator: Coordinator,
+    calls: Calls,
+    account: Account,
     config: &Config,
     frames: Streaming<pb::SessionRequest>,
     fate: BodyFate,
@@ -101,13 +105,21 @@ pub(super) fn serve(
         slots,
         operations_max,
     };
+    let viewer = calls.viewer(&account);
     let reader = Reader {
-        coordinator,
+        calls,
+        account,
         frames,
         fate,
         output,
     };
-    let outbound = Outbound::new(answers_out, notices_out, Arc::clone(&progress), waits);
+    let outbound = Outbound::new(
+        answers_out,
+        notices_out,
+        Arc::clone(&progress),
+        waits,
+        viewer,
+    );
     spawn_detached("session", reader.run(progress));
     outbound
 }
@@ -170,28 +182,34 @@ impl Reader {
     }
 
     fn open_new(&self, open: pb::OpenSession) -> Result<Opened, Error> {
-        let requests = Requests {
-            coordinator: &self.coordinator,
-            session: None,
-        };
+        let lease = self.requests(None).lease(open.lease)?;
         let on_disconnect = convert::on_disconnect(open.on_disconnect)?;
-        self.coordinator
-            .open(requests.lease(open.lease)?, open.client_name, on_disconnect)
+        let account = self.account.clone();
+        self.calls
+            .coordinator
+            .open(account, lease, open.client_name, on_disconnect)
     }
 
     async fn resume(&self, resume: pb::ResumeSession) -> Result<Opened, Error> {
         let id = SessionId::parse(&resume.session_id).ok_or(Error::SessionNotFound)?;
-        let requests = Requests {
-            coordinator: &self.coordinator,
-            session: Some(&id),
-        };
+        let requests = self.requests(Some(&id));
         let named = Resumed {
             locks: requests.resumed(&id, resume.grants)?,
             permits: requests.resumed_permits(&id, resume.permits)?,
         };
-        self.coordinator
-            .resume(&id, &resume.resume_token, named)
+        let account = self.account.clone();
+        self.calls
+            .coordinator
+            .resume(account, &id, &resume.resume_token, named)
             .await
+    }
+
+    /// Requests of the stream's caller, in its session as soon as there is one.
+    fn requests<'a>(&'a self, session: Option<&'a SessionId>) -> Requests<'a> {
+        Requests {
+            session,
+            ..self.calls.requests(&self.account)
+        }
     }
 
     async fn serve(&mut self, stream: &Stream, progress: &AtomicU64, running: &mut Running) -> End {
@@ -259,10 +277,11 @@ impl Reader {
                     to: AnswersTo::Queue(self.output.answers.clone()),
                     cancel: Some(cancel),
                     slot,
+                    account: self.account.clone(),
                 };
-                self.coordinator.submit(operation, reply);
+                self.calls.coordinator.submit(operation, reply);
             }
-            Ok(operation) => running.ask(op_id, self.coordinator.ask(operation), slot),
+            Ok(operation) => running.ask(op_id, self.calls.coordinator.ask(operation), slot),
             Err(error) => running.tell(op_id, Answer::Failed(error), slot),
         }
     }
@@ -273,14 +292,11 @@ impl Reader {
         op_id: u64,
         request: Option<Request>,
     ) -> Result<Operation, Error> {
-        let requests = Requests {
-            coordinator: &self.coordinator,
-            session: Some(session),
-        };
         if op_id == 0 {
             return Err(Invalid::new(OP_ID, "must not be 0").into());
         }
-        let operation = operation(&requests, request)?;
+        self.account.request()?;
+        let operation = operation(&self.requests(Some(session)), request)?;
         if operation.waits() && self.output.waits.lock().contains_key(&op_id) {
             let why = "is that of an operation that is still waiting";
             return Err(Invalid::new(OP_ID, why).into());

@@ -1,5 +1,6 @@
 //! However an attempt ends, and whenever the caller goes: what was taken is given back.
 
+use lockkeeper::access::Account;
 use lockkeeper::coordinator::{
     AcquireAll, Limits, LockName, Locks, Mode, Operation, Owner, Reply, RequestId, SessionId,
 };
@@ -256,6 +257,7 @@ async fn an_answer_that_nobody_takes_is_given_back_at_once() {
                     to: to.into(),
                     cancel: None,
                     slot: None,
+                    account: Account::default(),
                 };
                 coordinator.submit(Operation::AcquireAll(request), reply);
                 tokio::time::sleep(millis(if read_late { 200 } else { 10 })).await;

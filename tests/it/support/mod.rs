@@ -1,6 +1,7 @@
 //! The harness: coordinators and clients in one process, over in-memory connections, on the embedded store, under a clock that stands still until
 //! everybody waits. Tests read as steps: `world.client(0)`, `session.acquire("a")`, `session.expect_lost("a")`.
 
+mod arrived;
 pub(crate) mod client;
 pub(crate) mod counters;
 mod faults;

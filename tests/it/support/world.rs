@@ -4,9 +4,9 @@ use std::{io, time::Duration};
 
 use hyper_util::rt::TokioIo;
 use lockkeeper::{
-    access::Access,
+    access::{Access, Identity},
     coordinator::{self, Coordinator, Limits},
-    grpc,
+    grpc::{self, Peer},
     host::{
         Connected, Replicas, Value,
         embedded::{Clock, EmbeddedStore},
@@ -18,7 +18,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Endpoint;
 
-use super::{Network, client::Client};
+use super::{Network, arrived::Arrived, client::Client};
 
 /// What a test may want otherwise.
 #[derive(Clone, Debug)]
@@ -31,6 +31,7 @@ pub(crate) struct Options {
     pub(crate) replica_acks: Option<Replicas>,
     pub(crate) secret: &'static str,
     pub(crate) operations_per_session_max: usize,
+    pub(crate) access: Access,
 }
 
 /// The test's world.
@@ -43,7 +44,7 @@ pub(crate) struct World {
 
 struct Node {
     coordinator: Coordinator,
-    connections: mpsc::UnboundedSender<io::Result<DuplexStream>>,
+    connections: mpsc::UnboundedSender<io::Result<Arrived>>,
 }
 
 pub(super) const BUFFER: usize = 64 * 1024;
@@ -74,6 +75,7 @@ impl Default for Options {
             replica_acks: None,
             secret: "a secret of all coordinators",
             operations_per_session_max: 1024,
+            access: Access::open(),
         }
     }
 }
@@ -127,16 +129,33 @@ impl World {
 
     /// A client with a connection of its own to a coordinator.
     pub(crate) async fn client(&self, node: usize) -> Client {
+        self.client_of(node, Peer::default()).await
+    }
+
+    /// The same for one who has shown who they are.
+    pub(crate) async fn client_as(&self, node: usize, identity: &str) -> Client {
+        let identity = Some(Identity::named(identity));
+        let peer = Peer {
+            identity,
+            ..Peer::default()
+        };
+        self.client_of(node, peer).await
+    }
+
+    async fn client_of(&self, node: usize, peer: Peer) -> Client {
         let cut = CancellationToken::new();
         let connections = self.nodes[node].connections.clone();
         let cut_by = cut.clone();
         let connector = tower::service_fn(move |_| {
             let (connections, cut) = (connections.clone(), cut_by.clone());
+            let peer = peer.clone();
             async move {
                 let (near, near_end) = tokio::io::duplex(BUFFER);
                 let (far_end, far) = tokio::io::duplex(BUFFER);
                 pump(near_end, far_end, cut);
-                connections.send(Ok(far)).map_err(io::Error::other)?;
+                connections
+                    .send(Ok(Arrived { stream: far, peer }))
+                    .map_err(io::Error::other)?;
                 Ok::<_, io::Error>(TokioIo::new(near))
             }
         });
@@ -210,14 +229,10 @@ impl Node {
             message_bytes_max: 4 * 1024 * 1024,
             connection_streams_max: 20_000,
             operations_per_session_max: options.operations_per_session_max,
+            header_list_bytes_max: 16 * 1024,
         };
-        let router = grpc::router(
-            &coordinator,
-            config,
-            &Access::open(),
-            &grpc::Metrics::default(),
-        )
-        .unwrap();
+        let metrics = grpc::Metrics::default();
+        let router = grpc::router(&coordinator, config, &options.access, &metrics).unwrap();
         let (connections, incoming) = mpsc::unbounded_channel();
         let incoming = UnboundedReceiverStream::new(incoming);
         lockkeeper::shutdown::spawn_detached("server", async move {

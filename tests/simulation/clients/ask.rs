@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use lockkeeper::{
+    access::Account,
     coordinator::{Answer, Delivery, Error, Grant, Operation, Reply, Tried},
     script::CallError,
 };
@@ -74,6 +75,7 @@ pub(crate) fn ask(
         to: to.into(),
         cancel: Some(cancel.clone()),
         slot: None,
+        account: Account::default(),
     };
     node.coordinator.submit(operation, reply);
     let interest = Interest {
@@ -199,6 +201,8 @@ pub(crate) fn failed(error: &Error, kind: Kind, history: &History) -> Told {
         Error::Invalid(_)
         | Error::ResumeTokenInvalid
         | Error::LimitReached(_)
+        | Error::QuotaReached(_)
+        | Error::Forbidden { .. }
         | Error::SemaphoreNotFound
         | Error::PermitsExceeded { .. }
         | Error::CountExceeded { .. }

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use lockkeeper::access::Account;
 use lockkeeper::coordinator::{
     AcquireAll, Answer, Error, Grant, Lease, LockName, Locks, Mode, Operation, Owner, ReleaseAll,
     Reply, TriedAll,
@@ -182,6 +183,7 @@ impl Several {
             to: to.into(),
             cancel: None,
             slot: None,
+            account: Account::default(),
         };
         node.coordinator.submit(operation, reply);
         let last = async {

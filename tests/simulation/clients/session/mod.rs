@@ -9,6 +9,7 @@ use std::{
 };
 
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use lockkeeper::access::Account;
 use lockkeeper::coordinator::{
     Grant, Lease, LockName, Mode, Notice, OnDisconnect, Opened, Owner, Resumed, ResumedGrant,
     SessionId, Stream,
@@ -92,9 +93,12 @@ pub(crate) async fn session_client(world: World, number: u64) {
             OnDisconnect::Release
         };
         let asked = Lease::new(lease, &world.limits).unwrap();
-        let opened = node
-            .coordinator
-            .open(Some(asked), format!("client-{number}"), on_disconnect);
+        let opened = node.coordinator.open(
+            Account::default(),
+            Some(asked),
+            format!("client-{number}"),
+            on_disconnect,
+        );
         let Ok(opened) = opened else { continue };
         let life = Life {
             number: world.history.next_session(),
@@ -312,7 +316,9 @@ impl Life {
                 locks: named.collect(),
                 ..Resumed::default()
             };
-            let resume = node.coordinator.resume(&self.id, &self.resume_token, named);
+            let resume =
+                node.coordinator
+                    .resume(Account::default(), &self.id, &self.resume_token, named);
             let resumed = tokio::select! {
                 biased;
                 () = node.down.cancelled() => continue,

@@ -1,0 +1,252 @@
+//! How much one identity may have at once, and how often it may ask.
+
+use std::{
+    num::NonZeroU32,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use dashmap::DashMap;
+use governor::{DefaultDirectRateLimiter, RateLimiter, clock::Clock as _, clock::DefaultClock};
+
+use super::Identity;
+
+/// Bounds for each identity at one coordinator; 0: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quotas {
+    /// Sessions.
+    pub sessions: u32,
+    /// Grants of its sessions.
+    pub grants: u32,
+    /// Calls that wait.
+    pub waiters: u32,
+    /// Calls and frames that ask for something, in a second; as many at once.
+    pub requests_per_second: u32,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quota {
+    /// Sessions.
+    Sessions,
+    /// Grants of sessions.
+    Grants,
+    /// Calls that wait.
+    Waiters,
+}
+
+/// A quota has no room for what was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the caller's quota access.quotas.{} is used up", self.name())]
+pub enum QuotaReached {
+    /// The identity has as many as it may have.
+    Full(Quota),
+    /// It has asked too often, and may ask again after this.
+    TooOften(Duration),
+}
+
+/// On whose account something is done. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Account {
+    identity: Identity,
+    /// None without quotas.
+    usage: Option<Arc<Usage>>,
+}
+
+/// Something that is counted until this is dropped.
+#[derive(Debug, Default)]
+pub struct Counted(Option<(Arc<Usage>, Quota)>);
+
+#[derive(Debug)]
+struct Usage {
+    quotas: Quotas,
+    sessions: AtomicU32,
+    grants: AtomicU32,
+    waiters: AtomicU32,
+    requests: Option<DefaultDirectRateLimiter>,
+}
+
+/// The accounts of one coordinator.
+#[derive(Debug, Default)]
+pub(super) struct Accounts {
+    quotas: Quotas,
+    by_identity: DashMap<Identity, Arc<Usage>>,
+}
+
+/// From so many accounts on, those that nobody uses are forgotten when a new one is made.
+const ACCOUNTS_KEPT: usize = 10_000;
+
+// === impl Accounts ===
+
+impl Accounts {
+    pub(super) fn new(quotas: Quotas) -> Self {
+        Self {
+            quotas,
+            by_identity: DashMap::new(),
+        }
+    }
+
+    pub(super) fn of(&self, identity: Identity) -> Account {
+        if self.quotas == Quotas::default() {
+            return Account::from(identity);
+        }
+        if let Some(usage) = self.by_identity.get(&identity) {
+            let usage = Some(Arc::clone(&usage));
+            return Account { identity, usage };
+        }
+        if self.by_identity.len() >= ACCOUNTS_KEPT {
+            self.by_identity
+                .retain(|_, usage| Arc::strong_count(usage) > 1);
+        }
+        let made = || Arc::new(Usage::new(self.quotas));
+        let usage = self
+            .by_identity
+            .entry(identity.clone())
+            .or_insert_with(made);
+        let usage = Some(Arc::clone(&usage));
+        Account { identity, usage }
+    }
+}
+
+// === impl Account ===
+
+impl Account {
+    /// Whose it is.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Counts one more, if the quota has room for it.
+    pub fn count(&self, quota: Quota) -> Result<Counted, QuotaReached> {
+        let Some(usage) = &self.usage else {
+            return Ok(Counted::default());
+        };
+        let (count, max) = usage.of(quota);
+        let one_more = |count: u32| (max == 0 || count < max).then(|| count + 1);
+        let counted = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        counted.map_err(|_full| QuotaReached::Full(quota))?;
+        Ok(Counted(Some((Arc::clone(usage), quota))))
+    }
+
+    /// Counts one more in any case, for what has happened already.
+    pub fn count_anyway(&self, quota: Quota) -> Counted {
+        let Some(usage) = &self.usage else {
+            return Counted::default();
+        };
+        usage.of(quota).0.fetch_add(1, Ordering::Relaxed);
+        Counted(Some((Arc::clone(usage), quota)))
+    }
+
+    /// Whether the quota has room for so many more.
+    pub fn has_room(&self, quota: Quota, more: usize) -> Result<(), QuotaReached> {
+        let Some(usage) = &self.usage else {
+            return Ok(());
+        };
+        let (count, max) = usage.of(quota);
+        let count = count.load(Ordering::Relaxed) as usize;
+        if max == 0 || count + more <= max as usize {
+            return Ok(());
+        }
+        Err(QuotaReached::Full(quota))
+    }
+
+    /// Asks for one request.
+    pub fn request(&self) -> Result<(), QuotaReached> {
+        let requests = self.usage.as_ref().and_then(|it| it.requests.as_ref());
+        let Some(requests) = requests else {
+            return Ok(());
+        };
+        requests.check().map_err(|until| {
+            QuotaReached::TooOften(until.wait_time_from(DefaultClock::default().now()))
+        })
+    }
+}
+
+impl From<Identity> for Account {
+    fn from(identity: Identity) -> Self {
+        Self {
+            identity,
+            usage: None,
+        }
+    }
+}
+
+// === impl Usage ===
+
+impl Usage {
+    fn new(quotas: Quotas) -> Self {
+        let per_second = NonZeroU32::new(quotas.requests_per_second);
+        Self {
+            quotas,
+            sessions: AtomicU32::new(0),
+            grants: AtomicU32::new(0),
+            waiters: AtomicU32::new(0),
+            requests: per_second.map(|it| RateLimiter::direct(governor::Quota::per_second(it))),
+        }
+    }
+
+    fn of(&self, quota: Quota) -> (&AtomicU32, u32) {
+        match quota {
+            Quota::Sessions => (&self.sessions, self.quotas.sessions),
+            Quota::Grants => (&self.grants, self.quotas.grants),
+            Quota::Waiters => (&self.waiters, self.quotas.waiters),
+        }
+    }
+}
+
+// === impl QuotaReached ===
+
+impl QuotaReached {
+    /// The quota's key in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Full(Quota::Sessions) => "sessions",
+            Self::Full(Quota::Grants) => "grants",
+            Self::Full(Quota::Waiters) => "waiters",
+            Self::TooOften(_) => "requests_per_second",
+        }
+    }
+}
+
+// === impl Counted ===
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if let Some((usage, quota)) = self.0.take() {
+            usage.of(quota).0.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_identity_has_quotas_of_its_own() {
+        let accounts = Accounts::new(Quotas {
+            sessions: 1,
+            requests_per_second: 2,
+            ..Quotas::default()
+        });
+        let (a, b) = (Identity::named("a"), Identity::named("b"));
+        let of_a = accounts.of(a.clone());
+        let first = of_a.count(Quota::Sessions).unwrap();
+        let refused = accounts.of(a.clone()).count(Quota::Sessions).unwrap_err();
+        assert_eq!(refused, QuotaReached::Full(Quota::Sessions));
+        assert!(accounts.of(b).count(Quota::Sessions).is_ok());
+        drop(first);
+        assert!(of_a.count(Quota::Sessions).is_ok());
+        assert!(of_a.count(Quota::Grants).is_ok(), "no quota");
+        assert_eq!((of_a.request(), of_a.request()), (Ok(()), Ok(())));
+        let refused = of_a.request().unwrap_err();
+        let half = Duration::from_millis(500);
+        assert!(
+            matches!(refused, QuotaReached::TooOften(after) if after <= half),
+            "{refused:?}"
+        );
+    }
+}

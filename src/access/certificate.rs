@@ -1,0 +1,64 @@
+//! Whose certificate it is.
+
+use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
+
+use super::Identity;
+
+/// The identity that a verified certificate (DER) stands for: its URI (as SPIFFE has it), else its DNS name, else its subject; of several the first.
+/// None if it has none of them.
+pub fn of_certificate(der: &[u8]) -> Option<Identity> {
+    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+    let alternative = certificate.subject_alternative_name().ok().flatten();
+    let names = alternative.map_or(&[][..], |it| it.value.general_names.as_slice());
+    let uri = names.iter().find_map(|name| match name {
+        GeneralName::URI(uri) => Some(*uri),
+        _ => None,
+    });
+    let dns = || {
+        names.iter().find_map(|name| match name {
+            GeneralName::DNSName(dns) => Some(*dns),
+            _ => None,
+        })
+    };
+    let name = match uri.or_else(dns) {
+        Some(name) => name.to_owned(),
+        None => certificate.subject().to_string(),
+    };
+    // A subject may contain blanks, as in `O=Example, CN=web`.
+    let is_usable = !name.chars().any(char::is_control)
+        && name != Identity::ANONYMOUS
+        && !name.starts_with(Identity::UID_PREFIX);
+    (is_usable && !name.is_empty()).then(|| Identity::named(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, DnType, KeyPair, SanType};
+
+    use super::*;
+
+    fn identity(names: Vec<SanType>, common_name: Option<&str>) -> Option<String> {
+        let mut params = CertificateParams::default();
+        params.subject_alt_names = names;
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        if let Some(name) = common_name {
+            params.distinguished_name.push(DnType::CommonName, name);
+        }
+        let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        of_certificate(certificate.der()).map(|it| it.as_str().to_owned())
+    }
+
+    #[test]
+    fn a_uri_goes_before_a_dns_name_and_both_before_the_subject() {
+        let uri = || SanType::URI("spiffe://prod/web".try_into().unwrap());
+        let dns = || SanType::DnsName("web.prod".try_into().unwrap());
+        let of = |names, subject| identity(names, subject).unwrap_or_default();
+        assert_eq!(of(vec![dns(), uri()], Some("x")), "spiffe://prod/web");
+        assert_eq!(of(vec![dns()], Some("x")), "web.prod");
+        assert_eq!(of(vec![], Some("web of ours")), "CN=web of ours");
+        assert_eq!(identity(vec![], None), None);
+        let uid = SanType::URI("uid:0".try_into().unwrap());
+        assert_eq!(identity(vec![uid], Some("x")), None);
+        assert_eq!(of_certificate(b"no certificate"), None);
+    }
+}

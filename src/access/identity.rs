@@ -1,0 +1,112 @@
+//! Who calls.
+
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
+
+use sha2::{Digest as _, Sha256};
+
+/// Who calls: what a certificate or a token says, or nobody in particular where credentials are not asked for.
+#[derive(Clone, Default)]
+pub struct Identity(Option<Arc<Named>>);
+
+struct Named {
+    name: Box<str>,
+    mark: Box<str>,
+}
+
+/// The mark of anonymous callers; no digest looks like it.
+const ANONYMOUS_MARK: &str = "-";
+
+/// Digits of a mark: 128 bits, so that nobody finds a name with the mark of another.
+const MARK_CHARS: usize = 32;
+
+// === impl Identity ===
+
+impl Identity {
+    /// What rules and logs call those without a name.
+    pub const ANONYMOUS: &'static str = "anonymous";
+
+    /// Names that begin so are those of a Unix-domain socket's peers.
+    pub const UID_PREFIX: &'static str = "uid:";
+
+    /// Whoever calls where credentials are not asked for.
+    pub fn anonymous() -> Self {
+        Self(None)
+    }
+
+    /// A name that somebody has shown to be theirs.
+    pub fn named(name: &str) -> Self {
+        if name.is_empty() {
+            return Self::anonymous();
+        }
+        let mut mark = hex::encode(Sha256::digest(name));
+        mark.truncate(MARK_CHARS);
+        Self(Some(Arc::new(Named {
+            name: name.into(),
+            mark: mark.into(),
+        })))
+    }
+
+    /// A user of this machine.
+    pub fn of_uid(uid: u32) -> Self {
+        Self::named(&format!("{}{uid}", Self::UID_PREFIX))
+    }
+
+    /// A name out of a token, or why it cannot be one: what stands for callers of another kind is not for tokens to say.
+    pub fn of_token(name: &str) -> Result<Self, &'static str> {
+        if name.is_empty() || name.chars().any(|it| it.is_control() || it.is_whitespace()) {
+            return Err("an identity must not be empty or contain blanks");
+        }
+        if name == Self::ANONYMOUS || name.starts_with(Self::UID_PREFIX) {
+            return Err("an identity must not be `anonymous` or begin with `uid:`");
+        }
+        Ok(Self::named(name))
+    }
+
+    /// Its name; empty: anonymous.
+    pub fn as_str(&self) -> &str {
+        self.0.as_ref().map_or("", |named| &named.name)
+    }
+
+    /// Whether it has no name.
+    pub fn is_anonymous(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// What stands for it where its name would be too long or too much to show.
+    pub fn mark(&self) -> &str {
+        self.0.as_ref().map_or(ANONYMOUS_MARK, |named| &named.mark)
+    }
+}
+
+impl PartialEq for Identity {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Identity {}
+
+impl Hash for Identity {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.as_str() {
+            "" => f.write_str(Self::ANONYMOUS),
+            name => f.write_str(name),
+        }
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Identity({self})")
+    }
+}

@@ -1,0 +1,114 @@
+//! What may listen where. Whoever can reach a port without showing who they are can take every lock, so that must be said.
+
+use std::net::SocketAddr;
+
+use crate::config::{Settings, UnixMode, security::is_set};
+
+pub(super) fn check(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
+    check_listeners(settings, report);
+    check_tls(settings, report);
+    check_tokens(settings, report);
+    check_rules(settings, report);
+}
+
+/// Whether other machines can reach the address.
+fn is_public(address: SocketAddr) -> bool {
+    !address.ip().to_canonical().is_loopback()
+}
+
+fn check_listeners(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
+    let (server, auth) = (&settings.server, &settings.auth);
+    if server.listen.0.is_none() && !is_set(&server.uds_path) {
+        let why = "must not be empty without server.uds_path";
+        report("server.listen", why.to_owned());
+    }
+    if UnixMode::parse(&server.uds_mode).is_none() {
+        let why = "must be up to four octal digits, as in 0600 or 0660";
+        report("server.uds_mode", why.to_owned());
+    }
+    let Some(address) = server.listen.0.filter(|address| is_public(*address)) else {
+        return;
+    };
+    let has_tls = is_set(&server.tls.certificate_file);
+    if auth.takes_tokens() && !has_tls && !auth.allow_plaintext {
+        let why = format!(
+            "{address} can be reached by other machines, and bearer tokens would travel there in plain text: set server.tls.certificate_file and \
+             server.tls.key_file, or auth.allow_plaintext = true if something else encrypts"
+        );
+        report("server.listen", why);
+    }
+    let is_authenticated = auth.takes_tokens() || is_set(&server.tls.client_ca_file);
+    if !is_authenticated && !server.allow_unauthenticated {
+        let why = format!(
+            "{address} can be reached by other machines, and nobody would have to show who they are: set auth.token_file, auth.jwks_file or \
+             server.tls.client_ca_file, or server.allow_unauthenticated = true (--allow-unauthenticated) if the network lets only friends in"
+        );
+        report("server.listen", why);
+    }
+}
+
+fn check_tls(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
+    let tls = &settings.server.tls;
+    let (certificate, key) = ("server.tls.certificate_file", "server.tls.key_file");
+    match (is_set(&tls.certificate_file), is_set(&tls.key_file)) {
+        (true, false) => report(key, format!("must be set together with {certificate}")),
+        (false, true) => report(certificate, format!("must be set together with {key}")),
+        (false, false) if is_set(&tls.client_ca_file) => {
+            let why = format!("needs {certificate} and {key}");
+            report("server.tls.client_ca_file", why);
+        }
+        _ => {}
+    }
+    if is_set(&tls.certificate_file) && settings.server.listen.0.is_none() {
+        report(certificate, "needs server.listen".to_owned());
+    }
+}
+
+fn check_tokens(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
+    let auth = &settings.auth;
+    let claims = [
+        ("auth.jwt_issuer", &auth.jwt_issuer),
+        ("auth.jwt_audience", &auth.jwt_audience),
+    ];
+    for (key, value) in claims {
+        match (is_set(&auth.jwks_file), value.is_empty()) {
+            (true, true) => {
+                let why =
+                    "must be set with auth.jwks_file, or tokens that were made for others would do";
+                report(key, why.to_owned());
+            }
+            (false, false) => report(key, "needs auth.jwks_file".to_owned()),
+            _ => {}
+        }
+    }
+}
+
+fn check_rules(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
+    let (server, rules) = (&settings.server, &settings.access.rules);
+    let has_identities = settings.auth.takes_tokens()
+        || is_set(&server.tls.client_ca_file)
+        || is_set(&server.uds_path)
+        || server.allow_unauthenticated;
+    let is_limited =
+        !rules.is_empty() || settings.access.quotas != super::super::AccessQuotas::default();
+    if is_limited && !has_identities {
+        let why = "nobody could show who they are: set auth.token_file, auth.jwks_file, server.tls.client_ca_file, server.uds_path, or \
+                   server.allow_unauthenticated = true with rules for `anonymous`";
+        report("access", why.to_owned());
+    }
+    for (rule, at) in rules.iter().zip(1..) {
+        let refused = if rule.identity.is_empty() {
+            Some("identity must not be empty; * is everybody")
+        } else if rule.identity.trim_end_matches('*').contains('*') || rule.identity.ends_with("**")
+        {
+            Some("identity may have one *, at its end")
+        } else if rule.allow.is_empty() {
+            Some("allow must name at least one of acquire, release, describe, admin")
+        } else {
+            None
+        };
+        if let Some(why) = refused {
+            report("access.rules", format!("rule {at}: {why}"));
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Connections: accepted over TCP, with TLS or without it, and over a Unix-domain socket, and handed on once they speak HTTP/2.
+//!
+//! tonic would accept by itself, but it keeps one certificate for ever, waits for ever for those that say nothing, and counts nobody. Nothing that a client
+//! does before its first call holds up the accepting of others: that is a task for each, with a time limit.
+
+mod admission;
+mod connection;
+mod tls;
+mod unix;
+
+pub use connection::Connection;
+pub use tls::{Tls, TlsFiles};
+pub use unix::UnixSocket;
+
+use std::{io, net::IpAddr, sync::Arc, time::Duration};
+
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+};
+use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
+use tracing::{debug, warn};
+
+use self::admission::{Admission, Admitted};
+use super::Peer;
+use crate::{access::Identity, shutdown::spawn_detached};
+
+/// What is refused before a client can ask for anything.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at once.
+    pub connections_max: usize,
+    /// Connections from one address.
+    pub per_peer_max: usize,
+    /// How long a connection may take until it speaks HTTP/2.
+    pub handshake_timeout: Duration,
+}
+
+/// Where to listen: at either or both.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    /// A port, with TLS or without it.
+    pub tcp: Option<(TcpListener, Option<Arc<Tls>>)>,
+    /// A Unix-domain socket.
+    pub unix: Option<UnixSocket>,
+}
+
+/// Connections that are ready and that the server has not taken yet.
+const READY: usize = 64;
+
+/// After a failure to accept, as when there are no more file descriptors, until somebody may have closed one.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Accepts until the stream is dropped, which closes the listeners.
+pub fn accept(
+    listeners: Listeners,
+    limits: Limits,
+) -> impl tokio_stream::Stream<Item = io::Result<Connection>> {
+    let (ready, connections) = mpsc::channel(READY);
+    let acceptor = Acceptor {
+        admission: Admission::new(limits.connections_max, limits.per_peer_max),
+        handshake_timeout: limits.handshake_timeout,
+        ready,
+    };
+    if let Some((listener, tls)) = listeners.tcp {
+        spawn_detached("accept", acceptor.clone().over_tcp(listener, tls));
+    }
+    if let Some(socket) = listeners.unix {
+        spawn_detached("accept", acceptor.over_unix(socket));
+    }
+    ReceiverStream::new(connections).map(Ok)
+}
+
+#[derive(Clone)]
+struct Acceptor {
+    admission: Admission,
+    handshake_timeout: Duration,
+    ready: mpsc::Sender<Connection>,
+}
+
+// === impl Acceptor ===
+
+impl Acceptor {
+    async fn over_tcp(self, listener: TcpListener, tls: Option<Arc<Tls>>) {
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = self.ready.closed() => return,
+                accepted = listener.accept() => accepted,
+            };
+            let (stream, address) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    failed(&error).await;
+                    continue;
+                }
+            };
+            // Without it a grant can wait 40 ms for the acknowledgement of the frame before it.
+            if stream.set_nodelay(true).is_err() {
+                continue;
+            }
+            if let Some(admitted) = self.admit(Some(address.ip())) {
+                let peer = Peer {
+                    address: Some(address),
+                    identity: None,
+                };
+                let tls = tls.clone();
+                self.begin(async move { secure(stream, peer, tls, admitted).await });
+            }
+        }
+    }
+
+    async fn over_unix(self, socket: UnixSocket) {
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = self.ready.closed() => return,
+                accepted = socket.accept() => accepted,
+            };
+            let stream = match accepted {
+                Ok(stream) => stream,
+                Err(error) => {
+                    failed(&error).await;
+                    continue;
+                }
+            };
+            if let Some(admitted) = self.admit(None) {
+                let user = stream.peer_cred().map(|peer| Identity::of_uid(peer.uid()));
+                let peer = Peer {
+                    address: None,
+                    identity: user.ok(),
+                };
+                self.begin(async move { Ok(Connection::over_unix(stream, peer, admitted)) });
+            }
+        }
+    }
+
+    /// None if there are too many connections already; the new one is closed at once, so that its client knows.
+    fn admit(&self, from: Option<IpAddr>) -> Option<Admitted> {
+        let admitted = self.admission.admit(from);
+        if let Err(limit) = &admitted {
+            debug!(limit, "a connection was refused");
+        }
+        admitted.ok()
+    }
+
+    /// Brings a connection to where it speaks HTTP/2, within the time limit.
+    fn begin(&self, connection: impl Future<Output = io::Result<Connection>> + Send + 'static) {
+        let (ready, limit) = (self.ready.clone(), self.handshake_timeout);
+        spawn_detached("handshake", async move {
+            let greeted = async { connection.await?.greeted().await };
+            match tokio::time::timeout(limit, greeted).await {
+                Ok(Ok(connection)) => drop(ready.send(connection).await),
+                Ok(Err(error)) => debug!(%error, "a connection came to nothing"),
+                Err(_elapsed) => debug!("a connection took too long to begin"),
+            }
+        });
+    }
+}
+
+async fn secure(
+    stream: TcpStream,
+    peer: Peer,
+    tls: Option<Arc<Tls>>,
+    admitted: Admitted,
+) -> io::Result<Connection> {
+    let Some(tls) = tls else {
+        return Ok(Connection::over_tcp(stream, peer, admitted));
+    };
+    let stream = tls.acceptor().accept(stream).await?;
+    Ok(Connection::over_tls(stream, peer, admitted))
+}
+
+/// A client that went away meanwhile is nothing to wait for; anything else may be a lack of file descriptors or memory, which passes.
+async fn failed(error: &io::Error) {
+    if error.kind() == io::ErrorKind::ConnectionAborted {
+        return;
+    }
+    warn!(%error, "cannot accept connections");
+    tokio::time::sleep(ACCEPT_PAUSE).await;
+}

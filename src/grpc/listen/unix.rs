@@ -1,0 +1,115 @@
+//! A Unix-domain socket, for clients on this machine. Who may connect says its file mode.
+
+use std::{
+    fs, io,
+    os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use tokio::net::{UnixListener, UnixStream};
+
+/// A socket that is listened at, and its file, which goes away with it.
+#[derive(Debug)]
+pub struct UnixSocket {
+    listener: UnixListener,
+    path: PathBuf,
+    /// Device and number of the file that is ours.
+    file: (u64, u64),
+}
+
+// === impl UnixSocket ===
+
+impl UnixSocket {
+    /// Listens. A file that a dead process has left behind is replaced; one at which somebody listens is not, nor anything that is no socket.
+    pub fn bind(path: &Path, mode: u32) -> io::Result<Self> {
+        refuse_used(path)?;
+        // Made under another name, so that it is there only with its mode and never without anybody who listens.
+        let mut draft = path.as_os_str().to_owned();
+        draft.push(format!(".{}", std::process::id()));
+        let draft = PathBuf::from(draft);
+        let _ = fs::remove_file(&draft);
+        let listener = UnixListener::bind(&draft)?;
+        let placed = fs::set_permissions(&draft, fs::Permissions::from_mode(mode))
+            .and_then(|()| fs::rename(&draft, path))
+            .and_then(|()| identify(path));
+        match placed {
+            Ok(file) => Ok(Self {
+                listener,
+                path: path.to_owned(),
+                file,
+            }),
+            Err(error) => {
+                let _ = fs::remove_file(&draft);
+                Err(error)
+            }
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) async fn accept(&self) -> io::Result<UnixStream> {
+        Ok(self.listener.accept().await?.0)
+    }
+}
+
+impl Drop for UnixSocket {
+    fn drop(&mut self) {
+        // Another process may have taken the place meanwhile.
+        if identify(&self.path).is_ok_and(|file| file == self.file) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn refuse_used(path: &Path) -> io::Result<()> {
+    let refuse = |why: &str| Err(io::Error::new(io::ErrorKind::AddrInUse, why));
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(file) if !file.file_type().is_socket() => refuse("there is a file that is no socket"),
+        Ok(_) => match std::os::unix::net::UnixStream::connect(path) {
+            Ok(_) => refuse("another process listens there"),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
+            Err(error) => Err(error),
+        },
+    }
+}
+
+fn identify(path: &Path) -> io::Result<(u64, u64)> {
+    let file = fs::symlink_metadata(path)?;
+    Ok((file.dev(), file.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_what_a_dead_process_left_behind_is_replaced() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("s.sock");
+        let socket = UnixSocket::bind(&path, 0o660).unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o660);
+        let refused = UnixSocket::bind(&path, 0o600).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        drop(socket);
+        assert!(!path.exists(), "it goes away with the listener");
+
+        // The standard library's listener leaves its file behind, as a process does that is killed.
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        let socket = UnixSocket::bind(&path, 0o600).unwrap();
+        // What somebody else has put there is not ours to remove.
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "mine").unwrap();
+        drop(socket);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+        let refused = UnixSocket::bind(&path, 0o600).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+    }
+}

@@ -1,0 +1,77 @@
+//! Who may do what: nobody uses, resumes, renews, releases or sees what belongs to another identity, and nobody does what no rule allows.
+
+mod locks;
+mod permits;
+mod quotas;
+mod rules;
+mod sessions;
+
+use lockkeeper::access::{Access, Config, Port, Quotas, Right, Rule};
+use tonic::{Code, Status};
+
+use crate::support::{Options, World, client::Client, reason};
+
+/// Who owns what, and who would like to.
+const ALICE: &str = "spiffe://prod/alice";
+const MALLORY: &str = "spiffe://prod/mallory";
+
+pub(crate) fn rule(identity: &str, prefix: &str, allow: &[Right]) -> Rule {
+    Rule {
+        identity: identity.to_owned(),
+        prefix: prefix.to_owned(),
+        allow: allow.to_vec(),
+    }
+}
+
+/// Certificates are asked for; callers without one are refused.
+pub(crate) fn access(rules: Vec<Rule>, quotas: Quotas) -> Access {
+    let config = Config {
+        certificates: true,
+        rules,
+        quotas,
+        ..Config::default()
+    };
+    let port = Port {
+        admits_anonymous: false,
+        ..Port::OPEN
+    };
+    Access::new(config, port).unwrap()
+}
+
+fn world_with(rules: Vec<Rule>, quotas: Quotas) -> World {
+    World::with(&Options {
+        coordinators: 2,
+        access: access(rules, quotas),
+        ..Options::default()
+    })
+}
+
+/// A world in which both may use every name, with a client of each.
+async fn both() -> (World, Client, Client) {
+    let world = world_with(Vec::new(), Quotas::default());
+    let alice = world.client_as(0, ALICE).await;
+    let mallory = world.client_as(0, MALLORY).await;
+    (world, alice, mallory)
+}
+
+#[track_caller]
+fn assert_refused<T>(answer: Result<T, Status>, code: Code, expected: &str) {
+    let Err(refused) = answer else {
+        panic!("expected {expected}, got an answer")
+    };
+    assert_eq!(
+        (refused.code(), reason(&refused).as_str()),
+        (code, expected),
+        "{refused:?}"
+    );
+}
+
+#[track_caller]
+fn assert_no_session<T>(answer: Result<T, Status>) {
+    assert_refused(answer, Code::NotFound, "SESSION_NOT_FOUND");
+}
+
+#[track_caller]
+fn assert_not_owner<T>(answer: Result<T, Status>) {
+    assert_refused(answer, Code::FailedPrecondition, "NOT_OWNER");
+}
