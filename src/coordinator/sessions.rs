@@ -7,13 +7,13 @@ use std::{
 };
 
 use futures::{StreamExt as _, stream};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Config, Coordinator, Core,
-    deadlines::Due,
+    deadlines::Deadlines,
     error::{Error, Invalid, Limit},
     holding::{Holding, PermitGrant},
     resume_token::Claims,
@@ -27,11 +27,16 @@ use crate::script::{CallError, Mode, Ownership, PermitId, PermitRenewal, Renewal
 /// Releases of one ending session that are under way at once.
 const RELEASES_AT_ONCE: usize = 64;
 
+/// How often sessions that were left without a grant make room for new ones, at most.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The registry.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     by_id: RwLock<HashMap<SessionId, Arc<Session>>>,
     max: usize,
+    /// When sessions that nobody needs last made room for others.
+    swept: Mutex<Option<Instant>>,
     /// From here the sessions count their common moments.
     epoch: Instant,
 }
@@ -107,6 +112,7 @@ impl Sessions {
         Self {
             by_id,
             max: config.limits.sessions_max,
+            swept: Mutex::default(),
             epoch: Instant::now(),
         }
     }
@@ -137,8 +143,17 @@ impl Sessions {
         }
     }
 
-    fn add(&self, id: SessionId, claims: Claims) -> Result<Arc<Session>, Error> {
+    fn add(
+        &self,
+        id: SessionId,
+        claims: Claims,
+        deadlines: &Deadlines,
+    ) -> Result<Arc<Session>, Error> {
         let mut by_id = self.by_id.write();
+        if by_id.len() >= self.max && self.may_sweep() {
+            by_id.retain(|_, session| !session.end_if_empty(deadlines));
+            by_id.shrink_to(self.max / 2);
+        }
         if by_id.len() >= self.max {
             return Err(Error::LimitReached(Limit::Sessions));
         }
@@ -156,6 +171,16 @@ impl Sessions {
         ));
         by_id.insert(id, Arc::clone(&session));
         Ok(session)
+    }
+
+    /// Looking at all of them takes a while, so whoever opens one after the other does not have it done each time.
+    fn may_sweep(&self) -> bool {
+        let mut swept = self.swept.lock();
+        let may = swept.is_none_or(|swept| swept.elapsed() >= SWEEP_INTERVAL);
+        if may {
+            *swept = Some(Instant::now());
+        }
+        may
     }
 }
 
@@ -184,7 +209,7 @@ impl Coordinator {
         };
         let id = SessionId::random();
         let resume_token = claims.sign(&core.config.session_secret, &id);
-        let session = core.sessions.add(id, claims)?;
+        let session = core.sessions.add(id, claims, &core.deadlines)?;
         Ok(Opened {
             stream: Stream::new(core, session).ok_or(Error::SessionNotFound)?,
             resume_token,
@@ -228,7 +253,7 @@ impl Coordinator {
         let stream = if let Some(stream) = resumed {
             stream
         } else {
-            let session = core.sessions.add(id.clone(), claims)?;
+            let session = core.sessions.add(id.clone(), claims, &core.deadlines)?;
             Stream::new(core, session).ok_or(Error::SessionNotFound)?
         };
         let session = Arc::clone(&stream.session);
@@ -432,7 +457,7 @@ impl Core {
 impl Stream {
     /// None if the session has ended.
     fn new(core: &Arc<Core>, session: Arc<Session>) -> Option<Self> {
-        let token = session.attach()?;
+        let token = session.attach(&core.deadlines)?;
         let core = Arc::clone(core);
         Some(Self {
             core,
@@ -490,7 +515,7 @@ impl Drop for Stream {
                 .clone()
                 .spawn("end-session", async move { core.end(&session).await });
         } else {
-            core.deadlines.insert(until, Due::Session(session));
+            session.await_resume(&core.deadlines, until);
         }
     }
 }
