@@ -7,13 +7,13 @@ use std::{
 };
 
 use futures::{StreamExt as _, stream};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Config, Coordinator, Core,
-    deadlines::Due,
+    deadlines::Deadlines,
     error::{Error, Invalid, Limit},
     events::Events,
     holding::{Holding, PermitGrant},
@@ -32,11 +32,16 @@ use crate::{
 /// Releases of one ending session that are under way at once.
 const RELEASES_AT_ONCE: usize = 64;
 
+/// How often sessions that were left without a grant make room for new ones, at most.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The registry.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     by_id: RwLock<HashMap<SessionId, Arc<Session>>>,
     max: usize,
+    /// When sessions that nobody needs last made room for others.
+    swept: Mutex<Option<Instant>>,
     /// From here the sessions count their common moments.
     epoch: Instant,
     events: Arc<Events>,
@@ -114,6 +119,7 @@ impl Sessions {
         Self {
             by_id,
             max: config.limits.sessions_max,
+            swept: Mutex::default(),
             epoch: Instant::now(),
             events,
             metrics: Arc::clone(metrics),
@@ -155,9 +161,19 @@ impl Sessions {
         }
     }
 
-    fn add(&self, id: SessionId, claims: Claims, account: Account) -> Result<Arc<Session>, Error> {
+    fn add(
+        &self,
+        id: SessionId,
+        claims: Claims,
+        account: Account,
+        deadlines: &Deadlines,
+    ) -> Result<Arc<Session>, Error> {
         let counted = account.count(Quota::Sessions)?;
         let mut by_id = self.by_id.write();
+        if by_id.len() >= self.max && self.may_sweep() {
+            by_id.retain(|_, session| !session.end_if_empty(deadlines));
+            by_id.shrink_to(self.max / 2);
+        }
         if by_id.len() >= self.max {
             self.metrics.limited(Limit::Sessions);
             return Err(Error::LimitReached(Limit::Sessions));
@@ -172,6 +188,16 @@ impl Sessions {
         ));
         by_id.insert(id, Arc::clone(&session));
         Ok(session)
+    }
+
+    /// Looking at all of them takes a while, so whoever opens one after the other does not have it done each time.
+    fn may_sweep(&self) -> bool {
+        let mut swept = self.swept.lock();
+        let may = swept.is_none_or(|swept| swept.elapsed() >= SWEEP_INTERVAL);
+        if may {
+            *swept = Some(Instant::now());
+        }
+        may
     }
 }
 
@@ -201,7 +227,7 @@ impl Coordinator {
         };
         let id = SessionId::random();
         let resume_token = claims.sign(&core.config.session_secret, &id, account.identity());
-        let session = core.sessions.add(id, claims, account)?;
+        let session = core.sessions.add(id, claims, account, &core.deadlines)?;
         Ok(Opened {
             stream: Stream::new(core, session).ok_or(Error::SessionNotFound)?,
             resume_token,
@@ -253,7 +279,9 @@ impl Coordinator {
         let stream = if let Some(stream) = resumed {
             stream
         } else {
-            let session = core.sessions.add(id.clone(), claims, account)?;
+            let session = core
+                .sessions
+                .add(id.clone(), claims, account, &core.deadlines)?;
             Stream::new(core, session).ok_or(Error::SessionNotFound)?
         };
         let session = Arc::clone(&stream.session);
@@ -458,7 +486,7 @@ impl Core {
 impl Stream {
     /// None if the session has ended.
     fn new(core: &Arc<Core>, session: Arc<Session>) -> Option<Self> {
-        let token = session.attach()?;
+        let token = session.attach(&core.deadlines)?;
         let core = Arc::clone(core);
         Some(Self {
             core,
@@ -516,7 +544,7 @@ impl Drop for Stream {
                 .clone()
                 .spawn("end-session", async move { core.end(&session).await });
         } else {
-            core.deadlines.insert(until, Due::Session(session));
+            session.await_resume(&core.deadlines, until);
         }
     }
 }

@@ -128,6 +128,7 @@ impl Fake {
         self.tell(Ok(Said::Lost(GrantLost {
             grant: Some(grant),
             reason,
+            detail: String::new(),
         })));
     }
 

@@ -36,6 +36,7 @@ mod tcp_proxy;
 mod redisson_client;
 mod steps;
 
+mod abuse;
 mod bench;
 mod cli;
 mod cli_kinds;

@@ -185,7 +185,24 @@ impl Coordinator {
         humantime::parse_rfc3339(event["timestamp"].as_str()?).ok()
     }
 
-    fn pid(&self) -> Pid {
+    /// The memory that it has, in bytes.
+    #[allow(dead_code, reason = "only some tests look at it")]
+    pub(crate) fn memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let resident = status.lines().find_map(|it| it.strip_prefix("VmRSS:"));
+        let kilobytes = resident.unwrap().trim().trim_end_matches(" kB");
+        kilobytes.parse::<u64>().unwrap() * 1024
+    }
+
+    /// How many files, connections among them, it has open.
+    #[allow(dead_code, reason = "only some tests look at it")]
+    pub(crate) fn open_files(&self) -> usize {
+        let files = fs::read_dir(format!("/proc/{}/fd", self.pid()));
+        files.unwrap().count()
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> Pid {
         Pid::from_raw(self.process.lock().id().try_into().unwrap())
     }
 

@@ -22,8 +22,11 @@ fn plan(arguments: &str) -> Plan {
     let arguments = ["lockkeeper", "bench"]
         .into_iter()
         .chain(arguments.split(' '));
-    match Cli::try_parse_from(arguments).unwrap().command {
-        Command::Client(ClientCommand::Bench(args)) => Plan::new(*args).unwrap(),
+    let Command::Client(command) = Cli::try_parse_from(arguments).unwrap().command else {
+        panic!("no client's command");
+    };
+    match *command {
+        ClientCommand::Bench(args) => Plan::new(*args).unwrap(),
         other => panic!("{other:?}"),
     }
 }

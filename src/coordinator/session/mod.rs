@@ -24,7 +24,7 @@ use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    deadlines::Deadlines,
+    deadlines::{Deadlines, Due, Ticket},
     error::{Error, Limit},
     events::{Event, Events, What},
     holding::Holding,
@@ -70,6 +70,8 @@ pub struct Session {
 #[derive(Debug)]
 pub(super) struct State {
     phase: Phase,
+    /// When it is looked at whether somebody has resumed it.
+    abandoned: Option<Ticket>,
     /// In an order of their own, so that a simulation can be repeated.
     pub(super) grants: BTreeMap<GrantKey, Held>,
     lost: VecDeque<(Holding, LostReason)>,
@@ -122,6 +124,7 @@ impl Session {
     ) -> Self {
         let state = State {
             phase: Phase::Detached(epoch),
+            abandoned: None,
             grants: BTreeMap::new(),
             lost: VecDeque::new(),
             failing: 0,
@@ -149,9 +152,10 @@ impl Session {
 
     /// Gives the session a stream, which takes the place of an earlier one. The token is cancelled when this stream is to end. None if the session
     /// has ended.
-    pub(crate) fn attach(&self) -> Option<CancellationToken> {
+    pub(crate) fn attach(&self, deadlines: &Deadlines) -> Option<CancellationToken> {
         let stream = CancellationToken::new();
         let mut state = self.state.lock();
+        state.is_awaited_no_more(deadlines);
         let waits = match &state.phase {
             Phase::Live { stream, waits } => {
                 stream.cancel();
@@ -179,9 +183,19 @@ impl Session {
         true
     }
 
+    /// After its stream broke: it ends then, unless somebody has resumed it. However often streams break, there is one such moment only.
+    pub(crate) fn await_resume(self: &Arc<Self>, deadlines: &Deadlines, until: Instant) {
+        let mut state = self.state.lock();
+        state.is_awaited_no_more(deadlines);
+        if matches!(state.phase, Phase::Detached(_)) {
+            state.abandoned = Some(deadlines.insert(until, Due::Session(Arc::clone(self))));
+        }
+    }
+
     /// Ends the session for good and takes its grants. None if it had ended before.
     pub(crate) fn end(&self, deadlines: &Deadlines) -> Option<Vec<Holding>> {
         let mut state = self.state.lock();
+        state.is_awaited_no_more(deadlines);
         match std::mem::replace(&mut state.phase, Phase::Ended) {
             Phase::Ended => return None,
             Phase::Live { stream, waits } => {
@@ -208,6 +222,19 @@ impl Session {
             }
         }
         abandoned
+    }
+
+    /// Ends a session whose stream broke and that has nothing to come back for. Its client can resume it all the same: the token says all there is
+    /// to know.
+    pub(crate) fn end_if_empty(&self, deadlines: &Deadlines) -> bool {
+        let mut state = self.state.lock();
+        let is_detached = matches!(state.phase, Phase::Detached(_)) && state.abandoned.is_some();
+        let is_empty = is_detached && state.grants.is_empty() && state.lost.is_empty();
+        if is_empty {
+            state.is_awaited_no_more(deadlines);
+            state.phase = Phase::Ended;
+        }
+        is_empty
     }
 
     /// The token that ends the session's waits, or why there can be none.
@@ -248,6 +275,12 @@ impl Session {
 // === impl State ===
 
 impl State {
+    fn is_awaited_no_more(&mut self, deadlines: &Deadlines) {
+        if let Some(ticket) = self.abandoned.take() {
+            deadlines.remove(ticket);
+        }
+    }
+
     pub(super) fn live(&self) -> Result<(), Error> {
         match self.phase {
             Phase::Live { .. } => Ok(()),

@@ -6,18 +6,15 @@ use tempfile::TempDir;
 
 use super::{
     expect_problem, is_pinned,
-    kubernetes_types::{Container, Deployment, Document, PodSpec, Probe, Secret},
-    settings_of, text,
+    kubernetes_types::{Container, Deployment, Document, NetworkPolicy, PodSpec, Probe, Secret},
+    settings_of,
 };
 use crate::{expect_none, source::tree};
-
-/// Where the coordinator listens.
-const PORT: u16 = 7625;
 
 #[test]
 fn the_manifests_hold_together() {
     let documents = documents();
-    assert_eq!(documents.len(), 5);
+    assert_eq!(documents.len(), 7);
     expect_none(&problems(&documents));
 }
 
@@ -34,12 +31,13 @@ fn the_binary_takes_what_the_containers_pass() {
             listens.push(settings["server"]["listen"].as_str().unwrap().to_owned());
             let secret = settings["session"]["secret_file"].as_str().unwrap();
             assert!(!secret.is_empty(), "{}", container.name);
-            assert!(
-                humantime::parse_duration(settings["server"]["drain_grace"].as_str().unwrap())
-                    .unwrap()
-                    .as_secs()
-                    < pod.termination_grace_period_seconds
-            );
+            let drain = settings["server"]["drain_grace"].as_str().unwrap();
+            let drain = humantime::parse_duration(drain).unwrap().as_secs();
+            assert!(pre_stop(container) + drain < pod.termination_grace_period_seconds);
+            let admin = settings["admin"]["listen"].as_str().unwrap();
+            let port = container.ports.iter().find(|it| it.name == "admin");
+            let port = port.map(|it| format!("0.0.0.0:{}", it.container_port));
+            assert_eq!(admin, port.unwrap_or_default(), "{}", container.name);
         }
     }
     // The service's coordinators serve other pods, the sidecar its own.
@@ -52,6 +50,17 @@ fn the_sidecar_is_one_that_is_started_first_and_stopped_last() {
     let sidecars = deployments(&documents).flat_map(|it| &it.spec.template.spec.init_containers);
     let policies: Vec<_> = sidecars.map(|it| it.restart_policy.as_deref()).collect();
     assert_eq!(policies, [Some("Always")]);
+}
+
+/// Seconds between the wish to stop it and the signal.
+fn pre_stop(container: &Container) -> u64 {
+    let Some(lifecycle) = &container.lifecycle else {
+        return 0;
+    };
+    match lifecycle.pre_stop.exec.command.as_slice() {
+        [sleep, seconds] if sleep == "sleep" => seconds.parse().unwrap(),
+        other => panic!("{other:?}"),
+    }
 }
 
 fn documents() -> Vec<Document> {
@@ -124,44 +133,65 @@ fn problems(documents: &[Document]) -> Vec<String> {
             Document::Service(it) => (&it.api_version, "v1"),
             Document::Deployment(it) => (&it.api_version, "apps/v1"),
             Document::PodDisruptionBudget(it) => (&it.api_version, "policy/v1"),
+            Document::ServiceAccount(it) => (&it.api_version, "v1"),
+            Document::NetworkPolicy(it) => (&it.api_version, "networking.k8s.io/v1"),
         };
         if version != expected {
             problems.push(format!("{version} has no such kind"));
         }
-        let selected = match document {
-            Document::Service(service) => Some((&service.metadata, &service.spec.selector)),
-            Document::PodDisruptionBudget(it) => {
-                Some((&it.metadata, &it.spec.selector.match_labels))
+        of_selector(documents, document, &mut problems);
+        match document {
+            Document::NetworkPolicy(policy) => of_policy(policy, &mut problems),
+            Document::ServiceAccount(it) if it.automount_service_account_token => {
+                problems.push(format!("{}: can ask the cluster", it.metadata.name));
             }
-            _ => None,
-        };
-        if let Some((metadata, selector)) = selected {
-            let mut pods = deployments(documents).map(|it| &it.spec.template);
-            let fits = |labels: &BTreeMap<_, _>| {
-                selector
-                    .iter()
-                    .all(|(key, value)| labels.get(key) == Some(value))
-            };
-            let Some(pod) = pods.find(|pod| fits(&pod.metadata.labels)) else {
-                problems.push(format!("{} selects nothing", metadata.name));
-                continue;
-            };
-            if let Document::Service(service) = document {
-                for port in &service.spec.ports {
-                    let mut ports = pod.spec.containers.iter().flat_map(|it| &it.ports);
-                    let leads = ports
-                        .any(|it| it.name == port.target_port && it.container_port == port.port);
-                    if !leads {
-                        problems.push(format!("port {} leads nowhere", port.port));
-                    }
-                }
-            }
+            _ => {}
         }
     }
     for deployment in deployments(documents) {
         of_deployment(documents, deployment, &mut problems);
     }
     problems
+}
+
+fn of_selector(documents: &[Document], document: &Document, problems: &mut Vec<String>) {
+    let (metadata, selector) = match document {
+        Document::Service(it) => (&it.metadata, &it.spec.selector),
+        Document::PodDisruptionBudget(it) => (&it.metadata, &it.spec.selector.match_labels),
+        Document::NetworkPolicy(it) => (&it.metadata, &it.spec.pod_selector.match_labels),
+        _ => return,
+    };
+    let mut pods = deployments(documents).map(|it| &it.spec.template);
+    let fits = |labels: &BTreeMap<_, _>| {
+        let mut wanted = selector.iter();
+        wanted.all(|(key, value)| labels.get(key) == Some(value))
+    };
+    let Some(pod) = pods.find(|pod| fits(&pod.metadata.labels)) else {
+        problems.push(format!("{} selects nothing", metadata.name));
+        return;
+    };
+    let Document::Service(service) = document else {
+        return;
+    };
+    for port in &service.spec.ports {
+        let mut ports = pod.spec.containers.iter().flat_map(|it| &it.ports);
+        if !ports.any(|it| it.name == port.target_port && it.container_port == port.port) {
+            problems.push(format!("port {} leads nowhere", port.port));
+        }
+    }
+}
+
+/// Pods may come to the port for locks, and to no other.
+fn of_policy(policy: &NetworkPolicy, problems: &mut Vec<String>) {
+    let ingress = &policy.spec.ingress;
+    let ports = ingress
+        .iter()
+        .flat_map(|it| &it.ports)
+        .map(|it| it.port.as_str());
+    let is_open = ingress.iter().any(|it| it.from.is_empty());
+    if policy.spec.policy_types != ["Ingress"] || is_open || !ports.eq(["grpc"]) {
+        problems.push(format!("{} lets others in", policy.metadata.name));
+    }
 }
 
 fn of_deployment(documents: &[Document], deployment: &Deployment, problems: &mut Vec<String>) {
@@ -173,6 +203,14 @@ fn of_deployment(documents: &[Document], deployment: &Deployment, problems: &mut
     let pod = &spec.template.spec;
     if !pod.security_context.run_as_non_root || pod.security_context.run_as_user == 0 {
         say("runs as root");
+    }
+    let account = |name: &String| {
+        documents.iter().any(
+            |it| matches!(it, Document::ServiceAccount(account) if account.metadata.name == *name),
+        )
+    };
+    if !pod.service_account_name.as_ref().is_none_or(account) {
+        say("runs under an account that is not there");
     }
     if pod.automount_service_account_token {
         say("can ask the cluster");
@@ -219,7 +257,11 @@ fn of_deployment(documents: &[Document], deployment: &Deployment, problems: &mut
             say("has no readiness probe");
         }
         let needs_store = |probe: &Probe| {
-            probe.exec.is_some() || probe.grpc.as_ref().is_some_and(|it| it.service.is_some())
+            probe.exec.is_some()
+                || probe
+                    .http_get
+                    .as_ref()
+                    .is_some_and(|it| it.path != "/livez")
         };
         if container.liveness_probe.as_ref().is_some_and(needs_store) {
             say("is restarted when the store is away");
@@ -231,22 +273,11 @@ fn of_probe(container: &Container, probe: &Probe, say: &mut dyn FnMut(&str)) {
     if probe.period_seconds == 0 || probe.timeout_seconds == 0 || probe.failure_threshold == 0 {
         say("has a probe without time");
     }
-    let listen = container
-        .env
-        .iter()
-        .find(|it| it.name == "LOCKKEEPER__SERVER__LISTEN");
-    let is_loopback = listen
-        .and_then(|it| it.value.as_ref())
-        .is_some_and(|it| it.starts_with("127."));
-    match (&probe.grpc, &probe.exec) {
-        (Some(_), None) if is_loopback => say("is probed at an address where it does not listen"),
-        (Some(grpc), None) => {
-            let known = grpc
-                .service
-                .as_deref()
-                .is_none_or(|it| text("src/grpc/health.rs").contains(&format!("\"{it}\"")));
-            if grpc.port != PORT || !known {
-                say("is probed at another port, or for a service that it does not know");
+    match (&probe.http_get, &probe.exec) {
+        (Some(get), None) => {
+            let is_there = container.ports.iter().any(|it| it.name == get.port);
+            if !is_there || get.port != "admin" || !["/livez", "/readyz"].contains(&&*get.path) {
+                say("is probed where it does not answer");
             }
         }
         (None, Some(exec)) if exec.command.first().is_some_and(|it| it == "lockkeeper") => {}
@@ -283,15 +314,28 @@ fn broken_manifests_are_found() {
         ),
         ("  store-url: r", "  url: r", "has no store-url"),
         ("targetPort: grpc", "targetPort: http", "leads nowhere"),
+        ("path: /readyz", "path: /ready", "does not answer"),
+        ("- name: admin", "- name: other", "does not answer"),
         (
-            "value: \"0.0.0.0:7625\"",
-            "value: \"127.0.0.1:7625\"",
-            "does not listen",
+            "path: /livez\n              port: admin\n            periodSeconds: 10",
+            "path: /readyz\n              port: admin\n            periodSeconds: 10",
+            "when the store is away",
         ),
         (
-            "service: lockkeeper.v1.LockService",
-            "service: lockkeeper.LockService",
-            "does not know",
+            "serviceAccountName: lockkeeper",
+            "serviceAccountName: other",
+            "not there",
+        ),
+        (
+            "automountServiceAccountToken: false\n---",
+            "automountServiceAccountToken: true\n---",
+            "can ask the cluster",
+        ),
+        ("- port: grpc", "- port: admin", "lets others in"),
+        (
+            "    - from:\n        - podSelector: {}",
+            "    - from: []",
+            "lets others in",
         ),
         (
             "    app.kubernetes.io/component: coordinator\n  ports",

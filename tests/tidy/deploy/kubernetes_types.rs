@@ -11,6 +11,8 @@ pub(super) enum Document {
     Deployment(Deployment),
     Service(Service),
     PodDisruptionBudget(Budget),
+    ServiceAccount(ServiceAccount),
+    NetworkPolicy(NetworkPolicy),
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -75,6 +77,7 @@ pub(super) struct PodMetadata {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct PodSpec {
+    pub(super) service_account_name: Option<String>,
     pub(super) automount_service_account_token: bool,
     #[serde(rename = "enableServiceLinks")]
     _enable_service_links: Option<bool>,
@@ -130,6 +133,7 @@ pub(super) struct Container {
     pub(super) startup_probe: Option<Probe>,
     pub(super) readiness_probe: Option<Probe>,
     pub(super) liveness_probe: Option<Probe>,
+    pub(super) lifecycle: Option<Lifecycle>,
     pub(super) security_context: Security,
     pub(super) resources: Resources,
     #[serde(default)]
@@ -167,7 +171,7 @@ pub(super) struct ContainerPort {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Probe {
-    pub(super) grpc: Option<GrpcProbe>,
+    pub(super) http_get: Option<HttpGet>,
     pub(super) exec: Option<Exec>,
     pub(super) period_seconds: u32,
     pub(super) timeout_seconds: u32,
@@ -176,9 +180,21 @@ pub(super) struct Probe {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct GrpcProbe {
-    pub(super) port: u16,
-    pub(super) service: Option<String>,
+pub(super) struct HttpGet {
+    pub(super) path: String,
+    pub(super) port: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Lifecycle {
+    pub(super) pre_stop: PreStop,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PreStop {
+    pub(super) exec: Exec,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -286,6 +302,50 @@ pub(super) struct BudgetSpec {
     #[serde(rename = "maxUnavailable")]
     _max_unavailable: u32,
     pub(super) selector: Selector,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct ServiceAccount {
+    pub(super) api_version: String,
+    pub(super) metadata: Metadata,
+    pub(super) automount_service_account_token: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct NetworkPolicy {
+    pub(super) api_version: String,
+    pub(super) metadata: Metadata,
+    pub(super) spec: NetworkPolicySpec,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct NetworkPolicySpec {
+    pub(super) pod_selector: Selector,
+    pub(super) policy_types: Vec<String>,
+    pub(super) ingress: Vec<Ingress>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Ingress {
+    pub(super) from: Vec<Peer>,
+    pub(super) ports: Vec<IngressPort>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Peer {
+    #[serde(rename = "podSelector")]
+    _pod_selector: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct IngressPort {
+    pub(super) port: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -64,6 +64,7 @@ fn the_loss_of_one_of_several_locks_stops_the_command() {
     let lost = GrantLost {
         grant: Some(named("z", 6, 0.0)),
         reason: LostReason::TakenOver.into(),
+        detail: String::new(),
     };
     story.frame(0, Response::Lost(lost));
     story.expect_signals(&[SIGTERM, SIGCONT]);

@@ -90,6 +90,7 @@ fn lost() -> Response {
     Response::Lost(GrantLost {
         grant: Some(grant(0.0)),
         reason: LostReason::TakenOver.into(),
+        detail: String::new(),
     })
 }
 
@@ -407,6 +408,7 @@ fn the_loss_of_another_grant_is_nothing() {
         Response::Lost(GrantLost {
             grant: Some(other),
             reason: 1,
+            detail: String::new(),
         }),
     );
     assert_eq!(story.actions, []);

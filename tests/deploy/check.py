@@ -1,0 +1,255 @@
+"""The Helm chart, rendered with the values of `values/`, and the plain manifests: valid by Kubernetes' own schemas, with names that lead
+somewhere, and with settings that the real binary takes. Called by smoke.sh with the paths of helm and of the binary."""
+
+import copy
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import kubernetes_validate
+import yaml
+
+HERE = pathlib.Path(__file__).parent
+TREE = HERE.parent.parent
+CHART = TREE / "deploy/helm/lockkeeper"
+# The oldest that has native sidecars, and the newest that there is a schema of.
+KUBERNETES = ["1.29", kubernetes_validate.latest_version()]
+CLUSTER = ["--namespace", "here", "--kube-version", f"{KUBERNETES[0]}.0"]
+HELM, BINARY = sys.argv[1:3]
+
+# What stands in secrets that the chart does not make.
+FOREIGN_SECRETS = {
+    "lockkeeper-store": {"store-url": "redis://:password@redis:6379/0", "session-secret": "0123456789abcdef"},
+    "lockkeeper-tokens": {"tokens": "billing 0123456789abcdef"},
+    "lockkeeper-tls": {"tls.crt": "a certificate", "tls.key": "its key", "ca.crt": "another certificate"},
+}
+
+REFUSED = [
+    ([], "nobody is asked who they are"),
+    (["auth.tokensSecret=a"], "set tls.secretName too"),
+    (["tls.clientCertificates=true"], "needs tls.secretName"),
+    (["auth.allowUnauthenticated=true", "tls.secretName=a", "auth.tokensSecret=b"], "for coordinators that ask nobody"),
+    (["auth.allowUnauthenticated=true", "auth.jwtIssuer=a"], "need auth.jwks"),
+    (["auth.allowUnauthenticated=true", "store.url=embedded:"], "do not share"),
+    (["auth.allowUnauthenticated=true", "replica=3"], "replica"),
+    (["auth.allowUnauthenticated=true", "replicas=0"], "replicas"),
+    (["auth.allowUnauthenticated=true", "session.secret=short"], "session"),
+    (["auth.allowUnauthenticated=maybe"], "allowUnauthenticated"),
+]
+
+
+def helm(*arguments):
+    return subprocess.run([HELM, *arguments], capture_output=True, text=True, timeout=120, check=False)
+
+
+def rendered(values):
+    answer = helm("template", "release", str(CHART), *CLUSTER, "-f", str(values))
+    assert answer.returncode == 0, answer.stderr
+    return [document for document in yaml.safe_load_all(answer.stdout) if document]
+
+
+def of_kind(documents, kind):
+    return [document for document in documents if document["kind"] == kind]
+
+
+def is_valid(documents):
+    for document in documents:
+        # Not of Kubernetes itself: `monitors_lead_somewhere` looks at it.
+        if document["kind"] == "ServiceMonitor":
+            continue
+        for version in KUBERNETES:
+            kubernetes_validate.validate(document, version, strict=True)
+
+
+def refuses_what_is_misspelt(documents):
+    """The schemas are really looked at."""
+    broken = copy.deepcopy(of_kind(documents, "Deployment")[0])
+    broken["spec"]["template"]["spec"]["containers"][0]["readynessProbe"] = {}
+    try:
+        kubernetes_validate.validate(broken, KUBERNETES[0], strict=True)
+    except kubernetes_validate.ValidationError:
+        return
+    raise AssertionError("a misspelt probe is taken")
+
+
+def selects(selector, labels):
+    return bool(selector) and all(labels.get(key) == value for key, value in selector.items())
+
+
+def names_lead_somewhere(documents):
+    names = [(document["kind"], document["metadata"]["name"]) for document in documents]
+    assert len(names) == len(set(names)), names
+    for deployment in of_kind(documents, "Deployment"):
+        template = deployment["spec"]["template"]
+        labels, pod = template["metadata"]["labels"], template["spec"]
+        assert selects(deployment["spec"]["selector"]["matchLabels"], labels)
+        for spread in pod.get("topologySpreadConstraints", []):
+            assert selects(spread["labelSelector"]["matchLabels"], labels)
+        account = pod.get("serviceAccountName", "default")
+        assert account == "default" or ("ServiceAccount", account) in names, account
+        ports = {port["name"] for container in pod["containers"] for port in container.get("ports", [])}
+        coordinator = [it for it in containers(pod) if "lockkeeper" in it["image"]][0]
+        for probe in ["startupProbe", "readinessProbe", "livenessProbe"]:
+            if "httpGet" in coordinator.get(probe, {}):
+                assert coordinator[probe]["httpGet"]["port"] in ports
+        if "coordinator" not in [container["name"] for container in pod["containers"]]:
+            continue
+        for service in of_kind(documents, "Service"):
+            assert selects(service["spec"]["selector"], labels), service
+            assert all(port["targetPort"] in ports for port in service["spec"]["ports"])
+        for kind, key in [("NetworkPolicy", "podSelector"), ("PodDisruptionBudget", "selector")]:
+            for document in of_kind(documents, kind):
+                assert selects(document["spec"][key]["matchLabels"], labels), document
+        for policy in of_kind(documents, "NetworkPolicy"):
+            for ingress in policy["spec"]["ingress"]:
+                assert ingress["from"] and all(port["port"] in ports for port in ingress["ports"]), ingress
+
+
+def monitors_lead_somewhere(documents):
+    for monitor in of_kind(documents, "ServiceMonitor"):
+        wanted = monitor["spec"]["selector"]["matchLabels"]
+        found = [it for it in of_kind(documents, "Service") if selects(wanted, it["metadata"]["labels"])]
+        assert len(found) == 1, found
+        ports = {port["name"] for port in found[0]["spec"]["ports"]}
+        assert all(endpoint["port"] in ports for endpoint in monitor["spec"]["endpoints"])
+
+
+def is_restricted(documents):
+    """The profile `restricted` of the pod security standards, and bounds."""
+    for deployment in of_kind(documents, "Deployment"):
+        pod = deployment["spec"]["template"]["spec"]
+        security = pod["securityContext"]
+        assert security["runAsNonRoot"] and security["runAsUser"] > 0
+        assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert pod["automountServiceAccountToken"] is False
+        assert all(set(it) & {"configMap", "secret", "emptyDir"} for it in pod["volumes"]), pod["volumes"]
+        for container in containers(pod):
+            own = container["securityContext"]
+            assert own["allowPrivilegeEscalation"] is False and own["readOnlyRootFilesystem"] is True
+            assert own["capabilities"] == {"drop": ["ALL"]}
+            assert "memory" in container["resources"]["limits"]
+
+
+def containers(pod):
+    return pod.get("initContainers", []) + pod["containers"]
+
+
+def contents(documents):
+    """What secrets and config maps hold, by name and key."""
+    found = {("secret", name): data for name, data in FOREIGN_SECRETS.items()}
+    for secret in of_kind(documents, "Secret"):
+        found["secret", secret["metadata"]["name"]] = secret["stringData"]
+    for config in of_kind(documents, "ConfigMap"):
+        found["configMap", config["metadata"]["name"]] = config["data"]
+    return found
+
+
+def settings(documents, pod, container, folder):
+    """What the binary says to a container's arguments and environment, with the mounted files in a folder of this machine."""
+    held = contents(documents)
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    moved = {}
+    for mount in container["volumeMounts"]:
+        assert mount["readOnly"], mount
+        volume = volumes[mount["name"]]
+        kind = "secret" if "secret" in volume else "configMap"
+        source = volume[kind]
+        data = held[kind, source.get("secretName", source.get("name"))]
+        items = source.get("items", [{"key": key, "path": key} for key in data])
+        for item in items:
+            here = folder / mount["name"] / item["path"]
+            here.parent.mkdir(exist_ok=True)
+            here.write_text(data[item["key"]])
+            moved[f"{mount['mountPath']}/{item['path']}"] = str(here)
+    environment = {}
+    for variable in container["env"]:
+        if "value" in variable:
+            value = variable["value"]
+        else:
+            reference = variable["valueFrom"]["secretKeyRef"]
+            value = held["secret", reference["name"]][reference["key"]]
+        environment[variable["name"]] = moved.get(value, value)
+    arguments = [moved.get(argument, argument) for argument in container["args"]]
+    answer = subprocess.run(
+        [BINARY, *arguments, "--print-config"], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout
+
+
+def is_taken_by_the_binary(documents):
+    for deployment in of_kind(documents, "Deployment"):
+        pod = deployment["spec"]["template"]["spec"]
+        for container in containers(pod):
+            if "lockkeeper" in container["image"]:
+                with tempfile.TemporaryDirectory() as folder:
+                    said = settings(documents, pod, container, pathlib.Path(folder))
+                stop = container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", ["sleep", "0"])
+                drain = next(line for line in said.splitlines() if line.startswith("drain_grace"))
+                drain = int(drain.split('"')[1].removesuffix("s"))
+                assert pod["terminationGracePeriodSeconds"] > int(stop[1]) + drain
+
+
+def version_is_the_crate_s(_documents):
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    manifest = (TREE / "Cargo.toml").read_text()
+    assert f'\nversion = "{chart["appVersion"]}"\n' in manifest, chart["appVersion"]
+
+
+def lints(values):
+    answer = helm("lint", "--strict", str(CHART), "-f", str(values))
+    assert answer.returncode == 0 and "[WARNING]" not in answer.stdout, answer.stdout
+
+
+def is_refused(sets, said):
+    answer = helm("template", "release", str(CHART), *CLUSTER, *[word for it in sets for word in ("--set", it)])
+    assert answer.returncode != 0, "it is taken"
+    assert said in answer.stderr, answer.stderr
+
+
+def everything_is_on(documents):
+    """Values that are not looked at would pass everything else."""
+    text = json.dumps(documents)
+    for value in ["registry.example/lockkeeper:0.1.0", "spiffe://example/billing", "7000", "system-cluster-critical", "OTEL_SERVICE_NAME"]:
+        assert value in text, value
+    assert not of_kind(documents, "Secret"), "the secret is there already"
+    assert {"NetworkPolicy", "PodDisruptionBudget", "ServiceMonitor"} <= {document["kind"] for document in documents}
+
+
+def almost_nothing_is_on(documents):
+    kinds = sorted(document["kind"] for document in documents)
+    assert kinds == ["ConfigMap", "Deployment", "Secret", "Service", "Service"], kinds
+
+
+def main():
+    checks = [is_valid, names_lead_somewhere, monitors_lead_somewhere, is_restricted, is_taken_by_the_binary]
+    todo = []
+    for values in sorted((HERE / "values").glob("*.yaml")):
+        todo.append((f"{values.stem}: lints", lambda values=values: lints(values)))
+        for check in checks:
+            todo.append((f"{values.stem}: {check.__name__}", lambda values=values, check=check: check(rendered(values))))
+    todo.append(("secured: everything_is_on", lambda: everything_is_on(rendered(HERE / "values/secured.yaml"))))
+    todo.append(("bare: almost_nothing_is_on", lambda: almost_nothing_is_on(rendered(HERE / "values/bare.yaml"))))
+    plain = [document for path in sorted((TREE / "deploy/kubernetes").glob("*.yaml")) for document in yaml.safe_load_all(path.read_text())]
+    for check in [*checks, refuses_what_is_misspelt, version_is_the_crate_s]:
+        todo.append((f"plain: {check.__name__}", lambda check=check: check(plain)))
+    for sets, said in REFUSED:
+        todo.append((f"refused: {' '.join(sets) or 'the defaults'}", lambda sets=sets, said=said: is_refused(sets, said)))
+    failed = 0
+    for name, check in todo:
+        try:
+            check()
+            print(f"ok {name}")
+        except Exception as problem:  # noqa: BLE001
+            failed += 1
+            print(f"FAILED {name}: {type(problem).__name__}: {problem}")
+    print(f"{len(todo) - failed} passed, {failed} failed")
+    sys.exit(failed != 0)
+
+
+if __name__ == "__main__":
+    os.environ.pop("LOCKKEEPER_SERVER", None)
+    main()

@@ -1,0 +1,210 @@
+//! Too many of what is allowed one by one: connections, sessions, names, waits.
+
+use std::process::Command;
+
+use futures::future::join_all;
+use lockkeeper::grpc::pb::{self, session_request::Request, session_response::Response};
+use tokio::net::TcpStream;
+use tonic::Code;
+
+use super::{MIB, Scene, frames::Raw, measured_bytes};
+use crate::{
+    client::{acquire_request, proto, try_request},
+    coordinator::Settings,
+    redis_server::eventually,
+    steps::{secs, until_waiting},
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thousands_of_connections_cost_little_and_leave_nothing_behind() {
+    // Both ends of each are files, and there may be 20,000 of those here.
+    const CONNECTIONS: usize = 3000;
+    let scene = Scene::begin().await;
+    let address = scene.coordinator.address();
+    let mut taken = Vec::new();
+    for _ in 0..3 {
+        let mut open = Vec::new();
+        for _ in 0..CONNECTIONS / 100 {
+            let more = (0..100).map(|_| Raw::open(address));
+            open.extend(join_all(more).await);
+        }
+        taken.push(scene.grown());
+        drop(open);
+        eventually("they are closed here too", || async {
+            scene.coordinator.open_files() < 50
+        })
+        .await;
+    }
+    let each = taken[0] / CONNECTIONS as u64;
+    measured_bytes("memory for each connection", each);
+    assert!(each < 48 << 10, "{each}");
+    // The allocator keeps what it has got, and the next ones get that.
+    assert!(taken[2] < taken[0] + 16 * MIB, "{taken:?}");
+    scene.end(taken[0] + 16 * MIB).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_files_left_it_serves_who_is_there_and_accepts_others_when_some_have_gone() {
+    const FILES: usize = 100;
+    let scene = Scene::begin().await;
+    let address = scene.coordinator.address();
+    let pid = scene.coordinator.pid().to_string();
+    let limit = format!("--nofile={FILES}:{FILES}");
+    let limited = Command::new("prlimit")
+        .args(["--pid", &pid, &limit])
+        .status();
+    assert!(limited.unwrap().success());
+    let connect = || TcpStream::connect(address);
+    let open = join_all((0..2 * FILES).map(|_| connect())).await;
+    // The bystander, who is connected, is served meanwhile: `Scene::end` looks at that.
+    tokio::time::sleep(secs(1)).await;
+    drop(open);
+    let mut client = scene.coordinator.client().await;
+    let tried = client.try_acquire("afterwards", "a", secs(1)).await;
+    assert!(tried.unwrap().acquired);
+    scene.end(48 * MIB).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_beyond_the_limit_are_refused_and_their_memory_comes_back() {
+    const SESSIONS: usize = 2000;
+    let settings = Settings::on("embedded:").with("limits.sessions_max", &SESSIONS.to_string());
+    let scene = Scene::begin_with(settings).await;
+    let mut client = scene.coordinator.client().await;
+    let mut open = Vec::new();
+    for _ in 0..SESSIONS {
+        open.push(client.open().await);
+    }
+    let each = scene.grown() / SESSIONS as u64;
+    measured_bytes("memory for each session", each);
+    for _ in 0..100 {
+        let refused = client.open_with(pb::OpenSession::default()).await;
+        let refused = refused.err().unwrap();
+        assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    }
+    for session in open {
+        session.close().await.unwrap();
+    }
+    client.open().await.close().await.unwrap();
+    scene.end(48 * MIB).await;
+}
+
+/// A session that is kept for its client to come back takes a place; who has nothing to come back for must not take all of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_that_were_left_without_a_grant_give_way_to_others() {
+    const SESSIONS: usize = 200;
+    let settings = Settings::on("embedded:").with("limits.sessions_max", &SESSIONS.to_string());
+    let scene = Scene::begin_with(settings).await;
+    let mut holder = scene.coordinator.client().await;
+    let mut held = holder.open().await;
+    held.acquire("kept").await;
+    let held = held.opened.clone();
+    drop(holder);
+    for _ in 0..3 {
+        let mut client = scene.coordinator.client().await;
+        for _ in 0..SESSIONS / 2 {
+            let long = pb::OpenSession {
+                lease: Some(proto(secs(3600))),
+                ..Default::default()
+            };
+            // Whether it is refused is what the last step shows.
+            drop(client.open_with(long).await);
+        }
+    }
+    // Room is made once a second at most. What holds something stays.
+    eventually("there is room again", || async {
+        let mut client = scene.coordinator.client().await;
+        let opened = client.open_with(pb::OpenSession::default()).await;
+        opened.is_ok()
+    })
+    .await;
+    let mut client = scene.coordinator.client().await;
+    let kept = client.describe("kept").await;
+    assert_eq!(kept.holders.len(), 1, "{:?}", held.session_id);
+    scene.end(48 * MIB).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_by_the_ten_thousands_leave_nothing_behind() {
+    const NAMES: u32 = 30_000;
+    const AT_ONCE: u32 = 500;
+    // What a name leaves in the store is its counter, for as long as is said here.
+    let settings = Settings::on("embedded:")
+        .with("limits.lease_max", "5s")
+        .with("session.lease", "5s")
+        .with("store.idle_token_retention", "5s");
+    let scene = Scene::begin_with(settings).await;
+    let client = scene.coordinator.client().await;
+    for from in (0..NAMES).step_by(AT_ONCE as usize) {
+        let calls = (from..from + AT_ONCE).map(|number| {
+            let mut client = client.clone();
+            async move {
+                let name = format!("a-name-that-nobody-uses-twice-{number}");
+                let tried = client.api.try_acquire(try_request(&name, "a")).await;
+                assert!(tried.unwrap().into_inner().acquired);
+                assert!(client.release(&name, "a").await.unwrap().released);
+            }
+        });
+        join_all(calls).await;
+    }
+    scene.end(48 * MIB).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waits_by_the_ten_thousands_are_bounded_and_their_memory_comes_back() {
+    const WAITS: u32 = 20_000;
+    let settings =
+        Settings::on("embedded:").with("limits.waiters_per_lock_max", &WAITS.to_string());
+    let scene = Scene::begin_with(settings).await;
+    let mut client = scene.coordinator.client().await;
+    let mut holder = client.open().await;
+    holder.acquire("contended").await;
+    let mut session = client.open().await;
+    for owner in 0..WAITS {
+        session.send_acquire("contended", &owner.to_string());
+    }
+    until_waiting(&client, "contended", WAITS).await;
+    measured_bytes("memory for each wait", scene.grown() / u64::from(WAITS));
+    // In another session, because each has a limit of its own too.
+    let mut other = client.open().await;
+    let op_id = other.send_acquire("contended", "one-more");
+    match other.answer(op_id).await {
+        Response::Failed(failed) => assert_eq!(failed.code, Code::ResourceExhausted as i32),
+        answer => panic!("{answer:?}"),
+    }
+    let refused = client
+        .acquire(acquire_request("contended", "another"))
+        .await;
+    let refused = refused.unwrap().end().await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    session.close().await.unwrap();
+    until_waiting(&client, "contended", 0).await;
+    scene.end(48 * MIB).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_op_id_that_is_used_for_several_waits_belongs_to_the_first() {
+    let scene = Scene::begin().await;
+    let mut client = scene.coordinator.client().await;
+    let mut holder = client.open().await;
+    holder.acquire("contended").await;
+    let mut session = client.open().await;
+    let first = session.send_acquire("contended", "first");
+    assert!(matches!(session.answer(first).await, Response::Waiting(_)));
+    for owner in 0..1000 {
+        let again = acquire_request("contended", &owner.to_string());
+        session.send_as(first, Request::Acquire(again));
+        match session.answer(first).await {
+            Response::Failed(failed) => assert_eq!(failed.code, Code::InvalidArgument as i32),
+            answer => panic!("{answer:?}"),
+        }
+    }
+    // Cancelling what is not there is no error and costs nothing.
+    for op_id in 0..10_000 {
+        session.send_as(1_000_000 + op_id, Request::Cancel(pb::CancelOperation {}));
+    }
+    until_waiting(&client, "contended", 1).await;
+    session.send_as(first, Request::Cancel(pb::CancelOperation {}));
+    until_waiting(&client, "contended", 0).await;
+    scene.end(48 * MIB).await;
+}
