@@ -24,7 +24,7 @@ use crate::coordinator::{Answer, Invalid, LockName, Operation, Reason};
 /// What a list may be asked for.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Page {
+struct Listing {
     prefix: String,
     page_size: usize,
     page_token: String,
@@ -74,7 +74,7 @@ async fn status(State(admin): State<Admin>, caller: Caller) -> Result<Json<Value
 async fn locks(
     State(admin): State<Admin>,
     caller: Caller,
-    Query(page): Query<Page>,
+    Query(page): Query<Listing>,
 ) -> Result<Json<Value>, Failure> {
     caller.looks(&admin, "ListLocks", &page.prefix)?;
     let listed = admin
@@ -109,13 +109,13 @@ async fn lock(
 async fn sessions(
     State(admin): State<Admin>,
     caller: Caller,
-    Query(page): Query<Page>,
+    Query(page): Query<Listing>,
 ) -> Result<Json<Value>, Failure> {
     caller.looks(&admin, "ListSessions", "")?;
     let listed = admin
         .coordinator
         .list_sessions(page.page_size, &page.page_token);
-    let sessions: Vec<Value> = listed.sessions.into_iter().map(listed_session).collect();
+    let sessions: Vec<Value> = listed.sessions.iter().map(listed_session).collect();
     Ok(Json(json!({
         "sessions": sessions,
         "sessionCount": listed.count,
@@ -126,7 +126,7 @@ async fn sessions(
 async fn events(
     State(admin): State<Admin>,
     caller: Caller,
-    Query(page): Query<Page>,
+    Query(page): Query<Listing>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Failure> {
     let asked = caller.asks(&admin, "Watch", &page.prefix, "")?;
     let watcher = admin.coordinator.watch(page.prefix.clone());

@@ -50,7 +50,7 @@ pub(super) fn described(seen: &Description) -> Value {
     })
 }
 
-pub(super) fn listed_session(seen: SessionSeen) -> Value {
+pub(super) fn listed_session(seen: &SessionSeen) -> Value {
     let left = |until: Instant| millis(until.saturating_duration_since(Instant::now()));
     json!({
         "sessionDigest": seen.digest,

@@ -194,7 +194,7 @@ async function takePictures(world, coordinator) {
   ];
   for (const words of commands) world.begin(coordinator, ...words);
   await world.run(coordinator, "semaphore", "set", "downloads", "4");
-  await world.run(coordinator, "semaphore", "acquire", "downloads", "2", "--owner", "mirror", "--lease", "10m");
+  await world.run(coordinator, "semaphore", "acquire", "downloads", "--permits", "2", "--owner", "mirror", "--lease", "10m");
   const page = await world.page(`${coordinator.admin}/`);
   await row(page, "locks-rows", "search-index").waitFor();
   for (let waiters = 0; waiters < 3; waiters += 1) world.begin(coordinator, "run", "orders:1041", "--", "sleep", "600");
