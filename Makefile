@@ -8,8 +8,8 @@ CARGO ?= cargo
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
 
-run: ## A coordinator on 127.0.0.1:7625 with the embedded store (ARGS="--store redis://..." for another)
-	$(CARGO) run --release --locked -- serve $(ARGS)
+run: ## A coordinator on 127.0.0.1:7625, its console on http://127.0.0.1:7626, with the embedded store (ARGS="--store redis://..." for another)
+	$(CARGO) run --release --locked -- serve --admin-listen 127.0.0.1:7626 $(ARGS)
 
 build: ## The binary, for debugging
 	$(CARGO) build --locked

@@ -79,12 +79,13 @@ async fn serve_on(
     announce(&settings, &listeners)?;
     let drained = tokio_util::sync::CancellationToken::new();
     if let Some(listener) = admin {
-        info!(address = %listener.local_addr()?, "admin port");
-        let admin = Admin {
-            coordinator: coordinator.clone(),
-            access: access.at(security::admin_port(&settings)),
-            metrics: admin::Metrics::new(registry(&coordinator, &connections, &calls)),
-        };
+        let address = listener.local_addr()?;
+        info!(%address, "admin port");
+        info!("console: http://{address}/");
+        let access = access.at(security::admin_port(&settings));
+        let metrics = admin::Metrics::new(registry(&coordinator, &connections, &calls));
+        let allow_force_release = settings.admin.allow_force_release;
+        let admin = Admin::new(coordinator.clone(), access, metrics, allow_force_release);
         let serving = admin::serve(admin, listener, drained.clone().cancelled_owned());
         spawn_detached("admin", async move {
             if let Err(error) = serving.await {

@@ -1,0 +1,234 @@
+// The console as a person uses it: what is held appears by itself, the queue, a loss, the keyboard, a phone, names that are meant to do harm.
+
+import assert from "node:assert/strict";
+import { mkdir } from "node:fs/promises";
+import { request } from "node:http";
+import { World, until } from "./world.mjs";
+
+const [binary, images] = process.argv.slice(2);
+const HARMFUL = "<img src=x onerror=document.title='harm'>";
+const PHONE = { width: 360, height: 740 };
+
+// A request as another program would send it.
+function ask(url, { method = "GET", headers = {}, body } = {}) {
+  return new Promise((resolve, reject) => {
+    const sent = request(url, { method, headers }, (response) => {
+      let text = "";
+      response.on("data", (more) => (text += more));
+      response.on("end", () => resolve({ status: response.statusCode, headers: response.headers, text }));
+    });
+    sent.on("error", reject);
+    sent.end(body);
+  });
+}
+
+const row = (page, table, name) => page.locator(`#${table} tr`, { hasText: name });
+
+async function isTooWide(page) {
+  return page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
+}
+
+const stories = {
+  async "what is held appears by itself, with who waits, and goes again"(world, readOnly) {
+    const page = await world.page(`${readOnly.admin}/`);
+    await page.locator("#state.good").waitFor();
+    await page.getByText("Nothing is held or waited for.").waitFor();
+    const holder = world.begin(readOnly, "run", "orders:7", "--", "sleep", "600");
+    await row(page, "locks-rows", "orders:7").waitFor();
+    const held = row(page, "locks-rows", "orders:7");
+    await held.getByText("exclusive").waitFor();
+    await held.getByText("sleep").waitFor();
+    const before = await held.locator("td[data-until]").innerText();
+    await until("the lease counts down", async () => (await held.locator("td[data-until]").innerText()) !== before);
+    const waiter = world.begin(readOnly, "run", "orders:7", "--", "true");
+    await until("one waits", async () => (await held.locator("td").last().innerText()).trim() === "1");
+    await held.getByRole("link").click();
+    await page.locator("#lock-waiters tr", { hasText: "true" }).waitFor();
+    assert.equal(await page.locator("#lock-holders tr").count(), 1);
+    assert.equal(await page.locator("#force-open").isVisible(), false, "it is read-only");
+    await page.getByRole("link", { name: "Contention" }).click();
+    await row(page, "contention-rows", "orders:7").waitFor();
+    await page.getByRole("link", { name: "Sessions" }).click();
+    await row(page, "sessions-rows", "sleep").getByText("live").waitFor();
+    await page.getByRole("link", { name: "Locks", exact: true }).click();
+    holder.kill("SIGTERM");
+    assert.equal(await waiter.ended, 0);
+    await page.getByText("Nothing is held or waited for.").waitFor();
+    await page.getByRole("link", { name: "Events" }).click();
+    await page.locator("#events-rows li", { hasText: "released" }).first().waitFor();
+    await page.close();
+  },
+
+  async "only names that begin with what was typed are shown"(world, readOnly) {
+    await world.run(readOnly, "try-acquire", "a:1", "--owner", "x", "--lease", "10m");
+    await world.run(readOnly, "try-acquire", "b:1", "--owner", "x", "--lease", "10m");
+    const page = await world.page(`${readOnly.admin}/`);
+    await row(page, "locks-rows", "b:1").waitFor();
+    await page.getByRole("searchbox").fill("a:");
+    await page.keyboard.press("Enter");
+    await until("the other one is gone", async () => (await row(page, "locks-rows", "b:1").count()) === 0);
+    await row(page, "locks-rows", "a:1").waitFor();
+    for (const name of ["a:1", "b:1"]) await world.run(readOnly, "release", name, "--owner", "x");
+    await page.close();
+  },
+
+  async "names and owners are text, whatever they say"(world, readOnly) {
+    await world.run(readOnly, "try-acquire", HARMFUL, "--owner", HARMFUL, "--lease", "10m");
+    const page = await world.page(`${readOnly.admin}/`);
+    const link = page.getByRole("link", { name: HARMFUL });
+    await link.click();
+    await page.locator("#lock-title", { hasText: HARMFUL }).waitFor();
+    await page.locator("#lock-holders tr", { hasText: HARMFUL }).waitFor();
+    await world.run(readOnly, "release", HARMFUL, "--owner", HARMFUL);
+    await page.getByRole("link", { name: "Events" }).click();
+    await page.locator("#events-rows li", { hasText: HARMFUL }).first().waitFor();
+    assert.equal(await page.locator("img").count(), 0);
+    assert.ok(!(await page.title()).startsWith("harm"));
+    const policy = await page.evaluate(async () => (await fetch("/")).headers.get("content-security-policy"));
+    assert.match(policy, /default-src 'none'/);
+    assert.doesNotMatch(policy, /unsafe/);
+    await page.close();
+  },
+
+  async "everything can be done with the keyboard, and one sees where one is"(world, readOnly) {
+    await world.run(readOnly, "try-acquire", "keys", "--owner", "x", "--lease", "10m");
+    const page = await world.page(`${readOnly.admin}/`);
+    await row(page, "locks-rows", "keys").waitFor();
+    await page.keyboard.press("Tab");
+    assert.equal(await page.evaluate(() => document.activeElement.className), "skip");
+    const seen = [];
+    for (let presses = 0; presses < 12; presses += 1) {
+      await page.keyboard.press("Tab");
+      const focus = await page.evaluate(() => {
+        const style = getComputedStyle(document.activeElement);
+        return { text: document.activeElement.textContent, outline: style.outlineStyle, width: style.outlineWidth };
+      });
+      assert.ok(focus.outline !== "none" && focus.width !== "0px", `no focus to be seen on ${focus.text}`);
+      seen.push(focus.text);
+      if (focus.text === "keys") break;
+    }
+    assert.ok(seen.includes("keys"), seen.join(", "));
+    // The rows are shown anew every few seconds; the focus stays.
+    await page.waitForResponse((response) => response.url().includes("/api/v1/locks"));
+    await page.waitForResponse((response) => response.url().includes("/api/v1/locks"));
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), "keys");
+    await page.keyboard.press("Enter");
+    await page.locator("#lock-title", { hasText: "keys" }).waitFor();
+    await world.run(readOnly, "release", "keys", "--owner", "x");
+    await page.close();
+  },
+
+  async "a phone shows all of it without scrolling sideways"(world, readOnly) {
+    const long = `orders:${"x".repeat(200)}`;
+    const holder = world.begin(readOnly, "run", long, "--", "sleep", "600");
+    const waiter = world.begin(readOnly, "run", long, "--", "true");
+    const page = await world.page(`${readOnly.admin}/`, { viewport: PHONE });
+    await row(page, "locks-rows", long).waitFor();
+    for (const name of ["Contention", "Sessions", "Events", "Locks"]) {
+      await page.getByRole("link", { name, exact: name === "Locks" }).click();
+      await page.locator(`#view-${name.toLowerCase()}`).waitFor();
+      assert.equal(await isTooWide(page), false, name);
+    }
+    await row(page, "locks-rows", long).getByRole("link").click();
+    await page.locator("#lock-waiters tr", { hasText: "true" }).waitFor();
+    assert.equal(await isTooWide(page), false, "a lock");
+    holder.kill("SIGTERM");
+    await waiter.ended;
+    await page.close();
+  },
+
+  async "a lock is taken away after its name was typed, and the loss is told live"(world, readOnly, mayForce) {
+    const holder = world.begin(mayForce, "run", "stuck", "--", "sleep", "600");
+    const events = await world.page(`${mayForce.admin}/#events`);
+    const page = await world.page(`${mayForce.admin}/#lock/stuck`);
+    await page.getByRole("button", { name: "Take it away…" }).click();
+    const dialog = page.getByRole("dialog");
+    const button = dialog.getByRole("button", { name: "Take it away" });
+    await dialog.getByLabel("Why?").fill("host 7 has burned down");
+    await dialog.getByLabel("Type the name").fill("stick");
+    assert.equal(await button.isDisabled(), true);
+    await dialog.getByLabel("Type the name").fill("stuck");
+    await page.keyboard.press("Enter");
+    await dialog.waitFor({ state: "hidden" });
+    assert.equal(await holder.ended, 76, "the holder was told");
+    const lost = events.locator("#events-rows li.lost", { hasText: "FORCE_RELEASED: host 7 has burned down" });
+    await lost.waitFor();
+    await events.locator("#losses", { hasText: "1" }).waitFor();
+    assert.match(await events.locator("#announced").textContent(), /stuck was lost/);
+    await events.getByLabel("Losses only").check();
+    assert.equal(await events.locator("#events-rows li:not(.lost):visible").count(), 0);
+    await until("it is audited", () => mayForce.log.some((line) => line.includes('"target":"audit"') && line.includes("burned down")));
+    await page.close();
+    await events.close();
+  },
+
+  async "what another site sends is refused"(world, readOnly, mayForce) {
+    const url = `${mayForce.admin}/api/v1/force-release`;
+    const body = JSON.stringify({ name: "a", reason: "why", confirm: "a" });
+    const json = { "content-type": "application/json" };
+    const post = (headers) => ask(url, { method: "POST", headers, body });
+    assert.equal((await post(json)).status, 200);
+    assert.equal((await post({})).status, 415, "a form of another site");
+    assert.equal((await post({ ...json, origin: "http://evil.example" })).status, 403);
+    assert.equal((await post({ ...json, "sec-fetch-site": "cross-site" })).status, 403);
+    assert.equal((await post({ ...json, host: "evil.example" })).status, 403, "a name that leads here");
+    const seen = await ask(`${mayForce.admin}/`, { headers: { host: "evil.example" } });
+    assert.equal(seen.status, 403);
+    const wrong = JSON.stringify({ name: "a", reason: "why", confirm: "b" });
+    assert.equal((await ask(url, { method: "POST", headers: json, body: wrong })).status, 400);
+    const refused = await ask(`${readOnly.admin}/api/v1/force-release`, { method: "POST", headers: json, body });
+    assert.equal(refused.status, 403);
+    assert.match(refused.text, /NOT_ENABLED/);
+    const page = await ask(`${readOnly.admin}/`);
+    for (const name of ["x-content-type-options", "x-frame-options", "referrer-policy"]) assert.ok(page.headers[name], name);
+  },
+};
+
+async function takePictures(world, coordinator) {
+  await mkdir(images, { recursive: true });
+  const commands = [
+    ["run", "nightly-report", "--", "sleep", "600"],
+    ["run", "orders:1041", "--", "sleep", "600"],
+    ["run", "orders:1042", "--mode", "fair", "--", "sleep", "600"],
+    ["run", "search-index", "--mode", "read", "--", "sleep", "600"],
+  ];
+  for (const words of commands) world.begin(coordinator, ...words);
+  await world.run(coordinator, "semaphore", "set", "downloads", "4");
+  await world.run(coordinator, "semaphore", "acquire", "downloads", "--permits", "2", "--owner", "mirror", "--lease", "10m");
+  const page = await world.page(`${coordinator.admin}/`);
+  await row(page, "locks-rows", "search-index").waitFor();
+  for (let waiters = 0; waiters < 3; waiters += 1) world.begin(coordinator, "run", "orders:1041", "--", "sleep", "600");
+  await until("three wait", async () => (await row(page, "locks-rows", "orders:1041").locator("td").last().innerText()).trim() === "3");
+  await page.screenshot({ path: `${images}/console.png` });
+  const phone = await world.page(`${coordinator.admin}/#lock/orders%3A1041`, { viewport: PHONE, colorScheme: "dark" });
+  await phone.locator("#lock-waiters tr").nth(2).waitFor();
+  await phone.screenshot({ path: `${images}/console-phone.png` });
+  await page.close();
+  await phone.close();
+}
+
+const world = new World(binary);
+let passed = 0;
+let failed = 0;
+try {
+  await world.open();
+  const readOnly = await world.coordinator();
+  const mayForce = await world.coordinator("--set", "admin.allow_force_release=true");
+  for (const [name, story] of Object.entries(stories)) {
+    try {
+      await story(world, readOnly, mayForce);
+      assert.deepEqual(world.troubles, [], "the browser complains");
+      passed += 1;
+      console.log(`ok: ${name}`);
+    } catch (error) {
+      failed += 1;
+      console.log(`FAILED: ${name}\n${error.stack}`);
+      world.troubles = [];
+    }
+  }
+  if (process.env.SCREENSHOTS) await takePictures(world, mayForce);
+} finally {
+  await world.close();
+}
+console.log(`${passed} passed, ${failed} failed`);
+process.exit(failed === 0 ? 0 : 1);

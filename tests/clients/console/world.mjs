@@ -1,0 +1,118 @@
+// A coordinator, commands that use it, and a browser that looks at it. Everything that was started ends with `close`.
+
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+
+const BROWSER = [
+  "--headless",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+const PATIENCE_MS = 60_000;
+
+export class World {
+  constructor(binary) {
+    this.binary = binary;
+    this.processes = [];
+    this.troubles = [];
+  }
+
+  // A coordinator with some settings; its gRPC address and that of its admin port.
+  async coordinator(...flags) {
+    const child = spawn(this.binary, ["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", ...flags], {
+      env: { PATH: process.env.PATH, LOCKKEEPER__LOG__FORMAT: "json" },
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    this.processes.push(child);
+    const found = { log: [], child };
+    const lines = createInterface({ input: child.stderr });
+    await new Promise((resolve, reject) => {
+      child.on("exit", (code) => reject(new Error(`the coordinator ended with ${code}: ${found.log.join("\n")}`)));
+      lines.on("line", (line) => {
+        found.log.push(line);
+        const event = JSON.parse(line);
+        if (event.message === "serving") found.server = `http://${event.address}`;
+        if (event.message === "admin port") found.admin = `http://${event.address}`;
+        if (found.server && found.admin) resolve();
+      });
+    });
+    return found;
+  }
+
+  // A command that goes on until it is ended, such as `run`.
+  begin(coordinator, ...words) {
+    const child = spawn(this.binary, words, {
+      env: { PATH: process.env.PATH, LOCKKEEPER_SERVER: coordinator.server },
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    child.said = "";
+    child.stderr.on("data", (text) => (child.said += text));
+    child.ended = new Promise((resolve) => child.on("exit", (code) => resolve(code)));
+    this.processes.push(child);
+    return child;
+  }
+
+  // A command that ends.
+  async run(coordinator, ...words) {
+    const child = this.begin(coordinator, ...words);
+    const code = await child.ended;
+    if (code !== 0) throw new Error(`${words.join(" ")} ended with ${code}: ${child.said}`);
+  }
+
+  async open() {
+    this.profile = await mkdtemp(join(tmpdir(), "console-"));
+    this.browser = await chromium.launchPersistentContext(this.profile, {
+      executablePath: "/usr/bin/chromium",
+      args: BROWSER,
+      viewport: { width: 1200, height: 800 },
+    });
+    this.browser.setDefaultTimeout(PATIENCE_MS);
+  }
+
+  // A page on which nothing may go wrong.
+  async page(url, options = {}) {
+    const page = await this.browser.newPage();
+    if (options.viewport) await page.setViewportSize(options.viewport);
+    await page.emulateMedia({ colorScheme: options.colorScheme ?? "light" });
+    page.on("console", (said) => {
+      const isExpected = (options.expected ?? []).some((text) => said.text().includes(text));
+      if (["error", "warning"].includes(said.type()) && !isExpected) this.troubles.push(said.text());
+    });
+    page.on("pageerror", (error) => this.troubles.push(String(error)));
+    page.on("dialog", (dialog) => this.troubles.push(`a dialog: ${dialog.message()}`));
+    page.on("request", (request) => {
+      if (!request.url().startsWith(new URL(url).origin)) this.troubles.push(`asks for ${request.url()}`);
+    });
+    await page.goto(url);
+    return page;
+  }
+
+  async close() {
+    await this.browser?.close();
+    for (const child of this.processes) {
+      if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
+    }
+    if (this.profile) await rm(this.profile, { recursive: true, force: true });
+  }
+}
+
+// Waits until a look at something is as it should be.
+export async function until(what, look) {
+  const deadline = Date.now() + PATIENCE_MS;
+  for (;;) {
+    const found = await look();
+    if (found) return found;
+    if (Date.now() > deadline) throw new Error(`it never came: ${what}`);
+    await new Promise((resume) => setTimeout(resume, 100));
+  }
+}
