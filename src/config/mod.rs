@@ -82,13 +82,10 @@ pub struct Server {
 pub struct Admin {
     /// Where to listen; empty: there is none.
     pub listen: OptionalAddress,
-<<<<<<< HEAD
     /// Shows everything to callers without credentials, on other machines too; probes and metrics are open in any case.
     pub allow_unauthenticated: bool,
-=======
     /// Whether the console can take locks away.
     pub allow_force_release: bool,
->>>>>>> 46da9bf (feat(console): a web console on the admin port, and the JSON that it is made from)
 }
 
 /// Where the locks are kept.

@@ -273,7 +273,7 @@ mod tests {
             // Odd ones go and others come meanwhile.
             let gone = seen.len() % 50 * 2 + 1;
             keys.remove(&[u8::try_from(gone).unwrap()]);
-            keys.put(&[200, seen.len() as u8], text("1"));
+            keys.put(&[200, u8::try_from(seen.len()).unwrap()], text("1"));
             from = next;
         }
         seen.sort_unstable();

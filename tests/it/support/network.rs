@@ -9,14 +9,20 @@ use std::{
 };
 
 use hyper_util::rt::TokioIo;
-use lockkeeper::client::{Client, ClientBuilder, Wire};
+use lockkeeper::{
+    client::{Client, ClientBuilder, Wire},
+    grpc::Peer,
+};
 use parking_lot::Mutex;
-use tokio::{io::DuplexStream, sync::mpsc};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::world::{BUFFER, pump};
+use super::{
+    arrived::Arrived,
+    world::{BUFFER, pump},
+};
 
-type Accept = mpsc::UnboundedSender<io::Result<DuplexStream>>;
+type Accept = mpsc::UnboundedSender<io::Result<Arrived>>;
 
 /// The ways to all coordinators.
 #[derive(Clone)]
@@ -71,7 +77,11 @@ impl Network {
         let (near, near_end) = tokio::io::duplex(BUFFER);
         let (far_end, far) = tokio::io::duplex(BUFFER);
         pump(near_end, far_end, node.cut.lock().clone());
-        node.accept.send(Ok(far)).map_err(io::Error::other)?;
+        let arrived = Arrived {
+            stream: far,
+            peer: Peer::default(),
+        };
+        node.accept.send(Ok(arrived)).map_err(io::Error::other)?;
         node.connections.fetch_add(1, Ordering::Relaxed);
         Ok(Box::new(TokioIo::new(near)))
     }
