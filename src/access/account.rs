@@ -1,6 +1,7 @@
 //! How much one identity may have at once, and how often it may ask.
 
 use std::{
+    net::SocketAddr,
     num::NonZeroU32,
     sync::{
         Arc,
@@ -52,6 +53,8 @@ pub enum QuotaReached {
 #[derive(Clone, Debug, Default)]
 pub struct Account {
     identity: Identity,
+    /// From where, for the audit log.
+    peer: Option<SocketAddr>,
     /// None without quotas.
     usage: Option<Arc<Usage>>,
 }
@@ -95,7 +98,10 @@ impl Accounts {
         }
         if let Some(usage) = self.by_identity.get(&identity) {
             let usage = Some(Arc::clone(&usage));
-            return Account { identity, usage };
+            return Account {
+                usage,
+                ..identity.into()
+            };
         }
         if self.by_identity.len() >= ACCOUNTS_KEPT {
             self.by_identity
@@ -107,7 +113,10 @@ impl Accounts {
             .entry(identity.clone())
             .or_insert_with(made);
         let usage = Some(Arc::clone(&usage));
-        Account { identity, usage }
+        Account {
+            usage,
+            ..identity.into()
+        }
     }
 }
 
@@ -117,6 +126,17 @@ impl Account {
     /// Whose it is.
     pub fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// The same account, used from there.
+    #[must_use]
+    pub fn used_from(self, peer: Option<SocketAddr>) -> Self {
+        Self { peer, ..self }
+    }
+
+    /// From where it is used, if that is known.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.peer
     }
 
     /// Counts one more, if the quota has room for it.
@@ -169,6 +189,7 @@ impl From<Identity> for Account {
     fn from(identity: Identity) -> Self {
         Self {
             identity,
+            peer: None,
             usage: None,
         }
     }

@@ -12,7 +12,7 @@ use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
 use super::status;
-use crate::access::{Access, Account, Identity};
+use crate::access::{Access, Account, Audited, Identity};
 
 /// Whoever is to be asked whether it lives must not need credentials for the question.
 const OPEN: &str = "/grpc.health.v1.Health/";
@@ -81,11 +81,22 @@ impl<S> AuthService<S> {
             return Ok(());
         }
         let is_counted = path.starts_with(COUNTED);
-        let connection = request.extensions().get::<Peer>();
-        let connection = connection.and_then(|peer| peer.identity.as_ref());
+        let peer = request.extensions().get::<Peer>();
+        let address = peer.and_then(|peer| peer.address);
+        let connection = peer.and_then(|peer| peer.identity.as_ref());
         let identity = self.access.identify(connection, bearer(request));
-        let identity = identity.map_err(|why| status::unauthenticated(&why))?;
-        let account = self.access.account(identity.clone());
+        let identity = identity.map_err(|why| {
+            let denied = Audited {
+                identity: &Identity::anonymous(),
+                peer: address,
+                operation: path,
+                name: "",
+                reason: &why.0,
+            };
+            denied.denied();
+            status::unauthenticated(&why)
+        })?;
+        let account = self.access.account(identity.clone()).used_from(address);
         if is_counted {
             account.request().map_err(status::quota)?;
         }

@@ -34,7 +34,7 @@ impl Calls {
         Requests {
             coordinator: &self.coordinator,
             access: &self.access,
-            caller: account.identity(),
+            account,
             session: None,
         }
     }

@@ -8,7 +8,7 @@ use tonic::Status;
 
 use super::{convert_permits::permits_lost, pb, status::status, viewer::Viewer};
 use crate::{
-    access::{Access, Audited, Identity, Right},
+    access::{Access, Account, Audited, Identity, Right},
     coordinator::{
         Acquire, Coordinator, Description, Error, Grant, HolderSeen, Invalid, Lease, LockName,
         LostReason, Mode, NotGranted, Notice, OnDisconnect, Operation, Owner, Release, Renew,
@@ -21,7 +21,7 @@ use crate::{
 pub(super) struct Requests<'a> {
     pub(super) coordinator: &'a Coordinator,
     pub(super) access: &'a Access,
-    pub(super) caller: &'a Identity,
+    pub(super) account: &'a Account,
     /// The stream's session, for requests that come as frames.
     pub(super) session: Option<&'a SessionId>,
 }
@@ -142,6 +142,10 @@ impl Requests<'_> {
         resumed.collect()
     }
 
+    fn caller(&self) -> &Identity {
+        self.account.identity()
+    }
+
     /// A name that the caller may do this with.
     pub(super) fn name(&self, name: &str, right: Right) -> Result<LockName, Error> {
         let name = LockName::parse(name, self.coordinator.limits())?;
@@ -150,23 +154,19 @@ impl Requests<'_> {
     }
 
     pub(super) fn may(&self, right: Right, name: &LockName) -> Result<(), Error> {
-        if self.access.allows(self.caller, right, name.told()) {
+        if self.access.allows(self.caller(), right, name.told()) {
             return Ok(());
         }
-        self.denied(right.name(), name.told());
-        let name = name.clone();
-        Err(Error::Forbidden { right, name })
-    }
-
-    fn denied(&self, operation: &str, name: &str) {
-        let asked = Audited {
-            identity: self.caller,
-            peer: None,
-            operation,
-            name,
+        let denied = Audited {
+            identity: self.caller(),
+            peer: self.account.peer(),
+            operation: right.name(),
+            name: name.told(),
             reason: "",
         };
-        asked.denied();
+        denied.denied();
+        let name = name.clone();
+        Err(Error::Forbidden { right, name })
     }
 
     /// An id that has not the form of one cannot be any session's, and a session that is somebody else's is none to this caller.
@@ -177,7 +177,7 @@ impl Requests<'_> {
             None if id.is_empty() => Ok(None),
             None => SessionId::parse(id)
                 .filter(|id| {
-                    !self.access.is_on() || self.coordinator.is_session_of(id, self.caller)
+                    !self.access.is_on() || self.coordinator.is_session_of(id, self.caller())
                 })
                 .map(Some)
                 .ok_or(Error::SessionNotFound),
@@ -215,7 +215,7 @@ impl Requests<'_> {
 
     /// What tells the caller's owners and requests from those of others. None where everybody is anonymous.
     fn mark(&self) -> Option<&str> {
-        self.access.is_on().then(|| self.caller.mark())
+        self.access.is_on().then(|| self.caller().mark())
     }
 }
 
