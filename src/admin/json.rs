@@ -55,6 +55,7 @@ pub(super) fn listed_session(seen: &SessionSeen) -> Value {
     json!({
         "sessionDigest": seen.digest,
         "clientName": seen.client_name,
+        "identity": seen.identity,
         "phase": if seen.detached_until.is_some() { "detached" } else { "live" },
         "ageMs": millis(seen.since.elapsed()),
         "leaseMs": millis(seen.lease),

@@ -201,7 +201,7 @@ function showLock(lock) {
     ["Held", lock.mode ?? "by nobody"],
     ["Holders", String(lock.holderCount)],
     ["Waiting", String(lock.waiterCount)],
-    ["Newest fencing token", lock.lastFencingToken === "0" ? "none is known" : lock.lastFencingToken],
+    ["Fencing token", lock.lastFencingToken === "0" ? "none is known" : lock.lastFencingToken],
   ];
   at("lock-facts").replaceChildren(...facts.flatMap(([term, text]) => [make("dt", term), make("dd", text)]));
   const holders = lock.holders.map((holder) => ({

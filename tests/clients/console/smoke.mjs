@@ -187,17 +187,20 @@ const stories = {
 async function takePictures(world, coordinator) {
   await mkdir(images, { recursive: true });
   const commands = [
-    ["run", "nightly-report", "--", "sleep", "600"],
-    ["run", "orders:1041", "--", "sleep", "600"],
-    ["run", "orders:1042", "--mode", "fair", "--", "sleep", "600"],
-    ["run", "search-index", "--mode", "read", "--", "sleep", "600"],
+    ["nightly-report", "report.sh", "exclusive"],
+    ["orders:1041", "billing-7f9c", "exclusive"],
+    ["orders:1042", "billing-2b41", "exclusive"],
+    ["search-index", "search-1", "read"],
+    ["search-index", "search-2", "read"],
   ];
-  for (const words of commands) world.begin(coordinator, ...words);
+  const hold = ([name, client, mode]) =>
+    world.begin(coordinator, "run", name, "--client-name", client, "--mode", mode, "--", "sleep", "600");
+  commands.forEach(hold);
   await world.run(coordinator, "semaphore", "set", "downloads", "4");
   await world.run(coordinator, "semaphore", "acquire", "downloads", "--permits", "2", "--owner", "mirror", "--lease", "10m");
   const page = await world.page(`${coordinator.admin}/`);
   await row(page, "locks-rows", "search-index").waitFor();
-  for (let waiters = 0; waiters < 3; waiters += 1) world.begin(coordinator, "run", "orders:1041", "--", "sleep", "600");
+  for (let waiters = 0; waiters < 3; waiters += 1) hold(["orders:1041", `billing-${waiters}`, "exclusive"]);
   await until("three wait", async () => (await row(page, "locks-rows", "orders:1041").locator("td").last().innerText()).trim() === "3");
   await page.screenshot({ path: `${images}/console.png` });
   const phone = await world.page(`${coordinator.admin}/#lock/orders%3A1041`, { viewport: PHONE, colorScheme: "dark" });

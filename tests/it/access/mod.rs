@@ -1,5 +1,6 @@
 //! Who may do what: nobody uses, resumes, renews, releases or sees what belongs to another identity, and nobody does what no rule allows.
 
+mod admin;
 mod locks;
 mod permits;
 mod quotas;
