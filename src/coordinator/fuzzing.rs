@@ -18,6 +18,9 @@ pub(crate) fn resume_token(bytes: &[u8], limits: &Limits) {
     signed.extend_from_slice(&mac(SECRET, &id, &whose, bytes).finalize().into_bytes());
     if let Some(claims) = Claims::verify(&signed, SECRET, &id, &whose, limits) {
         let again = claims.sign(SECRET, &id, &whose);
-        assert_eq!(Claims::verify(&again, SECRET, &id, &whose, limits), Some(claims));
+        assert_eq!(
+            Claims::verify(&again, SECRET, &id, &whose, limits),
+            Some(claims)
+        );
     }
 }

@@ -83,7 +83,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Not shipped: it knocks at the doors of all layers.
     (
         "src/fuzzing/",
-        &["access", "config", "coordinator", "grpc", "host", "script", "server"],
+        &[
+            "access",
+            "config",
+            "coordinator",
+            "grpc",
+            "host",
+            "script",
+            "server",
+        ],
     ),
     ("src/lib.rs", &[]),
     ("src/main.rs", &["cli", "server", "telemetry"]),
