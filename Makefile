@@ -1,7 +1,7 @@
 # Everything that is done with this tree, for people and for CI. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-fast test-clients interop sim faults bench lint fmt doc deny ci clean
+.PHONY: help run build test test-fast test-clients test-deploy interop sim faults fuzz bench lint fmt doc deny dist ci clean
 
 CARGO ?= cargo
 
@@ -23,6 +23,9 @@ test-fast: ## What takes seconds: unit tests, behaviour in one process, and the 
 test-clients: ## Only the tests with clients in other languages
 	scripts/test --clients
 
+test-deploy: ## The Helm chart and the manifests against Kubernetes' schemas; needs python3 and helm or go
+	scripts/test --deploy
+
 interop: ## The tests with the real Redisson; needs Java and Maven, and names what is missing
 	scripts/test --interop
 
@@ -31,6 +34,9 @@ sim: ## The simulation: SEED=n replays one seed, SEEDS=n runs that many
 
 faults: ## What breaks while locks are taken, for FAULT_SECONDS (60) each: the table in docs/robustness.md. ROW=name for one
 	FAULT_SECONDS=$(or $(FAULT_SECONDS),60) $(CARGO) test --locked --test faults -- --nocapture --test-threads=1 $(ROW)
+
+fuzz: ## What comes from outside, made up by a fuzzer: SECONDS_EACH (60) for each target, TARGET=name for one; needs a nightly compiler
+	SECONDS_EACH=$(or $(SECONDS_EACH),60) TARGET=$(TARGET) scripts/fuzz
 
 bench: ## Speed against anchors and peers: docs/performance.md. BENCH_ROUNDS=n (5), BENCH_SECONDS=n (5) for each measurement
 	scripts/bench
@@ -46,9 +52,11 @@ fmt: ## Formats the Rust
 doc: ## The documentation of the crate, in target/doc
 	$(CARGO) doc --locked --no-deps --document-private-items
 
-deny: ## Licences and advisories of the dependencies, if cargo-deny is installed
-	@if command -v cargo-deny >/dev/null; then $(CARGO) deny --locked check; \
-	else echo "SKIPPED deny: cargo-deny is not installed (cargo install --locked cargo-deny)"; fi
+deny: ## Licences, sources and advisories of the dependencies, if cargo-deny is installed
+	@scripts/deny
+
+dist: ## The release, packed, with its SHA-256, in dist/: the same bytes for the same commit
+	scripts/dist
 
 ci: lint deny ## What CI runs
 	scripts/test --all

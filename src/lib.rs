@@ -6,7 +6,7 @@
 //! - [`script`]: the typed face of the Lua scripts in `lua/`.
 //! - [`host`]: where scripts run.
 //!
-//! [`admin`] is the port beside it: pages and probes. [`access`] knows who may do what; [`config`], [`telemetry`], [`measure`] and [`shutdown`] serve them all.
+//! [`admin`] is the port beside it: pages and probes. [`access`] knows who may do what; [`config`], [`telemetry`], [`measure`], [`notify`] and [`shutdown`] serve them all.
 
 pub mod access;
 pub mod admin;
@@ -14,9 +14,13 @@ pub mod cli;
 pub mod client;
 pub mod config;
 pub mod coordinator;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod grpc;
 pub mod host;
 pub mod measure;
+pub mod notify;
 pub mod script;
 mod security;
 pub mod server;

@@ -26,7 +26,7 @@ use crate::{
         redis::{ConfigError, TlsCertificates},
     },
     measure::Registrar,
-    script,
+    notify, script,
     security::{self, Security},
     shutdown::spawn_detached,
     telemetry,
@@ -102,10 +102,12 @@ async fn serve_on(
         drained.clone().cancelled_owned(),
     );
     tokio::pin!(server);
+    notify::ready();
     tokio::select! {
         ended = &mut server => ended?,
         () = stop => {
             info!(?grace, "draining");
+            notify::stopping();
             let begun = tokio::time::Instant::now();
             drain(&coordinator, &drained, &mut server, begun, grace).await?;
         }
@@ -307,7 +309,7 @@ fn misconfigured(key: &str, problem: &dyn std::fmt::Display) -> anyhow::Error {
     Misconfigured(format!("{key}: {problem}")).into()
 }
 
-fn coordinator_config(settings: &Settings) -> coordinator::Config {
+pub(crate) fn coordinator_config(settings: &Settings) -> coordinator::Config {
     let Settings {
         store,
         session,

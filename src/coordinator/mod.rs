@@ -16,6 +16,8 @@ mod deadlines;
 mod describe;
 mod error;
 mod events;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod holding;
 mod latch;
 mod mailbox;

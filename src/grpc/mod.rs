@@ -11,6 +11,8 @@ pub mod codec;
 mod convert;
 mod convert_admin;
 mod convert_permits;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 pub mod gathered;
 mod health;
 mod latch;

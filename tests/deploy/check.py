@@ -5,6 +5,7 @@ import copy
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -41,8 +42,12 @@ REFUSED = [
 ]
 
 
+def run(*command):
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
 def helm(*arguments):
-    return subprocess.run([HELM, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    return run(HELM, *arguments)
 
 
 def rendered(values):
@@ -193,6 +198,19 @@ def is_taken_by_the_binary(documents):
                 assert pod["terminationGracePeriodSeconds"] > int(stop[1]) + drain
 
 
+def systemd_takes_the_unit():
+    """systemd's own opinion of the unit, with a program that is there."""
+    unit = (TREE / "deploy/systemd/lockkeeper.service").read_text()
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "lockkeeper.service"
+        path.write_text(unit.replace("/usr/local/bin/lockkeeper", BINARY))
+        verified = run("systemd-analyze", "verify", "--recursive-errors=no", str(path))
+        assert verified.returncode == 0 and not verified.stderr, verified.stderr
+        # Tenths of how exposed it is, 100 at the worst.
+        rated = run("systemd-analyze", "security", "--offline=true", "--threshold=20", str(path))
+        assert rated.returncode == 0, rated.stdout
+
+
 def version_is_the_crate_s(_documents):
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     manifest = (TREE / "Cargo.toml").read_text()
@@ -238,6 +256,10 @@ def main():
         todo.append((f"plain: {check.__name__}", lambda check=check: check(plain)))
     for sets, said in REFUSED:
         todo.append((f"refused: {' '.join(sets) or 'the defaults'}", lambda sets=sets, said=said: is_refused(sets, said)))
+    if shutil.which("systemd-analyze"):
+        todo.append(("systemd: takes the unit", systemd_takes_the_unit))
+    else:
+        print("SKIPPED deploy: systemd-analyze is not installed, so nobody looks at the unit but tests/tidy")
     failed = 0
     for name, check in todo:
         try:

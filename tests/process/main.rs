@@ -50,6 +50,7 @@ mod redis_secured;
 mod sentinel;
 mod server_checks;
 
+mod service_manager;
 mod smoke;
 
 mod mission;

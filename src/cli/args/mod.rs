@@ -38,9 +38,17 @@ const TEMPLATE: &str = "\
 
 {all-args}{after-help}";
 
+/// The release, and the commit it was built from.
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (",
+    env!("LOCKKEEPER_COMMIT"),
+    ")"
+);
+
 /// A lock coordinator over gRPC, and its client.
 #[derive(Debug, Parser)]
-#[command(version, help_template = TEMPLATE, before_help = "\
+#[command(version = VERSION, help_template = TEMPLATE, before_help = "\
 Examples:
   lockkeeper serve
   lockkeeper run nightly-report -- ./report.sh

@@ -306,7 +306,10 @@ impl Reader {
 }
 
 /// What a frame asks for.
-fn operation(requests: &Requests<'_>, request: Option<Request>) -> Result<Operation, Error> {
+pub(super) fn operation(
+    requests: &Requests<'_>,
+    request: Option<Request>,
+) -> Result<Operation, Error> {
     match request {
         Some(Request::Acquire(acquire)) => requests.acquire(acquire).map(Operation::Acquire),
         Some(Request::TryAcquire(request)) => {

@@ -46,6 +46,9 @@ pub(super) enum Lifetime {
 /// that a script does not wait long for the sins of others.
 const EVICTIONS_MAX: usize = 32;
 
+/// Keys that there is always room for.
+const ROOM_MIN: usize = 1024;
+
 // === impl Keyspace ===
 
 impl Keyspace {
@@ -62,6 +65,15 @@ impl Keyspace {
             if let Some((_, key)) = self.expiries.pop_first() {
                 self.entries.remove(&key);
             }
+        }
+        self.give_room_back();
+    }
+
+    /// A table does not become smaller by itself, and names by the million would leave a large one behind.
+    fn give_room_back(&mut self) {
+        let wanted = ROOM_MIN.max(self.entries.len());
+        if self.entries.capacity() / 8 > wanted {
+            self.entries.shrink_to(2 * wanted);
         }
     }
 

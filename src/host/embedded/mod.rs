@@ -24,6 +24,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 pub use self::clock::Clock;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use self::vm::fuzzing;
 use self::{engine::Engine, pubsub::ClientId, vm::Vm};
 use super::{Call, Connected, HostError, ScanCursor, Scanned, ScriptHost, Value, WakeSender};
 

@@ -7,6 +7,8 @@ mod acknowledger;
 mod cluster;
 mod endpoint;
 mod eval;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod hosts;
 mod link;
 mod links;

@@ -184,7 +184,7 @@ impl Target {
 }
 
 /// An error if the server is older than the scripts need. Forks of Redis say with which version of it they are compatible.
-fn refuse_old(info: &str) -> Result<(), String> {
+pub(super) fn refuse_old(info: &str) -> Result<(), String> {
     let Some(version) = info_field(info, "redis_version") else {
         return Ok(());
     };

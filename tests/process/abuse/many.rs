@@ -4,7 +4,10 @@ use std::process::Command;
 
 use futures::future::join_all;
 use lockkeeper::grpc::pb::{self, session_request::Request, session_response::Response};
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 use tonic::Code;
 
 use super::{MIB, Scene, frames::Raw, measured_bytes};
@@ -12,7 +15,7 @@ use crate::{
     client::{acquire_request, proto, try_request},
     coordinator::Settings,
     redis_server::eventually,
-    steps::{secs, until_waiting},
+    steps::{millis, secs, until_waiting},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -41,6 +44,38 @@ async fn thousands_of_connections_cost_little_and_leave_nothing_behind() {
     // The allocator keeps what it has got, and the next ones get that.
     assert!(taken[2] < taken[0] + 16 * MIB, "{taken:?}");
     scene.end(taken[0] + 16 * MIB).await;
+}
+
+/// Slow on purpose: some never say anything, some a byte of the preface now and then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_never_come_to_the_point_are_closed() {
+    const CONNECTIONS: usize = 300;
+    let settings = Settings::on("embedded:").with("server.handshake_timeout", "500ms");
+    let scene = Scene::begin_with(settings).await;
+    let address = scene.coordinator.address();
+    let attempts = (0..CONNECTIONS).map(|number| async move {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let mut rest = b"PRI * HTTP/2.0\r\n\r\nSM\r".iter();
+        let mut answer = [0; 1];
+        loop {
+            tokio::select! {
+                biased;
+                // Whatever it says before, it closes.
+                read = stream.read(&mut answer) => match read {
+                    Ok(0) | Err(_) => return,
+                    Ok(_) => {}
+                },
+                () = tokio::time::sleep(millis(100)) => {
+                    if let (0, Some(byte)) = (number % 2, rest.next()) {
+                        let _ = stream.write_all(&[*byte]).await;
+                    }
+                }
+            }
+        }
+    });
+    let closed = tokio::time::timeout(secs(10), join_all(attempts)).await;
+    assert!(closed.is_ok(), "some are still open");
+    scene.end(48 * MIB).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -126,7 +161,7 @@ async fn sessions_that_were_left_without_a_grant_give_way_to_others() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn names_by_the_ten_thousands_leave_nothing_behind() {
-    const NAMES: u32 = 30_000;
+    const NAMES: u32 = 10_000;
     const AT_ONCE: u32 = 500;
     // What a name leaves in the store is its counter, for as long as is said here.
     let settings = Settings::on("embedded:")
@@ -152,7 +187,7 @@ async fn names_by_the_ten_thousands_leave_nothing_behind() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waits_by_the_ten_thousands_are_bounded_and_their_memory_comes_back() {
-    const WAITS: u32 = 20_000;
+    const WAITS: u32 = 10_000;
     let settings =
         Settings::on("embedded:").with("limits.waiters_per_lock_max", &WAITS.to_string());
     let scene = Scene::begin_with(settings).await;

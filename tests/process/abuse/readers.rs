@@ -59,7 +59,7 @@ async fn a_session_that_does_not_read_its_answers_is_no_longer_read_from() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waits_whose_news_nobody_reads_end_with_their_connection() {
-    const WAITS: u32 = 3000;
+    const WAITS: u32 = 1000;
     let scene = Scene::begin().await;
     let address = scene.coordinator.address();
     let mut holder = scene.coordinator.client().await;

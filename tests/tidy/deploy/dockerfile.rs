@@ -104,7 +104,7 @@ fn problems(text: &str) -> Vec<String> {
             "USER" => user = arguments.first().cloned(),
             "HEALTHCHECK" => has_health_check = true,
             "ENTRYPOINT" | "CMD" => command.extend(arguments.clone()),
-            "RUN" | "WORKDIR" | "EXPOSE" => {}
+            "ARG" | "RUN" | "WORKDIR" | "EXPOSE" => {}
             other => problems.push(format!("{other} is not expected")),
         }
     }

@@ -6,6 +6,7 @@ mod dockerfile;
 mod kubernetes;
 mod kubernetes_types;
 mod redis_conf;
+mod systemd;
 
 use std::{collections::BTreeMap, process::Command};
 

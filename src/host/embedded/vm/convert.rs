@@ -19,6 +19,10 @@ pub(super) enum Word {
 /// How deep tables of a reply may be nested, so that one that contains itself ends. Redis goes deeper; replies that mean something do not.
 const DEPTH_MAX: usize = 64;
 
+/// How many values a reply may have, because a table that contains itself twice is two to the power of its depth. Replies that mean something have
+/// far fewer.
+const VALUES_MAX: usize = 1 << 17;
+
 /// The reply of a command, as a script sees it.
 pub(super) fn to_lua(lua: &Lua, reply: Reply) -> mlua::Result<LuaValue> {
     Ok(match reply {
@@ -45,27 +49,34 @@ pub(super) fn single_field(lua: &Lua, name: &str, text: &str) -> mlua::Result<Ta
 
 /// What a script returned, as its caller sees it. An error within a table makes an error of the whole.
 pub(super) fn from_lua(value: &LuaValue) -> Result<Value, Refusal> {
-    nested_from_lua(value, 0)
+    nested_from_lua(value, 0, &mut 0)
 }
 
 /// The same of a table whose items are these.
 pub(super) fn items_from_lua(items: &MultiValue) -> Result<Value, Refusal> {
-    let items = items.iter().map(|item| nested_from_lua(item, 1));
+    let mut values = 0;
+    let items = items.iter();
+    let items = items.map(|item| nested_from_lua(item, 1, &mut values));
     Ok(Value::Array(items.collect::<Result<_, _>>()?))
 }
 
-fn nested_from_lua(value: &LuaValue, depth: usize) -> Result<Value, Refusal> {
+fn nested_from_lua(value: &LuaValue, depth: usize, values: &mut usize) -> Result<Value, Refusal> {
+    const TOO_MANY: Refusal = Refusal::new("ERR the reply has too many values");
+    *values += 1;
+    if *values > VALUES_MAX {
+        return Err(TOO_MANY);
+    }
     Ok(match value {
         LuaValue::Boolean(true) => Value::Int(1),
         LuaValue::Integer(number) => Value::Int(*number),
         LuaValue::Number(number) => Value::Int(truncate(*number)),
         LuaValue::String(text) => Value::Bytes(Bytes::copy_from_slice(&text.as_bytes())),
-        LuaValue::Table(table) => table_from_lua(table, depth)?,
+        LuaValue::Table(table) => table_from_lua(table, depth, values)?,
         _ => Value::Nil,
     })
 }
 
-fn table_from_lua(table: &Table, depth: usize) -> Result<Value, Refusal> {
+fn table_from_lua(table: &Table, depth: usize, values: &mut usize) -> Result<Value, Refusal> {
     const TOO_DEEP: Refusal = Refusal::new("ERR reached lua stack limit");
     if depth >= DEPTH_MAX {
         return Err(TOO_DEEP);
@@ -84,7 +95,7 @@ fn table_from_lua(table: &Table, depth: usize) -> Result<Value, Refusal> {
     for place in 1_i64.. {
         match table.raw_get(place).map_err(unreadable)? {
             LuaValue::Nil => break,
-            item => items.push(nested_from_lua(&item, depth + 1)?),
+            item => items.push(nested_from_lua(&item, depth + 1, values)?),
         }
     }
     Ok(Value::Array(items))

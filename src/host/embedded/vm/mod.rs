@@ -1,6 +1,8 @@
 //! The Lua machine that runs scripts as Redis does: Lua 5.1 (`LuaJIT`'s interpreter) over an engine.
 
 mod convert;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod glue;
 mod sandbox;
 mod short;

@@ -26,7 +26,7 @@ impl ClusterUrl {
     }
 
     /// Names the part that is wrong, and repeats nothing of it.
-    pub(super) fn parse(url: &str) -> Result<Self, ConfigError> {
+    pub(in super::super) fn parse(url: &str) -> Result<Self, ConfigError> {
         let wrong = |part, problem| Err(ConfigError::Url { part, problem });
         let Some((scheme, rest)) = split_scheme(url, "cluster") else {
             return wrong("scheme", "it must be redis+cluster:// or rediss+cluster://");

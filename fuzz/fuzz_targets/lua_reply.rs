@@ -1,0 +1,5 @@
+//! `lockkeeper::fuzzing::lua_reply`, fed by libFuzzer.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| lockkeeper::fuzzing::lua_reply(bytes));

@@ -1,0 +1,5 @@
+//! `lockkeeper::fuzzing::resume_token`, fed by libFuzzer.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| lockkeeper::fuzzing::resume_token(bytes));

@@ -1,0 +1,26 @@
+//! The doors of this layer for `src/fuzzing`.
+
+use super::{
+    resume_token::{Claims, mac},
+    types::{Limits, SessionId},
+};
+use crate::access::Identity;
+use hmac::Mac as _;
+
+const SECRET: &[u8] = b"a secret of 16 bytes or more";
+
+/// A resume token that somebody made up is refused. One that holds anything, but was signed by us, is read or refused; and what was read and
+/// is signed again is the same.
+pub(crate) fn resume_token(bytes: &[u8], limits: &Limits) {
+    let (id, whose) = (SessionId::random(), Identity::named("somebody"));
+    assert_eq!(Claims::verify(bytes, SECRET, &id, &whose, limits), None);
+    let mut signed = bytes.to_vec();
+    signed.extend_from_slice(&mac(SECRET, &id, &whose, bytes).finalize().into_bytes());
+    if let Some(claims) = Claims::verify(&signed, SECRET, &id, &whose, limits) {
+        let again = claims.sign(SECRET, &id, &whose);
+        assert_eq!(
+            Claims::verify(&again, SECRET, &id, &whose, limits),
+            Some(claims)
+        );
+    }
+}
