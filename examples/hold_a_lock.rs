@@ -2,9 +2,11 @@
 //!
 //! Ends with 0 if the work was done, with 3 if the lock was lost meanwhile. The client resumes the session and repeats what was under way by itself.
 
+#![expect(clippy::print_stdout, reason = "it shows what happens")]
+
 use std::{env, process::ExitCode, time::Duration};
 
-use lockkeeper::client::{Client, Error, Guard, SessionState};
+use lockkeeper::client::{Client, Error, SessionState};
 
 #[tokio::main]
 async fn main() -> Result<ExitCode, Error> {
@@ -27,7 +29,7 @@ async fn main() -> Result<ExitCode, Error> {
     let guard = session.lock(&name).acquire().await?;
     println!("holds {name}, fencing token {}", guard.fencing_token());
 
-    let work = work(&guard, seconds);
+    let work = work(guard.fencing_token(), seconds);
     tokio::pin!(work);
     loop {
         tokio::select! {
@@ -52,6 +54,6 @@ async fn main() -> Result<ExitCode, Error> {
 }
 
 /// The work: it shows the fencing token to whatever it changes.
-async fn work(_guard: &Guard, seconds: u64) {
+async fn work(_fencing_token: u64, seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }

@@ -72,6 +72,8 @@ pub struct Server {
     /// How long stopping waits for what is under way.
     #[serde(with = "humantime_serde")]
     pub drain_grace: Duration,
+    /// Whether gRPC-Web is understood.
+    pub grpc_web: bool,
     /// TLS.
     pub tls: ServerTls,
 }
@@ -82,13 +84,10 @@ pub struct Server {
 pub struct Admin {
     /// Where to listen; empty: there is none.
     pub listen: OptionalAddress,
-<<<<<<< HEAD
     /// Shows everything to callers without credentials, on other machines too; probes and metrics are open in any case.
     pub allow_unauthenticated: bool,
-=======
     /// Whether the console can take locks away.
     pub allow_force_release: bool,
->>>>>>> 46da9bf (feat(console): a web console on the admin port, and the JSON that it is made from)
 }
 
 /// Where the locks are kept.
@@ -278,6 +277,7 @@ impl Default for Server {
             keepalive_interval: Duration::from_secs(20),
             keepalive_timeout: Duration::from_secs(10),
             drain_grace: Duration::from_secs(10),
+            grpc_web: false,
             tls: ServerTls::default(),
         }
     }
