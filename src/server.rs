@@ -195,6 +195,7 @@ fn listen_limits(settings: &Settings) -> listen::Limits {
         connections_max: settings.server.connections_max,
         per_peer_max: settings.limits.connections_per_peer_max,
         handshake_timeout: settings.server.handshake_timeout,
+        takes_http1: settings.server.grpc_web,
     }
 }
 
@@ -368,6 +369,7 @@ fn grpc_config(settings: &Settings) -> grpc::Config {
     grpc::Config {
         keepalive_interval: server.keepalive_interval,
         keepalive_timeout: server.keepalive_timeout,
+        grpc_web: server.grpc_web,
         message_bytes_max: limits.message_bytes_max,
         connection_streams_max: limits.connection_streams_max,
         operations_per_session_max: limits.operations_per_session_max,

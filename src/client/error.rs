@@ -151,6 +151,7 @@ fn in_words(reason: LostReason) -> &'static str {
             LostReason::StoreUnreachable,
             "the store could not be reached in time",
         ),
+        (LostReason::ForceReleased, "an operator took it away"),
     ];
     let words = known.into_iter().find(|(it, _)| *it == reason);
     words.map_or(reason.as_str_name(), |(_, words)| words)

@@ -72,6 +72,8 @@ pub struct Server {
     /// How long stopping waits for what is under way.
     #[serde(with = "humantime_serde")]
     pub drain_grace: Duration,
+    /// Whether gRPC-Web is understood.
+    pub grpc_web: bool,
     /// TLS.
     pub tls: ServerTls,
 }
@@ -275,6 +277,7 @@ impl Default for Server {
             keepalive_interval: Duration::from_secs(20),
             keepalive_timeout: Duration::from_secs(10),
             drain_grace: Duration::from_secs(10),
+            grpc_web: false,
             tls: ServerTls::default(),
         }
     }

@@ -50,6 +50,8 @@ pub struct Config {
     pub keepalive_timeout: Duration,
     /// Bytes of one message from a client.
     pub message_bytes_max: usize,
+    /// Whether gRPC-Web is understood, over HTTP/1.1 too.
+    pub grpc_web: bool,
     /// Calls under way on one connection.
     pub connection_streams_max: u32,
     /// Operations of one session under way that do not wait; a client that sends more is not read until some are answered.
@@ -100,7 +102,15 @@ pub fn router(
         .add_service(health::HealthService::server(coordinator.clone()))
         .add_service(descriptors().build_v1()?)
         .add_service(descriptors().build_v1alpha()?);
+    if config.grpc_web {
+        routes = Routes::from(
+            routes
+                .into_axum_router()
+                .layer(tonic_web::GrpcWebLayer::new()),
+        );
+    }
     let server = Server::builder()
+        .accept_http1(config.grpc_web)
         .http2_keepalive_interval(Some(config.keepalive_interval))
         .http2_keepalive_timeout(Some(config.keepalive_timeout))
         .max_concurrent_streams(config.connection_streams_max)

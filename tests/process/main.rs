@@ -60,6 +60,7 @@ mod redisson_layout;
 mod coordinator_frozen;
 mod drain;
 mod fair;
+mod grpc_web;
 mod key_prefix;
 mod multi;
 mod permissions;

@@ -24,8 +24,9 @@ const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub struct Connection {
     stream: Stream,
     peer: Peer,
-    /// How much of the preface was read by us and is still to be read by the server.
-    preface_left: usize,
+    /// How it began, and how much of that was read by us and is still to be read by the server.
+    beginning: [u8; PREFACE.len()],
+    beginning_left: usize,
     _admitted: Admitted,
 }
 
@@ -61,20 +62,23 @@ impl Connection {
         Self {
             stream,
             peer,
-            preface_left: 0,
+            beginning: PREFACE,
+            beginning_left: 0,
             _admitted: admitted,
         }
     }
 
-    /// Reads the preface, for the server to read it again. From there on the server itself looks after silent clients.
-    pub(super) async fn greeted(mut self) -> io::Result<Self> {
-        let mut preface = [0; PREFACE.len()];
-        self.read_exact(&mut preface).await?;
-        if preface != PREFACE {
+    /// Reads how it begins, for the server to read it again; no request of HTTP/1.1 is shorter. From there on the server itself looks after silent
+    /// clients.
+    pub(super) async fn greeted(mut self, takes_http1: bool) -> io::Result<Self> {
+        let mut beginning = [0; PREFACE.len()];
+        self.read_exact(&mut beginning).await?;
+        if beginning != PREFACE && !takes_http1 {
             let why = "it does not begin as HTTP/2 does";
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
-        self.preface_left = PREFACE.len();
+        self.beginning = beginning;
+        self.beginning_left = beginning.len();
         Ok(self)
     }
 }
@@ -93,11 +97,11 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.preface_left > 0 {
-            let count = self.preface_left.min(buffer.remaining());
-            let from = PREFACE.len() - self.preface_left;
-            buffer.put_slice(&PREFACE[from..from + count]);
-            self.preface_left -= count;
+        if self.beginning_left > 0 {
+            let count = self.beginning_left.min(buffer.remaining());
+            let from = self.beginning.len() - self.beginning_left;
+            buffer.put_slice(&self.beginning[from..from + count]);
+            self.beginning_left -= count;
             return Poll::Ready(Ok(()));
         }
         match &mut self.stream {

@@ -34,6 +34,8 @@ pub struct Limits {
     pub per_peer_max: usize,
     /// How long a connection may take until it speaks HTTP/2.
     pub handshake_timeout: Duration,
+    /// Whether it may speak HTTP/1.1 too.
+    pub takes_http1: bool,
 }
 
 /// Where to listen: at either or both.
@@ -60,6 +62,7 @@ pub fn accept(
     let acceptor = Acceptor {
         admission: Admission::new(limits.connections_max, limits.per_peer_max),
         handshake_timeout: limits.handshake_timeout,
+        takes_http1: limits.takes_http1,
         ready,
     };
     if let Some((listener, tls)) = listeners.tcp {
@@ -75,6 +78,7 @@ pub fn accept(
 struct Acceptor {
     admission: Admission,
     handshake_timeout: Duration,
+    takes_http1: bool,
     ready: mpsc::Sender<Connection>,
 }
 
@@ -147,8 +151,9 @@ impl Acceptor {
     /// Brings a connection to where it speaks HTTP/2, within the time limit.
     fn begin(&self, connection: impl Future<Output = io::Result<Connection>> + Send + 'static) {
         let (ready, limit) = (self.ready.clone(), self.handshake_timeout);
+        let takes_http1 = self.takes_http1;
         spawn_detached("handshake", async move {
-            let greeted = async { connection.await?.greeted().await };
+            let greeted = async { connection.await?.greeted(takes_http1).await };
             match tokio::time::timeout(limit, greeted).await {
                 Ok(Ok(connection)) => drop(ready.send(connection).await),
                 Ok(Err(error)) => debug!(%error, "a connection came to nothing"),

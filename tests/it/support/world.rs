@@ -226,6 +226,7 @@ impl Node {
         let config = grpc::Config {
             keepalive_interval: Duration::from_secs(20),
             keepalive_timeout: Duration::from_secs(10),
+            grpc_web: false,
             message_bytes_max: 4 * 1024 * 1024,
             connection_streams_max: 20_000,
             operations_per_session_max: options.operations_per_session_max,

@@ -1,0 +1,147 @@
+//! gRPC-Web: calls over plain HTTP/1.1, as a browser or curl sends them.
+
+use lockkeeper::grpc::pb::{
+    AcquireRequest, AcquireResponse, TryAcquireRequest, TryAcquireResponse, acquire_response::Event,
+};
+use prost::Message;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+use crate::{
+    coordinator::{Coordinator, Settings},
+    steps::{until_waiting, wait_for},
+};
+
+/// The bit of a frame's first byte that says that it has trailers.
+const TRAILERS: u8 = 0x80;
+
+/// A call under way.
+struct Call(TcpStream);
+
+// === impl Call ===
+
+impl Call {
+    async fn begin(coordinator: &Coordinator, method: &str, message: &impl Message) -> Self {
+        let mut body = vec![0];
+        let bytes = message.encode_to_vec();
+        body.extend(u32::try_from(bytes.len()).unwrap().to_be_bytes());
+        body.extend(bytes);
+        let head = format!(
+            "POST /lockkeeper.v1.LockService/{method} HTTP/1.1\r\nHost: lockkeeper\r\nOrigin: https://elsewhere.example\r\n\
+             Content-Type: application/grpc-web+proto\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            body.len()
+        );
+        let mut stream = TcpStream::connect(coordinator.address()).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(&body).await.unwrap();
+        Self(stream)
+    }
+
+    /// All that is answered, as headers and frames.
+    async fn end(mut self) -> (String, Vec<(u8, Vec<u8>)>) {
+        let mut answer = Vec::new();
+        self.0.read_to_end(&mut answer).await.unwrap();
+        let at = answer.windows(4).position(|it| it == b"\r\n\r\n").unwrap();
+        let head = String::from_utf8(answer[..at].to_vec()).unwrap();
+        let body = answer.split_off(at + 4);
+        let body = if head.to_lowercase().contains("transfer-encoding: chunked") {
+            unchunked(&body)
+        } else {
+            body
+        };
+        (head, frames(&body))
+    }
+}
+
+fn unchunked(mut rest: &[u8]) -> Vec<u8> {
+    let mut whole = Vec::new();
+    loop {
+        let at = rest.windows(2).position(|it| it == b"\r\n").unwrap();
+        let size = std::str::from_utf8(&rest[..at]).unwrap();
+        let size = usize::from_str_radix(size, 16).unwrap();
+        if size == 0 {
+            return whole;
+        }
+        whole.extend(&rest[at + 2..at + 2 + size]);
+        rest = &rest[at + 4 + size..];
+    }
+}
+
+fn frames(mut rest: &[u8]) -> Vec<(u8, Vec<u8>)> {
+    let mut frames = Vec::new();
+    while let [kind, a, b, c, d, tail @ ..] = rest {
+        let size = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+        frames.push((*kind, tail[..size].to_vec()));
+        rest = &tail[size..];
+    }
+    frames
+}
+
+fn expect_ok(frames: &[(u8, Vec<u8>)]) {
+    let (kind, trailers) = frames.last().unwrap();
+    assert_eq!(*kind, TRAILERS);
+    let trailers = String::from_utf8_lossy(trailers);
+    assert!(trailers.contains("grpc-status:0"), "{trailers}");
+}
+
+#[tokio::test]
+async fn calls_work_over_http_1_and_other_origins_are_not_let_in() {
+    let settings = Settings::on("embedded:").with("server.grpc_web", "true");
+    let coordinator = Coordinator::start(&settings).await;
+    let asked = TryAcquireRequest {
+        name: "a".to_owned(),
+        owner: "o".to_owned(),
+        ..TryAcquireRequest::default()
+    };
+    let (head, frames) = Call::begin(&coordinator, "TryAcquire", &asked)
+        .await
+        .end()
+        .await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    assert!(
+        !head.to_lowercase().contains("access-control-allow"),
+        "{head}"
+    );
+    expect_ok(&frames);
+    let answer = TryAcquireResponse::decode(frames[0].1.as_slice()).unwrap();
+    assert!(answer.acquired);
+
+    // A stream of answers: it waits, and is granted.
+    let asked = AcquireRequest {
+        name: "a".to_owned(),
+        ..AcquireRequest::default()
+    };
+    let waiting = Call::begin(&coordinator, "Acquire", &asked).await;
+    let mut client = coordinator.client().await;
+    until_waiting(&client, "a", 1).await;
+    assert!(client.release("a", "o").await.unwrap().released);
+    let (_, frames) = waiting.end().await;
+    expect_ok(&frames);
+    let events: Vec<_> = frames[..frames.len() - 1]
+        .iter()
+        .map(|(_, frame)| AcquireResponse::decode(frame.as_slice()).unwrap().event)
+        .collect();
+    assert!(matches!(events[0], Some(Event::Waiting(_))), "{events:?}");
+    assert!(
+        matches!(events.last(), Some(Some(Event::Granted(_)))),
+        "{events:?}"
+    );
+
+    // Stock gRPC goes on beside it.
+    let (session, _) = wait_for(&mut client, "a").await;
+    session.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn it_is_off_unless_it_is_asked_for() {
+    let coordinator = Coordinator::start(&Settings::on("embedded:")).await;
+    let asked = TryAcquireRequest::default();
+    let mut call = Call::begin(&coordinator, "TryAcquire", &asked).await;
+    let mut answer = Vec::new();
+    // Reset or closed, with nothing of HTTP/1.1 said.
+    let _ = call.0.read_to_end(&mut answer).await;
+    assert!(!answer.starts_with(b"HTTP/1"), "{answer:?}");
+    coordinator.assert_alive();
+}
