@@ -86,6 +86,8 @@ pub struct Admin {
     pub listen: OptionalAddress,
     /// Shows everything to callers without credentials, on other machines too; probes and metrics are open in any case.
     pub allow_unauthenticated: bool,
+    /// Whether the console can take locks away.
+    pub allow_force_release: bool,
 }
 
 /// Where the locks are kept.
