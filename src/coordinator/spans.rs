@@ -68,7 +68,7 @@ pub(super) fn ended(operation: &Operation, ended: &Result<Answer, Error>) {
         }
         Err(error) => {
             span.record("lockkeeper.result", "failed");
-            span.record("error.type", error.to_string());
+            span.record("error.type", kind(error));
             if matches!(error, Error::Store(_) | Error::StoreOf(..)) {
                 span.record("otel.status_code", "ERROR");
             }
@@ -96,6 +96,22 @@ fn log(operation: &Operation, ended: &Result<Answer, Error>) {
         Err(error) => {
             tracing::debug!(lock, mode, owner, session, operation, %error, "refused");
         }
+    }
+}
+
+/// Few values, so that traces can be grouped by them.
+fn kind(error: &Error) -> &'static str {
+    match error {
+        Error::Invalid(_) => "invalid",
+        Error::NotOwner(_) => "not_owner",
+        Error::SessionNotFound | Error::SessionDetached | Error::ResumeTokenInvalid => {
+            "session_not_found"
+        }
+        Error::LimitReached(limit) => limit.name(),
+        Error::QuotaReached(quota) => quota.name(),
+        Error::Draining => "draining",
+        Error::Store(_) | Error::StoreOf(..) => "store",
+        _ => "refused",
     }
 }
 
