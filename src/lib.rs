@@ -6,7 +6,7 @@
 //! - [`script`]: the typed face of the Lua scripts in `lua/`.
 //! - [`host`]: where scripts run.
 //!
-//! [`admin`] is the port beside it: pages and probes. [`access`] knows who may do what; [`config`], [`telemetry`], [`measure`], [`notify`] and [`shutdown`] serve them all.
+//! [`admin`] is the port beside it: pages and probes. [`access`] knows who may do what; [`config`], [`telemetry`], [`measure`], [`notify`], [`spans`] and [`shutdown`] serve them all.
 
 pub mod access;
 pub mod admin;
@@ -25,4 +25,5 @@ pub mod script;
 mod security;
 pub mod server;
 pub mod shutdown;
+pub mod spans;
 pub mod telemetry;

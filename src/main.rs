@@ -48,12 +48,17 @@ fn serve(args: &ServeArgs) -> ExitCode {
             Err(_) => exit::INTERNAL.into(),
         };
     }
-    if let Err(error) = telemetry::init(&settings.log) {
-        cli::say(&format!("RUST_LOG: {error}"));
-        return exit::CONFIG.into();
-    }
     on_runtime(Builder::new_multi_thread(), async {
-        match server::run(settings).await {
+        let sending = match telemetry::init(&settings.log, &settings.telemetry) {
+            Ok(sending) => sending,
+            Err(error) => {
+                cli::say(&error.to_string());
+                return exit::CONFIG.into();
+            }
+        };
+        let served = server::run(settings).await;
+        sending.finish().await;
+        match served {
             Ok(()) => exit::OK.into(),
             Err(error) => {
                 cli::say(&format!("{error:#}"));

@@ -19,6 +19,8 @@ mod layers;
 mod lua;
 #[path = "tidy/mission.rs"]
 mod mission;
+#[path = "tidy/observability.rs"]
+mod observability;
 #[path = "tidy/redisson.rs"]
 mod redisson;
 

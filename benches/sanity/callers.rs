@@ -83,7 +83,11 @@ async fn session(
     let send = |op_id: u64, request: Request| {
         let request = Some(request);
         requests
-            .send(pb::SessionRequest { op_id, request })
+            .send(pb::SessionRequest {
+                op_id,
+                request,
+                ..pb::SessionRequest::default()
+            })
             .unwrap();
     };
     let name = |op_id: u64| format!("session-{session}-lock-{op_id}");

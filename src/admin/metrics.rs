@@ -14,8 +14,8 @@ use super::Admin;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The store is asked so that what is shown of it is new; its answer is not waited for longer than this.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+/// The store is asked so that what is shown of it is new; its answer, or `store.call_timeout`, is not waited for longer than this.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What is shown.
 #[derive(Clone, Debug)]

@@ -44,6 +44,8 @@ pub struct Settings {
     pub limits: Limits,
     /// What is written to stderr.
     pub log: Log,
+    /// Traces.
+    pub telemetry: Telemetry,
 }
 
 /// The gRPC server.
@@ -219,6 +221,16 @@ pub struct Log {
     pub level: String,
 }
 
+/// Traces.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Telemetry {
+    /// The collector that traces are sent to by OTLP over gRPC, as `http://host:4317`; empty: what `OTEL_EXPORTER_OTLP_ENDPOINT` names, or none.
+    pub otlp_endpoint: String,
+    /// The part of the traces that begin here that is sent. Whether a caller's trace is, the caller says.
+    pub sample_ratio: f64,
+}
+
 /// The form of a log line.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase", try_from = "String")]
@@ -231,7 +243,7 @@ pub enum LogFormat {
 }
 
 impl Settings {
-    const SECTIONS: [&str; 11] = [
+    const SECTIONS: [&str; 12] = [
         "server",
         "server.tls",
         "auth",
@@ -243,6 +255,7 @@ impl Settings {
         "session",
         "limits",
         "log",
+        "telemetry",
     ];
 
     /// The settings as TOML. Secrets are replaced by a word that is refused when it is read back.
@@ -347,6 +360,15 @@ impl Default for Log {
         Self {
             format: LogFormat::default(),
             level: "info".to_owned(),
+        }
+    }
+}
+
+impl Default for Telemetry {
+    fn default() -> Self {
+        Self {
+            otlp_endpoint: String::new(),
+            sample_ratio: 1.0,
         }
     }
 }

@@ -234,6 +234,9 @@ fn impossible_values_are_refused_with_the_key() {
     assert_refused("store.idle_token_retention", "1h", "limits.lease_max");
     assert_refused("session.secret", "fifteen bytes!!", "at least 16 bytes");
     assert_refused("log.level", "loud=very", "");
+    assert_refused("telemetry.sample_ratio", "1.5", "from 0 to 1");
+    assert_refused("telemetry.sample_ratio", "nan", "from 0 to 1");
+    assert_refused("telemetry.otlp_endpoint", "collector:4317", "http://");
     for (given, line) in [
         (
             given().flag("limits.lease_min", "25h"),

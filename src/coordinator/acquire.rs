@@ -9,6 +9,7 @@ use futures::FutureExt as _;
 use rand::RngExt as _;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::Span;
 
 use super::{
     Core,
@@ -17,6 +18,7 @@ use super::{
     metrics::Source,
     operation::{Acquire, Answer, NotGranted, Reply, Waiting},
     session::{GrantKey, Session},
+    spans,
     waiters::{Awaited, Place, Standing},
 };
 use crate::{
@@ -41,6 +43,7 @@ pub(super) struct Stops<'a> {
     session: Option<CancellationToken>,
     pub(super) reply: &'a Reply,
     _counted: CountedWait,
+    span: Span,
 }
 
 /// A wait at its place in a line.
@@ -291,6 +294,7 @@ impl<'a> Stops<'a> {
             session: stream,
             reply,
             _counted: counted,
+            span: spans::of_wait(),
         })
     }
 
@@ -328,6 +332,9 @@ impl InLine {
             }
             let news = self.told.is_none_or(|told| standing.is_news(told));
             if news && tell(Waiting::from(standing)) {
+                stops
+                    .span
+                    .record("lockkeeper.wait.position", standing.position);
                 self.told = Some(standing);
             }
             match next(core, &self.place, self.check_at, stops).await {

@@ -28,6 +28,7 @@ mod permits;
 mod resume_token;
 mod session;
 mod sessions;
+mod spans;
 mod turns;
 mod types;
 mod waiters;
@@ -60,6 +61,7 @@ use std::{sync::Arc, time::Duration};
 use futures::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::{
     host::{Connected, Replicas, Subscriptions, Wake},
@@ -172,7 +174,8 @@ impl Coordinator {
     /// undoes itself if nobody takes what it got.
     pub fn submit(&self, operation: Operation, reply: Reply) {
         let (core, name) = (Arc::clone(&self.core), operation.name());
-        let mut run = Box::pin(operation::run(core, operation, reply));
+        let span = spans::of(&operation);
+        let mut run = Box::pin(operation::run(core, operation, reply).instrument(span));
         // Begun here and not in the task, so that operations begin in the order in which they came.
         if run.as_mut().now_or_never().is_none() {
             self.core.tasks.spawn(name, run);
@@ -182,10 +185,13 @@ impl Coordinator {
     /// An operation that does not wait, and its answer. It begins when it is first polled, and from then on it comes to its end as one that was
     /// submitted does, but without a task for it as long as the caller waits. (One that waits ends like one that nobody wants.)
     pub fn ask(&self, operation: Operation) -> Outliving<Answer> {
-        let core = Arc::clone(&self.core);
-        self.core
-            .tasks
-            .outliving(operation.name(), operation::ask(core, operation))
+        let (core, name, span) = (
+            Arc::clone(&self.core),
+            operation.name(),
+            spans::of(&operation),
+        );
+        let asking = operation::ask(core, operation).instrument(span);
+        self.core.tasks.outliving(name, asking)
     }
 
     /// The limits in force.

@@ -22,6 +22,7 @@ use super::{
     },
     permits::{self, PermitAnswer, PermitOperation},
     session::{GrantKey, Session},
+    spans,
     types::{Grant, Lease, LockName, Owner, RequestId, safe_until},
 };
 use crate::{
@@ -259,6 +260,7 @@ pub(super) async fn run(core: Arc<Core>, operation: Operation, mut reply: Reply)
         other => Box::pin(answer(&core, other, &mut reply)).await,
     };
     core.metrics.ended(&operation, &answer, begun);
+    spans::ended(&operation, &answer);
     reply.finish(answer).await;
 }
 
@@ -271,6 +273,7 @@ pub(super) async fn ask(core: Arc<Core>, operation: Operation) -> Answer {
         other => Box::pin(answer(&core, other, &mut Reply::unheard())).await,
     };
     core.metrics.ended(&operation, &answer, begun);
+    spans::ended(&operation, &answer);
     answer.unwrap_or_else(Answer::Failed)
 }
 

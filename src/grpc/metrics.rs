@@ -1,4 +1,4 @@
-//! Calls by method and code, under the names that gRPC middlewares have given them for years and dashboards know. (OpenTelemetry's names for the same are
+//! Calls by method and code, and the span of each, under the names that gRPC middlewares have given them for years and dashboards know. (OpenTelemetry's names for the same are
 //! not final yet.) A call ends with the last of its answer: with the trailers, or when the client has gone.
 
 use std::{
@@ -19,8 +19,9 @@ use prost::Message as _;
 use tokio::time::Instant;
 use tonic::{Code, body::Body};
 use tower::{Layer, Service};
+use tracing::Span;
 
-use super::pb;
+use super::{pb, spans};
 use crate::measure::{observe, of_calls};
 
 /// The codes of gRPC by their numbers, as these metrics spell them.
@@ -76,6 +77,7 @@ struct Call {
     method: Arc<Method>,
     begun: Instant,
     code: Code,
+    span: Span,
 }
 
 /// Counts what is called.
@@ -153,13 +155,15 @@ impl Metrics {
         registry.register("grpc_server_handling_seconds", "From the begin of a call to the end of its answer", seconds.clone());
     }
 
-    fn begin(&self, path: &str) -> Call {
+    fn begin(&self, request: &Request<Body>) -> Call {
+        let path = request.uri().path();
         let method = self.0.methods.get(path).unwrap_or(&self.0.unknown);
         method.started.inc();
         Call {
             method: Arc::clone(method),
             begun: Instant::now(),
             code: Code::Cancelled,
+            span: spans::of_call(path, request.headers()),
         }
     }
 }
@@ -221,6 +225,7 @@ impl Drop for Call {
             all_handled.get_or_create_owned(&labels.collect())
         });
         counter.inc();
+        spans::ended(&self.span, self.code, CODES[code]);
     }
 }
 
@@ -248,7 +253,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let call = Some(self.metrics.begin(request.uri().path()));
+        let call = Some(self.metrics.begin(&request));
         let inner = self.inner.call(request);
         Answering { inner, call }
     }
@@ -264,7 +269,10 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let answer = ready!(this.inner.poll(cx));
+        let answer = {
+            let _entered = this.call.as_ref().map(|call| call.span.enter());
+            ready!(this.inner.poll(cx))
+        };
         let mut call = this.call.take();
         Poll::Ready(answer.map(|answer| {
             if call

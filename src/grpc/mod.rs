@@ -24,6 +24,7 @@ mod multi;
 mod outbound;
 mod semaphore;
 mod session;
+mod spans;
 mod status;
 mod viewer;
 

@@ -65,6 +65,7 @@ impl Service {
             .send(pb::SessionRequest {
                 op_id: 0,
                 request: Some(open),
+                ..pb::SessionRequest::default()
             })
             .unwrap();
         let responses = self.client().session(outgoing).await.unwrap().into_inner();
@@ -84,7 +85,11 @@ impl Session {
     pub(crate) fn send(&mut self, op_id: u64, request: Request) {
         let request = Some(request);
         self.requests
-            .send(pb::SessionRequest { op_id, request })
+            .send(pb::SessionRequest {
+                op_id,
+                request,
+                ..pb::SessionRequest::default()
+            })
             .unwrap();
     }
 

@@ -63,6 +63,7 @@ impl Link {
         let _ = requests.send(pb::SessionRequest {
             op_id: 0,
             request: Some(first),
+            ..pb::SessionRequest::default()
         });
         let refused = |status: &tonic::Status| match status.code() {
             // Anything else than that it is away, or draining, is for good.
@@ -96,6 +97,7 @@ impl Link {
         let _ = self.requests.send(pb::SessionRequest {
             op_id,
             request: Some(request),
+            ..pb::SessionRequest::default()
         });
         op_id
     }

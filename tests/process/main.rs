@@ -75,6 +75,7 @@ mod semaphores;
 mod store_forgets;
 mod store_frozen;
 mod store_full;
+mod telemetry;
 mod two_coordinators;
 mod vanished_clients;
 mod wake_ups;

@@ -22,7 +22,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     (
         "src/grpc/",
-        &["access", "grpc", "coordinator", "measure", "shutdown"],
+        &[
+            "access",
+            "grpc",
+            "coordinator",
+            "measure",
+            "shutdown",
+            "spans",
+        ],
     ),
     (
         "src/coordinator/",
@@ -37,6 +44,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "script",
             "measure",
             "shutdown",
+            "spans",
             "host::Connected",
             "host::Partition",
             "host::Replicas",
@@ -52,6 +60,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "host::Acks",
             "measure",
             "shutdown",
+            "spans",
             "host::Call",
             "host::HostError",
             "host::Partition",
@@ -65,6 +74,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("src/host/", &["host", "measure", "shutdown"]),
     ("src/measure.rs", &["measure"]),
+    ("src/spans.rs", &["spans"]),
     ("src/access/", &["access"]),
     (
         "src/admin/",
@@ -77,7 +87,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("src/client/", &["client", "grpc::pb", "shutdown"]),
     ("src/config/", &["config"]),
     ("src/security.rs", &["access", "config", "grpc::listen"]),
-    ("src/telemetry/", &["config"]),
+    ("src/telemetry/", &["config", "spans"]),
     ("src/shutdown.rs", &[]),
     ("src/notify.rs", &[]),
     // Not shipped: it knocks at the doors of all layers.

@@ -167,7 +167,11 @@ pub(super) fn not_opened(status: Status) -> Failure {
 impl Outbox {
     fn collect(&mut self, op_id: u64, request: Request) {
         let request = Some(request);
-        self.collected.push_back(SessionRequest { op_id, request });
+        self.collected.push_back(SessionRequest {
+            op_id,
+            request,
+            ..SessionRequest::default()
+        });
     }
 
     fn send(&mut self) {

@@ -319,5 +319,6 @@ pub(super) fn frame(op_id: u64, request: Request) -> SessionRequest {
     SessionRequest {
         op_id,
         request: Some(request),
+        ..SessionRequest::default()
     }
 }

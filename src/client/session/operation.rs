@@ -78,6 +78,7 @@ impl Operation {
         SessionRequest {
             op_id,
             request: Some(request),
+            ..SessionRequest::default()
         }
     }
 

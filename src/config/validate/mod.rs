@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
-use super::{Limits, Log, ReplicaAcks, Session, Settings, Store, StoreUrl};
+use super::{Limits, Log, ReplicaAcks, Session, Settings, Store, StoreUrl, Telemetry};
 
 mod quorum;
 mod security;
@@ -28,6 +28,7 @@ pub(super) fn check(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         session,
         limits,
         log,
+        telemetry,
         ..
     } = settings;
     check_ranges(settings, report);
@@ -36,6 +37,7 @@ pub(super) fn check(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     check_limits(limits, report);
     check_log(log, report);
     security::check(settings, report);
+    check_telemetry(telemetry, report);
 }
 
 fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
@@ -271,5 +273,19 @@ fn check_limits(limits: &Limits, report: &mut dyn FnMut(&str, String)) {
 fn check_log(log: &Log, report: &mut dyn FnMut(&str, String)) {
     if let Err(error) = EnvFilter::try_new(&log.level) {
         report("log.level", error.to_string());
+    }
+}
+
+fn check_telemetry(telemetry: &Telemetry, report: &mut dyn FnMut(&str, String)) {
+    if !(0.0..=1.0).contains(&telemetry.sample_ratio) {
+        let ratio = telemetry.sample_ratio;
+        let why = format!("must be from 0 to 1, is {ratio}");
+        report("telemetry.sample_ratio", why);
+    }
+    let endpoint = &telemetry.otlp_endpoint;
+    let is_url = endpoint.starts_with("http://") || endpoint.starts_with("https://");
+    if !endpoint.is_empty() && !is_url {
+        let why = "must be empty, or start with http:// or https://";
+        report("telemetry.otlp_endpoint", why.to_owned());
     }
 }

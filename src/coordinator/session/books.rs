@@ -249,7 +249,14 @@ impl Session {
             self.metrics.hold_ended(held.since);
             self.metrics.lost(&reason);
             let token = grant.lock().map(|grant| grant.fencing_token);
-            tracing::info!(name = %grant.name(), ?reason, token, "grant lost");
+            let session = self.id.digest();
+            tracing::info!(
+                lock = grant.name().told(),
+                ?reason,
+                token,
+                session,
+                "grant lost"
+            );
             self.events
                 .tell(|| Event::of(What::Lost(reason.clone()), &grant));
             state.lost.push_back((grant, reason));

@@ -9,6 +9,7 @@ use std::{future::Future, pin::pin, task::Poll, time::Duration};
 
 use futures::poll;
 use tokio::time::Instant;
+use tracing::Span;
 
 use super::{Goal, Subscription, Waiters};
 use crate::{
@@ -92,7 +93,7 @@ impl Waiters {
         }
         let sent_at = Instant::now();
         self.metrics.woken(Source::Local);
-        channel.released = Some((sent_at, Heard::Local));
+        channel.released = Some((sent_at, Heard::Local, Span::current()));
         channel.wake();
         Some(HandedOn(granted, sent_at))
     }
@@ -120,7 +121,7 @@ impl Waiters {
         if line.granted != handed_on.0 || line.hint {
             return;
         }
-        channel.released = Some((handed_on.1, Heard::Local));
+        channel.released = Some((handed_on.1, Heard::Local, Span::current()));
         if line.trying {
             line.hint_unless_granted = true;
         } else {

@@ -22,6 +22,7 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
+use tracing::Span;
 
 pub(crate) use hand_on::Awaited;
 use hand_on::OwnReleases;
@@ -78,7 +79,7 @@ struct Channel {
     lines: BTreeMap<Goal, Line>,
     own_releases: OwnReleases,
     /// When the last release was heard of that nobody has been granted the lock after.
-    released: Option<(Instant, Heard)>,
+    released: Option<(Instant, Heard, Span)>,
 }
 
 /// What somebody waits for.
@@ -329,7 +330,7 @@ impl Waiters {
                     && !channel.own_releases.announced()
                 {
                     self.metrics.woken(Source::Message);
-                    channel.released = Some((Instant::now(), Heard::Message));
+                    channel.released = Some((Instant::now(), Heard::Message, Span::none()));
                     channel.wake();
                 }
             }
@@ -602,8 +603,9 @@ impl Place {
 
     fn handed_over(&self, state: &mut State) {
         let channel = state.channels.get_mut(&self.channel);
-        if let Some((released_at, heard)) = channel.and_then(|channel| channel.released.take()) {
+        if let Some((released_at, heard, span)) = channel.and_then(|it| it.released.take()) {
             self.waiters.metrics.handed_over(heard, released_at);
+            Span::current().follows_from(&span);
         }
     }
 

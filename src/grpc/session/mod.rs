@@ -26,6 +26,7 @@ use super::{
     layer::BodyFate,
     outbound::{Out, Outbound},
     pb::{self, session_request::Request},
+    spans,
     status::{self, status},
 };
 use crate::{
@@ -244,7 +245,11 @@ impl Reader {
                         Ok(None) => return End::Closed,
                         Err(status) => return End::Broken(Some(status)),
                     };
-                    let pb::SessionRequest { op_id, request } = frame;
+                    let pb::SessionRequest {
+                        op_id,
+                        request,
+                        traceparent,
+                    } = frame;
                     match request {
                         Some(Request::Close(_)) => return End::Closed,
                         Some(Request::Cancel(_)) => {
@@ -252,7 +257,12 @@ impl Reader {
                                 wait.cancel();
                             }
                         }
-                        request => self.begin(session, op_id, request, room.take(), running),
+                        request => {
+                            let span = spans::of_frame(request.as_ref(), &traceparent);
+                            span.in_scope(|| {
+                                self.begin(session, op_id, request, room.take(), running);
+                            });
+                        }
                     }
                 }
             }

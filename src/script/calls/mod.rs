@@ -28,12 +28,16 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use tokio::time::Instant;
+use tracing::{Instrument as _, Span};
 
 use super::{
     CallError, Config, Tally, keys,
     metrics::{Failure, Metrics, StoreMetrics},
 };
-use crate::host::{Call, HostError, Partition, Replicas, Replication, Script, ScriptHost, Value};
+use crate::{
+    host::{Call, HostError, Partition, Replicas, Replication, Script, ScriptHost, Value},
+    spans,
+};
 
 /// Wakes one waiter in every process that listens. Redisson reads messages as numbers.
 const WAKE_ONE: &str = "0";
@@ -187,7 +191,8 @@ impl HostScripts {
             wanted_if: has_changed,
         };
         // Boxed, as it is rare: every call would carry its state otherwise.
-        let answer = Box::pin(self.host.eval_replicated(call, replication)).await;
+        let asked = self.host.eval_replicated(call, replication);
+        let answer = Box::pin(asked.instrument(span_of(script))).await;
         self.metrics.called(script, begun, &answer);
         let (reply, acks) = answer?;
         if acks.as_ref().is_some_and(|acks| !acks.are_enough()) {
@@ -200,7 +205,7 @@ impl HostScripts {
     /// Runs a script, whatever replicas there are.
     async fn ask(&self, call: Call) -> Result<Value, CallError> {
         let (script, begun) = (call.script, Instant::now());
-        let answer = self.host.eval(call).await;
+        let answer = self.host.eval(call).instrument(span_of(script)).await;
         self.metrics.called(script, begun, &answer);
         Ok(answer?)
     }
@@ -241,6 +246,22 @@ impl<'a> Hold<'a> {
             Mode::Exclusive | Mode::Fair | Mode::Read => text(self.owner),
         }
     }
+}
+
+/// The span of a script's call, if it belongs to a trace.
+fn span_of(script: &'static Script) -> Span {
+    if !spans::is_traced() {
+        return Span::none();
+    }
+    tracing::trace_span!(
+        target: spans::TARGET,
+        "script",
+        otel.name = script.name,
+        otel.kind = "client",
+        db.system.name = "redis",
+        db.operation.name = "EVALSHA",
+        db.stored_procedure.name = script.name,
+    )
 }
 
 /// Whether a script that changes locks may have changed one: it did not refuse. Renewals begin with the store's clock.

@@ -153,6 +153,7 @@ impl Client {
             .send(pb::SessionRequest {
                 op_id: 0,
                 request: Some(first),
+                ..pb::SessionRequest::default()
             })
             .unwrap();
         let outgoing = UnboundedReceiverStream::new(outgoing);
@@ -243,6 +244,7 @@ impl Session {
         let frame = pb::SessionRequest {
             op_id,
             request: Some(request),
+            ..pb::SessionRequest::default()
         };
         self.requests.as_ref().unwrap().send(frame).unwrap();
     }

@@ -35,6 +35,7 @@ async fn a_session_that_does_not_read_its_answers_is_no_longer_read_from() {
     let open = pb::SessionRequest {
         op_id: 0,
         request: Some(Request::Open(pb::OpenSession::default())),
+        ..Default::default()
     };
     let begun = [
         frame(HEADERS, END_HEADERS, 1, &call("Session")),
@@ -45,7 +46,15 @@ async fn a_session_that_does_not_read_its_answers_is_no_longer_read_from() {
             name: format!("name-{op_id}"),
         };
         let request = Some(Request::Describe(describe));
-        data(0, 1, &pb::SessionRequest { op_id, request })
+        data(
+            0,
+            1,
+            &pb::SessionRequest {
+                op_id,
+                request,
+                ..Default::default()
+            },
+        )
     });
     // What it is allowed to send is what the server has read and then some; more breaks the protocol.
     raw.flood(begun.into_iter().chain(asked)).await;

@@ -12,6 +12,9 @@ use crate::{expect_none, source::exists};
 const PROFILES: [(&str, usize, usize); 3] =
     [("single", 1, 0), ("sentinel", 3, 3), ("cluster", 6, 0)];
 
+/// What looks at the coordinators of the others.
+const OBSERVABILITY: &str = "observability";
+
 #[test]
 fn the_compose_file_holds_together() {
     expect_none(&problems(&compose()));
@@ -54,6 +57,8 @@ fn the_coordinators_take_their_settings_and_name_servers_that_are_there() {
             Ok(settings) => {
                 let listen = settings["server"]["listen"].as_str();
                 assert_eq!(listen, Some("0.0.0.0:7625"), "{name}");
+                let admin = settings["admin"]["listen"].as_str();
+                assert_eq!(admin, Some("0.0.0.0:7626"), "{name} is scraped there");
             }
             Err(refused) => problems.push(format!("{name}: {refused}")),
         }
@@ -157,8 +162,9 @@ fn of_process(service: &Service, say: &mut dyn FnMut(String)) {
     {
         say(format!("there is no {}", build.dockerfile));
     }
-    let of_ours = PROFILES.map(|(name, ..)| name);
-    if service.profiles.len() != 1 || !of_ours.contains(&service.profiles[0].as_str()) {
+    let mut of_ours = PROFILES.iter().map(|(name, ..)| *name);
+    let is_ours = |profile: &str| profile == OBSERVABILITY || of_ours.any(|name| name == profile);
+    if service.profiles.len() != 1 || !service.profiles.iter().map(String::as_str).all(is_ours) {
         say(format!("profiles {:?}", service.profiles));
     }
     for port in &service.ports {
@@ -226,7 +232,8 @@ fn of_volume(
         say(format!("may write to {path}"));
     }
     let command = service.command.join(" ");
-    if !command.contains(parts[1]) {
+    let is_named = service.environment.values().any(|it| it == parts[1]);
+    if !command.contains(parts[1]) && !is_named {
         say(format!("does not use {}", parts[1]));
     }
     None

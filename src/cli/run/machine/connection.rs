@@ -51,6 +51,7 @@ impl Machine {
         let first = SessionRequest {
             op_id: 0,
             request: Some(request),
+            ..SessionRequest::default()
         };
         self.link = LinkState::Opening {
             sent_at: now,

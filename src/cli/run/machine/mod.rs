@@ -301,6 +301,7 @@ impl Machine {
         self.actions.push(Action::Send(SessionRequest {
             op_id,
             request: Some(request),
+            ..SessionRequest::default()
         }));
     }
 

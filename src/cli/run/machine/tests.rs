@@ -524,6 +524,7 @@ fn a_wait_whose_stream_broke_starts_anew_with_what_is_left_of_it() {
     let Action::Send(SessionRequest {
         op_id: 2,
         request: Some(Request::Acquire(acquire)),
+        ..
     }) = story.actions[0].clone()
     else {
         panic!("no acquire: {:?}", story.actions);

@@ -1,0 +1,213 @@
+//! Traces: the caller's context goes through to the script.
+
+use lockkeeper::grpc::pb::{self, session_request::Request, session_response::Response};
+use nix::sys::signal::Signal;
+use opentelemetry_proto::tonic::trace::v1::{Span, span::SpanKind};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::Streaming;
+
+use super::collector::{Collector, attribute};
+use crate::{
+    coordinator::{Coordinator, Settings},
+    redis_server::RedisServer,
+    steps::until_waiting,
+};
+
+const CALLER: &str = "00f067aa0ba902b7";
+
+fn trace(number: u32) -> String {
+    format!("4bf92f3577b34da6a3ce929d{number:08x}")
+}
+
+fn traceparent(number: u32, flags: &str) -> String {
+    format!("00-{}-{CALLER}-{flags}", trace(number))
+}
+
+fn try_acquire(name: &str, owner: &str) -> pb::TryAcquireRequest {
+    pb::TryAcquireRequest {
+        name: name.to_owned(),
+        owner: owner.to_owned(),
+        ..Default::default()
+    }
+}
+
+/// The span with this name; there is one.
+fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
+    let mut found = spans.iter().filter(|span| span.name == name);
+    match (found.next(), found.next()) {
+        (Some(span), None) => span,
+        _ => panic!("not exactly one {name} among {spans:#?}"),
+    }
+}
+
+fn is_child(span: &Span, parent: &Span) -> bool {
+    span.parent_span_id == parent.span_id
+}
+
+/// A session whose frames say which trace they belong to.
+struct Session {
+    requests: mpsc::UnboundedSender<pb::SessionRequest>,
+    responses: Streaming<pb::SessionResponse>,
+}
+
+impl Session {
+    async fn open(coordinator: &Coordinator) -> Self {
+        let (requests, outgoing) = mpsc::unbounded_channel();
+        let open = Request::Open(pb::OpenSession::default());
+        let first = pb::SessionRequest {
+            request: Some(open),
+            ..Default::default()
+        };
+        requests.send(first).unwrap();
+        let mut api = coordinator.client().await.api;
+        let outgoing = UnboundedReceiverStream::new(outgoing);
+        let responses = api.session(outgoing).await.unwrap().into_inner();
+        let mut session = Self {
+            requests,
+            responses,
+        };
+        assert!(matches!(session.next().await, Response::Opened(_)));
+        session
+    }
+
+    fn send(&self, op_id: u64, request: Request, traceparent: String) {
+        let frame = pb::SessionRequest {
+            op_id,
+            request: Some(request),
+            traceparent,
+        };
+        self.requests.send(frame).unwrap();
+    }
+
+    async fn next(&mut self) -> Response {
+        let frame = self.responses.message().await.unwrap().unwrap();
+        frame.response.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn the_trace_of_a_caller_goes_through_to_the_script() {
+    let (redis, collector) = (RedisServer::start().await, Collector::start().await);
+    let settings = Settings::on(&redis.url()).with("telemetry.otlp_endpoint", &collector.url());
+    let coordinator = Coordinator::start(&settings).await;
+    let client = coordinator.client().await;
+    let mut api = client.api.clone();
+    let mut call = async |number: u32, flags: &str| {
+        let mut request = tonic::Request::new(try_acquire(&number.to_string(), "somebody"));
+        let context = traceparent(number, flags).parse().unwrap();
+        request.metadata_mut().insert("traceparent", context);
+        let tried = api.try_acquire(request).await.unwrap().into_inner();
+        assert!(tried.acquired);
+        tried.grant.unwrap()
+    };
+    let grant = call(1, "01").await;
+    // This caller does not record its trace, so nobody does.
+    call(2, "00").await;
+
+    let mut session = Session::open(&coordinator).await;
+    let take = Request::TryAcquire(try_acquire("build", "a"));
+    session.send(1, take, traceparent(3, "01"));
+    assert!(matches!(session.next().await, Response::Tried(_)));
+    let wait = Request::Acquire(pb::AcquireRequest {
+        name: "build".to_owned(),
+        owner: "b".to_owned(),
+        ..Default::default()
+    });
+    session.send(2, wait, traceparent(4, "01"));
+    until_waiting(&client, "build", 1).await;
+    assert!(matches!(session.next().await, Response::Waiting(_)));
+    let release = Request::Release(pb::ReleaseRequest {
+        name: "build".to_owned(),
+        owner: "a".to_owned(),
+        ..Default::default()
+    });
+    session.send(3, release, traceparent(5, "01"));
+    for _ in 0..2 {
+        let answer = session.next().await;
+        assert!(
+            matches!(answer, Response::Released(_) | Response::Granted(_)),
+            "{answer:?}"
+        );
+    }
+    drop(session);
+    coordinator.signal(Signal::SIGTERM);
+    assert!(coordinator.exit().await.success());
+
+    let of_call = collector.of_trace(&trace(1));
+    let served = named(&of_call, "lockkeeper.v1.LockService/TryAcquire");
+    assert_eq!(hex::encode(&served.parent_span_id), CALLER);
+    assert_eq!(served.kind(), SpanKind::Server);
+    assert_eq!(
+        attribute(served, "rpc.response.status_code").as_deref(),
+        Some("OK")
+    );
+    let operation = named(&of_call, "try_acquire");
+    assert!(is_child(operation, served));
+    let token = grant.fencing_token.to_string();
+    for (key, value) in [
+        ("lockkeeper.lock.name", "1"),
+        ("lockkeeper.lock.mode", "exclusive"),
+        ("lockkeeper.result", "granted"),
+        ("lockkeeper.token", token.as_str()),
+    ] {
+        assert_eq!(
+            attribute(operation, key).as_deref(),
+            Some(value),
+            "{operation:#?}"
+        );
+    }
+    let owner = attribute(operation, "lockkeeper.owner.digest").unwrap();
+    assert!(owner.len() == 12 && owner != "somebody", "{owner}");
+    let script = named(&of_call, "lock_acquire");
+    assert!(is_child(script, operation));
+    assert_eq!(script.kind(), SpanKind::Client);
+    assert_eq!(
+        attribute(script, "db.system.name").as_deref(),
+        Some("redis")
+    );
+    assert_eq!(
+        attribute(script, "db.operation.name").as_deref(),
+        Some("EVALSHA")
+    );
+    assert!(collector.of_trace(&trace(2)).is_empty());
+
+    let of_wait = collector.of_trace(&trace(4));
+    let frame = named(&of_wait, "Session frame");
+    assert_eq!(hex::encode(&frame.parent_span_id), CALLER);
+    let acquire = named(&of_wait, "acquire");
+    let wait = named(&of_wait, "wait");
+    assert!(is_child(acquire, frame) && is_child(wait, acquire));
+    assert_eq!(
+        attribute(wait, "lockkeeper.wait.position").as_deref(),
+        Some("1")
+    );
+    let of_release = collector.of_trace(&trace(5));
+    let release = named(&of_release, "release");
+    let links: Vec<_> = acquire.links.iter().map(|link| &link.span_id).collect();
+    assert_eq!(
+        links,
+        [&release.span_id],
+        "who was granted what was given back"
+    );
+}
+
+#[tokio::test]
+async fn of_traces_that_begin_here_only_the_part_is_sent_that_is_asked_for() {
+    let collector = Collector::start().await;
+    let settings = Settings::on("embedded:")
+        .with("telemetry.otlp_endpoint", &collector.url())
+        .with("telemetry.sample_ratio", "0.0");
+    let coordinator = Coordinator::start(&settings).await;
+    let mut api = coordinator.client().await.api;
+    api.try_acquire(try_acquire("build", "a")).await.unwrap();
+    let mut request = tonic::Request::new(try_acquire("other", "a"));
+    let context = traceparent(1, "01").parse().unwrap();
+    request.metadata_mut().insert("traceparent", context);
+    api.try_acquire(request).await.unwrap();
+    coordinator.signal(Signal::SIGTERM);
+    assert!(coordinator.exit().await.success());
+    let sent = collector.of_trace(&trace(1)).len();
+    assert!(sent >= 3, "the caller wants it");
+    assert_eq!(collector.count(), sent, "and nobody wants the other one");
+}
