@@ -580,3 +580,97 @@ fn lists_that_are_no_quorum_are_refused() {
         .flag("store.quorum", "redis://a:1 redis://a:2 redis://[::1]:1")
         .settings();
 }
+
+/// Refused for a key, with a word of why.
+#[track_caller]
+fn assert_insecure(given: &Given, key: &str, problem: &str) {
+    let refusal = given.refusal();
+    assert!(
+        refusal.starts_with(&format!("{key}: ")) && refusal.contains(problem),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn where_others_can_reach_it_callers_must_show_who_they_are() {
+    let at = |address| given().flag("server.listen", address);
+    for local in [
+        "127.0.0.1:1",
+        "127.8.8.8:1",
+        "[::1]:1",
+        "[::ffff:127.0.0.1]:1",
+    ] {
+        assert!(at(local).sources.load().is_ok(), "{local}");
+    }
+    for public in ["0.0.0.0:1", "10.0.0.1:1", "[::]:1", "[::ffff:10.0.0.1]:1"] {
+        assert_insecure(&at(public), "server.listen", "server.allow_unauthenticated");
+        let allowed = at(public).flag("server.allow_unauthenticated", "true");
+        assert!(allowed.sources.load().is_ok(), "{public}");
+    }
+    let with_tls = || {
+        at("0.0.0.0:1")
+            .flag("server.tls.certificate_file", "c")
+            .flag("server.tls.key_file", "k")
+    };
+    assert_insecure(&with_tls(), "server.listen", "nobody would have to show");
+    let mutual = with_tls().flag("server.tls.client_ca_file", "ca");
+    assert!(mutual.sources.load().is_ok());
+    assert!(
+        with_tls()
+            .flag("auth.token_file", "t")
+            .sources
+            .load()
+            .is_ok()
+    );
+    let plain = || at("0.0.0.0:1").flag("auth.token_file", "t");
+    assert_insecure(&plain(), "server.listen", "in plain text");
+    let encrypted_elsewhere = plain().flag("auth.allow_plaintext", "true");
+    assert!(encrypted_elsewhere.sources.load().is_ok());
+}
+
+#[test]
+fn half_of_what_belongs_together_is_refused() {
+    let one = |key, value| given().flag(key, value);
+    assert_insecure(
+        &one("server.listen", ""),
+        "server.listen",
+        "server.uds_path",
+    );
+    let socket = one("server.listen", "").flag("server.uds_path", "/tmp/s");
+    assert!(socket.sources.load().is_ok());
+    let certificate = one("server.tls.certificate_file", "c");
+    assert_insecure(&certificate, "server.tls.key_file", "together");
+    let ca = one("server.tls.client_ca_file", "c");
+    assert_insecure(&ca, "server.tls.client_ca_file", "needs");
+    let jwks = || one("auth.jwks_file", "j").flag("auth.jwt_issuer", "i");
+    assert_insecure(&jwks(), "auth.jwt_audience", "made for others");
+    assert!(jwks().flag("auth.jwt_audience", "a").sources.load().is_ok());
+    assert_insecure(&one("auth.jwt_issuer", "i"), "auth.jwt_issuer", "needs");
+    assert_insecure(&one("server.uds_mode", "0888"), "server.uds_mode", "octal");
+    let quota = one("access.quotas.sessions", "1");
+    assert_insecure(&quota, "access", "nobody could show");
+}
+
+#[test]
+fn rules_are_read_and_checked() {
+    let with = |rule: &str| {
+        given().file(&format!(
+            "[auth]\ntoken_file = 't'\n[[access.rules]]\n{rule}"
+        ))
+    };
+    let good =
+        with("identity = 'spiffe://prod/*'\nprefix = 'orders/'\nallow = ['acquire', 'admin']");
+    let rules = good.settings().access.rules;
+    assert_eq!(rules[0].prefix, "orders/");
+    assert_eq!(rules[0].allow, [AccessRight::Acquire, AccessRight::Admin]);
+    for (bad, problem) in [
+        ("identity = ''\nallow = ['acquire']", "rule 1: identity"),
+        ("identity = 'a*b'\nallow = ['acquire']", "one *"),
+        ("identity = 'a'\nallow = []", "allow"),
+        ("identity = 'a'\nallow = ['everything']", "everything"),
+        ("identity = 'a'\nallow = ['acquire']\nprefx = 'x'", "prefx"),
+    ] {
+        let refusal = with(bad).refusal();
+        assert!(refusal.contains(problem), "{bad}: {refusal}");
+    }
+}

@@ -71,6 +71,7 @@ mod readers;
 mod replicas;
 mod rolling_restart;
 mod run_processes;
+mod security;
 mod semaphores;
 mod store_forgets;
 mod store_frozen;
