@@ -19,7 +19,7 @@ use super::{
     holding::{Holding, PermitGrant},
     metrics,
     resume_token::Claims,
-    session::{GrantKey, Notice, OnDisconnect, Session, SessionTally},
+    session::{GrantKey, LostReason, Notice, OnDisconnect, Session, SessionTally},
     turns::Turn,
     types::{Grant, Lease, LockName, Owner, SessionId, over, safe_until},
     watchdog::RENEWALS_PER_CALL,
@@ -274,6 +274,7 @@ impl Coordinator {
         let turns = core.turns_of(&named).await?;
         let mut checked = core.check(&claims, named.locks).await?;
         checked.extend(core.check_permits(&claims, named.permits).await?);
+        let reasons = core.why_all_gone(&checked).await;
         let known = core.sessions.get(id).ok();
         let resumed = known.and_then(|session| Stream::new(core, session));
         let stream = if let Some(stream) = resumed {
@@ -290,11 +291,11 @@ impl Coordinator {
         let (mut grants, mut permits) = (Vec::new(), Vec::new());
         let mut kept: HashSet<GrantKey> = HashSet::new();
         let mut kept_permits: HashSet<PermitId> = HashSet::new();
-        for (grant, sent_at, outcome) in checked {
+        for ((grant, sent_at, outcome), reason) in checked.into_iter().zip(reasons) {
             let key = GrantKey::of_holding(&grant);
             kept.insert(key.clone());
             if let Err(ownership) = outcome {
-                let reason = core.why_gone(&grant, ownership).await;
+                let reason = reason.unwrap_or_else(|| ownership.into());
                 session.lose_named(&core.deadlines, grant, reason);
                 continue;
             }
@@ -443,6 +444,17 @@ impl Core {
             (Holding::Permits(grant), sent_at, outcome.map(drop))
         });
         Ok(checked.collect())
+    }
+
+    /// For each of them that is gone, why; all are asked for at once.
+    async fn why_all_gone(&self, checked: &[Checked]) -> Vec<Option<LostReason>> {
+        let reasons = checked.iter().map(|(grant, _, outcome)| async {
+            match outcome {
+                Err(ownership) => Some(self.why_gone(grant, *ownership).await),
+                Ok(()) => None,
+            }
+        });
+        futures::future::join_all(reasons).await
     }
 
     /// Gives back what a session held and no longer has.

@@ -154,25 +154,26 @@ impl Renewer {
             let grants = reply.outcomes.iter().filter(|it| it.is_none()).count();
             tracing::warn!(%error, grants, "renewal failed");
         }
-        let reasons = batch.iter().zip(&reply.outcomes);
-        let reasons = reasons.map(|((session, renewing), outcome)| async {
+        let (mut lost, deadlines) = (Vec::new(), &self.core.deadlines);
+        let tell = |session: &Arc<Session>, renewing: &Renewing, outcome| {
+            self.core.metrics.renewed(Option::as_ref(&outcome));
+            session.on_renewal(deadlines, renewing, sent_at, outcome);
+        };
+        for ((session, renewing), outcome) in batch.iter().zip(reply.outcomes) {
             match outcome {
-                Some(Err(ownership)) => {
-                    Some(self.core.why_lost(session, &renewing.key, *ownership).await)
-                }
-                Some(Ok(_)) | None => None,
+                Some(Err(ownership)) => lost.push((session, renewing, ownership)),
+                Some(Ok(lease)) => tell(session, renewing, Some(Ok(lease))),
+                None => tell(session, renewing, None),
             }
-        });
-        // Whatever is lost is looked up at once; if nothing is, nothing is asked.
-        let reasons = futures::future::join_all(reasons).await;
-        let outcomes = reply.outcomes.into_iter().zip(reasons);
-        for ((session, renewing), (outcome, reason)) in batch.iter().zip(outcomes) {
-            let outcome = outcome.map(|outcome| {
-                outcome.map_err(|ownership| reason.unwrap_or_else(|| ownership.into()))
-            });
-            self.core.metrics.renewed(outcome.as_ref());
-            session.on_renewal(&self.core.deadlines, renewing, sent_at, outcome);
         }
+        // Only now: the store may not answer any more, and what was renewed must not wait for that.
+        let lost = lost
+            .into_iter()
+            .map(|(session, renewing, ownership)| async move {
+                let reason = self.core.why_lost(session, &renewing.key, ownership).await;
+                tell(session, renewing, Some(Err(reason)));
+            });
+        futures::future::join_all(lost).await;
     }
 
     /// For each of a batch that is all of one kind the lease it has now, or why it is gone; none if too few replicas know of its new lease.

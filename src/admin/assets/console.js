@@ -5,6 +5,7 @@
 const REFRESH_MS = 5000;
 const AFTER_EVENT_MS = 700;
 const RETRY_MS = 2000;
+const DENIED_RETRY_MS = 60000;
 const EVENTS_SHOWN = 200;
 const SOON_MS = 3000;
 const TOKEN = "lockkeeper.token";
@@ -282,6 +283,8 @@ function showEvent(event) {
   }
 }
 
+const isDenied = (error) => error instanceof Refused && error.status === 403;
+
 function showProblem(error) {
   if (error === null) {
     at("problem").hidden = true;
@@ -293,6 +296,10 @@ function showProblem(error) {
   }
   const text = error instanceof Refused ? `${error.reason}: ${error.message}` : "The coordinator does not answer.";
   setText(at("problem"), text);
+  // Another token may be allowed more.
+  if (isDenied(error) && sessionStorage.getItem(TOKEN)) {
+    at("view-token").hidden = false;
+  }
   at("problem").hidden = false;
 }
 
@@ -321,17 +328,17 @@ async function refresh() {
     if (page.view === "locks" || page.view === "contention") {
       const seen = Math.min(Math.max(page.locks.length, 100), 1000);
       const list = await askJson("/api/v1/locks", { prefix: page.prefix, pageSize: seen });
-      if (isLate()) return;
+      if (isLate()) return 0;
       page.locks = list.locks.sort((a, b) => (a.name < b.name ? -1 : 1));
       page.nextLocks = list.nextPageToken;
       page.view === "locks" ? showLocks() : showContention();
     } else if (page.view === "lock") {
       const lock = await askJson("/api/v1/lock", { name: page.name });
-      if (isLate()) return;
+      if (isLate()) return 0;
       showLock(lock);
     } else if (page.view === "sessions") {
       const list = await askJson("/api/v1/sessions", { pageSize: 100 });
-      if (isLate()) return;
+      if (isLate()) return 0;
       page.nextSessions = list.nextPageToken;
       page.sessions = list.sessions;
       showSessions(page.sessions, list.sessionCount);
@@ -343,7 +350,9 @@ async function refresh() {
       at("state").className = "";
     }
     if (!isLate()) showProblem(error);
+    return isDenied(error) ? DENIED_RETRY_MS : REFRESH_MS;
   }
+  return REFRESH_MS;
 }
 
 let planned = null;
@@ -368,14 +377,16 @@ async function run() {
     return;
   }
   running = true;
-  await refresh();
+  const delay = await refresh();
   running = false;
-  plan(REFRESH_MS);
+  plan(delay);
 }
 
 // EventSource cannot send a token, so the stream is read by hand.
 async function listen() {
   for (;;) {
+    const token = sessionStorage.getItem(TOKEN);
+    let again = RETRY_MS;
     if (page.view !== "token") {
       try {
         await follow(await ask("/api/v1/events"));
@@ -383,9 +394,14 @@ async function listen() {
         if (error instanceof Refused && error.status === 401) {
           askForToken();
         }
+        // Each refusal is a line of the audit log.
+        again = isDenied(error) ? DENIED_RETRY_MS : RETRY_MS;
       }
     }
-    await new Promise((resume) => setTimeout(resume, RETRY_MS));
+    const until = performance.now() + again;
+    while (performance.now() < until && token === sessionStorage.getItem(TOKEN)) {
+      await new Promise((resume) => setTimeout(resume, RETRY_MS));
+    }
   }
 }
 

@@ -1,8 +1,9 @@
 // The console as a person uses it: what is held appears by itself, the queue, a loss, the keyboard, a phone, names that are meant to do harm.
 
 import assert from "node:assert/strict";
-import { mkdir } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { request } from "node:http";
+import { join } from "node:path";
 import { World, until } from "./world.mjs";
 
 const [binary, images] = process.argv.slice(2);
@@ -160,6 +161,39 @@ const stories = {
     await until("it is audited", () => mayForce.log.some((line) => line.includes('"target":"audit"') && line.includes("burned down")));
     await page.close();
     await events.close();
+  },
+
+  async "who has no credentials is asked for them, and sees what the rules allow"(world) {
+    const tokens = join(world.profile, "tokens");
+    const config = join(world.profile, "lockkeeper.toml");
+    await writeFile(tokens, "ops the-token-of-an-operator\ndev the-token-of-a-developer\n");
+    await writeFile(
+      config,
+      `[auth]\ntoken_file = "${tokens}"\n[[access.rules]]\nidentity = "ops"\nprefix = ""\nallow = ["admin"]\n`,
+    );
+    const guarded = await world.coordinator("--config", config);
+    const status = `${guarded.admin}/api/v1/status`;
+    for (const [headers, expected] of [
+      [{}, 401],
+      [{ authorization: "Bearer the-token-of-nobody" }, 401],
+      [{ authorization: "Bearer the-token-of-a-developer" }, 403],
+      [{ authorization: "Bearer the-token-of-an-operator" }, 200],
+    ]) {
+      assert.equal((await ask(status, { headers })).status, expected);
+    }
+    const expected = ["401", "403"];
+    const page = await world.page(`${guarded.admin}/`, { expected });
+    const field = page.getByLabel("Bearer token");
+    await field.fill("the-token-of-a-developer");
+    await page.keyboard.press("Enter");
+    await page.locator("#problem", { hasText: "PERMISSION_DENIED" }).waitFor();
+    await field.fill("the-token-of-an-operator");
+    await page.keyboard.press("Enter");
+    await page.getByText("Nothing is held or waited for.").waitFor();
+    await page.locator("#state.good").waitFor();
+    assert.equal(await page.evaluate(() => document.cookie + localStorage.length), "0");
+    assert.ok(guarded.log.some((line) => line.includes('"result":"denied"') && line.includes('"who":"dev"')));
+    await page.close();
   },
 
   async "what another site sends is refused"(world, readOnly, mayForce) {
