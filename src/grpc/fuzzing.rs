@@ -27,10 +27,11 @@ pub(crate) fn request(
     let Ok(frame) = pb::SessionRequest::decode(bytes) else {
         return;
     };
+    let account = access.account(Identity::anonymous());
     let requests = Requests {
         coordinator,
         access,
-        caller: &Identity::anonymous(),
+        account: &account,
         session,
     };
     match frame.request {
