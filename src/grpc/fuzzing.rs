@@ -11,8 +11,11 @@ use super::{
 };
 use crate::{
     access::{Access, Identity},
-    coordinator::{Coordinator, Operation, SessionId},
+    coordinator::{Coordinator, Lease, Operation, SessionId},
 };
+
+/// The longest time limit of a call, in seconds: 8 digits of hours.
+const LONGEST: u64 = 99_999_999 * 3600;
 
 /// A frame of a session's stream, as bytes, becomes an operation or is refused; as does what a client opens or resumes with.
 pub(crate) fn request(
@@ -24,10 +27,11 @@ pub(crate) fn request(
     let Ok(frame) = pb::SessionRequest::decode(bytes) else {
         return;
     };
+    let account = access.account(Identity::anonymous());
     let requests = Requests {
         coordinator,
         access,
-        caller: &Identity::anonymous(),
+        account: &account,
         session,
     };
     match frame.request {
@@ -58,7 +62,7 @@ fn check(coordinator: &Coordinator, operation: &Operation) {
         let name = it.name.as_str();
         assert!(!name.is_empty() && name.len() <= limits.name_bytes_max);
         assert!(it.owner.label.len() <= limits.owner_bytes_max);
-        let lease = it.lease.as_ref().map(|it| it.clone().get());
+        let lease = it.lease.map(Lease::get);
         assert!(lease.is_none_or(|it| it >= limits.lease_min && it <= limits.lease_max));
     }
 }
@@ -68,7 +72,5 @@ pub(crate) fn grpc_timeout(bytes: &[u8]) {
     let Ok(value) = bytes.try_into() else { return };
     let mut metadata = MetadataMap::new();
     metadata.insert("grpc-timeout", value);
-    // 8 digits of hours.
-    const LONGEST: u64 = 99_999_999 * 3600;
     assert!(within(None, &metadata).is_none_or(|it| it.as_secs() <= LONGEST));
 }
