@@ -122,9 +122,10 @@ const stories = {
   async "a phone shows all of it without scrolling sideways"(world, readOnly) {
     const long = `orders:${"x".repeat(200)}`;
     const holder = world.begin(readOnly, "run", long, "--", "sleep", "600");
-    const waiter = world.begin(readOnly, "run", long, "--", "true");
     const page = await world.page(`${readOnly.admin}/`, { viewport: PHONE });
     await row(page, "locks-rows", long).waitFor();
+    // Only now, or it might have been first.
+    const waiter = world.begin(readOnly, "run", long, "--", "true");
     for (const name of ["Contention", "Sessions", "Events", "Locks"]) {
       await page.getByRole("link", { name, exact: name === "Locks" }).click();
       await page.locator(`#view-${name.toLowerCase()}`).waitFor();
