@@ -22,7 +22,7 @@ use crate::{
 /// How long an attempt to open may take.
 pub(super) const OPEN_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// How long an attempt to resume may take at most; a coordinator that does not answer may hide one that would.
+/// How long the first attempts to resume may take; a coordinator that does not answer may hide one that would.
 const RESUME_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Pauses after all endpoints have been tried.
@@ -196,13 +196,21 @@ impl Driver {
             address,
             self.keepalive,
             frame(0, Request::Resume(resume)),
-            RESUME_TIMEOUT.min(self.lease / 3),
+            self.resume_timeout(tries),
         );
         self.connection = Connection::Opening {
             attempt: Box::pin(attempt),
             sent_at: now,
             tries,
         };
+    }
+
+    /// Grows, because a coordinator that many sessions come to at once may need longer, and an attempt that is broken off costs it as much as one that is not.
+    fn resume_timeout(&self, tries: Tries) -> Duration {
+        let round = tries.failed / self.client.addresses.len();
+        let factor = 2_u32.saturating_pow(u32::try_from(round).unwrap_or(u32::MAX));
+        let timeout = RESUME_TIMEOUT.min(self.lease / 6);
+        timeout.saturating_mul(factor).min(self.lease / 2)
     }
 
     fn doubtful(&self) -> Vec<crate::grpc::pb::Grant> {

@@ -87,6 +87,8 @@ impl Operation {
         if self.sent_at.take().is_some() {
             self.is_in_doubt = true;
         }
+        // What failed there says nothing of the next coordinator.
+        self.failing_since = None;
     }
 
     /// Whether it waits until something is free, and can be cancelled.
