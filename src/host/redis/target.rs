@@ -127,7 +127,7 @@ impl Target {
     }
 
     /// Has the sentinels asked whether a server that was just connected to is the master still: one that was replaced while it was away calls itself a
-    /// master when it comes back, until they have told it otherwise, and would grant what the new one has granted.
+    /// master when it comes back, until they have told it otherwise, and would give away what the new one has given away.
     pub(super) async fn confirm(&self, endpoint: &Endpoint) -> Result<(), String> {
         let Self::Elected(Elected { election, ask }) = self else {
             return Ok(());
