@@ -58,7 +58,7 @@ fn problems(unit: &str) -> Vec<String> {
     // Credentials, in a folder of this machine.
     let folder = TempDir::new().unwrap();
     for name in &loaded {
-        let contents = if name.ends_with(".toml") {
+        let contents = if Path::new(name).extension() == Some("toml".as_ref()) {
             text("deploy/config.example.toml")
         } else {
             "0123456789abcdef".to_owned()
