@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use lockkeeper::{
+    coordinator::Watched,
     grpc::pb::{
         self, LockMode, LostReason, NameKind, SessionPhase, WatchEvent,
         lock_admin_service_client::LockAdminServiceClient, session_request::Request,
@@ -278,8 +279,10 @@ async fn locks_are_listed_page_by_page_with_who_holds_and_waits() {
         assert!(lock.last_fencing_token > 0);
         assert_eq!(std_duration(lock.remaining_lease), secs(30));
         assert_eq!(list(&mut admin, "", 100).await.len(), 26);
-        let mut bad = pb::ListLocksRequest::default();
-        bad.page_token = "nonsense".to_owned();
+        let bad = pb::ListLocksRequest {
+            page_token: "nonsense".to_owned(),
+            ..Default::default()
+        };
         let refused = admin.list_locks(bad).await.unwrap_err();
         assert_eq!(reason(&refused), "INVALID_PAGE_TOKEN");
     }
@@ -466,7 +469,6 @@ async fn a_watcher_that_falls_behind_starts_anew() {
     let mut session = client.open().await;
     let coordinator = world.coordinator(0);
     let mut watcher = coordinator.watch(String::new()).unwrap();
-    use lockkeeper::coordinator::Watched;
     assert!(matches!(
         watcher.next().await,
         Ok(Watched::Snapshot { last: true, .. })

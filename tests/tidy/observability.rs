@@ -62,7 +62,7 @@ fn unknown(query: &str, documented: &BTreeSet<String>) -> Vec<String> {
         .map(|name| format!("{name} is not in {PAGE}: {query}"))
         .collect();
     let of_prometheus = |name: &&str| query.contains(&format!("{name}{{"));
-    if asked.is_empty() && !OF_PROMETHEUS.iter().any(|name| of_prometheus(name)) {
+    if asked.is_empty() && !OF_PROMETHEUS.iter().any(of_prometheus) {
         problems.push(format!("asks for no metric: {query}"));
     }
     problems

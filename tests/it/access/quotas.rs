@@ -5,6 +5,7 @@ use lockkeeper::{
     grpc::pb::{self, session_response::Response},
 };
 use tonic::Code;
+use tonic_types::StatusExt as _;
 
 use super::{ALICE, MALLORY, assert_refused, world_with};
 use crate::support::{
@@ -90,7 +91,6 @@ async fn requests_are_limited_over_rpcs_and_frames_together() {
         }
     }
     let refused = refused.expect("five in a second and no more");
-    use tonic_types::StatusExt as _;
     let retry = refused.get_details_retry_info().unwrap().retry_delay;
     assert!(retry.is_some_and(|after| after <= secs(1)), "{retry:?}");
     assert_refused(

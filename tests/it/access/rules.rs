@@ -28,6 +28,7 @@ fn world() -> World {
 }
 
 /// Every operation that names something, with the right it needs.
+#[expect(clippy::too_many_lines, reason = "a list")]
 fn operations(name: &str) -> Vec<(Right, Request)> {
     let name = || name.to_owned();
     let locks = || {

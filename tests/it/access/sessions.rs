@@ -2,6 +2,10 @@
 
 use lockkeeper::{access::Quotas, grpc::pb};
 use tonic::Code;
+use tonic_reflection::pb::v1::{
+    ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+    server_reflection_request::MessageRequest,
+};
 
 use super::{ALICE, MALLORY, assert_no_session, assert_refused, both, world_with};
 use crate::support::client::try_request;
@@ -48,10 +52,6 @@ async fn whoever_shows_nothing_is_refused_but_may_ask_for_health() {
     let checked = health.check(request).await.unwrap().into_inner();
     assert_eq!(checked.status, 1, "serving");
 
-    use tonic_reflection::pb::v1::{
-        ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
-        server_reflection_request::MessageRequest,
-    };
     let list = || ServerReflectionRequest {
         message_request: Some(MessageRequest::ListServices(String::new())),
         ..Default::default()

@@ -1,6 +1,6 @@
 //! `deploy/systemd/`: the unit starts what there is, gives it time to stop, and leaves it no privilege.
 
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fs, path::Path};
 
 use tempfile::TempDir;
 
