@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::{
     admin::{self, Admin},
-    config::{ReplicaAcks, Settings, StoreUrl, UnixMode},
+    config::{ReplicaAcks, Settings, StoreUrl},
     coordinator::{self, Coordinator, Limits},
     grpc::{
         self,
@@ -160,8 +160,7 @@ fn listeners(
     let unix = if path.as_os_str().is_empty() {
         None
     } else {
-        let mode = UnixMode::parse(&settings.server.uds_mode).map_or(0o600, |mode| mode.0);
-        let bound = UnixSocket::bind(path, mode);
+        let bound = UnixSocket::bind(path, settings.server.uds_mode.0);
         let why = || format!("cannot listen at {} (server.uds_path)", path.display());
         Some(bound.with_context(why)?)
     };

@@ -40,7 +40,7 @@ pub(super) fn listed_lock(seen: LockSeen) -> Value {
 pub(super) fn described(seen: &Description) -> Value {
     json!({
         "name": seen.name.told(),
-        "mode": seen.mode.map(mode_name),
+        "mode": seen.mode.map(Mode::name),
         "holders": seen.holders.iter().map(holder).collect::<Vec<_>>(),
         "holderCount": seen.holder_count,
         "remainingLeaseMs": seen.remaining.map(millis),
@@ -101,7 +101,7 @@ fn delta(coordinator: &Coordinator, event: &Event) -> Value {
         "event": what,
         "name": event.name.told(),
         "kind": kind_name(event.kind),
-        "mode": event.mode.map(mode_name),
+        "mode": event.mode.map(Mode::name),
         "sessionDigest": digest(&event.owner),
         "owner": event.owner.label.as_ref(),
         "clientName": coordinator.client_name(&event.owner),
@@ -117,7 +117,7 @@ fn holder(seen: &HolderSeen) -> Value {
         "sessionDigest": digest(&seen.owner),
         "owner": seen.owner.label.as_ref(),
         "clientName": seen.client_name,
-        "mode": mode_name(seen.mode),
+        "mode": seen.mode.name(),
         "holdCount": seen.hold_count,
         "remainingLeaseMs": seen.remaining.map(millis),
     })
@@ -138,7 +138,7 @@ fn waiter(seen: &WaiterSeen) -> Value {
         "sessionDigest": digest(&seen.owner),
         "owner": seen.owner.label.as_ref(),
         "clientName": seen.client_name,
-        "mode": mode_name(seen.mode),
+        "mode": seen.mode.name(),
         "waitingForMs": seen.since.map(|since| millis(since.elapsed())),
     })
 }
@@ -153,15 +153,6 @@ fn kind_name(kind: NameKind) -> &'static str {
         NameKind::ReadWriteLock => "readWriteLock",
         NameKind::Semaphore => "semaphore",
         NameKind::Latch => "latch",
-    }
-}
-
-fn mode_name(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Exclusive => "exclusive",
-        Mode::Fair => "fair",
-        Mode::Read => "read",
-        Mode::Write => "write",
     }
 }
 

@@ -9,18 +9,33 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct OptionalAddress(pub Option<SocketAddr>);
 
-/// Who may connect to a Unix-domain socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Who may connect to a Unix-domain socket: up to four octal digits.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct UnixMode(pub u32);
 
-impl UnixMode {
-    /// Reads octal digits.
-    pub fn parse(text: &str) -> Option<Self> {
+impl Default for UnixMode {
+    /// The same user only.
+    fn default() -> Self {
+        Self(0o600)
+    }
+}
+
+impl TryFrom<String> for UnixMode {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
         let digits = (1..=4).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_digit());
-        let mode = u32::from_str_radix(text, 8)
-            .ok()
-            .filter(|mode| digits && *mode <= 0o777);
-        mode.map(Self)
+        let mode = u32::from_str_radix(&text, 8).ok();
+        mode.filter(|mode| digits && *mode <= 0o777)
+            .map(Self)
+            .ok_or("must be up to four octal digits, as in 0600 or 0660")
+    }
+}
+
+impl From<UnixMode> for String {
+    fn from(mode: UnixMode) -> Self {
+        format!("{:04o}", mode.0)
     }
 }
 

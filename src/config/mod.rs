@@ -57,7 +57,7 @@ pub struct Server {
     /// A Unix-domain socket to listen at; empty: none.
     pub uds_path: PathBuf,
     /// Who may connect to it, as a file mode.
-    pub uds_mode: String,
+    pub uds_mode: UnixMode,
     /// Lets callers in without credentials, from other machines too.
     pub allow_unauthenticated: bool,
     /// Connections at once; more are closed at once.
@@ -283,7 +283,7 @@ impl Default for Server {
         Self {
             listen: OptionalAddress(Some(SocketAddr::from(([127, 0, 0, 1], 7625)))),
             uds_path: PathBuf::new(),
-            uds_mode: "0600".to_owned(),
+            uds_mode: UnixMode::default(),
             allow_unauthenticated: false,
             connections_max: 20_000,
             handshake_timeout: Duration::from_secs(10),

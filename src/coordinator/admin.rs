@@ -17,7 +17,7 @@ use super::{
     session::{GrantKey, LostReason, Session, SessionSeen},
     types::{LockName, Owner, over},
 };
-use crate::script::{Forced, Holder, Mode, NameKind, Ownership, WalkCursor};
+use crate::script::{Holder, NameKind, Ownership, WalkCursor};
 
 /// Entries of a page where none are asked for, and the most.
 const PAGE_SIZE: usize = 100;
@@ -226,40 +226,27 @@ impl Core {
         for session in self.sessions.all() {
             session.lose_forced(&self.deadlines, name, forced.token, &lost);
         }
-        let Forced {
-            mode,
-            token,
-            holders,
-            holder_count,
-        } = forced;
-        let holders: Vec<_> = holders.iter().map(|it| self.holder_seen(it)).collect();
+        let holders = forced.holders.iter();
+        let holders: Vec<_> = holders.map(|it| self.holder_seen(it)).collect();
         for holder in &holders {
-            self.tell_forced(name, mode, token, holder, &lost);
+            self.tell_forced(name, forced.token, holder, &lost);
         }
         Ok(ForceReleased {
             holders,
-            holder_count,
+            holder_count: forced.holder_count,
         })
     }
 
     /// Of those who have no session here. The others have been told as their sessions were.
-    fn tell_forced(
-        &self,
-        name: &LockName,
-        mode: Option<Mode>,
-        token: u64,
-        holder: &HolderSeen,
-        lost: &LostReason,
-    ) {
+    fn tell_forced(&self, name: &LockName, token: u64, holder: &HolderSeen, lost: &LostReason) {
         if let Ok(Some(_)) = self.session_of(&holder.owner) {
             return;
         }
         self.events.tell(|| {
             let what = What::Lost(lost.clone());
-            let mode = mode.map_or(holder.mode, |_| holder.mode);
             Event {
                 fencing_token: token,
-                ..Event::of_lock(what, name, mode, &holder.owner).holding(holder.hold_count)
+                ..Event::of_lock(what, name, holder.mode, &holder.owner).holding(holder.hold_count)
             }
         });
     }

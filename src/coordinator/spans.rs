@@ -1,15 +1,11 @@
 //! The spans of operations and of their waits, and the one line that each leaves in the logs. Owners and sessions are shown as digests: they are credentials.
 
-use sha2::{Digest as _, Sha256};
 use tracing::{Span, field::Empty, trace_span};
 
 use super::{
     Answer, Error, LatchOperation, LockName, Operation, Owner, PermitAnswer, PermitOperation, Tried,
 };
 use crate::{script::Mode, spans::TARGET};
-
-/// Bytes of the digest of an owner.
-const DIGEST_BYTES: usize = 6;
 
 /// What an operation is about.
 struct About<'a> {
@@ -39,10 +35,10 @@ pub(super) fn of(operation: &Operation) -> Span {
             .map(|name| span.record("lockkeeper.lock.name", name.told()));
         about
             .mode
-            .map(|mode| span.record("lockkeeper.lock.mode", mode_name(mode)));
+            .map(|mode| span.record("lockkeeper.lock.mode", mode.name()));
         about
             .owner
-            .map(|owner| span.record("lockkeeper.owner.digest", digest(owner)));
+            .map(|owner| span.record("lockkeeper.owner.digest", owner.digest()));
     }
     span
 }
@@ -83,8 +79,8 @@ fn log(operation: &Operation, ended: &Result<Answer, Error>) {
     }
     let about = About::of(operation);
     let lock = about.name.map(LockName::told);
-    let mode = about.mode.map(mode_name);
-    let owner = about.owner.map(digest);
+    let mode = about.mode.map(Mode::name);
+    let owner = about.owner.map(Owner::digest);
     let session = about.owner.and_then(|owner| owner.session.as_ref());
     let session = session.map(super::SessionId::digest);
     let operation = operation.name();
@@ -141,20 +137,6 @@ fn token(answer: &Answer) -> Option<u64> {
         }
         Answer::Renewed(grant) => Some(grant.fencing_token),
         _ => None,
-    }
-}
-
-fn digest(owner: &Owner) -> String {
-    let digest = Sha256::digest(owner.field().as_bytes());
-    hex::encode(&digest[..DIGEST_BYTES])
-}
-
-fn mode_name(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Exclusive => "exclusive",
-        Mode::Fair => "fair",
-        Mode::Read => "read",
-        Mode::Write => "write",
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures::future::Either;
-use http::{Extensions, Request, Response, header::AUTHORIZATION};
+use http::{Request, Response, header::AUTHORIZATION};
 use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
@@ -29,7 +29,7 @@ pub struct Peer {
     pub identity: Option<Identity>,
 }
 
-/// Refuses calls without good credentials, and adds the [`Identity`] and [`Account`] of others to their extensions. Where nothing is configured
+/// Refuses calls without good credentials, and adds the [`Account`] of others to their extensions. Where nothing is configured
 /// everybody is anonymous, and nothing is added.
 #[derive(Clone, Debug)]
 pub struct AuthLayer {
@@ -41,11 +41,6 @@ pub struct AuthLayer {
 pub struct AuthService<S> {
     access: Access,
     inner: S,
-}
-
-/// Who calls.
-pub fn identity(extensions: &Extensions) -> Identity {
-    account(extensions).identity().clone()
 }
 
 /// On whose account a call is.
@@ -96,11 +91,10 @@ impl<S> AuthService<S> {
             denied.denied();
             status::unauthenticated(&why)
         })?;
-        let account = self.access.account(identity.clone()).used_from(address);
+        let account = self.access.account(identity).used_from(address);
         if is_counted {
             account.request().map_err(status::quota)?;
         }
-        request.extensions_mut().insert(identity);
         request.extensions_mut().insert(account);
         Ok(())
     }

@@ -9,11 +9,9 @@ built=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 work=$built/deploy
 version=v3.22.0
 
-skip() {
-  echo "SKIPPED deploy: $1"
-  [ "${CI:-}" = true ] && exit 1
-  exit 77
-}
+suite=deploy
+# shellcheck source=tests/clients/skip.sh
+source tests/clients/skip.sh
 
 command -v python3 >/dev/null || skip "python3 is not installed"
 mkdir -p "$work/$version"

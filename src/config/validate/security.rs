@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::config::{Settings, UnixMode, security::is_set};
+use crate::config::{Settings, security::is_set};
 
 pub(super) fn check(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     check_listeners(settings, report);
@@ -21,10 +21,6 @@ fn check_listeners(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     if server.listen.0.is_none() && !is_set(&server.uds_path) {
         let why = "must not be empty without server.uds_path";
         report("server.listen", why.to_owned());
-    }
-    if UnixMode::parse(&server.uds_mode).is_none() {
-        let why = "must be up to four octal digits, as in 0600 or 0660";
-        report("server.uds_mode", why.to_owned());
     }
     let Some(address) = server.listen.0.filter(|address| is_public(*address)) else {
         return;

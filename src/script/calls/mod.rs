@@ -84,6 +84,18 @@ pub enum Mode {
     Write,
 }
 
+impl Mode {
+    /// As it is written for people and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exclusive => "exclusive",
+            Self::Fair => "fair",
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
 /// One owner's hold on one lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Hold<'a> {

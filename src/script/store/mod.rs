@@ -136,11 +136,6 @@ impl Scripts {
         }
     }
 
-    /// Asks the store for nothing; success means that it answers.
-    pub async fn probe(&self) -> Result<(), CallError> {
-        self.renew(&[]).await.complete().map(drop)
-    }
-
     /// Takes a lock for the owner, or takes it again. With a request id a repeat gets the first answer.
     pub async fn acquire(
         &self,

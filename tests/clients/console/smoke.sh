@@ -7,11 +7,9 @@ here=tests/clients/console
 built=${CARGO_TARGET_DIR:-target}
 work=$built/clients/console
 
-skip() {
-  echo "SKIPPED console: $1"
-  [ "${CI:-}" = true ] && exit 1
-  exit 77
-}
+suite=console
+# shellcheck source=tests/clients/skip.sh
+source tests/clients/skip.sh
 
 command -v node >/dev/null || skip "node is not installed"
 command -v npm >/dev/null || skip "npm is not installed"

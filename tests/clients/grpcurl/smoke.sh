@@ -7,11 +7,9 @@ built=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 work=$built/clients/grpcurl
 version=v1.9.3
 
-skip() {
-  echo "SKIPPED grpcurl: $1"
-  [ "${CI:-}" = true ] && exit 1
-  exit 77
-}
+suite=grpcurl
+# shellcheck source=tests/clients/skip.sh
+source tests/clients/skip.sh
 
 command -v go >/dev/null || skip "go is not installed"
 mkdir -p "$work/$version"

@@ -7,11 +7,9 @@ here=tests/clients/python
 built=${CARGO_TARGET_DIR:-target}
 work=$built/clients/python
 
-skip() {
-  echo "SKIPPED python: $1"
-  [ "${CI:-}" = true ] && exit 1
-  exit 77
-}
+suite=python
+# shellcheck source=tests/clients/skip.sh
+source tests/clients/skip.sh
 
 command -v python3 >/dev/null || skip "python3 is not installed"
 mkdir -p "$work"

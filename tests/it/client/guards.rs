@@ -10,7 +10,7 @@ use lockkeeper::{
 use parking_lot::Mutex;
 
 use super::{acquire, steps, two, until_lost};
-use crate::support::{FaultyHost, Options, World, eventually, millis, secs};
+use crate::support::{FaultyHost, Options, World, eventually, secs};
 
 #[tokio::test(start_paused = true)]
 async fn a_guard_gives_back_when_it_is_released_or_dropped() {
@@ -48,7 +48,7 @@ async fn tasks_of_one_session_exclude_each_other_unless_they_name_one_owner() {
                 let guard = acquire(&session, "a").await;
                 *inside.lock() += 1;
                 assert_eq!(*inside.lock(), 1);
-                tokio::time::sleep(millis(10)).await;
+                steps(10).await;
                 *inside.lock() -= 1;
                 guard.release().await.unwrap();
             })
@@ -177,7 +177,10 @@ async fn closing_ends_everything_at_once() {
         async move { session.lock("a").acquire().await }
     });
     let other = session.clone();
-    tokio::time::sleep(secs(1)).await;
+    eventually("the other waits", || async {
+        world.coordinator(0).load().waiters == 1
+    })
+    .await;
     session.close().await.unwrap();
     assert!(guard.lost().is_cancelled());
     assert!(waiting.await.unwrap().unwrap_err().is_session_ended());

@@ -158,7 +158,7 @@ async fn the_trace_of_a_caller_goes_through_to_the_script() {
         );
     }
     let owner = attribute(operation, "lockkeeper.owner.digest").unwrap();
-    assert!(owner.len() == 12 && owner != "somebody", "{owner}");
+    assert!(owner.len() == 16 && owner != "somebody", "{owner}");
     let script = named(&of_call, "lock_acquire");
     assert!(is_child(script, operation));
     assert_eq!(script.kind(), SpanKind::Client);
