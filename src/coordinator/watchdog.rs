@@ -8,7 +8,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::{sync::Semaphore, task::JoinHandle, time::Instant};
 
 use super::{
     Core,
@@ -53,35 +53,30 @@ pub(super) async fn run(core: Arc<Core>) {
     let renewer = Arc::new(Renewer::new(&core));
     while let Some(due) = stop.run_until_cancelled(core.deadlines.due()).await {
         let now = Instant::now();
-        let mut batch = Batch::new();
-        for due in due {
-            match due {
-                Due::Grant(session, key) => {
-                    if let Some(renewing) = session.on_due(&core.deadlines, &key, now) {
-                        batch.push((session, renewing));
-                    }
-                }
-                Due::Session(session) => {
-                    if session.end_if_abandoned(&core.deadlines, now) {
-                        core.sessions.remove(&session);
-                    }
-                }
+        let renewing = due.into_iter().filter_map(|due| match due {
+            Due::Grant(session, key) => {
+                let renewing = session.on_due(&core.deadlines, &key, now)?;
+                Some((session, renewing))
             }
-        }
-        renewer.renew_in_batches(batch);
+            Due::Session(session) => {
+                if session.end_if_abandoned(&core.deadlines, now) {
+                    core.sessions.remove(&session);
+                }
+                None
+            }
+        });
+        renewer.renew_in_batches(renewing);
     }
 }
 
 /// Gives every watched grant of a live session one more full lease, and looks at the others; returns when each has been answered.
 pub(super) async fn renew_all(core: &Arc<Core>) {
     let renewer = Arc::new(Renewer::new(core));
-    let mut batch = Batch::new();
-    for session in core.sessions.all() {
-        for renewing in session.renew_all(&core.deadlines) {
-            batch.push((Arc::clone(&session), renewing));
-        }
-    }
-    let calls = renewer.renew_in_batches(batch);
+    let renewing = core.sessions.all().into_iter().flat_map(|session| {
+        let renewing = session.renew_all(&core.deadlines).into_iter();
+        renewing.map(move |renewing| (Arc::clone(&session), renewing))
+    });
+    let calls = renewer.renew_in_batches(renewing);
     futures::future::join_all(calls).await;
 }
 
@@ -110,11 +105,19 @@ impl Renewer {
         }
     }
 
-    fn renew_in_batches(self: &Arc<Self>, batch: Batch) -> Vec<tokio::task::JoinHandle<()>> {
+    fn renew_in_batches(
+        self: &Arc<Self>,
+        all: impl Iterator<Item = (Arc<Session>, Renewing)>,
+    ) -> Vec<JoinHandle<()>> {
         let mut calls = Vec::new();
+        let mut call = |batch: Batch| {
+            let this = Arc::clone(self);
+            let renewal = async move { this.renew(batch).await };
+            calls.push(self.core.tasks.spawn("renew", renewal));
+        };
         // A grant does not wait for more replicas than it needs, nor for those of other servers.
         let mut batches = BTreeMap::<_, Batch>::new();
-        for (session, renewing) in batch {
+        for (session, renewing) in all {
             let (is_permits, name) = match &renewing.renewal {
                 LeaseRenewal::Permits(renewal) => (true, &renewal.name),
                 LeaseRenewal::Lock(renewal) => (false, &renewal.name),
@@ -123,19 +126,14 @@ impl Renewer {
             let waits = self.core.waits_for_replicas(min_replica_acks);
             let partition = waits.then(|| self.core.scripts.partition(name));
             let alike = (is_permits, min_replica_acks, partition);
-            batches.entry(alike).or_default().push((session, renewing));
-        }
-        for mut batch in batches.into_values() {
-            while !batch.is_empty() {
-                let rest = batch.split_off(batch.len().min(RENEWALS_PER_CALL));
-                let (this, chunk) = (Arc::clone(self), std::mem::replace(&mut batch, rest));
-                calls.push(
-                    self.core
-                        .tasks
-                        .spawn("renew", async move { this.renew(chunk).await }),
-                );
+            let batch = batches.entry(alike).or_default();
+            batch.push((session, renewing));
+            if batch.len() == RENEWALS_PER_CALL {
+                call(std::mem::take(batch));
             }
         }
+        let begun = batches.into_values().filter(|batch| !batch.is_empty());
+        begun.for_each(&mut call);
         calls
     }
 

@@ -33,6 +33,10 @@ const RENEWED: u32 = 2000;
 const RENEWED_BY_A_SCRIPT: u32 = 50;
 const RENEWED_LEASE: Duration = Duration::from_secs(6);
 
+/// Grants whose renewals are due together.
+const FEW: u32 = 1000;
+const MANY: u32 = 8000;
+
 const TAKES_FREE: &[(&str, u32)] = &[
     ("evalsha", 1),
     ("get", 1),
@@ -163,6 +167,51 @@ fn allocations() {
             "a pair by {what} makes {each:.1} allocations; {figure} are written down: if that is meant, write the new figure down"
         );
     }
+}
+
+/// A coordinator that was held up has all of its renewals to make at once, and must not be held up by that again.
+#[test]
+fn bytes_of_a_renewal_do_not_depend_on_how_many_are_due() {
+    let (few, many) = (bytes_of_renewals(FEW), bytes_of_renewals(MANY));
+    let each = |bytes: u64, grants: u32| bytes / u64::from(grants);
+    let (few, many) = (each(few, FEW), each(many, MANY));
+    assert!(
+        many < few + few / 2,
+        "{few} bytes each for {FEW} renewals, and {many} each for {MANY}"
+    );
+}
+
+/// What is allocated while so many grants are renewed that are due together.
+fn bytes_of_renewals(grants: u32) -> u64 {
+    let runtime = runtime();
+    let (redis, _session) = runtime.block_on(async {
+        let redis = RedisServer::start().await;
+        let mut session = Service::start(&redis.url()).await.session().await;
+        for names in 0..grants / OPERATIONS {
+            for name in 0..OPERATIONS {
+                let name = names * OPERATIONS + name;
+                session.send(u64::from(name) + 1, acquire(&name.to_string(), 0));
+            }
+            for _ in 0..OPERATIONS {
+                session.granted().await;
+            }
+        }
+        redis.command(&["CONFIG", "RESETSTAT"]).await;
+        (redis, session)
+    });
+    let renewals = || {
+        runtime.block_on(async {
+            // Later than a third of the default lease after the last grant, so that all are due.
+            tokio::time::pause();
+            tokio::time::advance(Duration::from_secs(12)).await;
+            tokio::time::resume();
+            eventually("all are renewed", || async {
+                redis.calls().await.get("pexpire") >= Some(&grants)
+            })
+            .await;
+        });
+    };
+    measure(renewals).bytes_total
 }
 
 fn by_rpc() -> u32 {
