@@ -41,8 +41,10 @@ pub(crate) struct Findings {
     pub(crate) violations: Vec<String>,
     /// The same, for so short a time that the notice may have been under way.
     pub(crate) late_notices: usize,
-    /// Tokens that were given twice, or that shrank.
+    /// Tokens that shrank.
     pub(crate) tokens: Vec<String>,
+    /// Tokens that were given twice.
+    pub(crate) twins: Vec<String>,
     /// Waiters of a lock that nobody held, for longer than a lease and a second.
     pub(crate) stuck: Vec<String>,
     /// Holders who were not told that another has their lock.
@@ -65,6 +67,7 @@ pub(crate) fn check(events: &[Event], bounds: &Bounds) -> Findings {
         failed: events.iter().filter(|it| it.what == What::Failed).count(),
         lost: holds.iter().filter(|it| it.is_lost).count(),
         tokens: tokens(&holds),
+        twins: twins(&holds),
         stuck: stuck(&holds, bounds),
         ..Findings::default()
     };
@@ -118,18 +121,26 @@ fn exclusion(holds: &[Hold], findings: &mut Findings) {
     }
 }
 
-/// Tokens are unique, and what was told before another asked has the smaller one.
-fn tokens(holds: &[Hold]) -> Vec<String> {
+/// Each token of a lock is given once.
+fn twins(holds: &[Hold]) -> Vec<String> {
     let mut problems = Vec::new();
     for (name, holds) in by_name(holds) {
         let mut seen = BTreeSet::new();
-        let granted = holds.iter().filter_map(|hold| hold.granted);
-        let mut told: Vec<_> = granted.collect();
-        for (_, token) in &told {
-            if !seen.insert(*token) {
+        for token in holds.into_iter().filter_map(Hold::token) {
+            if !seen.insert(token) {
                 problems.push(format!("lock {name}: token {token} was given twice"));
             }
         }
+    }
+    problems
+}
+
+/// What was told before another asked has the smaller token.
+fn tokens(holds: &[Hold]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (name, holds) in by_name(holds) {
+        let granted = holds.iter().filter_map(|hold| hold.granted);
+        let mut told: Vec<_> = granted.collect();
         told.sort_unstable();
         let mut told = told.into_iter().peekable();
         let mut largest = 0;
