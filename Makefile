@@ -55,7 +55,7 @@ doc: ## The documentation of the crate, in target/doc
 deny: ## Licences, sources and advisories of the dependencies, if cargo-deny is installed
 	@scripts/deny
 
-dist: ## The release, packed, with its SHA-256, in dist/: the same bytes for the same commit
+dist: ## The release, packed, with what is in it and SHA-256, in dist/: the same bytes for the same commit
 	scripts/dist
 
 ci: lint deny ## What CI runs

@@ -6,14 +6,16 @@
 //! - [`script`]: the typed face of the Lua scripts in `lua/`.
 //! - [`host`]: where scripts run.
 //!
-//! [`admin`] is the port beside it: pages and probes. [`access`] knows who may do what; [`config`], [`telemetry`], [`measure`], [`notify`], [`spans`] and [`shutdown`] serve them all.
+//! [`admin`] is the port beside it: pages and probes. [`access`] knows who may do what; [`busy_poll`], [`config`], [`telemetry`], [`measure`], [`notify`], [`spans`] and [`shutdown`] serve them all.
 
 pub mod access;
 pub mod admin;
+pub mod busy_poll;
 pub mod cli;
 pub mod client;
 pub mod config;
 pub mod coordinator;
+mod files;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -1,14 +1,15 @@
 //! The process: reads the command line, builds a runtime, passes the exit code on.
 
-use std::process::ExitCode;
+use std::{num::NonZeroUsize, process::ExitCode};
 
 use lockkeeper::{
+    busy_poll,
     cli::{
         self, Command,
         args::{ClientCommand, ServeArgs},
         exit,
     },
-    server, telemetry,
+    config, server, telemetry,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -48,7 +49,8 @@ fn serve(args: &ServeArgs) -> ExitCode {
             Err(_) => exit::INTERNAL.into(),
         };
     }
-    on_runtime(Builder::new_multi_thread(), async {
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    on_runtime(runtime(&settings.server, cores), async {
         let sending = match telemetry::init(&settings.log, &settings.telemetry) {
             Ok(sending) => sending,
             Err(error) => {
@@ -74,6 +76,25 @@ fn serve(args: &ServeArgs) -> ExitCode {
 
 fn ask(command: ClientCommand) -> ExitCode {
     on_runtime(cli::runtime(&command), cli::execute(command))
+}
+
+/// One thread needs no other scheduler than its own, which gathers more before it writes.
+fn runtime(server: &config::Server, cores: usize) -> Builder {
+    match server.workers(cores) {
+        1 => {
+            let mut builder = Builder::new_current_thread();
+            // What one connection has brought goes on to the store before the next is read. All at once, the store would wait for this thread, and then this
+            // thread for the store.
+            builder.max_io_events_per_tick(1);
+            busy_poll::install(&mut builder, server.busy_poll);
+            builder
+        }
+        several => {
+            let mut builder = Builder::new_multi_thread();
+            builder.worker_threads(several);
+            builder
+        }
+    }
 }
 
 fn on_runtime(mut builder: Builder, work: impl Future<Output = ExitCode>) -> ExitCode {

@@ -38,6 +38,11 @@ pub trait Label: Copy + 'static {
 
     /// The place of this value among them.
     fn index(self) -> usize;
+
+    /// This value as it is shown.
+    fn value(self) -> &'static str {
+        Self::VALUES[self.index()]
+    }
 }
 
 /// No label.

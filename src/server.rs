@@ -13,9 +13,11 @@ use tracing::{info, warn};
 use uuid::Uuid;
 
 use crate::{
+    access::Access,
     admin::{self, Admin},
     config::{ReplicaAcks, Settings, StoreUrl},
     coordinator::{self, Coordinator, Limits},
+    files,
     grpc::{
         self,
         listen::{self, Listeners, Tls, UnixSocket},
@@ -37,7 +39,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let listener = match settings.server.listen.0 {
-        Some(address) => Some(bind(address, "server.listen").await?),
+        Some(address) => Some(bind(address, "server.listen")?),
         None => None,
     };
     let stop = async move {
@@ -68,7 +70,7 @@ async fn serve_on(
     if let Some(why) = script::keys::refuse(&format!("{}x", settings.store.key_prefix)) {
         return Err(misconfigured("store.key_prefix", &why));
     }
-    let admin = bind_admin(&settings).await?;
+    let admin = bind_admin(&settings)?;
     let connections = host::Metrics::default();
     let calls = grpc::Metrics::default();
     let Security { access, tls } =
@@ -76,14 +78,16 @@ async fn serve_on(
     let listeners = listeners(&settings, listener, tls.clone())?;
     let coordinator = start(&settings, &connections)?;
     let router = grpc::router(&coordinator, grpc_config(&settings), &access, &calls)?;
+    let limits = listen_limits(&settings);
     announce(&settings, &listeners)?;
     let drained = tokio_util::sync::CancellationToken::new();
     if let Some(listener) = admin {
         let address = listener.local_addr()?;
         info!(%address, "admin port");
         info!("console: http://{address}/");
+        let metrics = registry(&coordinator, &connections, &calls, &access);
+        let metrics = admin::Metrics::new(metrics);
         let access = access.at(security::admin_port(&settings));
-        let metrics = admin::Metrics::new(registry(&coordinator, &connections, &calls));
         let allow_force_release = settings.admin.allow_force_release;
         let admin = Admin::new(coordinator.clone(), access, metrics, allow_force_release);
         let serving = admin::serve(admin, listener, drained.clone().cancelled_owned());
@@ -98,7 +102,8 @@ async fn serve_on(
         security::reload(access, tls, drained.clone().cancelled_owned()),
     );
     let server = router.serve_with_incoming_shutdown(
-        listen::accept(listeners, listen_limits(&settings)).map_ok(grpc::gathered::Gathered::new),
+        listen::accept(listeners, limits, calls.connections())
+            .map_ok(grpc::gathered::Gathered::new),
         drained.clone().cancelled_owned(),
     );
     tokio::pin!(server);
@@ -120,6 +125,7 @@ fn registry(
     coordinator: &Coordinator,
     connections: &host::Metrics,
     calls: &grpc::Metrics,
+    access: &Access,
 ) -> Registry {
     let mut registry = Registry::default();
     let mut registrar = Registrar::new(&mut registry);
@@ -133,21 +139,22 @@ fn registry(
     );
     coordinator.register(&mut registrar);
     connections.register(&mut registrar);
+    access.register(&mut registrar);
     calls.register(&mut registry);
     #[cfg(target_os = "linux")]
     registry.register_collector(Box::new(telemetry::process::ProcessCollector));
     registry
 }
 
-async fn bind_admin(settings: &Settings) -> anyhow::Result<Option<TcpListener>> {
+fn bind_admin(settings: &Settings) -> anyhow::Result<Option<TcpListener>> {
     match settings.admin.listen.0 {
-        Some(address) => bind(address, "admin.listen").await.map(Some),
+        Some(address) => bind(address, "admin.listen").map(Some),
         None => Ok(None),
     }
 }
 
-async fn bind(address: SocketAddr, key: &str) -> anyhow::Result<TcpListener> {
-    let listener = TcpListener::bind(address).await;
+fn bind(address: SocketAddr, key: &str) -> anyhow::Result<TcpListener> {
+    let listener = listen::bind(address);
     listener.with_context(|| format!("cannot listen on {address} ({key})"))
 }
 
@@ -191,7 +198,7 @@ fn announce(settings: &Settings, listeners: &Listeners) -> anyhow::Result<()> {
 
 fn listen_limits(settings: &Settings) -> listen::Limits {
     listen::Limits {
-        connections_max: settings.server.connections_max,
+        connections_max: files::connections_max(settings.server.connections_max),
         per_peer_max: settings.limits.connections_per_peer_max,
         handshake_timeout: settings.server.handshake_timeout,
         takes_http1: settings.server.grpc_web,

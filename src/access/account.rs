@@ -14,6 +14,7 @@ use dashmap::DashMap;
 use governor::{DefaultDirectRateLimiter, RateLimiter, clock::Clock as _, clock::DefaultClock};
 
 use super::Identity;
+use crate::measure::{Counters, Label as _, Registrar, label};
 
 /// Bounds for each identity at one coordinator; 0: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +38,16 @@ pub enum Quota {
     Grants,
     /// Calls that wait.
     Waiters,
+}
+
+label! {
+    /// A quota that refuses.
+    enum Refusing = "quota" {
+        Sessions = "sessions",
+        Grants = "grants",
+        Waiters = "waiters",
+        RequestsPerSecond = "requests_per_second",
+    }
 }
 
 /// A quota has no room for what was asked.
@@ -66,6 +77,7 @@ pub struct Counted(Option<(Arc<Usage>, Quota)>);
 #[derive(Debug)]
 struct Usage {
     quotas: Quotas,
+    refusals: Arc<Counters<Refusing>>,
     sessions: AtomicU32,
     grants: AtomicU32,
     waiters: AtomicU32,
@@ -76,6 +88,7 @@ struct Usage {
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
     quotas: Quotas,
+    refusals: Arc<Counters<Refusing>>,
     by_identity: DashMap<Identity, Arc<Usage>>,
 }
 
@@ -88,8 +101,14 @@ impl Accounts {
     pub(super) fn new(quotas: Quotas) -> Self {
         Self {
             quotas,
+            refusals: Arc::default(),
             by_identity: DashMap::new(),
         }
+    }
+
+    pub(super) fn register(&self, registrar: &mut Registrar<'_>) {
+        let help = "Requests refused because of a quota of the caller's identity";
+        registrar.add("quota_refusals", help, self.refusals.family());
     }
 
     pub(super) fn of(&self, identity: Identity) -> Account {
@@ -107,7 +126,7 @@ impl Accounts {
             self.by_identity
                 .retain(|_, usage| Arc::strong_count(usage) > 1);
         }
-        let made = || Arc::new(Usage::new(self.quotas));
+        let made = || Arc::new(Usage::new(self.quotas, Arc::clone(&self.refusals)));
         let usage = self
             .by_identity
             .entry(identity.clone())
@@ -147,7 +166,7 @@ impl Account {
         let (count, max) = usage.of(quota);
         let one_more = |count: u32| (max == 0 || count < max).then(|| count + 1);
         let counted = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
-        counted.map_err(|_full| QuotaReached::Full(quota))?;
+        counted.map_err(|_full| usage.refused(QuotaReached::Full(quota)))?;
         Ok(Counted(Some((Arc::clone(usage), quota))))
     }
 
@@ -170,17 +189,20 @@ impl Account {
         if max == 0 || count + more <= max as usize {
             return Ok(());
         }
-        Err(QuotaReached::Full(quota))
+        Err(usage.refused(QuotaReached::Full(quota)))
     }
 
     /// Asks for one request.
     pub fn request(&self) -> Result<(), QuotaReached> {
-        let requests = self.usage.as_ref().and_then(|it| it.requests.as_ref());
-        let Some(requests) = requests else {
+        let Some(usage) = &self.usage else {
+            return Ok(());
+        };
+        let Some(requests) = &usage.requests else {
             return Ok(());
         };
         requests.check().map_err(|until| {
-            QuotaReached::TooOften(until.wait_time_from(DefaultClock::default().now()))
+            let wait = until.wait_time_from(DefaultClock::default().now());
+            usage.refused(QuotaReached::TooOften(wait))
         })
     }
 }
@@ -198,10 +220,11 @@ impl From<Identity> for Account {
 // === impl Usage ===
 
 impl Usage {
-    fn new(quotas: Quotas) -> Self {
+    fn new(quotas: Quotas, refusals: Arc<Counters<Refusing>>) -> Self {
         let per_second = NonZeroU32::new(quotas.requests_per_second);
         Self {
             quotas,
+            refusals,
             sessions: AtomicU32::new(0),
             grants: AtomicU32::new(0),
             waiters: AtomicU32::new(0),
@@ -216,6 +239,11 @@ impl Usage {
             Quota::Waiters => (&self.waiters, self.quotas.waiters),
         }
     }
+
+    fn refused(&self, reached: QuotaReached) -> QuotaReached {
+        self.refusals.of(reached.into()).inc();
+        reached
+    }
 }
 
 // === impl QuotaReached ===
@@ -223,11 +251,17 @@ impl Usage {
 impl QuotaReached {
     /// The quota's key in the configuration.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Full(Quota::Sessions) => "sessions",
-            Self::Full(Quota::Grants) => "grants",
-            Self::Full(Quota::Waiters) => "waiters",
-            Self::TooOften(_) => "requests_per_second",
+        Refusing::from(self).value()
+    }
+}
+
+impl From<QuotaReached> for Refusing {
+    fn from(reached: QuotaReached) -> Self {
+        match reached {
+            QuotaReached::Full(Quota::Sessions) => Self::Sessions,
+            QuotaReached::Full(Quota::Grants) => Self::Grants,
+            QuotaReached::Full(Quota::Waiters) => Self::Waiters,
+            QuotaReached::TooOften(_) => Self::RequestsPerSecond,
         }
     }
 }

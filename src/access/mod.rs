@@ -22,6 +22,7 @@ pub use rules::{Right, Rule};
 
 use std::{path::PathBuf, sync::Arc};
 
+use crate::measure::Registrar;
 use account::Accounts;
 use jwt::Jwts;
 use rules::Rules;
@@ -180,6 +181,11 @@ impl Access {
     /// On whose account this identity's calls go.
     pub fn account(&self, identity: Identity) -> Account {
         self.shared.accounts.of(identity)
+    }
+
+    /// Shows what is counted here.
+    pub fn register(&self, registrar: &mut Registrar<'_>) {
+        self.shared.accounts.register(registrar);
     }
 
     fn knows_tokens(&self) -> bool {

@@ -56,6 +56,7 @@ pub(super) fn listed_session(seen: &SessionSeen) -> Value {
         "sessionDigest": seen.digest,
         "clientName": seen.client_name,
         "identity": seen.identity,
+        "peerAddress": seen.peer.map(|it| it.to_string()),
         "phase": if seen.detached_until.is_some() { "detached" } else { "live" },
         "ageMs": millis(seen.since.elapsed()),
         "leaseMs": millis(seen.lease),

@@ -6,7 +6,7 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use super::exit;
-use crate::client::Error;
+use crate::client::{Error, why_broken};
 
 pub(super) use crate::client::status_of;
 
@@ -28,8 +28,6 @@ pub(super) struct Failure {
     pub(super) reason: String,
     /// One line.
     pub(super) message: String,
-    /// The same request would be refused again.
-    pub(super) is_final: bool,
 }
 
 // === impl Failure ===
@@ -41,7 +39,6 @@ impl Failure {
             exit: exit::UNAVAILABLE,
             reason: "UNAVAILABLE".to_owned(),
             message: message.into(),
-            is_final: false,
         }
     }
 
@@ -51,7 +48,6 @@ impl Failure {
             exit,
             reason: String::new(),
             message: message.into(),
-            is_final: true,
         }
     }
 
@@ -62,6 +58,9 @@ impl Failure {
             .as_ref()
             .map_or_else(|| code_name(status.code()), |info| info.reason.clone());
         let mut message = format!("{reason}: {}", status.message());
+        if let (None, Some(cause)) = (&info, why_broken(status)) {
+            let _ = write!(message, ": {cause}");
+        }
         if let Some(info) = &info
             && !info.metadata.is_empty()
         {
@@ -91,21 +90,7 @@ impl Failure {
             ),
             reason,
             message: message.replace('\n', " "),
-            is_final: matches!(
-                status.code(),
-                Code::InvalidArgument
-                    | Code::NotFound
-                    | Code::FailedPrecondition
-                    | Code::PermissionDenied
-                    | Code::Unauthenticated
-                    | Code::Unimplemented
-            ),
         }
-    }
-
-    /// The end of an operation on a session's stream; always from the coordinator.
-    pub(super) fn from_frame(status: &tonic_types::Status) -> Self {
-        Self::from_status(&status_of(status), Effect::Changes)
     }
 
     /// What the client says.

@@ -2,15 +2,16 @@
 
 use std::{fmt, io, sync::Arc, time::Duration};
 
-use futures::future::BoxFuture;
+use futures::{TryFutureExt as _, future::BoxFuture};
+use hyper_util::client::legacy::connect::HttpConnector;
 use tonic::{
     Request,
     service::interceptor::InterceptedService,
     transport::{Channel, Endpoint},
 };
-use tower::service_fn;
+use tower::{Service as _, service_fn};
 
-use super::{Address, Authorize, Error, TlsFiles, Token};
+use super::{Address, Authorize, Error, TlsFiles, Token, cause, plain::Plain};
 
 /// What the generated stubs send their calls through.
 pub type Transport = InterceptedService<Channel, Authorize>;
@@ -62,7 +63,7 @@ impl Connector {
         let mut endpoint = Endpoint::from_shared(address.as_str().to_owned()).map_err(refused)?;
         if address.is_tls() {
             endpoint = endpoint.tls_config(self.tls.read()?).map_err(|error| {
-                Error::Misconfigured(format!("{address}: {}", innermost(&error)))
+                Error::Misconfigured(format!("{address}: {}", cause::in_words(&error)))
             })?;
         }
         Ok(endpoint
@@ -79,6 +80,13 @@ impl Connector {
         endpoint: Endpoint,
     ) -> Result<Transport, Error> {
         let connected = match &self.dial {
+            // It notices if it should not have been.
+            None if !address.is_tls() && !address.is_unix() => {
+                let mut tcp = HttpConnector::new();
+                tcp.set_nodelay(true);
+                let dial = service_fn(move |to| tcp.call(to).map_ok(Plain::new));
+                endpoint.connect_with_connector(dial).await
+            }
             None => endpoint.connect().await,
             Some(dial) => {
                 let (dial, to) = (Arc::clone(dial), address.clone());
@@ -88,7 +96,7 @@ impl Connector {
         };
         let channel = connected.map_err(|error| Error::Unreachable {
             address: address.clone(),
-            cause: innermost(&error),
+            cause: cause::in_words(&error),
         })?;
         Ok(InterceptedService::new(
             channel,
@@ -111,12 +119,4 @@ pub fn short<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(CALL_TIMEOUT);
     request
-}
-
-/// The last cause says what happened; those around it say "transport error".
-fn innermost(mut error: &(dyn std::error::Error + 'static)) -> String {
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    error.to_string()
 }

@@ -6,7 +6,7 @@ use prost::Message as _;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use super::Address;
+use super::{Address, cause};
 use crate::grpc::pb::{LostReason, NotGrantedReason};
 
 /// Why something could not be done.
@@ -31,14 +31,20 @@ pub enum Error {
         name: String,
         /// Why the wait ended.
         reason: NotGrantedReason,
+        /// What was left of the holder's lease, of a lock that has one that ends.
+        holder_remaining_lease: Option<Duration>,
+        /// How many permits were free, of a semaphore.
+        available: Option<u32>,
     },
     /// What was held is held no longer.
-    #[error("{name}: lost, {}", in_words(*reason))]
+    #[error("{name}: lost, {}", why_lost(*reason, detail))]
     Lost {
         /// What was lost.
         name: String,
-        /// Why.
+        /// Why. `Unspecified` if the session has ended.
         reason: LostReason,
+        /// More about it, for people: what an operator said who took it away, or why the session has ended. Empty if nothing was said.
+        detail: String,
     },
     /// The coordinator refused it, or the call was lost on the way.
     #[error("{}", describe(.0))]
@@ -137,13 +143,16 @@ pub(super) fn state(status: &Status) -> Option<String> {
 }
 
 fn describe(status: &Status) -> String {
-    match reason(status) {
-        Some(reason) => format!("{reason}: {}", status.message()),
-        None => format!("{:?}: {}", status.code(), status.message()),
+    let message = status.message();
+    match (reason(status), cause::of_status(status)) {
+        (Some(reason), _) => format!("{reason}: {message}"),
+        (None, Some(cause)) => format!("{:?}: {message}: {cause}", status.code()),
+        (None, None) => format!("{:?}: {message}", status.code()),
     }
 }
 
-fn in_words(reason: LostReason) -> &'static str {
+/// Why something is held no longer, in words.
+pub(crate) fn why_lost(reason: LostReason, detail: &str) -> String {
     let known = [
         (LostReason::Expired, "its lease ran out"),
         (LostReason::TakenOver, "somebody else holds it"),
@@ -154,5 +163,10 @@ fn in_words(reason: LostReason) -> &'static str {
         (LostReason::ForceReleased, "an operator took it away"),
     ];
     let words = known.into_iter().find(|(it, _)| *it == reason);
-    words.map_or(reason.as_str_name(), |(_, words)| words)
+    match (words, detail) {
+        (None, "") => "no reason given".to_owned(),
+        (None, detail) => detail.to_owned(),
+        (Some((_, words)), "") => words.to_owned(),
+        (Some((_, words)), detail) => format!("{words}: {detail}"),
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::future::try_join_all;
 use parking_lot::Mutex;
 use tokio::{sync::oneshot, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -22,7 +23,15 @@ pub(super) struct Known {
 #[derive(Debug)]
 struct State {
     valid_until: Instant,
-    lost: Option<LostReason>,
+    lost: Option<Loss>,
+}
+
+/// Why something is held no longer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Loss {
+    pub(super) reason: LostReason,
+    /// For people; may be empty.
+    pub(super) detail: String,
 }
 
 /// Gives back what it stands for when it is dropped.
@@ -70,12 +79,31 @@ impl Known {
         self.state.lock().valid_until = until;
     }
 
-    pub(super) fn lost(&self) -> Option<LostReason> {
-        self.state.lock().lost
+    pub(super) fn lost(&self) -> Option<Loss> {
+        self.state.lock().lost.clone()
     }
 
-    pub(super) fn lose(&self, reason: LostReason) {
-        self.state.lock().lost.get_or_insert(reason);
+    pub(super) fn lose(&self, loss: Loss) {
+        self.state.lock().lost.get_or_insert(loss);
+    }
+}
+
+// === impl Loss ===
+
+impl Loss {
+    pub(super) fn new(reason: LostReason) -> Self {
+        Self {
+            reason,
+            detail: String::new(),
+        }
+    }
+
+    pub(super) fn of(self, name: &str) -> Error {
+        Error::Lost {
+            name: name.to_owned(),
+            reason: self.reason,
+            detail: self.detail,
+        }
     }
 }
 
@@ -87,22 +115,21 @@ impl Held {
         let mut lost = self
             .known
             .iter()
-            .filter_map(|it| Some((it, it.lost()?)))
-            .map(|(known, reason)| Error::Lost {
-                name: known.name.clone(),
-                reason,
-            });
+            .filter_map(|it| Some(it.lost()?.of(&it.name)));
         lost.next()
+    }
+
+    /// That of what ends first.
+    fn valid_until(&self) -> Instant {
+        let until = self.known.iter().map(|it| it.valid_until()).min();
+        until.unwrap_or_else(Instant::now)
     }
 
     fn valid_for(&self) -> Duration {
         if self.lost.is_cancelled() {
             return Duration::ZERO;
         }
-        let until = self.known.iter().map(|it| it.valid_until()).min();
-        until.map_or(Duration::ZERO, |it| {
-            it.saturating_duration_since(Instant::now())
-        })
+        self.valid_until().saturating_duration_since(Instant::now())
     }
 
     async fn release(mut self) -> Result<(), Error> {
@@ -160,6 +187,12 @@ impl Guard {
         self.held.valid_for()
     }
 
+    /// Until when the lock is certainly held by what is known now, unless it is [lost](Self::lost) before: for who must have stopped by then, and so
+    /// has to begin earlier.
+    pub fn valid_until(&self) -> Instant {
+        self.held.valid_until()
+    }
+
     /// Cancelled when the lock is lost, or is not certainly held any more because nobody could be reached to renew it.
     pub fn lost(&self) -> &CancellationToken {
         &self.held.lost
@@ -172,10 +205,11 @@ impl Guard {
 
     /// Extends the lease of a lock that was acquired with a lease of its own. Others are renewed without being asked.
     pub async fn renew(&self, lease: Option<Duration>) -> Result<(), Error> {
-        for grant in &self.grants {
-            self.held.renew(&grant.clone().into(), lease).await?;
-        }
-        Ok(())
+        let renewals = self.grants.iter().map(|grant| async {
+            let thing = grant.clone().into();
+            self.held.renew(&thing, lease).await
+        });
+        try_join_all(renewals).await.map(drop)
     }
 
     /// Gives the lock back and waits until that is done. Fails if it was lost before.
@@ -209,6 +243,11 @@ impl Permits {
     /// As [`Guard::valid_for`].
     pub fn valid_for(&self) -> Duration {
         self.held.valid_for()
+    }
+
+    /// As [`Guard::valid_until`].
+    pub fn valid_until(&self) -> Instant {
+        self.held.valid_until()
     }
 
     /// As [`Guard::lost`].

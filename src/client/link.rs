@@ -19,14 +19,14 @@ const EVENTS_QUEUED: usize = 64;
 
 /// What a link says: frames, then once how it ended (`None`: as it should).
 #[derive(Debug)]
-pub(crate) enum LinkEvent {
+pub(super) enum LinkEvent {
     Frame(SessionResponse),
     Ended(Option<Error>),
 }
 
 /// A stream that is opened, open or ended. Dropping it drops the connection without a word.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(super) struct Link {
     /// Not bounded: it has at most one frame for each operation that its user has not got an answer to.
     frames: mpsc::UnboundedSender<SessionRequest>,
     events: mpsc::Receiver<LinkEvent>,
@@ -41,7 +41,7 @@ struct UntilDropped(CancellationToken);
 
 impl Link {
     /// Connects and sends the first frame; what comes of it is told by [`Link::next`].
-    pub(crate) fn open(
+    pub(super) fn open(
         connector: &Connector,
         address: &Address,
         keepalive: Duration,
@@ -75,12 +75,12 @@ impl Link {
     }
 
     /// Sends a frame. If the link has ended, that is what [`Link::next`] says next.
-    pub(crate) fn send(&self, frame: SessionRequest) {
+    pub(super) fn send(&self, frame: SessionRequest) {
         let _ = self.frames.send(frame);
     }
 
     /// The next event. May be dropped and asked again.
-    pub(crate) async fn next(&mut self) -> LinkEvent {
+    pub(super) async fn next(&mut self) -> LinkEvent {
         match self.events.recv().await {
             Some(event) => event,
             None => pending().await,

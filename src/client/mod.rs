@@ -28,8 +28,8 @@
 //! # }
 //! ```
 //!
-//! What a guard holds is renewed as long as the process lives, by the coordinator and by this client, which so knows until when it holds it whatever
-//! happens to the coordinator. A stream that breaks, or a coordinator that stops, is left for the next endpoint: the session is resumed there with
+//! What a guard holds is renewed as long as the process lives, by this client, which so knows until when it holds it whatever happens to the coordinator,
+//! and by the coordinator if this client is late. A stream that breaks, or a coordinator that stops, is left for the next endpoint: the session is resumed there with
 //! everything it holds, and operations under way are repeated with their request ids, so that none is done twice. Only if no coordinator can be reached
 //! for as long as the lease is the session over, and every guard lost.
 //!
@@ -37,18 +37,21 @@
 //! acquire gives up the wait, and gives back what comes too late.
 
 mod address;
+mod cause;
 mod connector;
 mod credentials;
 mod error;
 mod guard;
 mod link;
+mod plain;
 mod session;
 mod thing;
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, sync::Arc};
 
 use futures::future::BoxFuture;
 
+use self::thing::Thing;
 pub use self::{
     address::Address,
     connector::{Connector, Transport, Wire, short},
@@ -57,18 +60,14 @@ pub use self::{
     guard::{Guard, Permits},
     session::{
         Latch, LockRequest, LocksRequest, PermitsRequest, Semaphore, Session, SessionBuilder,
-        SessionState,
+        SessionEvent, SessionEvents, SessionState,
     },
 };
-pub(crate) use self::{
-    link::{Link, LinkEvent},
-    thing::Thing,
-};
+pub(crate) use self::{cause::of_status as why_broken, error::why_lost};
 pub use crate::grpc::pb::{LockMode, LostReason, NotGrantedReason};
 use crate::grpc::pb::{
-    SessionRequest, latch_service_client::LatchServiceClient,
-    lock_admin_service_client::LockAdminServiceClient, lock_service_client::LockServiceClient,
-    semaphore_service_client::SemaphoreServiceClient,
+    latch_service_client::LatchServiceClient, lock_admin_service_client::LockAdminServiceClient,
+    lock_service_client::LockServiceClient, semaphore_service_client::SemaphoreServiceClient,
 };
 
 /// The generated client of `LockService`, for calls without a session.
@@ -136,16 +135,6 @@ impl Client {
     /// The same, for what is others'.
     pub async fn admin(&self) -> Result<AdminClient, Error> {
         self.transport().await.map(AdminClient::new)
-    }
-
-    /// A session's stream on a connection of its own, for who decides by themselves what to do on it.
-    pub(crate) fn link(
-        &self,
-        address: &Address,
-        keepalive: Duration,
-        first: SessionRequest,
-    ) -> Link {
-        Link::open(&self.connector, address, keepalive, first)
     }
 
     /// A new connection, to the first endpoint that answers.

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use crate::grpc::pb::{
-    Grant, GrantLost, PermitGrant, PermitsLost, RenewPermitsRequest, RenewRequest, SessionOpened,
-    session_request::Request,
+    Grant, PermitGrant, RenewPermitsRequest, RenewRequest, SessionOpened, session_request::Request,
 };
 
 /// One thing that is held, renewed and lost by itself.
 #[derive(Clone, Debug)]
-pub(crate) enum Thing {
+pub(super) enum Thing {
     Lock(Grant),
     Permits(PermitGrant),
 }
@@ -18,20 +17,20 @@ pub(crate) enum Thing {
 
 impl Thing {
     /// All that a resumed session still has.
-    pub(crate) fn resumed(opened: &SessionOpened) -> Vec<Self> {
+    pub(super) fn resumed(opened: &SessionOpened) -> Vec<Self> {
         let locks = opened.grants.iter().cloned().map(Self::Lock);
         let permits = opened.permits.iter().cloned().map(Self::Permits);
         locks.chain(permits).collect()
     }
 
-    pub(crate) fn lock(&self) -> Option<&Grant> {
+    pub(super) fn lock(&self) -> Option<&Grant> {
         match self {
             Self::Lock(grant) => Some(grant),
             Self::Permits(_) => None,
         }
     }
 
-    pub(crate) fn permits(&self) -> Option<&PermitGrant> {
+    pub(super) fn permits(&self) -> Option<&PermitGrant> {
         match self {
             Self::Lock(_) => None,
             Self::Permits(grant) => Some(grant),
@@ -45,22 +44,14 @@ impl Thing {
         }
     }
 
-    /// For messages.
-    pub(crate) fn words(&self) -> String {
-        match self {
-            Self::Lock(grant) => format!("the lock {}", grant.name),
-            Self::Permits(grant) => format!("the permits of {}", grant.name),
-        }
-    }
-
-    pub(crate) fn lease(&self) -> Duration {
+    pub(super) fn lease(&self) -> Duration {
         to_std(match self {
             Self::Lock(grant) => grant.lease,
             Self::Permits(grant) => grant.lease,
         })
     }
 
-    pub(crate) fn valid_for(&self) -> Duration {
+    pub(super) fn valid_for(&self) -> Duration {
         to_std(match self {
             Self::Lock(grant) => grant.valid_for,
             Self::Permits(grant) => grant.valid_for,
@@ -77,7 +68,7 @@ impl Thing {
 
     /// Whether both are the same grant, as it was known at two times. Within a session the name and the owner tell of a lock; the store may have
     /// forgotten the token.
-    pub(crate) fn is(&self, other: &Self) -> bool {
+    pub(super) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Lock(one), Self::Lock(two)) => one.name == two.name && one.owner == two.owner,
             (Self::Permits(one), Self::Permits(two)) => {
@@ -89,7 +80,7 @@ impl Thing {
     }
 
     /// What renews it, by its own lease or by another.
-    pub(crate) fn renewal(&self, lease: Option<Duration>) -> Request {
+    pub(super) fn renewal(&self, lease: Option<Duration>) -> Request {
         let lease = lease.and_then(|it| it.try_into().ok());
         match self {
             Self::Lock(grant) => Request::Renew(RenewRequest {
@@ -120,16 +111,6 @@ impl From<PermitGrant> for Thing {
     fn from(grant: PermitGrant) -> Self {
         Self::Permits(grant)
     }
-}
-
-/// What a notice of a loss is about.
-pub(super) fn lost_lock(lost: GrantLost) -> Option<Thing> {
-    lost.grant.map(Thing::Lock)
-}
-
-/// The same of permits.
-pub(super) fn lost_permits(lost: PermitsLost) -> Option<Thing> {
-    lost.grant.map(Thing::Permits)
 }
 
 pub(super) fn to_std(duration: Option<prost_types::Duration>) -> Duration {

@@ -60,8 +60,13 @@ pub struct Server {
     pub uds_mode: UnixMode,
     /// Lets callers in without credentials, from other machines too.
     pub allow_unauthenticated: bool,
-    /// Connections at once; more are closed at once.
+    /// Connections at once; more are closed at once. Fewer where there may not be as many open files.
     pub connections_max: usize,
+    /// Threads that serve callers; 0: half as many as there are cores, at least one.
+    pub worker_threads: usize,
+    /// How long the thread looks for the next event before it sleeps, where that has paid lately; zero: not at all, at most 10 ms. Only with one thread.
+    #[serde(with = "humantime_serde")]
+    pub busy_poll: Duration,
     /// How long a new connection may take until it speaks HTTP/2, its TLS handshake included.
     #[serde(with = "humantime_serde")]
     pub handshake_timeout: Duration,
@@ -276,6 +281,19 @@ impl TryFrom<String> for LogFormat {
     }
 }
 
+// === impl Server ===
+
+impl Server {
+    /// How many threads serve callers on a machine with so many cores. By default the other half of it is left to the store and the kernel: threads that
+    /// wake each other cost more than they bring where they have to share cores; see docs/operating.md.
+    pub fn workers(&self, cores: usize) -> usize {
+        match self.worker_threads {
+            0 => (cores / 2).max(1),
+            chosen => chosen,
+        }
+    }
+}
+
 // === defaults ===
 
 impl Default for Server {
@@ -286,6 +304,8 @@ impl Default for Server {
             uds_mode: UnixMode::default(),
             allow_unauthenticated: false,
             connections_max: 20_000,
+            worker_threads: 0,
+            busy_poll: Duration::from_micros(200),
             handshake_timeout: Duration::from_secs(10),
             keepalive_interval: Duration::from_secs(20),
             keepalive_timeout: Duration::from_secs(10),

@@ -69,6 +69,15 @@ fn nothing_given_means_the_defaults() {
 }
 
 #[test]
+fn half_of_the_cores_serve_unless_told_otherwise() {
+    let mut server = Server::default();
+    let by_cores = [1, 2, 3, 4, 64].map(|cores| server.workers(cores));
+    assert_eq!(by_cores, [1, 1, 1, 2, 32]);
+    server.worker_threads = 3;
+    assert_eq!(server.workers(2), 3);
+}
+
+#[test]
 fn the_example_has_every_key_with_its_default() {
     assert_eq!(given().file(EXAMPLE).settings(), Settings::default());
     let example: toml::Table = EXAMPLE.parse().unwrap();
@@ -204,6 +213,7 @@ fn impossible_values_are_refused_with_the_key() {
     ] {
         assert_refused(key, "101y", "must not be longer than 100 years");
     }
+    assert_refused("server.busy_poll", "11ms", "must not be longer than 10ms");
     for key in [
         "store.connections",
         "limits.name_bytes_max",

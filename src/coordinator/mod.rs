@@ -52,7 +52,7 @@ pub use permits::{
     PermitWaiterSeen, PermitsNotGranted, ReleasePermits, RenewPermits, SemaphoreDescription,
     SetPermits, WaitingForPermits,
 };
-pub use session::{LostReason, Notice, OnDisconnect, Session, SessionSeen};
+pub use session::{LostReason, Notice, OnDisconnect, PeerAddress, Session, SessionSeen};
 pub use sessions::{Opened, Resumed, ResumedGrant, ResumedPermits, Stream};
 pub use types::{Grant, Lease, Limits, LockName, Owner, RequestId, SessionId};
 

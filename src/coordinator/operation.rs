@@ -27,6 +27,7 @@ use super::{
 };
 use crate::{
     access::Account,
+    busy_poll::{self, Next},
     script::{CallError, Hold, Mode, Ownership, Refusal, Released, Renewal},
 };
 
@@ -254,11 +255,13 @@ pub struct TokenChecked {
 /// Runs an operation to its end and answers it.
 pub(super) async fn run(core: Arc<Core>, operation: Operation, mut reply: Reply) {
     let begun = Instant::now();
+    busy_poll::expect(Next::Answer);
     let answer = match &operation {
         Operation::Acquire(request) => acquire(&core, request, &mut reply).await,
         // While a lock is waited for, this is what stays in memory; so all but that has a box of its own.
         other => Box::pin(answer(&core, other, &mut reply)).await,
     };
+    busy_poll::expect(Next::Operation);
     core.metrics.ended(&operation, &answer, begun);
     spans::ended(&operation, &answer);
     reply.finish(answer).await;
@@ -267,11 +270,13 @@ pub(super) async fn run(core: Arc<Core>, operation: Operation, mut reply: Reply)
 /// Runs an operation that does not wait. The frequent ones stand apart: the others are boxed, or each call would carry their state.
 pub(super) async fn ask(core: Arc<Core>, operation: Operation) -> Answer {
     let begun = Instant::now();
+    busy_poll::expect(Next::Answer);
     let answer = match &operation {
         Operation::TryAcquire(request) => try_acquire(&core, request).await,
         Operation::Release(request) => release(&core, request).await,
         other => Box::pin(answer(&core, other, &mut Reply::unheard())).await,
     };
+    busy_poll::expect(Next::Operation);
     core.metrics.ended(&operation, &answer, begun);
     spans::ended(&operation, &answer);
     answer.unwrap_or_else(Answer::Failed)

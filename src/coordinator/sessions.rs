@@ -517,6 +517,11 @@ impl Stream {
         self.session.lease
     }
 
+    /// Says where it comes from, for those who look at sessions.
+    pub fn comes_from(&self, peer: super::PeerAddress) {
+        self.session.comes_from(peer);
+    }
+
     /// The next notice. See [`Session::notice`].
     pub async fn notice(&self) -> Notice {
         self.session.notice().await

@@ -14,9 +14,6 @@ use super::TARGETS;
 /// Variants of the seeds of one target.
 const VARIANTS: u32 = 3000;
 
-/// The same where one can be a table that holds itself, which takes a while to be refused.
-const SLOW_VARIANTS: u32 = 50;
-
 /// A change of some bytes.
 #[derive(Clone, Debug)]
 enum Change {
@@ -83,11 +80,7 @@ fn replay(name: &str) {
     }
     let variant = (proptest::sample::select(seeds), vec(Change::any(), 1..6));
     let config = Config {
-        cases: if name == "lua_reply" {
-            SLOW_VARIANTS
-        } else {
-            VARIANTS
-        },
+        cases: VARIANTS,
         failure_persistence: None,
         ..Config::default()
     };

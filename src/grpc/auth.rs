@@ -12,7 +12,10 @@ use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
 use super::status;
-use crate::access::{Access, Account, Audited, Identity};
+use crate::{
+    access::{Access, Account, Audited, Identity},
+    coordinator::PeerAddress,
+};
 
 /// Whoever is to be asked whether it lives must not need credentials for the question.
 const OPEN: &str = "/grpc.health.v1.Health/";
@@ -46,6 +49,15 @@ pub struct AuthService<S> {
 /// On whose account a call is.
 pub(super) fn account(extensions: &tonic::Extensions) -> Account {
     extensions.get::<Account>().cloned().unwrap_or_default()
+}
+
+// === impl Peer ===
+
+impl Peer {
+    /// What is told of it to those who may look at others.
+    pub(super) fn told(&self) -> PeerAddress {
+        self.address.map_or(PeerAddress::Unix, PeerAddress::Tcp)
+    }
 }
 
 // === impl AuthLayer ===

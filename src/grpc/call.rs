@@ -5,6 +5,7 @@ use std::time::Duration;
 use tonic::{Response, Status, metadata::MetadataMap};
 
 use super::{
+    Metrics,
     answers::{Answers, Said},
     convert::Requests,
     status::status,
@@ -25,6 +26,7 @@ const DEADLINE_MARGIN_DIVISOR: u32 = 5;
 pub(super) struct Calls {
     pub(super) coordinator: Coordinator,
     pub(super) access: Access,
+    pub(super) metrics: Metrics,
 }
 
 // === impl Calls ===

@@ -79,6 +79,7 @@ pub(super) fn listed_session(seen: SessionSeen) -> pb::SessionSummary {
         grant_count: count(seen.grants),
         wait_count: count(seen.waits),
         resumable_for: seen.detached_until.map(left).map(whole_millis),
+        peer_address: seen.peer.map(|it| it.to_string()).unwrap_or_default(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    Config,
+    Config, Peer,
     answers::{self, Answers},
     auth,
     call::{Calls, within},
@@ -49,10 +49,12 @@ impl pb::lock_service_server::LockService for LockService {
             .cloned()
             .unwrap_or_default();
         let account = auth::account(request.extensions());
+        let peer = request.extensions().get::<Peer>().map(Peer::told);
         let frames = request.into_inner();
         Ok(Response::new(session::serve(
             self.calls.clone(),
             account,
+            peer,
             &self.config,
             frames,
             fate,

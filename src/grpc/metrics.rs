@@ -21,8 +21,8 @@ use tonic::{Code, body::Body};
 use tower::{Layer, Service};
 use tracing::Span;
 
-use super::{pb, spans};
-use crate::measure::{observe, of_calls};
+use super::{listen, pb, spans};
+use crate::measure::{Numbered, Registrar, numbered, observe, of_calls};
 
 /// The codes of gRPC by their numbers, as these metrics spell them.
 const CODES: [&str; 17] = [
@@ -58,6 +58,8 @@ struct Families {
     seconds: Family<Labels, Histogram, fn() -> Histogram>,
     methods: HashMap<String, Arc<Method>>,
     unknown: Arc<Method>,
+    frames_failed: Numbered<Counter>,
+    connections: listen::Metrics,
 }
 
 /// One method.
@@ -141,6 +143,8 @@ impl Default for Metrics {
             started: started.clone(),
             handled: handled.clone(),
             seconds: seconds.clone(),
+            frames_failed: numbered("grpc_code", CODES.map(str::to_owned), Counter::default),
+            connections: listen::Metrics::default(),
         }))
     }
 }
@@ -149,10 +153,26 @@ impl Metrics {
     /// Shows them.
     #[rustfmt::skip]
     pub fn register(&self, registry: &mut Registry) {
-        let Families { started, handled, seconds, .. } = &*self.0;
+        let Families { started, handled, seconds, frames_failed, connections, .. } = &*self.0;
         registry.register("grpc_server_started", "Calls that began", started.clone());
         registry.register("grpc_server_handled", "Calls that ended, by code", handled.clone());
         registry.register("grpc_server_handling_seconds", "From the begin of a call to the end of its answer", seconds.clone());
+        let mut ours = Registrar::new(registry);
+        ours.add("frames_failed", "Frames of sessions that were answered with an error, by code", frames_failed.0.clone());
+        connections.register(&mut ours);
+    }
+
+    /// What is counted of connections.
+    pub fn connections(&self) -> &listen::Metrics {
+        &self.0.connections
+    }
+
+    /// A frame was answered with an error of this code.
+    pub(super) fn frame_failed(&self, code: i32) {
+        let place = usize::try_from(code).unwrap_or_default();
+        if let Some(counter) = self.0.frames_failed.1.get(place) {
+            counter.inc();
+        }
     }
 
     fn begin(&self, request: &Request<Body>) -> Call {

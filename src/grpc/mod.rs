@@ -11,6 +11,7 @@ pub mod codec;
 mod convert;
 mod convert_admin;
 mod convert_permits;
+pub mod direct;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 pub mod gathered;
@@ -65,9 +66,18 @@ pub struct Config {
 const PENDING_RESETS_MAX: usize = 20;
 const LOCAL_ERRORS_MAX: usize = 1024;
 
-/// What every request goes through: it is counted, then who calls, then how its body ends.
-pub type Layers =
-    Stack<layer::BodyFateLayer, Stack<auth::AuthLayer, Stack<metrics::MetricsLayer, Identity>>>;
+/// Bytes that a client may send on one stream ahead of what is read of it: of a session that is held up, a thousand frames or so.
+const STREAM_WINDOW: u32 = 64 << 10;
+
+/// What a message counts at least while nobody has read it. The HTTP/2 library takes the connection of a client for abused when that comes to half of the
+/// connection's window.
+const UNREAD_MESSAGE: u32 = 256;
+
+/// What every request goes through: it is counted, then who calls, then how its body ends, then its service is found.
+pub type Layers = Stack<
+    direct::DirectLayer,
+    Stack<layer::BodyFateLayer, Stack<auth::AuthLayer, Stack<metrics::MetricsLayer, Identity>>>,
+>;
 
 /// All services, ready to be served; their calls are counted.
 pub fn router(
@@ -80,10 +90,10 @@ pub fn router(
     let calls = call::Calls {
         coordinator: coordinator.clone(),
         access: access.clone(),
+        metrics: metrics.clone(),
     };
     let lock = lock::LockService::new(calls.clone(), Arc::clone(&config));
-    let lock = pb::lock_service_server::LockServiceServer::new(lock)
-        .max_decoding_message_size(config.message_bytes_max);
+    let lock = direct::LockServer::new(lock).max_decoding_message_size(config.message_bytes_max);
     let semaphore = semaphore::SemaphoreService {
         calls: calls.clone(),
     };
@@ -96,7 +106,7 @@ pub fn router(
         .max_decoding_message_size(config.message_bytes_max);
     let mut routes = Routes::default();
     routes = routes
-        .add_service(lock)
+        .add_service(lock.clone())
         .add_service(semaphore)
         .add_service(latch)
         .add_service(admin)
@@ -110,19 +120,33 @@ pub fn router(
                 .layer(tonic_web::GrpcWebLayer::new()),
         );
     }
+    // gRPC-Web has to be translated first, which the routes do.
+    let direct = (!config.grpc_web).then_some(lock);
     let server = Server::builder()
         .accept_http1(config.grpc_web)
         .http2_keepalive_interval(Some(config.keepalive_interval))
         .http2_keepalive_timeout(Some(config.keepalive_timeout))
         .max_concurrent_streams(config.connection_streams_max)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(connection_window(config.connection_streams_max))
         .http2_max_header_list_size(config.header_list_bytes_max)
         .http2_max_pending_accept_reset_streams(Some(PENDING_RESETS_MAX))
         .http2_max_local_error_reset_streams(Some(LOCAL_ERRORS_MAX))
         .layer(metrics::MetricsLayer(metrics.clone()))
         .layer(auth::AuthLayer::new(access.clone()))
         .layer(layer::BodyFateLayer)
+        .layer(direct::DirectLayer::new(direct))
         .add_routes(routes);
     Ok(server)
+}
+
+/// Wide enough for as many calls as there may be to come at once.
+fn connection_window(streams_max: u32) -> u32 {
+    const LEAST: u32 = 1 << 20;
+    const MOST: u32 = i32::MAX as u32;
+    streams_max
+        .saturating_mul(2 * UNREAD_MESSAGE)
+        .clamp(LEAST, MOST)
 }
 
 /// What clients without the proto files can ask for, error details included.

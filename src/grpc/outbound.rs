@@ -14,7 +14,7 @@ use tokio_stream::Stream;
 use tonic::Status;
 
 use super::{
-    convert, convert_permits, latch, multi,
+    Metrics, convert, convert_permits, latch, multi,
     pb::{self, session_response::Response},
     session::{OP_ID, Waits},
     status::{message, status},
@@ -40,6 +40,7 @@ pub(super) struct Outbound {
     progress: Arc<AtomicU64>,
     waits: Waits,
     viewer: Viewer,
+    metrics: Metrics,
     state: State,
 }
 
@@ -59,6 +60,7 @@ impl Outbound {
         progress: Arc<AtomicU64>,
         waits: Waits,
         viewer: Viewer,
+        metrics: Metrics,
     ) -> Self {
         Self {
             answers,
@@ -66,6 +68,7 @@ impl Outbound {
             progress,
             waits,
             viewer,
+            metrics,
             state: State::Open,
         }
     }
@@ -105,6 +108,9 @@ impl Outbound {
             Answer::Latch(answer) => latch::response(answer),
             Answer::Failed(error) => failed(status(&error)),
         };
+        if let Response::Failed(failed) = &response {
+            self.metrics.frame_failed(failed.code);
+        }
         pb::SessionResponse {
             op_id,
             response: Some(response),

@@ -398,6 +398,8 @@ async fn sessions_are_listed_by_their_digests() {
         .filter(|it| it.phase() == SessionPhase::Live)
         .collect();
     assert_eq!((live[0].grant_count, live[0].wait_count), (1, 1));
+    // What has no address of its own is a socket.
+    assert_eq!(live[0].peer_address, "unix");
     assert!(live[0].resumable_for.is_none());
     assert!(all.iter().any(|it| it.resumable_for.is_some()));
 }

@@ -212,8 +212,16 @@ impl Service {
         locks.iter().map(grant).collect()
     }
 
+    /// In a session it is renewed.
+    fn watched(&self, name: &str, mode: i32) -> Grant {
+        Grant {
+            watched: true,
+            ..self.grant(name, mode)
+        }
+    }
+
     fn promise(&self, name: &str, mode: i32) -> Grant {
-        let grant = self.grant(name, mode);
+        let grant = self.watched(name, mode);
         let mut state = self.0.lock();
         state.promised_until = Some(Instant::now() + state.behaviour.lease.mul_f64(VALID_FOR));
         grant
@@ -245,13 +253,9 @@ impl Service {
                 ("acquire", Some(self.answer_acquire(&asked)))
             }
             Asked::TryAcquire(asked) => {
-                let grant = Grant {
-                    watched: true,
-                    ..self.grant(&asked.name, asked.mode)
-                };
                 let tried = TryAcquireResponse {
                     acquired: true,
-                    grant: Some(grant),
+                    grant: Some(self.watched(&asked.name, asked.mode)),
                     holder_remaining_lease: None,
                 };
                 ("try_acquire", Some(Said::Tried(tried)))
@@ -264,7 +268,8 @@ impl Service {
                 ("release", Some(Said::Released(released)))
             }
             Asked::AcquireAll(asked) => {
-                let grants = self.grants(&asked.locks);
+                let grants = asked.locks.iter();
+                let grants = grants.map(|it| self.watched(&it.name, it.mode)).collect();
                 ("acquire_all", Some(Said::GrantedAll(GrantedAll { grants })))
             }
             Asked::Renew(asked) => {
@@ -283,7 +288,7 @@ impl Service {
     fn answer_acquire(&self, asked: &AcquireRequest) -> Said {
         let waits = asked.wait_timeout.is_none_or(|wait| wait.seconds > 0);
         match (self.behaviour().is_busy, waits) {
-            (false, _) => Said::Granted(self.grant(&asked.name, asked.mode)),
+            (false, _) => Said::Granted(self.watched(&asked.name, asked.mode)),
             (true, true) => Said::Waiting(waiting()),
             (true, false) => Said::NotGranted(not_granted()),
         }

@@ -71,6 +71,7 @@ mod readers;
 mod replicas;
 mod rolling_restart;
 mod run_processes;
+mod rust_client;
 mod security;
 mod semaphores;
 mod store_forgets;

@@ -13,8 +13,8 @@ use crate::{
     coordinator::Coordinator,
     redis_server::{RedisServer, eventually},
     steps::{
-        expect_no_trace, freeze_between_renewals, lease_end, lockkeeper, measured, millis, secs,
-        settings_on, until_waiting,
+        expect_only_records, freeze_between_renewals, lease_end, lockkeeper, measured, millis,
+        secs, settings_on, until_waiting,
     },
 };
 
@@ -113,7 +113,7 @@ async fn commands_under_one_lock_never_overlap() {
         assert!(token > last_token, "{lines:?}");
         last_token = token;
     }
-    expect_no_trace(&redis).await;
+    expect_only_records(&redis).await;
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn a_frozen_store_stops_the_command_before_another_can_run() {
     fs::remove_file(place.path("alive")).unwrap();
     let output = next.wait_with_output().await.unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    expect_no_trace(&redis).await;
+    expect_only_records(&redis).await;
 }
 
 #[tokio::test]
@@ -193,7 +193,7 @@ async fn a_coordinator_that_is_back_in_time_is_not_noticed_by_the_command() {
     fs::remove_file(place.path("alive")).unwrap();
     let output = run.wait_with_output().await.unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    expect_no_trace(&redis).await;
+    expect_only_records(&redis).await;
 }
 
 #[tokio::test]
@@ -213,7 +213,7 @@ async fn a_drained_coordinator_passes_the_command_on_to_its_successor() {
     fs::remove_file(place.path("alive")).unwrap();
     let output = run.wait_with_output().await.unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    expect_no_trace(&redis).await;
+    expect_only_records(&redis).await;
 }
 
 #[tokio::test]
@@ -234,7 +234,7 @@ async fn a_signal_while_waiting_leaves_nothing() {
     assert_eq!(output.status.code(), Some(143), "{output:?}");
     until_waiting(&client, "build", 0).await;
     holder.close().await.unwrap();
-    expect_no_trace(&redis).await;
+    expect_only_records(&redis).await;
     assert!(place.lines("started").is_empty());
 }
 

@@ -230,12 +230,34 @@ pub(crate) async fn lost_after_risk(
 
 /// Nothing but fencing counters is in the store, and nobody listens.
 pub(crate) async fn expect_no_trace(redis: &RedisServer) {
+    expect_only(redis, &["redisson_lock_token:"]).await;
+}
+
+/// The same of clients that may repeat what they ask: there are records of their requests too, which end by themselves.
+pub(crate) async fn expect_only_records(redis: &RedisServer) {
+    expect_only(redis, &["redisson_lock_token:", "lockkeeper_request:"]).await;
+    for record in keys_of(redis, "lockkeeper_request:*").await {
+        let ends = redis.command(&["PTTL", &record]).await;
+        assert_ne!(ends, Value::Int(-1), "{record} stays for ever");
+    }
+}
+
+async fn keys_of(redis: &RedisServer, pattern: &str) -> Vec<String> {
+    let Value::Array(keys) = redis.command(&["KEYS", pattern]).await else {
+        panic!("not a list");
+    };
+    let name = |key: Value| match key {
+        Value::BulkString(name) => String::from_utf8(name).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    keys.into_iter().map(name).collect()
+}
+
+async fn expect_only(redis: &RedisServer, beginnings: &[&str]) {
     eventually("nothing is left in the store", || async {
-        let Value::Array(keys) = redis.command(&["KEYS", "*"]).await else {
-            panic!("not a list");
-        };
-        let is_counter = |key: &Value| matches!(key, Value::BulkString(name) if name.starts_with(b"redisson_lock_token:"));
-        keys.iter().all(is_counter)
+        let keys = keys_of(redis, "*").await;
+        let is_expected = |key: &String| beginnings.iter().any(|it| key.starts_with(it));
+        keys.iter().all(is_expected)
     })
     .await;
     eventually("nobody listens", || async {

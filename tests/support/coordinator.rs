@@ -34,6 +34,9 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     environment: Vec<(String, String)>,
+    /// The limits of open files that it begins with, soft and hard.
+    files: Option<(u32, u32)>,
+    age_max: Duration,
 }
 
 /// A running coordinator.
@@ -57,21 +60,34 @@ impl Settings {
     pub(crate) fn on_none() -> Self {
         Self {
             environment: Vec::new(),
+            files: None,
+            age_max: AGE_MAX,
         }
     }
 
     /// The defaults on a quorum of stores, with blanks between them.
     pub(crate) fn on_quorum(stores: &str) -> Self {
-        let none = Self {
-            environment: Vec::new(),
-        };
-        none.with("store.quorum", stores)
+        Self::on_none().with("store.quorum", stores)
     }
 
     /// Sets a key, named as in the file.
     pub(crate) fn with(mut self, key: &str, value: &str) -> Self {
         let variable = format!("LOCKKEEPER__{}", key.to_uppercase().replace('.', "__"));
         self.environment.push((variable, value.to_owned()));
+        self
+    }
+
+    /// Starts it with these limits of open files, the one in force and the one that it may be raised to.
+    #[allow(dead_code, reason = "only some tests look at it")]
+    pub(crate) fn with_files(mut self, soft: u32, hard: u32) -> Self {
+        self.files = Some((soft, hard));
+        self
+    }
+
+    /// For a test that takes long.
+    #[allow(dead_code, reason = "only some tests take that long")]
+    pub(crate) fn with_age_max(mut self, age_max: Duration) -> Self {
+        self.age_max = age_max;
         self
     }
 }
@@ -88,8 +104,9 @@ impl Coordinator {
         };
         let process = Arc::new(Mutex::new(process));
         let limited = Arc::clone(&process);
+        let age_max = settings.age_max;
         let limit = spawn_detached("age-limit", async move {
-            sleep(AGE_MAX).await;
+            sleep(age_max).await;
             let _ = limited.lock().kill();
         });
         Self {
@@ -243,7 +260,18 @@ async fn channel_to(address: SocketAddr) -> Channel {
 
 fn spawn(settings: &Settings, listen: &str, directory: &TempDir) -> Child {
     let log = File::create(log_path(directory)).unwrap();
-    Command::new(env!("CARGO_BIN_EXE_lockkeeper"))
+    // Another one than was built with the tests: a release, for figures.
+    let binary = std::env::var_os("COORDINATOR_BINARY");
+    let binary = binary.unwrap_or_else(|| env!("CARGO_BIN_EXE_lockkeeper").into());
+    let mut command = match settings.files {
+        None => Command::new(binary),
+        Some((soft, hard)) => {
+            let mut limited = Command::new("prlimit");
+            limited.arg(format!("--nofile={soft}:{hard}")).arg(binary);
+            limited
+        }
+    };
+    command
         .args(["serve", "--listen", listen])
         .env_clear()
         .env("LOCKKEEPER__LOG__FORMAT", "json")

@@ -7,6 +7,9 @@ use clap::Parser;
 /// Measures Lockkeeper against anchors.
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
+    /// Threads of this process; by default as many as there are cores.
+    #[arg(long, global = true)]
+    pub(crate) threads: Option<NonZeroUsize>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }

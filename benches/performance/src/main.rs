@@ -15,13 +15,24 @@ use std::{
     process::ExitCode,
 };
 
+use anyhow::Context as _;
 use clap::Parser as _;
+use tokio::runtime::Builder;
 
 use args::{Args, Command};
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    match run(Args::parse().command).await {
+fn main() -> ExitCode {
+    let Args { threads, command } = Args::parse();
+    let mut builder = Builder::new_multi_thread();
+    if let Some(threads) = threads {
+        builder.worker_threads(threads.get());
+    }
+    let ended = builder
+        .enable_all()
+        .build()
+        .context("no runtime")
+        .and_then(|runtime| runtime.block_on(run(command)));
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Nothing is left to be told if the terminal is gone.

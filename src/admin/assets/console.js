@@ -237,6 +237,7 @@ function showSessions(sessions, count) {
       { text: session.clientName || "(no name)", className: "name" },
       { text: session.sessionDigest, label: "Session" },
       { text: session.identity || "—", label: "Identity" },
+      { text: session.peerAddress || "—", label: "From" },
       {
         text: session.phase === "live" ? "live" : `gone, can come back for ${duration(session.resumableForMs)}`,
         label: "Stream",

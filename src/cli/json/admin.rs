@@ -30,6 +30,7 @@ pub(in crate::cli) fn session(session: &SessionSummary) -> Value {
         "sessionDigest": session.session_digest,
         "clientName": session.client_name,
         "identity": session.identity,
+        "peerAddress": session.peer_address,
         "phase": SessionPhase::as_str_name(&session.phase()),
         "grantCount": session.grant_count,
         "waitCount": session.wait_count,

@@ -45,10 +45,11 @@ pub(in crate::cli) fn session(session: &SessionSummary) -> String {
         SessionPhase::Unspecified => "?".to_owned(),
     };
     format!(
-        "{} {phase} client_name={} identity={} age={} lease={} grants={} waits={}",
+        "{} {phase} client_name={} identity={} peer_address={} age={} lease={} grants={} waits={}",
         session.session_digest,
         session.client_name,
         session.identity,
+        session.peer_address,
         duration(session.age.as_ref()),
         duration(session.lease.as_ref()),
         session.grant_count,

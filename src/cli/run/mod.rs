@@ -1,31 +1,27 @@
-//! `lockkeeper run`: holds a lock while a command runs. [`machine`] decides, this file does.
+//! `lockkeeper run`: holds a lock while a command runs. The session is the client's; [`machine`] decides what it means for the command; this file
+//! does it.
 
 mod child;
+mod hold;
 mod machine;
 mod messages;
 mod signals;
 mod timing;
 
-use std::{collections::VecDeque, future::pending, path::Path, time::Duration};
+use std::{collections::VecDeque, future::pending, path::Path, sync::Arc, time::Duration};
 
+use futures::future::{FutureExt as _, LocalBoxFuture};
 use tokio::time::{Instant, sleep_until};
 
 use self::{
     child::Child,
+    hold::Hold,
     machine::{Action, Input, Machine, Plan, Wish},
     messages::Messages,
     signals::Signals,
 };
-use super::{
-    args::RunArgs,
-    exit,
-    failure::{Effect, Failure},
-    output,
-};
-use crate::client::{Client, Link, LinkEvent};
-
-/// For the liveness checks of a connection, until a shorter lease is asked for.
-const LEASE_DEFAULT: Duration = Duration::from_secs(30);
+use super::{args::RunArgs, exit, output};
+use crate::client::{Client, Error, Session, SessionEvents};
 
 /// No limit of a coordinator is likely to be smaller.
 const CLIENT_NAME_BYTES: usize = 100;
@@ -34,11 +30,23 @@ const CLIENT_NAME_BYTES: usize = 100;
 struct Io {
     args: RunArgs,
     client: Client,
-    keepalive: Duration,
     signals: Signals,
     messages: Messages,
-    link: Option<Link>,
+    /// What is asked of the coordinator. Dropping it asks no more.
+    asked: Option<LocalBoxFuture<'static, Answer>>,
+    session: Option<Session>,
+    events: Option<SessionEvents>,
+    hold: Option<Arc<Hold>>,
+    has_told_loss: bool,
     child: Option<Child>,
+}
+
+/// What came of what was asked.
+enum Answer {
+    Opened(Result<Session, Error>),
+    Acquired(Result<Hold, Error>),
+    Confirmed(Result<(), Error>),
+    Closed(Result<(), Error>),
 }
 
 /// Returns the exit code of the process.
@@ -58,15 +66,16 @@ pub(super) async fn run(args: RunArgs) -> u8 {
         }
     };
     let plan = plan(&args);
-    // So that a dead coordinator is noticed well before the lease is over.
-    let keepalive = plan.lease.unwrap_or(LEASE_DEFAULT) / 6;
     let mut io = Io {
         args,
         client,
-        keepalive: keepalive.max(Duration::from_millis(100)),
         signals,
         messages: Messages::start(),
-        link: None,
+        asked: None,
+        session: None,
+        events: None,
+        hold: None,
+        has_told_loss: false,
         child: None,
     };
     let (mut machine, actions) = Machine::new(plan, Instant::now());
@@ -78,16 +87,39 @@ pub(super) async fn run(args: RunArgs) -> u8 {
                 return code;
             }
             if let Some(input) = io.perform(action) {
-                actions.extend(machine.on(Instant::now(), input));
+                actions.extend(machine.on(Instant::now(), io.valid_until(), input));
             }
         }
         let input = io.next(machine.wake_at()).await;
-        actions.extend(machine.on(Instant::now(), input));
+        actions.extend(machine.on(Instant::now(), io.valid_until(), input));
     }
 }
 
 fn plan(args: &RunArgs) -> Plan {
-    let client_name = args.client_name.clone().unwrap_or_else(|| {
+    Plan {
+        wish: wish(args),
+        wait: if args.no_wait {
+            Some(Duration::ZERO)
+        } else {
+            args.wait
+        },
+        kill_after: args.kill_after,
+        conflict_exit_code: args.conflict_exit_code,
+    }
+}
+
+fn wish(args: &RunArgs) -> Wish {
+    match args.permits {
+        Some(permits) => Wish::Permits {
+            name: args.name.clone(),
+            permits,
+        },
+        None => Wish::Locks(args.locks()),
+    }
+}
+
+fn client_name(args: &RunArgs) -> String {
+    args.client_name.clone().unwrap_or_else(|| {
         let program = Path::new(&args.command[0]).file_name().unwrap_or_default();
         // Letters of four bytes are the worst that can come.
         program
@@ -95,32 +127,13 @@ fn plan(args: &RunArgs) -> Plan {
             .chars()
             .take(CLIENT_NAME_BYTES / 4)
             .collect()
-    });
-    Plan {
-        wish: match args.permits {
-            Some(permits) => Wish::Permits {
-                name: args.name.clone(),
-                permits,
-            },
-            None => Wish::Locks(args.locks()),
-        },
-        wait: if args.no_wait {
-            Some(Duration::ZERO)
-        } else {
-            args.wait
-        },
-        lease: args.lease,
-        min_replica_acks: args.min_replica_acks,
-        kill_after: args.kill_after,
-        client_name,
-        conflict_exit_code: args.conflict_exit_code,
-    }
+    })
 }
 
 // === impl Io ===
 
 impl Io {
-    /// Signals go first, so that nothing is started after one; then the command's end, then what the coordinator says.
+    /// Signals go first, so that nothing is started after one; then the command's end, then what the session tells.
     async fn next(&mut self, wake_at: Option<Instant>) -> Input {
         let child = async {
             match &mut self.child {
@@ -128,9 +141,25 @@ impl Io {
                 None => pending().await,
             }
         };
-        let link = async {
-            match &mut self.link {
-                Some(link) => link.next().await,
+        let lost = async {
+            match &self.hold {
+                Some(hold) if !self.has_told_loss => hold.lost().cancelled().await,
+                _ => pending().await,
+            }
+        };
+        let told = async {
+            let told = match &mut self.events {
+                Some(events) => events.next().await,
+                None => None,
+            };
+            match told {
+                Some(event) => event,
+                None => pending().await,
+            }
+        };
+        let answered = async {
+            match &mut self.asked {
+                Some(asked) => asked.await,
                 None => pending().await,
             }
         };
@@ -144,31 +173,60 @@ impl Io {
             biased;
             signal = self.signals.next() => Input::Signal(signal),
             code = child => Input::ChildExited(code),
-            event = link => match event {
-                LinkEvent::Frame(frame) => Input::Frame(frame),
-                // The loss of a stream loses no answer: the session is resumed and its grants are counted again.
-                LinkEvent::Ended(error) => Input::LinkEnded(
-                    error.map(|error| Failure::from_error(&error, Effect::Reads)),
-                ),
-            },
+            event = told => Input::Told(event),
+            () = lost => {
+                self.has_told_loss = true;
+                Input::Lost(self.hold.as_ref().and_then(|hold| hold.loss()))
+            }
+            answer = answered => self.on_answer(answer),
             () = tick => Input::Tick,
         }
     }
 
+    fn on_answer(&mut self, answer: Answer) -> Input {
+        self.asked = None;
+        match answer {
+            Answer::Opened(opened) => Input::Opened(opened.map(|session| {
+                let lease = session.lease();
+                self.events = Some(session.events());
+                self.session = Some(session);
+                lease
+            })),
+            Answer::Acquired(acquired) => Input::Acquired(acquired.map(|hold| {
+                let granted = hold.granted();
+                self.hold = Some(Arc::new(hold));
+                granted
+            })),
+            Answer::Confirmed(confirmed) => Input::Confirmed(confirmed),
+            Answer::Closed(closed) => Input::Closed(closed),
+        }
+    }
+
+    /// Until when what is held is ours for sure.
+    fn valid_until(&self) -> Option<Instant> {
+        self.hold.as_ref().map(|hold| hold.valid_until())
+    }
+
     fn perform(&mut self, action: Action) -> Option<Input> {
         match action {
-            Action::Connect(first) => {
-                self.link = Some(
-                    self.client
-                        .link(&self.args.server.server, self.keepalive, first),
-                );
+            Action::Open => self.open(),
+            Action::Acquire(wait) => {
+                let session = self.session.clone()?;
+                let min_replica_acks = self.args.min_replica_acks;
+                let acquired = wish(&self.args).acquire(session, wait, min_replica_acks);
+                self.asked = Some(acquired.map(Answer::Acquired).boxed_local());
             }
-            Action::Send(frame) => {
-                if let Some(link) = &self.link {
-                    link.send(frame);
-                }
+            Action::Confirm => {
+                let hold = Arc::clone(self.hold.as_ref()?);
+                let confirmed = async move { Answer::Confirmed(hold.renew().await) };
+                self.asked = Some(confirmed.boxed_local());
             }
-            Action::Disconnect => self.link = None,
+            Action::Close => {
+                // First, because the end of a wait is told before that of the session.
+                self.asked = None;
+                let closed = self.session.take()?.close();
+                self.asked = Some(closed.map(Answer::Closed).boxed_local());
+            }
             Action::StartChild { fencing_tokens } => return Some(self.start(&fencing_tokens)),
             Action::SignalGroup(signal) => {
                 if let Some(child) = &self.child {
@@ -183,6 +241,15 @@ impl Io {
             Action::Exit(_) => {}
         }
         None
+    }
+
+    fn open(&mut self) {
+        let session = self.client.session().client_name(client_name(&self.args));
+        let session = match self.args.lease {
+            Some(lease) => session.lease(lease),
+            None => session,
+        };
+        self.asked = Some(session.open().map(Answer::Opened).boxed_local());
     }
 
     fn start(&mut self, fencing_tokens: &[(String, u64)]) -> Input {

@@ -19,17 +19,8 @@ const MARGIN_MIN: Duration = Duration::from_millis(100);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Timing {
-    pub(super) lease: Duration,
     kill_after: Duration,
     margin: Duration,
-}
-
-/// Until when the lock is ours for sure, and what that means for the command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Validity {
-    pub(super) until: Instant,
-    pub(super) term_at: Instant,
-    pub(super) kill_at: Instant,
 }
 
 // === impl Timing ===
@@ -38,7 +29,6 @@ impl Timing {
     /// Fails if renewing every third of the lease would not leave time for one retry before TERM is due.
     pub(super) fn new(lease: Duration, kill_after: Option<Duration>) -> Result<Self, String> {
         let timing = Self {
-            lease,
             kill_after: kill_after.unwrap_or(KILL_AFTER_DEFAULT.min(lease / 6)),
             margin: MARGIN_MIN.max(lease / 10),
         };
@@ -56,23 +46,14 @@ impl Timing {
         })
     }
 
-    pub(super) fn renew_interval(&self) -> Duration {
-        self.lease / 3
+    /// When TERM is due if the lock is ours for sure until then.
+    pub(super) fn term_at(&self, valid_until: Instant) -> Instant {
+        valid_until - (self.margin + self.kill_after)
     }
 
-    /// When KILL follows a TERM sent now.
-    pub(super) fn kill_at(&self, now: Instant) -> Instant {
-        now + self.kill_after
-    }
-
-    /// What an answer says that was asked for at `sent_at`.
-    pub(super) fn validity(&self, sent_at: Instant, valid_for: Duration) -> Validity {
-        let killing = valid_for.saturating_sub(self.margin);
-        Validity {
-            until: sent_at + valid_for,
-            term_at: sent_at + killing.saturating_sub(self.kill_after),
-            kill_at: sent_at + killing,
-        }
+    /// When KILL follows a TERM that is sent now.
+    pub(super) fn kill_at(&self, now: Instant, valid_until: Instant) -> Instant {
+        (now + self.kill_after).min(valid_until - self.margin)
     }
 }
 
@@ -86,24 +67,26 @@ mod tests {
 
     #[test]
     fn a_lease_is_divided() {
-        let sent = Instant::now();
+        let sent = Instant::now() + seconds(100.0);
         let timing = Timing::new(seconds(30.0), None).unwrap();
-        let validity = timing.validity(sent, seconds(29.0));
-        assert_eq!(validity.until, sent + seconds(29.0));
-        assert_eq!(validity.kill_at, sent + seconds(26.0));
-        assert_eq!(validity.term_at, sent + seconds(21.0));
+        let until = sent + seconds(29.0);
+        assert_eq!(timing.term_at(until), sent + seconds(21.0));
+        let in_time = sent + seconds(10.0);
+        assert_eq!(timing.kill_at(in_time, until), sent + seconds(15.0));
+        let late = sent + seconds(25.0);
+        assert_eq!(timing.kill_at(late, until), sent + seconds(26.0));
         let short = Timing::new(seconds(0.6), None).unwrap();
-        let validity = short.validity(sent, seconds(0.6));
-        assert_eq!(validity.kill_at, sent + seconds(0.5));
-        assert_eq!(validity.term_at, sent + seconds(0.4));
+        let until = sent + seconds(0.6);
+        assert_eq!(short.term_at(until), sent + seconds(0.4));
+        assert_eq!(short.kill_at(late, until), sent + seconds(0.5));
     }
 
     #[test]
     fn too_little_validity_means_at_once() {
-        let sent = Instant::now();
+        let now = Instant::now() + seconds(100.0);
         let timing = Timing::new(seconds(30.0), None).unwrap();
-        let validity = timing.validity(sent, seconds(1.0));
-        assert_eq!((validity.term_at, validity.kill_at), (sent, sent));
+        let until = now + seconds(1.0);
+        assert!(timing.term_at(until) <= now && timing.kill_at(now, until) <= now);
     }
 
     #[test]

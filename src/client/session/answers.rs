@@ -3,17 +3,17 @@
 use tokio::time::Instant;
 
 use super::{
-    SessionState,
+    SessionEvent, SessionState,
     command::{Answer, ended_already},
     connection::Connection,
     driver::{Driver, Timer},
     operation::{Operation, Purpose},
+    taken::{Taken, taken},
 };
 use crate::{
-    client::{Error, Thing, error, thing},
+    client::{Error, Thing, error, guard::Loss, thing},
     grpc::pb::{
-        LostReason, NotGrantedReason, SessionResponse, session_request::Request,
-        session_response::Response,
+        LostReason, SessionResponse, Waiting, session_request::Request, session_response::Response,
     },
 };
 
@@ -27,25 +27,54 @@ impl Driver {
             return;
         };
         match response {
-            Response::Lost(lost) => {
-                let reason = lost.reason();
-                self.on_lost(thing::lost_lock(lost), reason);
+            Response::Lost(told) => {
+                let loss = Loss {
+                    reason: told.reason(),
+                    detail: told.detail,
+                };
+                self.on_lost(told.grant.map(Thing::Lock), &loss);
             }
-            Response::PermitsLost(lost) => {
-                let reason = lost.reason();
-                self.on_lost(thing::lost_permits(lost), reason);
+            Response::PermitsLost(told) => {
+                let loss = Loss::new(told.reason());
+                self.on_lost(told.grant.map(Thing::Permits), &loss);
             }
-            Response::AtRisk(_) => drop(self.state.send(SessionState::AtRisk)),
-            Response::Recovered(_) => drop(self.state.send(SessionState::Connected)),
+            Response::AtRisk(risk) => {
+                let _ = self.state.send(SessionState::AtRisk);
+                let valid_for = thing::to_std(risk.valid_for);
+                self.tell(SessionEvent::AtRisk { valid_for });
+            }
+            Response::Recovered(_) => {
+                let _ = self.state.send(SessionState::Connected);
+                self.tell(SessionEvent::Recovered);
+            }
             Response::GoingAway(_) => self.on_going_away(now),
-            Response::Waiting(_)
-            | Response::WaitingForAll(_)
-            | Response::WaitingForPermits(_)
-            | Response::WaitingForLatch(_)
-            | Response::Opened(_) => {}
+            Response::Waiting(waiting) => self.on_waiting(op_id, None, waiting),
+            Response::WaitingForAll(told) => {
+                self.on_waiting(op_id, Some(told.name), told.waiting.unwrap_or_default());
+            }
+            Response::WaitingForPermits(waiting) => {
+                if let Some(name) = self.name_of(op_id) {
+                    self.tell(SessionEvent::WaitingForPermits { name, waiting });
+                }
+            }
+            Response::WaitingForLatch(_) | Response::Opened(_) => {}
             Response::Failed(status) => self.on_failed(now, op_id, Error::from_frame(&status)),
             response => self.on_answer(now, op_id, response),
         }
+    }
+
+    fn on_waiting(&mut self, op_id: u64, busy: Option<String>, waiting: Waiting) {
+        if let Some(name) = self.name_of(op_id) {
+            let name = busy.unwrap_or(name);
+            self.tell(SessionEvent::Waiting { name, waiting });
+        }
+    }
+
+    /// What an operation is about whose answer is waited for.
+    fn name_of(&self, op_id: u64) -> Option<String> {
+        let operation = self.operations.get(&op_id)?;
+        operation.answer.as_ref()?;
+        Some(name_of(&operation.request))
     }
 
     /// The end of an operation that is no failure.
@@ -68,12 +97,17 @@ impl Driver {
             response => match taken(response) {
                 Taken::Things(things) => self.on_taken(now, operation, things),
                 // Its end has ended the wait.
-                Taken::Nothing(_) if self.closing.is_some() => {
+                Taken::Nothing(..) if self.closing.is_some() => {
                     answer(operation, Err(ended_already()));
                 }
-                Taken::Nothing(reason) => {
-                    let name = name_of(&operation.request);
-                    answer(operation, Err(Error::NotGranted { name, reason }));
+                Taken::Nothing(reason, busy) => {
+                    let refusal = Error::NotGranted {
+                        name: name_of(&operation.request),
+                        reason,
+                        holder_remaining_lease: busy.holder_remaining_lease,
+                        available: busy.available,
+                    };
+                    answer(operation, Err(refusal));
                 }
                 Taken::Other(response) => match operation.purpose {
                     Purpose::Release(guard) => self.on_released(guard, Ok(response)),
@@ -102,7 +136,7 @@ impl Driver {
     }
 
     fn on_failed(&mut self, now: Instant, op_id: u64, failure: Error) {
-        let patience = self.lease;
+        let lease = self.lease;
         let Some(operation) = self.operations.get_mut(&op_id) else {
             return;
         };
@@ -124,7 +158,7 @@ impl Driver {
             self.send(now, op_id);
             return;
         }
-        if operation.may_retry(&failure, now, patience) {
+        if operation.may_retry(&failure, now, lease) {
             operation.failing_since.get_or_insert(now);
             operation.is_in_doubt = true;
             operation.sent_at = None;
@@ -143,13 +177,13 @@ impl Driver {
         }
     }
 
-    fn on_renewal_failed(&mut self, now: Instant, id: u64, loss: Option<LostReason>) {
+    fn on_renewal_failed(&mut self, now: Instant, id: u64, loss: Option<Loss>) {
         let Some(holding) = self.book.holdings.get_mut(&id) else {
             return;
         };
         holding.renewal = None;
-        if let Some(reason) = loss {
-            self.lose(id, reason);
+        if let Some(loss) = loss {
+            self.lose(id, &loss);
             return;
         }
         // Only time decides: neither a store that is down nor a coordinator that refuses to renew has taken it away.
@@ -158,16 +192,16 @@ impl Driver {
         self.timers.insert((again, Timer::Holding(id)));
     }
 
-    fn on_lost(&mut self, lost: Option<Thing>, reason: LostReason) {
-        let Some(lost) = lost else {
+    fn on_lost(&mut self, gone: Option<Thing>, loss: &Loss) {
+        let Some(gone) = gone else {
             return;
         };
-        let Some(id) = self.book.find(&lost) else {
+        let Some(id) = self.book.find(&gone) else {
             return;
         };
         // An older grant of the same owner; it holds the lock anew.
-        let is_older = |held: &Thing| match (held.lock(), lost.lock()) {
-            (Some(held), Some(lost)) => lost.fencing_token < held.fencing_token,
+        let is_older = |held: &Thing| match (held.lock(), gone.lock()) {
+            (Some(held), Some(gone)) => gone.fencing_token < held.fencing_token,
             _ => false,
         };
         if self
@@ -178,48 +212,12 @@ impl Driver {
         {
             return;
         }
-        self.lose(id, reason);
+        self.lose(id, loss);
     }
 
     /// Whether a renewal can be sent.
     pub(super) fn is_up(&self) -> bool {
         matches!(self.connection, Connection::Up { .. })
-    }
-}
-
-/// What an answer means for what was asked.
-enum Taken {
-    Things(Vec<Thing>),
-    Nothing(NotGrantedReason),
-    Other(Response),
-}
-
-fn taken(response: Response) -> Taken {
-    let things = |acquired: bool, things: Vec<Thing>| {
-        if acquired {
-            Taken::Things(things)
-        } else {
-            Taken::Nothing(NotGrantedReason::WaitTimeout)
-        }
-    };
-    match response {
-        Response::Granted(grant) => Taken::Things(vec![grant.into()]),
-        Response::GrantedAll(all) => {
-            Taken::Things(all.grants.into_iter().map(Thing::Lock).collect())
-        }
-        Response::PermitsGranted(grant) => Taken::Things(vec![grant.into()]),
-        Response::Tried(it) => things(it.acquired, it.grant.into_iter().map(Thing::Lock).collect()),
-        Response::TriedAll(it) => things(
-            it.acquired,
-            it.grants.into_iter().map(Thing::Lock).collect(),
-        ),
-        Response::PermitsTried(it) => things(
-            it.acquired,
-            it.grant.into_iter().map(Thing::Permits).collect(),
-        ),
-        Response::NotGranted(it) => Taken::Nothing(it.reason()),
-        Response::PermitsNotGranted(it) => Taken::Nothing(it.reason()),
-        other => Taken::Other(other),
     }
 }
 
@@ -240,11 +238,11 @@ fn names(locks: &[crate::grpc::pb::LockSpec]) -> String {
     names.join(", ")
 }
 
-fn loss_of(failure: &Error) -> LostReason {
-    match failure.status().and_then(error::state).as_deref() {
+fn loss_of(failure: &Error) -> Loss {
+    Loss::new(match failure.status().and_then(error::state).as_deref() {
         Some("held_by_another") => LostReason::TakenOver,
         _ => LostReason::Expired,
-    }
+    })
 }
 
 fn answer(operation: Operation, ended: Result<Answer, Error>) {

@@ -10,10 +10,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{command::Answer, operation::known_mode};
 use crate::{
-    client::{Error, Thing, guard::Known},
+    client::{
+        Error, Thing,
+        guard::{Known, Loss},
+    },
     grpc::pb::{
-        Grant, LockSpec, LostReason, PermitGrant, ReleaseAllRequest, ReleasePermitsRequest,
-        ReleaseRequest, session_request::Request,
+        Grant, LockSpec, PermitGrant, ReleaseAllRequest, ReleasePermitsRequest, ReleaseRequest,
+        session_request::Request,
     },
 };
 
@@ -101,11 +104,11 @@ impl Book {
     }
 
     /// It is not held any more. Its guards are told, and returned.
-    pub(super) fn lose(&mut self, id: u64, reason: LostReason) -> Vec<u64> {
+    pub(super) fn lose(&mut self, id: u64, loss: &Loss) -> Vec<u64> {
         let Some(holding) = self.remove(id) else {
             return Vec::new();
         };
-        holding.known.lose(reason);
+        holding.known.lose(loss.clone());
         for guard in &holding.guards {
             if let Some(entry) = self.guards.get(guard) {
                 entry.lost.cancel();

@@ -1,12 +1,17 @@
 //! What handles ask of a session's task, and what it answers.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
 
 use crate::{
     client::{Error, Thing, guard::Held},
@@ -22,7 +27,7 @@ pub(in crate::client) enum Command {
     /// What this guard holds is to be given back. Dropped guards do not ask for an answer.
     Release(u64, Option<oneshot::Sender<Result<(), Error>>>),
     /// The session is to end. Answered when it has.
-    Close(oneshot::Sender<()>),
+    Close(oneshot::Sender<Result<(), Error>>),
 }
 
 /// An operation as it is asked for.
@@ -31,6 +36,8 @@ pub(in crate::client) struct Ask {
     pub(super) request: Request,
     /// When a wait with a limit ends.
     pub(super) wait_until: Option<Instant>,
+    /// How long to go on asking a store that does not answer. None: as long as the session's lease.
+    pub(super) patience: Option<Duration>,
     pub(super) answer: oneshot::Sender<Result<Answer, Error>>,
 }
 
@@ -74,12 +81,22 @@ impl Commands {
         request: Request,
         wait_until: Option<Instant>,
     ) -> Result<Answer, Error> {
+        self.ask_with(request, wait_until, None).await
+    }
+
+    pub(super) async fn ask_with(
+        &self,
+        request: Request,
+        wait_until: Option<Instant>,
+        patience: Option<Duration>,
+    ) -> Result<Answer, Error> {
         let op_id = self.next_id();
         let (answer, answered) = oneshot::channel();
         self.send(Command::Ask(Ask {
             op_id,
             request,
             wait_until,
+            patience,
             answer,
         }));
         let pending = Pending {

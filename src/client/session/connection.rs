@@ -4,15 +4,20 @@ use std::{future::pending, time::Duration};
 
 use futures::future::BoxFuture;
 use tokio::time::{Instant, timeout};
+use tonic::Code;
 
 use super::{
-    SessionState,
-    book::release_of,
+    SessionEvent, SessionState,
     driver::{Driver, Timer, frame},
-    operation::{Operation, Purpose, with_request_id},
+    operation::Purpose,
 };
 use crate::{
-    client::{Address, Client, Error, Link, LinkEvent, Thing, connector::Connector, error},
+    client::{
+        Address, Client, Error, Thing,
+        connector::Connector,
+        error,
+        link::{Link, LinkEvent},
+    },
     grpc::pb::{
         ResumeSession, SessionOpened, SessionRequest, session_request::Request,
         session_response::Response,
@@ -97,6 +102,11 @@ pub(super) async fn establish(
     })
 }
 
+/// Whether a coordinator that answers so will never have the session. Who is asked for credentials may have new ones in a moment: files are replaced.
+fn is_over(code: Code) -> bool {
+    error::is_final(code) && !matches!(code, Code::Unauthenticated | Code::PermissionDenied)
+}
+
 /// So that a dead coordinator is noticed well before the lease is over.
 pub(super) fn keepalive(lease: Option<Duration>) -> Duration {
     (lease.unwrap_or(LEASE_DEFAULT) / 6).max(Duration::from_millis(100))
@@ -132,10 +142,19 @@ impl Driver {
             self.end("it was closed");
             return;
         }
-        tracing::debug!(
-            failure = failure.map(tracing::field::display),
-            "session's stream ended"
+        let is_left = matches!(
+            self.connection,
+            Connection::Up {
+                leave_at: Some(_),
+                ..
+            }
         );
+        let cause = match failure {
+            _ if is_left => "the coordinator is stopping".to_owned(),
+            Some(failure) => failure.to_string(),
+            None => "the coordinator ended the stream".to_owned(),
+        };
+        tracing::debug!(%cause, "session's stream ended");
         self.over_at.get_or_insert(now + self.lease);
         self.endpoint += 1;
         self.connection = Connection::Down {
@@ -151,6 +170,7 @@ impl Driver {
             holding.renewal = None;
         }
         let _ = self.state.send(SessionState::Resuming);
+        self.tell(SessionEvent::Broken { cause });
     }
 
     /// The coordinator stops; what it has answered until then comes before the end of the stream.
@@ -213,19 +233,11 @@ impl Driver {
         timeout.saturating_mul(factor).min(self.lease / 2)
     }
 
-    fn doubtful(&self) -> Vec<crate::grpc::pb::Grant> {
-        let operations = self.operations.values();
-        operations.flat_map(Operation::doubtful_grants).collect()
-    }
-
     pub(super) fn on_attempt_failed(&mut self, now: Instant, failure: &Error) {
         let Connection::Opening { tries, .. } = &self.connection else {
             return;
         };
-        let is_refused = failure
-            .status()
-            .is_some_and(|it| error::is_final(it.code()))
-            || matches!(failure, Error::Misconfigured(_));
+        let is_refused = failure.status().is_some_and(|it| is_over(it.code()));
         let tries = Tries {
             failed: tries.failed + 1,
             refused: if is_refused { tries.refused + 1 } else { 0 },
@@ -261,6 +273,7 @@ impl Driver {
         };
         self.over_at = None;
         let _ = self.state.send(SessionState::Connected);
+        self.tell(SessionEvent::Resumed);
         let still_held = Thing::resumed(opened);
         for thing in &still_held {
             if let Some(id) = self.book.find(thing) {
@@ -279,33 +292,6 @@ impl Driver {
         let holdings: Vec<u64> = self.book.holdings.keys().copied().collect();
         for id in holdings {
             self.timers.insert((now, Timer::Holding(id)));
-        }
-    }
-
-    /// What may have been taken when the stream broke is asked for again with the same request id, which gets the same grant. Two things cannot be
-    /// had so: permits, which could not be named in the resume, and several locks of which only some are held.
-    fn settle_doubts(&mut self, now: Instant, still_held: &[Thing]) {
-        let mut halves = Vec::new();
-        for operation in self.operations.values_mut() {
-            let named = operation.doubtful_grants();
-            let is_held = |grant: &crate::grpc::pb::Grant| {
-                still_held
-                    .iter()
-                    .any(|it| it.is(&Thing::Lock(grant.clone())))
-            };
-            let held: Vec<_> = named.iter().filter(|it| is_held(it)).cloned().collect();
-            if named.len() > 1 && !held.is_empty() && held.len() < named.len() {
-                halves.extend(held);
-                operation.renew_request_id();
-            }
-            if operation.takes() && named.is_empty() {
-                operation.renew_request_id();
-            }
-        }
-        for grant in halves {
-            let request = with_request_id(release_of(&[Thing::Lock(grant)]));
-            let op_id = self.next_id();
-            self.add(now, op_id, Operation::new(request, Purpose::Cleanup));
         }
     }
 }

@@ -11,27 +11,23 @@ use std::{
 };
 
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{broadcast, mpsc, oneshot, watch},
     time::{Instant, sleep_until},
 };
 
 use super::{
-    SessionState,
+    SessionEvent, SessionState,
     book::Book,
-    command::{Answer, Ask, Command, Commands},
+    closing::Closing,
+    command::{Ask, Command, Commands},
     connection::{Connection, Event},
+    event::EVENTS_KEPT,
     operation::{Operation, Purpose, with_request_id},
 };
 use crate::{
-    client::{Client, Error, LinkEvent},
-    grpc::pb::{
-        CancelOperation, CloseSession, LostReason, SessionOpened, SessionRequest,
-        session_request::Request,
-    },
+    client::{Client, Error, link::LinkEvent},
+    grpc::pb::{CancelOperation, SessionOpened, SessionRequest, session_request::Request},
 };
-
-/// How long the end of a session may take before its grants are left to their leases.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What is to be looked at when its time has come; what it says may be outdated by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,7 +56,8 @@ pub(super) struct Driver {
     /// Why the session is over.
     pub(super) ended: Option<String>,
     pub(super) state: watch::Sender<SessionState>,
-    commands: mpsc::UnboundedReceiver<Command>,
+    pub(super) events: broadcast::Sender<SessionEvent>,
+    pub(super) commands: mpsc::UnboundedReceiver<Command>,
     /// Not a handle: it does not keep the session alive.
     own: mpsc::WeakUnboundedSender<Command>,
     ids: Arc<AtomicU64>,
@@ -72,13 +69,6 @@ pub(super) struct Release {
     pub(super) answer: Option<oneshot::Sender<Result<(), Error>>>,
 }
 
-/// The session is being ended.
-pub(super) struct Closing {
-    pub(super) until: Instant,
-    pub(super) is_sent: bool,
-    done: Vec<oneshot::Sender<()>>,
-}
-
 // === impl Driver ===
 
 impl Driver {
@@ -87,7 +77,6 @@ impl Driver {
         endpoint: usize,
         connection: Connection,
         opened: SessionOpened,
-        state: watch::Sender<SessionState>,
     ) -> (Self, Commands) {
         let (queue, commands) = mpsc::unbounded_channel();
         let own = queue.downgrade();
@@ -109,7 +98,8 @@ impl Driver {
             over_at: None,
             closing: None,
             ended: None,
-            state,
+            state: watch::Sender::new(SessionState::Connected),
+            events: broadcast::Sender::new(EVENTS_KEPT),
             commands,
             own,
             ids: Arc::clone(&handle.ids),
@@ -165,6 +155,7 @@ impl Driver {
     fn begin(&mut self, now: Instant, ask: Ask) {
         let mut operation = Operation::new(with_request_id(ask.request), Purpose::Caller);
         operation.wait_until = ask.wait_until;
+        operation.patience = ask.patience;
         operation.answer = Some(ask.answer);
         self.add(now, ask.op_id, operation);
     }
@@ -205,23 +196,6 @@ impl Driver {
         }
     }
 
-    fn close(&mut self, now: Instant, done: Vec<oneshot::Sender<()>>) {
-        self.closing = Some(Closing {
-            until: now + CLOSE_TIMEOUT,
-            is_sent: false,
-            done,
-        });
-        self.send_close();
-    }
-
-    pub(super) fn send_close(&mut self) {
-        if let (Some(closing), Connection::Up { link, .. }) = (&mut self.closing, &self.connection)
-        {
-            closing.is_sent = true;
-            link.send(frame(0, Request::Close(CloseSession {})));
-        }
-    }
-
     fn wake_at(&self) -> Option<Instant> {
         let timer = self.timers.first().map(|(at, _)| *at);
         let closing = self.closing.as_ref().map(|it| it.until);
@@ -244,61 +218,16 @@ impl Driver {
                 }
             }
         }
-        if self.closing.as_ref().is_some_and(|it| it.until <= now) {
-            self.end("it was closed");
-        }
+        self.meet_closing_deadline(now);
         if self.over_at.is_some_and(|at| at <= now) {
             self.end("no coordinator could be reached for as long as its lease");
         }
         self.meet_connection_deadlines(now);
     }
 
-    pub(super) fn end(&mut self, why: &str) {
-        self.ended.get_or_insert_with(|| why.to_owned());
-    }
-
-    /// The session is over: nothing is held, and whatever waits for an answer gets none.
-    fn finish(self) {
-        let Self {
-            mut book,
-            operations,
-            releases,
-            ended,
-            state,
-            closing,
-            mut commands,
-            ..
-        } = self;
-        let error = Error::SessionEnded(ended.unwrap_or_default());
-        let holdings: Vec<u64> = book.holdings.keys().copied().collect();
-        for id in holdings {
-            book.lose(id, LostReason::Expired);
-        }
-        let _ = state.send(SessionState::Ended);
-        let refuse = |answer: Option<oneshot::Sender<Result<Answer, Error>>>| {
-            if let Some(answer) = answer {
-                let _ = answer.send(Err(error.clone()));
-            }
-        };
-        for operation in operations.into_values() {
-            refuse(operation.answer);
-        }
-        for answer in releases.into_values().filter_map(|it| it.answer) {
-            let _ = answer.send(Err(error.clone()));
-        }
-        commands.close();
-        while let Ok(command) = commands.try_recv() {
-            match command {
-                Command::Ask(ask) => refuse(Some(ask.answer)),
-                Command::Release(_, Some(answer)) => {
-                    let _ = answer.send(Err(error.clone()));
-                }
-                Command::Release(_, None) | Command::Abandon(_) | Command::Close(_) => {}
-            }
-        }
-        for done in closing.into_iter().flat_map(|it| it.done) {
-            let _ = done.send(());
-        }
+    pub(super) fn tell(&self, event: SessionEvent) {
+        // Nobody may be listening.
+        let _ = self.events.send(event);
     }
 
     /// A number that nothing else of the session has.

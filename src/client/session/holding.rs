@@ -12,9 +12,18 @@ use super::{
     operation::{Operation, Purpose, with_request_id},
 };
 use crate::{
-    client::{Error, Thing, guard::Held},
+    client::{
+        Error, Thing,
+        guard::{Held, Loss},
+    },
     grpc::pb::{LostReason, session_response::Response},
 };
+
+/// A little before the coordinator's watchdog would: it counts from the last renewal, whoever asked for that, and so has nothing to do as long as this
+/// client has. Only the answer to a request tells until when a grant is valid, because only of that is it known how old it can be.
+fn renew_at(sent_at: Instant, thing: &Thing) -> Instant {
+    sent_at + thing.lease() * 3 / 10
+}
 
 impl Driver {
     /// Something is held now. How long the answer was under way is not known, only when it was asked for: after a long wait a renewal has to tell until
@@ -34,7 +43,7 @@ impl Driver {
         for thing in &things {
             let until = sent_at + thing.valid_for();
             let is_stale = now + thing.valid_for().mul_f64(2.0 / 3.0) > until;
-            let renew_at = (sent_at + thing.lease() / 3).max(now);
+            let renew_at = renew_at(sent_at, thing).max(now);
             let id = self.next_id();
             let id = self.book.add(guard, id, thing.clone(), until.max(now));
             holdings.push(id);
@@ -108,7 +117,7 @@ impl Driver {
         }
         holding.renew_at = thing
             .is_watched()
-            .then(|| (sent_at + thing.lease() / 3).max(now));
+            .then(|| renew_at(sent_at, &thing).max(now));
         holding.thing = thing;
         let guards = holding.guards.clone();
         if is_confirmed {
@@ -146,7 +155,7 @@ impl Driver {
         }
         let valid_until = holding.known.valid_until();
         if valid_until <= now {
-            self.lose(id, LostReason::Expired);
+            self.lose(id, &Loss::new(LostReason::Expired));
             return;
         }
         self.timers.insert((valid_until, Timer::Holding(id)));
@@ -163,15 +172,15 @@ impl Driver {
     }
 
     /// Its guards are told. One that nobody has yet is no guard, but a failure.
-    pub(super) fn lose(&mut self, id: u64, reason: LostReason) {
-        for guard in self.book.lose(id, reason) {
+    pub(super) fn lose(&mut self, id: u64, loss: &Loss) {
+        for guard in self.book.lose(id, loss) {
             let Some(entry) = self.book.guards.get_mut(&guard) else {
                 continue;
             };
             if let Some(unconfirmed) = entry.unconfirmed.take() {
                 let name = unconfirmed.things.first().map(Thing::name);
-                let name = name.unwrap_or_default().to_owned();
-                let _ = unconfirmed.answer.send(Err(Error::Lost { name, reason }));
+                let failure = loss.clone().of(name.unwrap_or_default());
+                let _ = unconfirmed.answer.send(Err(failure));
                 // Of several locks the others are still held.
                 self.release(Instant::now(), guard, None);
             }

@@ -2,17 +2,21 @@
 
 mod answers;
 mod book;
+mod closing;
 mod command;
 mod connection;
+mod doubts;
 mod driver;
+mod event;
 mod holding;
 mod operation;
 mod requests;
 mod semaphore;
+mod taken;
 
 use std::time::Duration;
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{broadcast, oneshot, watch};
 
 pub(super) use self::command::{Command, Commands, ended_already, unexpected};
 use self::{
@@ -20,6 +24,7 @@ use self::{
     driver::{Driver, frame},
 };
 pub use self::{
+    event::{SessionEvent, SessionEvents},
     requests::{LockRequest, LocksRequest, PermitsRequest},
     semaphore::{Latch, Semaphore},
 };
@@ -50,6 +55,7 @@ pub struct Session {
     id: String,
     lease: Duration,
     state: watch::Receiver<SessionState>,
+    events: broadcast::WeakSender<SessionEvent>,
 }
 
 /// How a session is.
@@ -127,18 +133,18 @@ impl SessionBuilder {
                 Ok((link, opened)) => {
                     let leave_at = None;
                     let connection = Connection::Up { link, leave_at };
-                    let (tell, state) = watch::channel(SessionState::Connected);
                     let id = opened.session_id.clone();
                     let (driver, commands) =
-                        Driver::new(self.client.clone(), endpoint, connection, opened, tell);
-                    let lease = driver.lease;
-                    spawn_detached("client-session", driver.run());
-                    return Ok(Session {
+                        Driver::new(self.client.clone(), endpoint, connection, opened);
+                    let session = Session {
                         commands,
                         id,
-                        lease,
-                        state,
-                    });
+                        lease: driver.lease,
+                        state: driver.state.subscribe(),
+                        events: driver.events.downgrade(),
+                    };
+                    spawn_detached("client-session", driver.run());
+                    return Ok(session);
                 }
                 Err(error) if error.is_retryable() => failed = Some(error),
                 Err(error) => return Err(error),
@@ -164,6 +170,11 @@ impl Session {
     /// How the session is, now and whenever it changes.
     pub fn state(&self) -> watch::Receiver<SessionState> {
         self.state.clone()
+    }
+
+    /// What happens to the session from now on, for who wants to tell people or write a log. Nobody needs it to be safe: guards say what is lost.
+    pub fn events(&self) -> SessionEvents {
+        SessionEvents::of(&self.events)
     }
 
     /// A lock, to be acquired.
@@ -212,13 +223,12 @@ impl Session {
         }
     }
 
-    /// Ends the session: everything it holds is released, and its guards are told so as of a loss. Returns when the coordinator has answered, or after
-    /// 2 s without an answer, with which what is held is left to its lease.
+    /// Ends the session: everything it holds is released, and its guards are told so as of a loss. Fails if no coordinator has answered for 2 s: what
+    /// is held is left to its lease.
     pub async fn close(self) -> Result<(), Error> {
         let (done, closed) = oneshot::channel();
         self.commands.send(Command::Close(done));
         // No answer: it had ended before.
-        let _ = closed.await;
-        Ok(())
+        closed.await.unwrap_or(Ok(()))
     }
 }

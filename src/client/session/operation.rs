@@ -16,6 +16,8 @@ pub(super) struct Operation {
     pub(super) request: Request,
     pub(super) purpose: Purpose,
     pub(super) wait_until: Option<Instant>,
+    /// How long to repeat it while the store does not answer. None: as long as the session's lease.
+    pub(super) patience: Option<Duration>,
     /// None: nobody waits for the answer.
     pub(super) answer: Option<oneshot::Sender<Result<Answer, Error>>>,
     /// When it was sent on this connection.
@@ -49,6 +51,7 @@ impl Operation {
             request,
             purpose,
             wait_until: None,
+            patience: None,
             answer: None,
             sent_at: None,
             is_in_doubt: false,
@@ -158,12 +161,16 @@ impl Operation {
     }
 
     /// Whether a failure is one that passes.
-    pub(super) fn may_retry(&self, failure: &Error, now: Instant, patience: Duration) -> bool {
-        let passes = ["DRAINING", "STORE_UNAVAILABLE", "OUTCOME_UNKNOWN"];
+    pub(super) fn may_retry(&self, failure: &Error, now: Instant, lease: Duration) -> bool {
         let reason = failure.status().and_then(error::reason);
-        let is_passing = reason.is_some_and(|it| passes.contains(&it.as_str()));
+        let patience = match reason.as_deref() {
+            // Says nothing of the store, and the next coordinator is at hand.
+            Some("DRAINING") => lease,
+            Some("STORE_UNAVAILABLE" | "OUTCOME_UNKNOWN") => self.patience.unwrap_or(lease),
+            _ => return false,
+        };
         let since = self.failing_since.unwrap_or(now);
-        is_passing && now < since + patience && self.purpose != Purpose::Cleanup
+        now < since + patience && self.purpose != Purpose::Cleanup
     }
 }
 

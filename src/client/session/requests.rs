@@ -24,6 +24,7 @@ struct How {
     lease: Option<Duration>,
     wait_timeout: Option<Duration>,
     min_replica_acks: u32,
+    patience: Option<Duration>,
 }
 
 /// A lock, to be acquired.
@@ -62,6 +63,7 @@ impl How {
             lease: None,
             wait_timeout: None,
             min_replica_acks: 0,
+            patience: None,
         }
     }
 
@@ -82,7 +84,11 @@ impl How {
         let until = self
             .wait_timeout
             .and_then(|it| Instant::now().checked_add(it));
-        match self.commands.ask(request, until).await? {
+        match self
+            .commands
+            .ask_with(request, until, self.patience)
+            .await?
+        {
             Answer::Held(held, things) => Ok((held, things)),
             Answer::Other(_) => Err(unexpected()),
         }
@@ -121,6 +127,12 @@ macro_rules! how {
         /// Replicas of the store that must know of the grant.
         pub fn min_replica_acks(mut self, replicas: u32) -> Self {
             self.how.min_replica_acks = replicas;
+            self
+        }
+
+        /// How long to go on asking while the store does not answer. Without it, as long as the session's lease.
+        pub fn patience(mut self, patience: Duration) -> Self {
+            self.how.patience = Some(patience);
             self
         }
     };

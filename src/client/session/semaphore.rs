@@ -128,6 +128,8 @@ impl Latch {
             Answer::Other(Response::LatchNotOpened(_)) => Err(Error::NotGranted {
                 name: self.name.clone(),
                 reason: NotGrantedReason::WaitTimeout,
+                holder_remaining_lease: None,
+                available: None,
             }),
             _ => Err(unexpected()),
         }

@@ -15,6 +15,9 @@ const LEASE_RESOLUTION: Duration = Duration::from_millis(1);
 /// Longer ones overflow in the store or on the clock.
 const DURATION_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
+/// Longer than that a thread had better slept, whatever it waits for.
+const BUSY_POLL_MAX: Duration = Duration::from_millis(10);
+
 /// Names that are as long as they may be stay well within what the store takes as a key.
 const KEY_PREFIX_BYTES_MAX: usize = 128;
 
@@ -77,6 +80,12 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         if duration > DURATION_MAX {
             report(key, "must not be longer than 100 years".to_owned());
         }
+    }
+    if server.busy_poll > BUSY_POLL_MAX {
+        report(
+            "server.busy_poll",
+            "must not be longer than 10ms".to_owned(),
+        );
     }
     let counts = [
         ("server.connections_max", server.connections_max),

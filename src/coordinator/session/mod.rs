@@ -10,7 +10,7 @@ pub(super) use books::Held;
 pub(crate) use books::Lost;
 pub(crate) use key::{GrantKey, Slot};
 pub use notices::{LostReason, Notice};
-pub use seen::SessionSeen;
+pub use seen::{PeerAddress, SessionSeen};
 pub(crate) use watched::{LeaseRenewal, RENEW_DIVISOR, RETRY_DIVISOR, Renewing};
 
 use std::{
@@ -70,6 +70,7 @@ pub struct Session {
 #[derive(Debug)]
 pub(super) struct State {
     phase: Phase,
+    peer: Option<PeerAddress>,
     /// When it is looked at whether somebody has resumed it.
     abandoned: Option<Ticket>,
     /// In an order of their own, so that a simulation can be repeated.
@@ -124,6 +125,7 @@ impl Session {
     ) -> Self {
         let state = State {
             phase: Phase::Detached(epoch),
+            peer: None,
             abandoned: None,
             grants: BTreeMap::new(),
             lost: VecDeque::new(),

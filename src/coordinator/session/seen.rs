@@ -1,6 +1,6 @@
 //! A session as others see it, and what others do to it.
 
-use std::time::Duration;
+use std::{fmt, net::SocketAddr, time::Duration};
 
 use tokio::time::Instant;
 
@@ -11,6 +11,15 @@ use crate::coordinator::{
     types::LockName,
 };
 
+/// Where a session's stream comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerAddress {
+    /// A host and its port.
+    Tcp(SocketAddr),
+    /// A socket of this machine.
+    Unix,
+}
+
 /// A session, as others may see it.
 #[derive(Clone, Debug)]
 pub struct SessionSeen {
@@ -20,6 +29,8 @@ pub struct SessionSeen {
     pub client_name: String,
     /// Whom it belongs to; empty: anybody, where no credentials are asked for.
     pub identity: String,
+    /// Where its stream comes from, or its last one.
+    pub peer: Option<PeerAddress>,
     /// Since when this coordinator knows it.
     pub since: Instant,
     /// The lease of its watched grants.
@@ -32,6 +43,17 @@ pub struct SessionSeen {
     pub waits: usize,
 }
 
+// === impl PeerAddress ===
+
+impl fmt::Display for PeerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix => f.write_str("unix"),
+        }
+    }
+}
+
 // === impl Session ===
 
 impl Session {
@@ -42,6 +64,7 @@ impl Session {
             digest: self.id.digest(),
             client_name: self.client_name.clone(),
             identity: self.account.identity().as_str().to_owned(),
+            peer: state.peer,
             since: self.since,
             lease: self.lease,
             detached_until: match state.phase {
@@ -51,6 +74,11 @@ impl Session {
             grants: state.grants.len(),
             waits: state.waits,
         }
+    }
+
+    /// Where the stream comes from that it has now.
+    pub(crate) fn comes_from(&self, peer: PeerAddress) {
+        self.state.lock().peer = Some(peer);
     }
 
     /// What it holds, as if that had just been granted.

@@ -10,6 +10,8 @@ use std::{
 
 use dashmap::{DashMap, Entry};
 
+use super::metrics::{Metrics, Refused};
+
 /// Counts connections. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Admission(Arc<Counts>);
@@ -18,6 +20,7 @@ pub(super) struct Admission(Arc<Counts>);
 struct Counts {
     max: usize,
     per_peer_max: usize,
+    metrics: Metrics,
     all: AtomicUsize,
     by_peer: DashMap<IpAddr, usize>,
 }
@@ -32,29 +35,31 @@ pub(super) struct Admitted {
 // === impl Admission ===
 
 impl Admission {
-    pub(super) fn new(max: usize, per_peer_max: usize) -> Self {
+    pub(super) fn new(max: usize, per_peer_max: usize, metrics: Metrics) -> Self {
         Self(Arc::new(Counts {
             max,
             per_peer_max,
+            metrics,
             all: AtomicUsize::new(0),
             by_peer: DashMap::new(),
         }))
     }
 
-    /// The error is the limit's name.
-    pub(super) fn admit(&self, from: Option<IpAddr>) -> Result<Admitted, &'static str> {
+    /// The error is the limit that there is no room in.
+    pub(super) fn admit(&self, from: Option<IpAddr>) -> Result<Admitted, Refused> {
         let counts = &self.0;
         if counts.all.load(Ordering::Relaxed) >= counts.max {
-            return Err("server.connections_max");
+            return Err(Refused::ConnectionsMax);
         }
         if let Some(from) = from {
             let mut count = counts.by_peer.entry(from).or_insert(0);
             if *count >= counts.per_peer_max {
-                return Err("limits.connections_per_peer_max");
+                return Err(Refused::ConnectionsPerPeerMax);
             }
             *count += 1;
         }
         counts.all.fetch_add(1, Ordering::Relaxed);
+        counts.metrics.opened();
         Ok(Admitted {
             counts: Arc::clone(counts),
             from,
@@ -65,6 +70,7 @@ impl Admission {
 impl Drop for Admitted {
     fn drop(&mut self) {
         self.counts.all.fetch_sub(1, Ordering::Relaxed);
+        self.counts.metrics.closed();
         if let Some(from) = self.from
             && let Entry::Occupied(mut count) = self.counts.by_peer.entry(from)
         {
@@ -82,15 +88,15 @@ mod tests {
 
     #[test]
     fn there_are_never_more_than_may_be_and_none_is_forgotten() {
-        let admission = Admission::new(3, 2);
+        let admission = Admission::new(3, 2, Metrics::default());
         let (a, b) = ([127, 0, 0, 1].into(), [127, 0, 0, 2].into());
         let first = admission.admit(Some(a)).unwrap();
         let _second = admission.admit(Some(a)).unwrap();
         let refused = admission.admit(Some(a)).unwrap_err();
-        assert_eq!(refused, "limits.connections_per_peer_max");
+        assert_eq!(refused, Refused::ConnectionsPerPeerMax);
         let third = admission.admit(Some(b)).unwrap();
         let refused = admission.admit(None).unwrap_err();
-        assert_eq!(refused, "server.connections_max");
+        assert_eq!(refused, Refused::ConnectionsMax);
         drop((first, third));
         assert!(admission.admit(None).is_ok());
         let _again = admission.admit(Some(a)).unwrap();

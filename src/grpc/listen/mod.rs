@@ -5,25 +5,37 @@
 
 mod admission;
 mod connection;
+mod failures;
+mod metrics;
 mod tls;
 mod unix;
 
 pub use connection::Connection;
+pub use metrics::Metrics;
 pub use tls::{Tls, TlsFiles};
 pub use unix::UnixSocket;
 
-use std::{io, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::{
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     sync::mpsc,
 };
 use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
-use tracing::{debug, warn};
+use tracing::debug;
 
-use self::admission::{Admission, Admitted};
+use self::{
+    admission::{Admission, Admitted},
+    failures::Failures,
+    metrics::Refused,
+};
 use super::Peer;
-use crate::{access::Identity, shutdown::spawn_detached};
+use crate::{access::Identity, measure::Label as _, shutdown::spawn_detached};
 
 /// What is refused before a client can ask for anything.
 #[derive(Clone, Copy, Debug)]
@@ -50,17 +62,32 @@ pub struct Listeners {
 /// Connections that are ready and that the server has not taken yet.
 const READY: usize = 64;
 
-/// After a failure to accept, as when there are no more file descriptors, until somebody may have closed one.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Connections that have not been accepted yet, as when all clients come back at once; the machine may allow fewer. A client that finds no place tries again
+/// after a second.
+const BACKLOG: u32 = 4096;
+
+/// Listens at a port.
+pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // A process that has just ended here leaves connections behind that are closing.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
 
 /// Accepts until the stream is dropped, which closes the listeners.
 pub fn accept(
     listeners: Listeners,
     limits: Limits,
+    metrics: &Metrics,
 ) -> impl tokio_stream::Stream<Item = io::Result<Connection>> {
     let (ready, connections) = mpsc::channel(READY);
     let acceptor = Acceptor {
-        admission: Admission::new(limits.connections_max, limits.per_peer_max),
+        admission: Admission::new(limits.connections_max, limits.per_peer_max, metrics.clone()),
+        metrics: metrics.clone(),
         handshake_timeout: limits.handshake_timeout,
         takes_http1: limits.takes_http1,
         ready,
@@ -77,6 +104,7 @@ pub fn accept(
 #[derive(Clone)]
 struct Acceptor {
     admission: Admission,
+    metrics: Metrics,
     handshake_timeout: Duration,
     takes_http1: bool,
     ready: mpsc::Sender<Connection>,
@@ -86,6 +114,7 @@ struct Acceptor {
 
 impl Acceptor {
     async fn over_tcp(self, listener: TcpListener, tls: Option<Arc<Tls>>) {
+        let mut failures = Failures::new(self.metrics.clone());
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -95,7 +124,7 @@ impl Acceptor {
             let (stream, address) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    failed(&error).await;
+                    failures.pause(&error).await;
                     continue;
                 }
             };
@@ -115,6 +144,7 @@ impl Acceptor {
     }
 
     async fn over_unix(self, socket: UnixSocket) {
+        let mut failures = Failures::new(self.metrics.clone());
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -124,7 +154,7 @@ impl Acceptor {
             let stream = match accepted {
                 Ok(stream) => stream,
                 Err(error) => {
-                    failed(&error).await;
+                    failures.pause(&error).await;
                     continue;
                 }
             };
@@ -142,8 +172,10 @@ impl Acceptor {
     /// None if there are too many connections already; the new one is closed at once, so that its client knows.
     fn admit(&self, from: Option<IpAddr>) -> Option<Admitted> {
         let admitted = self.admission.admit(from);
-        if let Err(limit) = &admitted {
-            debug!(limit, "a connection was refused");
+        if let Err(limit) = admitted {
+            self.metrics.refused(limit);
+            debug!(limit = limit.value(), "a connection was refused");
+            return None;
         }
         admitted.ok()
     }
@@ -151,14 +183,18 @@ impl Acceptor {
     /// Brings a connection to where it speaks HTTP/2, within the time limit.
     fn begin(&self, connection: impl Future<Output = io::Result<Connection>> + Send + 'static) {
         let (ready, limit) = (self.ready.clone(), self.handshake_timeout);
-        let takes_http1 = self.takes_http1;
+        let (takes_http1, metrics) = (self.takes_http1, self.metrics.clone());
         spawn_detached("handshake", async move {
             let greeted = async { connection.await?.greeted(takes_http1).await };
             match tokio::time::timeout(limit, greeted).await {
-                Ok(Ok(connection)) => drop(ready.send(connection).await),
+                Ok(Ok(connection)) => {
+                    drop(ready.send(connection).await);
+                    return;
+                }
                 Ok(Err(error)) => debug!(%error, "a connection came to nothing"),
                 Err(_elapsed) => debug!("a connection took too long to begin"),
             }
+            metrics.refused(Refused::Handshake);
         });
     }
 }
@@ -174,13 +210,4 @@ async fn secure(
     };
     let stream = tls.acceptor().accept(stream).await?;
     Ok(Connection::over_tls(stream, peer, admitted))
-}
-
-/// A client that went away meanwhile is nothing to wait for; anything else may be a lack of file descriptors or memory, which passes.
-async fn failed(error: &io::Error) {
-    if error.kind() == io::ErrorKind::ConnectionAborted {
-        return;
-    }
-    warn!(%error, "cannot accept connections");
-    tokio::time::sleep(ACCEPT_PAUSE).await;
 }

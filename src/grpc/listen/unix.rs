@@ -6,7 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::{UnixListener, UnixSocket as Unbound, UnixStream};
+
+use super::BACKLOG;
 
 /// A socket that is listened at, and its file, which goes away with it.
 #[derive(Debug)]
@@ -28,7 +30,9 @@ impl UnixSocket {
         draft.push(format!(".{}", std::process::id()));
         let draft = PathBuf::from(draft);
         let _ = fs::remove_file(&draft);
-        let listener = UnixListener::bind(&draft)?;
+        let socket = Unbound::new_stream()?;
+        socket.bind(&draft)?;
+        let listener = socket.listen(BACKLOG)?;
         let placed = fs::set_permissions(&draft, fs::Permissions::from_mode(mode))
             .and_then(|()| fs::rename(&draft, path))
             .and_then(|()| identify(path));

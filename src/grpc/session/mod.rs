@@ -32,7 +32,7 @@ use super::{
 use crate::{
     access::Account,
     coordinator::{
-        Answer, AnswersTo, Error, Invalid, LatchOperation, Notice, Opened, Operation,
+        Answer, AnswersTo, Error, Invalid, LatchOperation, Notice, Opened, Operation, PeerAddress,
         PermitOperation, Reply, Resumed, SessionId, Stream,
     },
     shutdown::spawn_detached,
@@ -69,6 +69,7 @@ enum End {
 struct Reader {
     calls: Calls,
     account: Account,
+    peer: Option<PeerAddress>,
     frames: Streaming<pb::SessionRequest>,
     fate: BodyFate,
     output: Output,
@@ -89,6 +90,7 @@ struct Output {
 pub(super) fn serve(
     calls: Calls,
     account: Account,
+    peer: Option<PeerAddress>,
     config: &Config,
     frames: Streaming<pb::SessionRequest>,
     fate: BodyFate,
@@ -107,9 +109,11 @@ pub(super) fn serve(
         operations_max,
     };
     let viewer = calls.viewer(&account);
+    let metrics = calls.metrics.clone();
     let reader = Reader {
         calls,
         account,
+        peer,
         frames,
         fate,
         output,
@@ -120,6 +124,7 @@ pub(super) fn serve(
         Arc::clone(&progress),
         waits,
         viewer,
+        metrics,
     );
     spawn_detached("session", reader.run(progress));
     outbound
@@ -171,6 +176,9 @@ impl Reader {
             grants,
             permits,
         } = opened.map_err(|error| Some(status(&error)))?;
+        if let Some(peer) = self.peer {
+            stream.comes_from(peer);
+        }
         let frame = pb::SessionOpened {
             session_id: stream.id().as_str().to_owned(),
             resume_token,

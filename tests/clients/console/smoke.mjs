@@ -51,6 +51,7 @@ const stories = {
     await row(page, "contention-rows", "orders:7").waitFor();
     await page.getByRole("link", { name: "Sessions" }).click();
     await row(page, "sessions-rows", "sleep").getByText("live").waitFor();
+    await row(page, "sessions-rows", "sleep").getByText(/^127\.0\.0\.1:\d+$/).waitFor();
     await page.getByRole("link", { name: "Locks", exact: true }).click();
     holder.kill("SIGTERM");
     assert.equal(await waiter.ended, 0);

@@ -59,6 +59,8 @@ start_redis() {
 
 # Starts it where it was, the first time on a free port.
 start_coordinator() {
+  # Else what the one before has written is still there until the new one's shell gets to run.
+  : >"$work/coordinator.log"
   LOCKKEEPER__SESSION__SECRET='a secret of the examples' LOCKKEEPER__STORE__URL="redis://127.0.0.1:$redis_port" \
     env -u RUST_LOG "$built/debug/lockkeeper" serve --listen "${address:-127.0.0.1:0}" --set log.format=json 2>"$work/coordinator.log" &
   coordinator=$!
@@ -72,6 +74,7 @@ start_coordinator() {
 }
 
 start_example() {
+  : >"$work/example.out"
   "${example[@]}" "$address" "$1" "$2" >"$work/example.out" 2>"$work/example.err" &
   running=$!
   started+=("$running")

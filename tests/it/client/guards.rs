@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use lockkeeper::{
     client::{Error, LockMode, LostReason, SessionState},
+    grpc::pb::ForceReleaseRequest,
     host::Value,
     shutdown::spawn_detached,
 };
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::{acquire, steps, two, until_lost};
 use crate::support::{FaultyHost, Options, World, eventually, secs};
@@ -75,6 +77,14 @@ async fn a_wait_that_runs_out_says_so() {
     let waiting = session.lock("a").wait_timeout(secs(3)).acquire();
     let refused = waiting.await.unwrap_err();
     assert!(refused.is_busy() && refused.is_retryable(), "{refused}");
+    let Error::NotGranted {
+        holder_remaining_lease: Some(remaining),
+        ..
+    } = refused
+    else {
+        panic!("{refused:?}");
+    };
+    assert!(remaining > secs(15) && remaining <= secs(30));
     let wrong = session.lock("").acquire().await.unwrap_err();
     assert_eq!(wrong.reason().as_deref(), Some("INVALID_NAME"));
     assert!(!wrong.is_retryable());
@@ -113,11 +123,58 @@ async fn a_lock_that_is_taken_away_is_told() {
     assert!(guard.loss().unwrap().is_lost());
     let refused = guard.release().await.unwrap_err();
     assert!(
-        matches!(&refused, Error::Lost { name, reason: LostReason::Expired } if name == "a"),
+        matches!(&refused, Error::Lost { name, reason: LostReason::Expired, .. } if name == "a"),
         "{refused}"
     );
     // The session lives.
     acquire(&session, "a").await.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_operator_says_who_takes_a_lock_away_is_told() {
+    let (_world, network, session) = two().await;
+    let guard = acquire(&session, "a").await;
+    let mut admin = network.client(&[0]).admin().await.unwrap();
+    let by_force = ForceReleaseRequest {
+        name: "a".to_owned(),
+        reason: "host 7 has burned down".to_owned(),
+    };
+    assert!(
+        admin
+            .force_release(by_force)
+            .await
+            .unwrap()
+            .into_inner()
+            .released
+    );
+    assert!(until_lost(&guard).await < secs(1));
+    let refused = guard.release().await.unwrap_err();
+    let Error::Lost { reason, detail, .. } = &refused else {
+        panic!("{refused}");
+    };
+    assert_eq!(*reason, LostReason::ForceReleased);
+    assert_eq!(detail, "host 7 has burned down");
+    assert_eq!(
+        refused.to_string(),
+        "a: lost, an operator took it away: host 7 has burned down"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_client_renews_its_coordinator_need_not() {
+    let (faults, connect) = FaultyHost::connector();
+    let world = World::on(&Options::default(), World::store(), connect);
+    let session = world.network().client(&[0]).session().open().await.unwrap();
+    let guard = acquire(&session, "a").await;
+    let before = faults.calls("lock_renew");
+    // A lease of 30 s, renewed every 9 s.
+    for _ in 0..89 {
+        tokio::time::sleep(secs(1)).await;
+        assert!(guard.valid_for() > secs(20), "{:?}", guard.valid_for());
+    }
+    assert_eq!(faults.calls("lock_renew") - before, 9);
+    let until = guard.valid_until();
+    assert_eq!(until.duration_since(Instant::now()), guard.valid_for());
 }
 
 #[tokio::test(start_paused = true)]
@@ -183,6 +240,8 @@ async fn closing_ends_everything_at_once() {
     .await;
     session.close().await.unwrap();
     assert!(guard.lost().is_cancelled());
+    let loss = guard.loss().unwrap().to_string();
+    assert_eq!(loss, "a: lost, the session has ended: it was closed");
     assert!(waiting.await.unwrap().unwrap_err().is_session_ended());
     let refused = other.lock("b").acquire().await.unwrap_err();
     assert!(refused.is_session_ended(), "{refused}");
@@ -209,6 +268,25 @@ async fn what_fails_for_a_while_is_tried_again() {
     acquiring.await.unwrap().release().await.unwrap();
     session.close().await.unwrap();
     world.expect_nothing_left(&["a", "b"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_no_patience_with_a_store_is_refused_at_once() {
+    let (faults, connect) = FaultyHost::connector();
+    let world = World::on(&Options::default(), World::store(), connect);
+    let session = world.network().client(&[0]).session().open().await.unwrap();
+    faults.set_unavailable(true);
+    let begun = Instant::now();
+    let refused = session.lock("a").patience(secs(0)).acquire().await;
+    assert_eq!(
+        refused.unwrap_err().reason().as_deref(),
+        Some("STORE_UNAVAILABLE")
+    );
+    assert!(begun.elapsed() < secs(1), "{:?}", begun.elapsed());
+    let refused = session.lock("a").patience(secs(5)).acquire().await;
+    assert!(refused.unwrap_err().is_retryable());
+    let waited = begun.elapsed();
+    assert!(waited > secs(5) && waited < secs(8), "{waited:?}");
 }
 
 #[tokio::test(start_paused = true)]

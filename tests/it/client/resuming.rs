@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use lockkeeper::{
-    client::{Guard, SessionState},
+    client::{Guard, SessionEvent, SessionState},
     host::Value,
     shutdown::spawn_detached,
 };
+use tokio::time::Instant;
 
 use super::{acquire, steps, two, until_lost};
 use crate::support::{Options, World, eventually, secs};
@@ -209,4 +210,59 @@ async fn a_session_that_nobody_knows_any_more_is_over_at_once() {
     drop(session);
     network.cut(stranger);
     expect_kept(&guard).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happens_to_a_session_is_told_in_order() {
+    let (world, network, session) = two().await;
+    let mut events = session.events();
+    let other = network.client(&[1]).session().open().await.unwrap();
+    let held = acquire(&other, "a").await;
+    let waiting = spawn_detached("waiting", {
+        let session = session.clone();
+        async move { acquire(&session, "a").await }
+    });
+    let told = events.next().await.unwrap();
+    assert!(
+        matches!(&told, SessionEvent::Waiting { name, waiting } if name == "a" && waiting.position == 1),
+        "{told:?}"
+    );
+    network.cut(0);
+    let told = events.next().await.unwrap();
+    assert!(matches!(told, SessionEvent::Broken { .. }), "{told:?}");
+    let told = events.next().await.unwrap();
+    assert!(matches!(told, SessionEvent::Resumed), "{told:?}");
+    held.release().await.unwrap();
+    let guard = waiting.await.unwrap();
+    world.coordinator(1).drain(secs(5)).await;
+    loop {
+        if let SessionEvent::Broken { cause } = events.next().await.unwrap() {
+            assert_eq!(cause, "the coordinator is stopping");
+            break;
+        }
+    }
+    network.set_down(0, true);
+    network.set_down(1, true);
+    until_lost(&guard).await;
+    drop(guard);
+    let mut last = None;
+    while let Some(told) = events.next().await {
+        last = Some(told);
+    }
+    assert!(matches!(last, Some(SessionEvent::Ended { .. })), "{last:?}");
+    assert!(session.events().next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_that_nobody_has_confirmed_is_an_error() {
+    let (world, network, session) = two().await;
+    let guard = acquire(&session, "a").await;
+    network.set_down(0, true);
+    network.set_down(1, true);
+    let begun = Instant::now();
+    let refused = session.close().await.unwrap_err();
+    assert!(refused.is_session_ended(), "{refused}");
+    assert_eq!(begun.elapsed(), secs(2));
+    assert!(guard.lost().is_cancelled());
+    assert_eq!(world.redis(&["EXISTS", "a"]), Value::Int(1));
 }

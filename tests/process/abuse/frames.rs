@@ -109,6 +109,13 @@ pub(super) fn text(block: &mut Vec<u8>, text: &str) {
     block.extend(text.as_bytes());
 }
 
+/// What a client sends first.
+pub(super) fn opening() -> Vec<u8> {
+    let mut opening = PREFACE.to_vec();
+    opening.extend(frame(SETTINGS, 0, 0, &[]));
+    opening
+}
+
 // === impl Raw ===
 
 impl Raw {

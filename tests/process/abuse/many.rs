@@ -1,6 +1,4 @@
-//! Too many of what is allowed one by one: connections, sessions, names, waits.
-
-use std::process::Command;
+//! Too many of what is allowed one by one: connections, sessions, waits.
 
 use futures::future::join_all;
 use lockkeeper::grpc::pb::{self, session_request::Request, session_response::Response};
@@ -12,7 +10,7 @@ use tonic::Code;
 
 use super::{MIB, Scene, frames::Raw, measured_bytes};
 use crate::{
-    client::{acquire_request, proto, try_request},
+    client::{acquire_request, proto},
     coordinator::Settings,
     redis_server::eventually,
     steps::{millis, secs, until_waiting},
@@ -79,28 +77,6 @@ async fn connections_that_never_come_to_the_point_are_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_files_left_it_serves_who_is_there_and_accepts_others_when_some_have_gone() {
-    const FILES: usize = 100;
-    let scene = Scene::begin().await;
-    let address = scene.coordinator.address();
-    let pid = scene.coordinator.pid().to_string();
-    let limit = format!("--nofile={FILES}:{FILES}");
-    let limited = Command::new("prlimit")
-        .args(["--pid", &pid, &limit])
-        .status();
-    assert!(limited.unwrap().success());
-    let connect = || TcpStream::connect(address);
-    let open = join_all((0..2 * FILES).map(|_| connect())).await;
-    // The bystander, who is connected, is served meanwhile: `Scene::end` looks at that.
-    tokio::time::sleep(secs(1)).await;
-    drop(open);
-    let mut client = scene.coordinator.client().await;
-    let tried = client.try_acquire("afterwards", "a", secs(1)).await;
-    assert!(tried.unwrap().acquired);
-    scene.end(48 * MIB).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_beyond_the_limit_are_refused_and_their_memory_comes_back() {
     const SESSIONS: usize = 2000;
     let settings = Settings::on("embedded:").with("limits.sessions_max", &SESSIONS.to_string());
@@ -156,32 +132,6 @@ async fn sessions_that_were_left_without_a_grant_give_way_to_others() {
     let mut client = scene.coordinator.client().await;
     let kept = client.describe("kept").await;
     assert_eq!(kept.holders.len(), 1, "{:?}", held.session_id);
-    scene.end(48 * MIB).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn names_by_the_ten_thousands_leave_nothing_behind() {
-    const NAMES: u32 = 10_000;
-    const AT_ONCE: u32 = 500;
-    // What a name leaves in the store is its counter, for as long as is said here.
-    let settings = Settings::on("embedded:")
-        .with("limits.lease_max", "5s")
-        .with("session.lease", "5s")
-        .with("store.idle_token_retention", "5s");
-    let scene = Scene::begin_with(settings).await;
-    let client = scene.coordinator.client().await;
-    for from in (0..NAMES).step_by(AT_ONCE as usize) {
-        let calls = (from..from + AT_ONCE).map(|number| {
-            let mut client = client.clone();
-            async move {
-                let name = format!("a-name-that-nobody-uses-twice-{number}");
-                let tried = client.api.try_acquire(try_request(&name, "a")).await;
-                assert!(tried.unwrap().into_inner().acquired);
-                assert!(client.release(&name, "a").await.unwrap().released);
-            }
-        });
-        join_all(calls).await;
-    }
     scene.end(48 * MIB).await;
 }
 

@@ -1,15 +1,26 @@
 //! Clients that mean harm, or behave as if: what they use up is bounded, they are refused or cut off, and others are served all the while.
 
+mod bursts;
+mod files;
 mod floods;
 mod frames;
 mod many;
+mod masses;
 mod messages;
 mod readers;
 
-use std::time::Duration;
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
 
 use lockkeeper::shutdown::spawn_detached;
-use tokio::{task::JoinHandle, time::Instant};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpSocket, TcpStream},
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -22,6 +33,9 @@ use crate::{
 const SERVED_WITHIN: Duration = secs(3);
 
 const PAUSE: Duration = millis(10);
+
+/// How long it may take until a connection is let in or closed.
+const ANSWERED_WITHIN: Duration = secs(15);
 
 const MIB: u64 = 1 << 20;
 
@@ -98,4 +112,25 @@ impl Scene {
 #[expect(clippy::print_stderr, reason = "for whoever runs the test to see")]
 fn measured_bytes(what: &str, bytes: u64) {
     eprintln!("measured: {what}: {} kB", bytes / 1024);
+}
+
+/// Shows how much of a time was used.
+#[expect(clippy::print_stderr, reason = "for whoever runs the test to see")]
+fn measured_share(what: &str, used: Duration, of: Duration) {
+    eprintln!("measured: {what}: {used:?} of {of:?}");
+}
+
+/// Begins a connection as a client does: none if it is closed before anything comes back. An answer of either kind must come.
+async fn attempt(address: SocketAddr, from: Option<Ipv4Addr>) -> Option<TcpStream> {
+    let socket = TcpSocket::new_v4().unwrap();
+    if let Some(from) = from {
+        socket.bind((from, 0).into()).unwrap();
+    }
+    let mut stream = socket.connect(address).await.unwrap();
+    // It may be closed already.
+    let _ = stream.write_all(&frames::opening()).await;
+    let mut answer = [0];
+    let read = timeout(ANSWERED_WITHIN, stream.read(&mut answer)).await;
+    let read = read.expect("an answer, or an end");
+    matches!(read, Ok(1)).then_some(stream)
 }

@@ -2,6 +2,7 @@
 
 use std::{os::unix::fs::PermissionsExt as _, process::Stdio, time::Duration};
 
+use lockkeeper::{client::Client, grpc::pb::ListSessionsRequest};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 use tokio::{
@@ -92,6 +93,21 @@ async fn a_unix_socket_serves_under_its_mode_and_goes_away() {
     coordinator.signal(Signal::SIGTERM);
     coordinator.exit().await;
     assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn a_session_over_a_unix_socket_is_listed_as_one() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("lockkeeper.sock").display().to_string();
+    let settings = Settings::on("embedded:").with("server.uds_path", &path);
+    let _coordinator = Coordinator::start(&settings).await;
+    let client = Client::connect(&format!("unix://{path}")).await.unwrap();
+    let session = client.session().open().await.unwrap();
+    let mut admin = client.admin().await.unwrap();
+    let sessions = admin.list_sessions(ListSessionsRequest::default());
+    let sessions = sessions.await.unwrap().into_inner().sessions;
+    assert_eq!(sessions[0].peer_address, "unix");
+    session.close().await.unwrap();
 }
 
 #[tokio::test]

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockkeeper::grpc::pb;
+use lockkeeper::{client::TlsFiles, grpc::pb, shutdown::spawn_detached};
+use tokio::{io::AsyncWriteExt as _, net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use super::{Authority, Issued, eventually, expired, try_acquire};
@@ -58,6 +59,68 @@ async fn with_mutual_tls_only_good_certificates_are_let_in_and_say_who_calls() {
     let mut alice = Client::new(of_alice, CancellationToken::new());
     assert_eq!(alice.describe("a").await.holders[0].owner, "ci");
     assert!(alice.release("a", "ci").await.unwrap().released);
+}
+
+/// The words of the client and of the command line when they cannot open a session or ask.
+async fn refusals(address: &str, authority: &Authority) -> [String; 2] {
+    let ca = authority.file("trusted.crt", &authority.certificate);
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
+    let command = command
+        .args(["describe", "a", "--server", address, "--ca-file"])
+        .arg(&ca);
+    let output = command.output().await.unwrap();
+    assert_eq!(output.status.code(), Some(69), "{output:?}");
+    let tls = TlsFiles {
+        ca: Some(ca),
+        ..TlsFiles::default()
+    };
+    let client = lockkeeper::client::Client::builder().tls(tls);
+    let client = client.endpoint(address).unwrap().build().unwrap();
+    let refused = client.session().open().await.unwrap_err();
+    let said = String::from_utf8(output.stderr).unwrap();
+    [said, refused.to_string()]
+}
+
+/// Something that answers in another protocol, and its address as one of TLS.
+async fn http_1() -> (String, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = spawn_detached("http-1", async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let refused = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+            stream.write_all(refused).await.unwrap();
+            // Until the client has read it.
+            let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+        }
+    });
+    (format!("https://localhost:{port}"), server)
+}
+
+#[tokio::test]
+async fn who_asks_with_or_without_tls_where_it_is_the_other_way_is_told_so() {
+    let authority = Authority::new();
+    let secured = Coordinator::start(&authority.settings()).await;
+    for said in refusals(&secured.url(), &authority).await {
+        let hint = "wants TLS, with which the address begins with https://";
+        assert!(said.contains(hint), "{said}");
+    }
+    let (plain, server) = http_1().await;
+    for said in refusals(&plain, &authority).await {
+        let hint = "does not speak TLS, without which the address begins with http://";
+        assert!(said.contains(hint), "{said}");
+    }
+    // What is known is told, and nothing is guessed.
+    let stranger = Authority::new();
+    let secured = format!("https://localhost:{}", secured.address().port());
+    for said in refusals(&secured, &stranger).await {
+        assert!(said.contains("certificate"), "{said}");
+        assert!(!said.contains("the address begins"), "{said}");
+    }
+    server.abort();
+    let _ = server.await;
+    for said in refusals(&plain, &authority).await {
+        assert!(!said.contains("the address begins"), "{said}");
+    }
 }
 
 #[tokio::test]

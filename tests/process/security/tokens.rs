@@ -1,9 +1,12 @@
 //! Bearer tokens over TLS.
 
+use std::time::Duration;
+
+use lockkeeper::client::{Client, TlsFiles, Token};
 use tonic::Code;
 
 use super::{Authority, eventually, try_acquire};
-use crate::coordinator::Coordinator;
+use crate::{coordinator::Coordinator, redis_server::RedisServer};
 
 const OLD: &str = "0123456789abcdef0123456789abcdef";
 const NEW: &str = "fedcba9876543210fedcba9876543210";
@@ -47,4 +50,51 @@ async fn a_token_lets_in_and_the_file_is_read_again_when_it_changes() {
         !log.contains(OLD) && !log.contains(NEW),
         "a token in the log"
     );
+}
+
+/// A token that is replaced at both ends is not the same at both for a while.
+#[tokio::test]
+async fn a_session_whose_token_is_refused_for_a_while_is_resumed_after_it() {
+    let authority = Authority::new();
+    let redis = RedisServer::start().await;
+    let known = authority.file("tokens", &format!("ci {OLD}\n"));
+    let settings = authority
+        .settings()
+        .with("store.url", &redis.url())
+        .with("session.secret", "the same after a restart")
+        .with("auth.token_file", &known.display().to_string());
+    let mut coordinator = Coordinator::start(&settings).await;
+    let shown = authority.file("token", OLD);
+    let client = Client::builder()
+        .address(
+            format!("https://localhost:{}", coordinator.address().port())
+                .parse()
+                .unwrap(),
+        )
+        .tls(TlsFiles {
+            ca: Some(authority.file("trusted.crt", &authority.certificate)),
+            ..TlsFiles::default()
+        })
+        .token(Token::File(shown))
+        .build()
+        .unwrap();
+    let session = client.session().lease(Duration::from_secs(20));
+    let session = session.open().await.unwrap();
+    let guard = session.lock("a").acquire().await.unwrap();
+
+    authority.file("token", NEW);
+    coordinator.kill();
+    coordinator.restart_on_same_address().await;
+    eventually("it was refused", || async {
+        coordinator.log().matches("\"result\":\"denied\"").count() > 1
+    })
+    .await;
+    authority.file("token", OLD);
+    eventually("it was resumed", || async {
+        coordinator.log().contains("session resumed")
+    })
+    .await;
+    assert!(!guard.lost().is_cancelled());
+    guard.release().await.unwrap();
+    session.close().await.unwrap();
 }

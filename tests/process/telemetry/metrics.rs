@@ -6,18 +6,27 @@ use std::{
     path::Path,
 };
 
-use lockkeeper::script::keys;
+use lockkeeper::{grpc::pb, script::keys};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Endpoint;
 
 use super::http::{admin_address, get};
 use crate::{
-    client::acquire_request,
+    client::{Client, acquire_request},
     coordinator::{Coordinator, Settings},
-    redis_server::RedisServer,
+    redis_server::{RedisServer, eventually},
     steps::{millis, open_with_lease, secs, until_waiting},
 };
 
 /// Of names of metrics.
 const BEGINNINGS: [&str; 3] = ["lockkeeper_", "grpc_server_", "process_"];
+
+const ATTEMPTS: &str = "lockkeeper_store_call_seconds_count{script=\"lock_acquire\"}";
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0";
 
@@ -38,6 +47,16 @@ async fn samples(coordinator: &Coordinator) -> BTreeMap<String, f64> {
     samples.collect()
 }
 
+/// A waiter that has heard nothing yet looks again once it would hear of a release, which is what comes in place of the hand-over otherwise.
+async fn until_it_looked_again(coordinator: &Coordinator) {
+    eventually("it has looked again", || async {
+        let seen = samples(coordinator).await;
+        // The holder's, that of the try, and two of the waiter.
+        seen.get(ATTEMPTS).is_some_and(|made| *made >= 4.0)
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn what_happens_is_counted() {
     let redis = RedisServer::start().await;
@@ -54,6 +73,7 @@ async fn what_happens_is_counted() {
     );
     let mut waiting = client.acquire(acquire_request("build", "c")).await.unwrap();
     until_waiting(&client, "build", 1).await;
+    until_it_looked_again(&coordinator).await;
 
     let seen = samples(&coordinator).await;
     let value = |seen: &BTreeMap<String, f64>, name: &str| {
@@ -99,8 +119,7 @@ async fn what_happens_is_counted() {
             "{name}: {seen:#?}"
         );
     }
-    let calls = "lockkeeper_store_call_seconds_count{script=\"lock_acquire\"}";
-    assert!(value(&seen, calls) >= 3.0, "{seen:#?}");
+    assert!(value(&seen, ATTEMPTS) >= 5.0, "{seen:#?}");
     let handled = seen.keys().find(|name| {
         name.starts_with("grpc_server_handled_total")
             && name.contains("grpc_method=\"TryAcquire\"")
@@ -145,6 +164,66 @@ async fn a_lost_lease_is_counted_with_its_reason_and_a_smaller_token_is_noticed(
         seen["lockkeeper_fencing_token_regressions_total"] > 0.5,
         "{seen:#?}"
     );
+}
+
+#[tokio::test]
+async fn what_is_refused_is_counted_by_why() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("socket").display().to_string();
+    let settings = Settings::on("embedded:")
+        .with("admin.listen", "127.0.0.1:0")
+        .with("server.connections_max", "2")
+        // Whose callers have names, and so quotas.
+        .with("server.uds_path", &path)
+        .with("access.quotas.sessions", "1")
+        .with("access.quotas.waiters", "1");
+    let coordinator = Coordinator::start(&settings).await;
+    let channel = Endpoint::from_shared(format!("unix://{path}")).unwrap();
+    let channel = channel.connect().await.unwrap();
+    let mut client = Client::new(channel, CancellationToken::new());
+    let mut session = client.open().await;
+    session.acquire("build").await;
+    assert!(client.open_with(pb::OpenSession::default()).await.is_err());
+    let _first = client.acquire(acquire_request("build", "b")).await.unwrap();
+    until_waiting(&client, "build", 1).await;
+    let mut second = client.acquire(acquire_request("build", "c")).await.unwrap();
+    assert!(second.end().await.is_err());
+    let not_held = session.send_release("other", "");
+    assert_eq!(session.expect_failed(not_held).await, "NOT_OWNER");
+
+    // One that does not speak HTTP/2, one that is let in, and one too many.
+    let mut strange = TcpStream::connect(coordinator.address()).await.unwrap();
+    strange.write_all(&[b'x'; 100]).await.unwrap();
+    assert!(is_closed(&mut strange).await);
+    let open = TcpStream::connect(coordinator.address()).await.unwrap();
+    eventually("it counts", || async {
+        let seen = samples(&coordinator).await;
+        let strange = "lockkeeper_connections_refused_total{reason=\"handshake\"}";
+        (seen["lockkeeper_connections"] - 2.0).abs() < 0.1 && (seen[strange] - 1.0).abs() < 0.1
+    })
+    .await;
+    let mut refused = TcpStream::connect(coordinator.address()).await.unwrap();
+    assert!(is_closed(&mut refused).await);
+    drop(open);
+
+    let seen = samples(&coordinator).await;
+    for (name, expected) in [
+        ("quota_refusals_total{quota=\"sessions\"}", 1.0),
+        ("quota_refusals_total{quota=\"waiters\"}", 1.0),
+        ("quota_refusals_total{quota=\"grants\"}", 0.0),
+        ("frames_failed_total{grpc_code=\"FailedPrecondition\"}", 1.0),
+        ("frames_failed_total{grpc_code=\"Internal\"}", 0.0),
+        ("connections_refused_total{reason=\"connections_max\"}", 1.0),
+        ("connections_refused_total{reason=\"accept\"}", 0.0),
+    ] {
+        let value = seen[&format!("lockkeeper_{name}")];
+        assert!((value - expected).abs() < 0.1, "{name}: {seen:#?}");
+    }
+}
+
+/// Whether a connection is closed without a word.
+async fn is_closed(connection: &mut TcpStream) -> bool {
+    matches!(connection.read(&mut [0]).await, Ok(0) | Err(_))
 }
 
 #[tokio::test]

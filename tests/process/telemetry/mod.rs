@@ -1,7 +1,7 @@
 //! What a running coordinator says of itself: metrics, traces and logs.
 
 mod collector;
-mod http;
+pub(crate) mod http;
 mod logs;
 mod metrics;
 mod traces;

@@ -10,7 +10,7 @@ use tonic::Streaming;
 use super::collector::{Collector, attribute};
 use crate::{
     coordinator::{Coordinator, Settings},
-    redis_server::RedisServer,
+    redis_server::{Monitor, RedisServer, eventually},
     steps::until_waiting,
 };
 
@@ -86,6 +86,17 @@ impl Session {
     }
 }
 
+/// Only what a waiter hears of is linked, not what it finds when it looks again because it hears from then on.
+async fn until_it_listens(redis: &RedisServer, monitor: &Monitor, owner: &str) {
+    let owner = format!(":{owner}\"");
+    eventually("it has looked again", || async {
+        let lines = monitor.lines(redis).await;
+        let looks = |line: &&String| line.contains(&owner) && line.contains("EVALSHA");
+        lines.iter().filter(looks).count() >= 2
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn the_trace_of_a_caller_goes_through_to_the_script() {
     let (redis, collector) = (RedisServer::start().await, Collector::start().await);
@@ -114,9 +125,11 @@ async fn the_trace_of_a_caller_goes_through_to_the_script() {
         owner: "b".to_owned(),
         ..Default::default()
     });
+    let monitor = redis.monitor().await;
     session.send(2, wait, traceparent(4, "01"));
     until_waiting(&client, "build", 1).await;
     assert!(matches!(session.next().await, Response::Waiting(_)));
+    until_it_listens(&redis, &monitor, "b").await;
     let release = Request::Release(pb::ReleaseRequest {
         name: "build".to_owned(),
         owner: "a".to_owned(),

@@ -48,7 +48,9 @@ const EXPLAINED: &str = "\
   once.
 - **Redisson** is the real one, with its default configuration, one thread for each contender.
 - Every run of ours carries a witness: a lock that two hold, or a fencing token that does not grow, voids the run.
-- Client, servers and stores share the cores of the machine.
+- Client, servers and stores share the cores of the machine. The coordinator has half of them for its threads, which is its
+  default, the bare server all, which is tokio's. Clients have as many threads as there are cores, but where one lock goes
+  from hand to hand they have one, etcd's client too: there only one caller at a time has something to do.
 
 ## Durability
 

@@ -85,7 +85,7 @@ fn what_is_missing_is_named_where_its_figure_would_stand() {
     let text = write(&results);
     let row = line(
         &text,
-        "| hand-overs per second of one lock, 64 waiters, against etcd",
+        "| hand-overs per second of one lock, 64 waiters, as frames, against etcd",
     );
     assert!(
         row.contains("| not measured | at least 10 | etcd is missing |"),

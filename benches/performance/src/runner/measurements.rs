@@ -223,22 +223,29 @@ pub(super) const ALL: &[Measurement] = &[
         "one lock, 64 waiters, RPCs",
         Coordinator,
         Bench,
-        "handover --in-flight 64",
+        "handover --in-flight 64 --threads 1",
     ),
     Measurement::new(
         "handover-10000",
         "one lock, 10,000 waiters, RPCs",
         Coordinator,
         Bench,
-        "handover --in-flight 10000",
+        "handover --in-flight 10000 --threads 1",
     )
     .warmed_up(CROWD_WARM_UP_SECONDS_MIN),
+    Measurement::new(
+        "handover-frames-64",
+        "one lock, 64 waiters, frames",
+        Coordinator,
+        Bench,
+        "handover --frames --in-flight 64 --threads 1",
+    ),
     Measurement::new(
         "etcd-hot-64",
         "etcd v3lock, one lock, 64 waiters",
         Etcd,
         Anchor,
-        "etcd --hot --in-flight 64",
+        "etcd --hot --in-flight 64 --threads 1",
     ),
     Measurement::new(
         "redisson-hot-64",
@@ -256,13 +263,6 @@ pub(super) const ALL: &[Measurement] = &[
         "own 64",
     )
     .warmed_up(JAVA_WARM_UP_SECONDS_MIN),
-    Measurement::new(
-        "handover-frames-64",
-        "one lock, 64 waiters, frames",
-        Coordinator,
-        Bench,
-        "handover --frames --in-flight 64",
-    ),
     Measurement::new(
         "etcd-64",
         "etcd v3lock, locks of their own, 64 callers",

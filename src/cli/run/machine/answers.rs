@@ -1,161 +1,152 @@
-//! What the coordinator says.
+//! What comes of a session, and what that means.
+
+use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Held, LinkState, Machine, Phase, Thing, Timing, Wish};
+use super::{Action, Granted, Machine, Phase, RETRY_INTERVAL, Timing, Wish};
 use crate::{
-    cli::{exit, failure::Failure, output},
-    grpc::pb::{
-        CloseSession, LostReason, NotGrantedReason, SessionOpened, SessionResponse,
-        session_request::Request, session_response::Response,
+    cli::{
+        exit,
+        failure::{Effect, Failure},
+        output,
     },
+    client::{Error, NotGrantedReason, SessionEvent, why_lost},
 };
 
+/// A wait whose stream broke may take this long beyond its limit, because a grant may have been lost with the stream.
+const RESUME_GRACE: Duration = Duration::from_secs(2);
+
 impl Machine {
-    pub(super) fn on_frame(&mut self, now: Instant, frame: SessionResponse) {
-        let op_id = frame.op_id;
-        let answers_wait =
-            matches!(self.phase, Phase::Waiting { op_id: ours, .. } if ours == op_id && op_id != 0);
-        match frame.response {
-            Some(Response::Opened(opened)) => self.on_opened(now, opened),
-            Some(Response::Waiting(waiting)) if answers_wait && !self.said_waiting => {
-                self.said_waiting = true;
-                self.say(output::waiting(&self.plan.wish.words(), &waiting));
-            }
-            Some(Response::WaitingForAll(told)) if answers_wait && !self.said_waiting => {
-                self.said_waiting = true;
-                let waiting = told.waiting.unwrap_or_default();
-                self.say(output::waiting(&told.name, &waiting));
-            }
-            Some(Response::WaitingForPermits(waiting)) if answers_wait && !self.said_waiting => {
-                self.said_waiting = true;
-                let name = self.plan.wish.words();
-                self.say(output::permits::waiting(&name, &waiting));
-            }
-            Some(Response::Granted(grant)) if answers_wait => {
-                self.on_granted(now, vec![Thing::Lock(grant)]);
-            }
-            Some(Response::GrantedAll(all)) if answers_wait => {
-                self.on_granted(now, all.grants.into_iter().map(Thing::Lock).collect());
-            }
-            Some(Response::PermitsGranted(grant)) if answers_wait => {
-                self.on_granted(now, vec![Thing::Permits(grant)]);
-            }
-            Some(Response::NotGranted(refusal)) if answers_wait => {
-                let holder = output::holder(refusal.holder_remaining_lease.as_ref());
-                self.on_not_granted(now, refusal.reason(), &holder);
-            }
-            Some(Response::PermitsNotGranted(refusal)) if answers_wait => {
-                let available = format!("available={}", refusal.available);
-                self.on_not_granted(now, refusal.reason(), &available);
-            }
-            Some(Response::Failed(status)) if answers_wait => {
-                self.refuse_wait(now, Failure::from_frame(&status));
-            }
-            Some(Response::Renewed(renewed)) => {
-                self.on_renewed(now, op_id, renewed.grant.map(Thing::Lock));
-            }
-            Some(Response::PermitsRenewed(renewed)) => {
-                let grant = renewed.grants.into_iter().next();
-                self.on_renewed(now, op_id, grant.map(Thing::Permits));
-            }
-            Some(Response::Failed(status)) => {
-                self.on_renewal_failed(now, op_id, &Failure::from_frame(&status));
-            }
-            Some(Response::Lost(lost)) => {
-                let reason = lost.reason();
-                self.on_lost(now, lost.grant.map(Thing::Lock), reason);
-            }
-            Some(Response::PermitsLost(lost)) => {
-                let reason = lost.reason();
-                self.on_lost(now, lost.grant.map(Thing::Permits), reason);
-            }
-            Some(Response::AtRisk(_)) => {
-                self.say("renewals are failing; the command is stopped if that goes on".to_owned());
-            }
-            Some(Response::Recovered(_)) => self.say("renewals succeed again".to_owned()),
-            Some(Response::GoingAway(_)) => {
-                self.on_link_ended(
-                    now,
-                    Some(Failure::unavailable("the coordinator is stopping")),
-                );
-            }
-            // Answers to what was not asked, or no more; the newest state has been acted upon.
-            _ => {}
-        }
-    }
-
-    fn on_opened(&mut self, now: Instant, opened: SessionOpened) {
-        let LinkState::Opening { sent_at, .. } = self.link else {
+    pub(super) fn on_opened(&mut self, now: Instant, opened: Result<Duration, Error>) {
+        if !matches!(self.phase, Phase::Opening { .. }) {
             return;
+        }
+        let lease = match opened {
+            Ok(lease) => lease,
+            Err(failure) => {
+                let failure = Failure::from_error(&failure, Effect::Reads);
+                self.say(failure.message);
+                self.end(failure.exit);
+                return;
+            }
         };
-        self.link = LinkState::Up;
+        self.phase = Phase::Waiting { give_up_at: None };
         self.said_broken = false;
-        let session_lease = opened.lease;
-        let resumed = Thing::resumed(&opened);
-        if self.session.is_none() {
-            self.session = Some(opened);
-        }
-        match self.phase {
-            Phase::Waiting { .. } => {
-                // Refused before the wait rather than after it.
-                let lease = session_lease.and_then(|lease| lease.try_into().ok());
-                let timing =
-                    lease.map_or(Ok(()), |it| Timing::new(it, self.plan.kill_after).map(drop));
-                match timing {
-                    Ok(()) => self.acquire(now),
-                    Err(problem) => self.refuse_wait(now, Failure::local(exit::USAGE, problem)),
-                }
-            }
-            Phase::Confirming { .. } | Phase::Running => self.go_on(now, sent_at, &resumed),
-            Phase::Closing { code, until, .. } => {
-                self.phase = Phase::Closing {
-                    code,
-                    until,
-                    asked: true,
-                };
-                self.send(0, Request::Close(CloseSession {}));
-            }
-            _ => {}
-        }
-    }
-
-    /// Each grant was checked by renewing it.
-    fn go_on(&mut self, now: Instant, sent_at: Instant, resumed: &[Thing]) {
-        if !self.on_resumed(now, sent_at, resumed) {
-            let what = self.all_that_is_held();
-            let why = "the coordinator does not know the grant any more";
-            self.stop(now, &what, why);
-        }
-    }
-
-    fn acquire(&mut self, now: Instant) {
-        let op_id = self.next_op_id();
-        self.phase = Phase::Waiting {
-            op_id,
-            give_up_at: None,
-        };
-        let wait_timeout = self
-            .wait_until
-            .map(|until| until.saturating_duration_since(now));
-        // One too long for the protocol is one without limit.
-        let wait_timeout = wait_timeout.and_then(|it| it.try_into().ok());
-        let request = self.plan.request(wait_timeout);
-        self.send(op_id, request);
-    }
-
-    fn on_granted(&mut self, now: Instant, things: Vec<Thing>) {
-        let lease = things.iter().map(Thing::lease).min().unwrap_or_default();
+        self.lease = lease;
+        // Refused before the wait rather than after it.
         match Timing::new(lease, self.plan.kill_after) {
             Ok(timing) => {
-                self.phase = Phase::Confirming { until: now + lease };
-                self.held = Some(Held::new(things, timing, now));
+                self.timing = Some(timing);
+                let left = self.wait_until;
+                let left = left.map(|until| until.saturating_duration_since(now));
+                self.actions.push(Action::Acquire(left));
             }
-            Err(problem) => self.refuse_wait(now, Failure::local(exit::USAGE, problem)),
+            Err(problem) => {
+                self.say(problem);
+                self.close(exit::USAGE);
+            }
         }
     }
 
-    fn on_not_granted(&mut self, now: Instant, reason: NotGrantedReason, holder: &str) {
+    pub(super) fn on_told(&mut self, now: Instant, event: SessionEvent) {
+        match event {
+            SessionEvent::Waiting { name, waiting } => {
+                self.say_waiting(output::waiting(&name, &waiting));
+            }
+            SessionEvent::WaitingForPermits { name, waiting } => {
+                self.say_waiting(output::permits::waiting(&name, &waiting));
+            }
+            SessionEvent::Broken { cause } => self.on_broken(now, &cause),
+            SessionEvent::Resumed => {
+                self.said_broken = false;
+                if let Phase::Waiting { give_up_at } = &mut self.phase {
+                    *give_up_at = None;
+                }
+            }
+            SessionEvent::AtRisk { .. } => {
+                self.say("renewals are failing; the command is stopped if that goes on".to_owned());
+            }
+            SessionEvent::Recovered => self.say("renewals succeed again".to_owned()),
+            // Whatever is under way ends with it.
+            SessionEvent::Ended { .. } => {}
+        }
+    }
+
+    fn say_waiting(&mut self, message: String) {
+        if matches!(self.phase, Phase::Waiting { .. }) && !self.said_waiting {
+            self.said_waiting = true;
+            self.say(message);
+        }
+    }
+
+    /// The session is being resumed. A wait does not last for ever because of that.
+    fn on_broken(&mut self, now: Instant, cause: &str) {
+        let message = match &mut self.phase {
+            Phase::Waiting { give_up_at } => {
+                let patience = self.wait_until.map_or(self.lease, |until| {
+                    let left = until.saturating_duration_since(now);
+                    self.lease.min(left.max(RESUME_GRACE))
+                });
+                give_up_at.get_or_insert(now + patience);
+                format!("connection lost while waiting: {cause}")
+            }
+            Phase::Confirming { .. } | Phase::Running => {
+                let left = self.valid_until;
+                let left = left.map_or(Duration::ZERO, |it| it.saturating_duration_since(now));
+                format!(
+                    "connection lost: {cause}; held for sure for {:.1} s more, trying to resume",
+                    left.as_secs_f64()
+                )
+            }
+            _ => return,
+        };
+        if !self.said_broken {
+            self.said_broken = true;
+            self.say(message);
+        }
+    }
+
+    pub(super) fn on_acquired(&mut self, now: Instant, ended: Result<Granted, Error>) {
+        if !matches!(self.phase, Phase::Waiting { .. }) {
+            return;
+        }
+        match ended {
+            Ok(granted) => {
+                self.granted = Some(granted);
+                self.phase = Phase::Confirming {
+                    until: now + self.lease,
+                    again_at: None,
+                };
+                self.actions.push(Action::Confirm);
+            }
+            Err(Error::NotGranted {
+                reason,
+                holder_remaining_lease,
+                available,
+                ..
+            }) => {
+                let remaining = holder_remaining_lease.and_then(|it| it.try_into().ok());
+                let busy = match available {
+                    Some(available) => format!("available={available}"),
+                    None => output::holder(remaining.as_ref()),
+                };
+                self.on_not_granted(reason, &busy);
+            }
+            // The coordinator has forgotten it, as after a restart without a store. Another one waits on.
+            Err(Error::SessionEnded(_)) => {
+                let at = Some(now + RETRY_INTERVAL);
+                self.phase = Phase::Opening { at };
+            }
+            Err(failure) => {
+                let failure = Failure::from_error(&failure, Effect::Changes);
+                self.say(failure.message);
+                self.close(failure.exit);
+            }
+        }
+    }
+
+    fn on_not_granted(&mut self, reason: NotGrantedReason, busy: &str) {
         let why = match reason {
             NotGrantedReason::WaitTimeout => match self.plan.wish {
                 Wish::Locks(_) => "held by another",
@@ -164,32 +155,57 @@ impl Machine {
             NotGrantedReason::Cancelled => "the wait was cancelled",
             NotGrantedReason::Unspecified => "not granted",
         };
-        self.say(format!("{}: {why}, {holder}", self.plan.wish.words()));
-        self.close(now, self.plan.conflict_exit_code);
+        self.say(format!("{}: {why}, {busy}", self.plan.wish.names()));
+        self.close(self.plan.conflict_exit_code);
     }
 
-    fn on_lost(&mut self, now: Instant, lost: Option<Thing>, reason: LostReason) {
-        let held = self.held.as_ref();
-        let ours = lost.and_then(|lost| held?.find(&lost).map(|item| item.thing.words()));
-        if let Some(what) = ours {
-            self.stop(now, &what, in_words(reason));
+    pub(super) fn on_confirmed(&mut self, now: Instant, ended: Result<(), Error>) {
+        let Phase::Confirming { until, .. } = self.phase else {
+            return;
+        };
+        match ended {
+            Ok(()) if self.term_at().is_some_and(|at| at > now) => {
+                let granted = self.granted.take().unwrap_or_default();
+                let fencing_tokens = self.plan.wish.tokens(granted);
+                self.phase = Phase::Starting;
+                self.actions.push(Action::StartChild { fencing_tokens });
+            }
+            Err(failure) if failure.is_lost() => {
+                let what = self.plan.wish.all();
+                self.stop(now, &what, "it is not ours any more");
+            }
+            // Or the answer came so late that the command would have to be stopped at once.
+            Ok(()) | Err(_) => {
+                let again_at = Some(now + RETRY_INTERVAL);
+                self.phase = Phase::Confirming { until, again_at };
+            }
         }
     }
 
-    /// For messages about all of it.
-    pub(super) fn all_that_is_held(&self) -> String {
-        let held = self.held.iter().flat_map(|held| &held.items);
-        let words: Vec<String> = held.map(|item| item.thing.words()).collect();
-        words.join(", ")
+    pub(super) fn on_lost(&mut self, now: Instant, loss: Option<Error>) {
+        let (what, why) = match loss {
+            Some(Error::Lost {
+                name,
+                reason,
+                detail,
+            }) => (self.plan.wish.one(&name), why_lost(reason, &detail)),
+            _ => (self.plan.wish.all(), "no reason given".to_owned()),
+        };
+        self.stop(now, &what, &why);
     }
-}
 
-fn in_words(reason: LostReason) -> &'static str {
-    match reason {
-        LostReason::Expired => "its lease ran out",
-        LostReason::TakenOver => "somebody else holds it",
-        LostReason::StoreUnreachable => "the store could not be reached in time",
-        LostReason::ForceReleased => "an operator took it away",
-        LostReason::Unspecified => "no reason given",
+    pub(super) fn on_closed(&mut self, ended: &Result<(), Error>) {
+        let Phase::Closing { code } = self.phase else {
+            return;
+        };
+        if ended.is_err() {
+            self.say(match self.valid_until {
+                Some(_) => {
+                    "what is held could not be given back; it ends with its lease".to_owned()
+                }
+                None => "the session could not be ended in time".to_owned(),
+            });
+        }
+        self.end(code);
     }
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::Wish;
+use super::{Granted, Wish};
 use crate::{
     cli::failure::Failure,
-    grpc::pb::{SessionRequest, SessionResponse},
+    client::{Error, SessionEvent},
 };
 
 /// What the user wants.
@@ -16,22 +16,25 @@ pub(in crate::cli::run) struct Plan {
     pub(in crate::cli::run) wish: Wish,
     /// `None`: without limit.
     pub(in crate::cli::run) wait: Option<Duration>,
-    /// `None`: the coordinator's.
-    pub(in crate::cli::run) lease: Option<Duration>,
-    /// Replicas that must know of what is held.
-    pub(in crate::cli::run) min_replica_acks: u32,
     pub(in crate::cli::run) kill_after: Option<Duration>,
-    pub(in crate::cli::run) client_name: String,
     pub(in crate::cli::run) conflict_exit_code: u8,
 }
 
 /// What happened.
 #[derive(Debug)]
 pub(in crate::cli::run) enum Input {
-    /// The link said something.
-    Frame(SessionResponse),
-    /// The link ended; `None`: as it should.
-    LinkEnded(Option<Failure>),
+    /// What came of [`Action::Open`]: the session's lease.
+    Opened(Result<Duration, Error>),
+    /// The session tells something.
+    Told(SessionEvent),
+    /// What came of [`Action::Acquire`].
+    Acquired(Result<Granted, Error>),
+    /// What came of [`Action::Confirm`].
+    Confirmed(Result<(), Error>),
+    /// Something of what is held is lost.
+    Lost(Option<Error>),
+    /// What came of [`Action::Close`].
+    Closed(Result<(), Error>),
     /// This process got a signal.
     Signal(Signal),
     /// What came of [`Action::StartChild`].
@@ -44,15 +47,17 @@ pub(in crate::cli::run) enum Input {
     Tick,
 }
 
-/// What to do.
+/// What to do. Of the first four only one is under way at a time, and takes the place of the one before.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::cli::run) enum Action {
-    /// Open a link, in place of the one there is, with this frame first.
-    Connect(SessionRequest),
-    /// Send a frame.
-    Send(SessionRequest),
-    /// Drop the link.
-    Disconnect,
+    /// Open a session.
+    Open,
+    /// Wait in it for what is wished for, so long at most.
+    Acquire(Option<Duration>),
+    /// Renew what is held, so that it is known until when.
+    Confirm,
+    /// End the session, which gives back what is held.
+    Close,
     /// Start the command, unless a signal has come meanwhile.
     StartChild {
         /// Of each lock, by name; that of the first goes by a variable of its own.

@@ -1,19 +1,14 @@
-//! What to do next: a pure state machine. It knows neither sockets nor processes nor clocks; [`super::Io`] tells it what happened and when, and
+//! What to do next: a pure state machine. It knows neither sessions nor processes nor clocks; [`super::Io`] tells it what happened and when, and
 //! does what it says.
 //!
 //! ```text
-//! Waiting ──granted──> Confirming ──renewed──> Starting ──started──> Running ──exited────────────> Closing ──> exit
-//!    │                     │                      │                     └──lost, too late──> Stopping ──┘
-//!    └─signal, not granted─┴─signal, lost─────────┴─signal, cannot start──────────────────────────> Closing
+//! Opening ──opened──> Waiting ──granted──> Confirming ──renewed──> Starting ──started──> Running ──exited────────────> Closing ──> exit
+//!    ^                │  │                     │                      │                     └──lost, too late──> Stopping ──┘
+//!    └─session is over┘  └─signal, not granted─┴─signal, lost─────────┴─signal, cannot start──────────────────────────> Closing
 //! ```
 
 mod answers;
-mod connection;
 mod event;
-mod held;
-mod holding;
-#[cfg(test)]
-mod several_tests;
 #[cfg(test)]
 mod tests;
 mod wish;
@@ -23,28 +18,18 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
-use self::held::Held;
 pub(super) use self::{
     event::{Action, Input, Plan},
-    wish::Wish,
+    wish::{Granted, Wish},
 };
-use super::{
-    signals::is_termination,
-    timing::{Timing, Validity},
-};
-use crate::{
-    cli::exit,
-    client::Thing,
-    grpc::pb::{
-        CancelOperation, CloseSession, SessionOpened, SessionRequest, session_request::Request,
-    },
-};
-
-/// How long giving the lock back may take before it is left to its lease.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+use super::{signals::is_termination, timing::Timing};
+use crate::cli::exit;
 
 /// How much later than asked the end of a wait may be told.
 const WAIT_GRACE: Duration = Duration::from_secs(5);
+
+/// Between two attempts to confirm a grant, and before a session is replaced.
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// How often to look whether a stopped command's processes are gone.
 const PROBE_INTERVAL: Duration = Duration::from_millis(50);
@@ -52,13 +37,15 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(50);
 /// Where we are.
 #[derive(Debug)]
 enum Phase {
-    /// For the lock. While the link is broken, `give_up_at` is set.
-    Waiting {
-        op_id: u64,
-        give_up_at: Option<Instant>,
-    },
+    /// For the coordinator; `at`: when the next session is opened, because the one there was is over.
+    Opening { at: Option<Instant> },
+    /// For the lock. While the stream is broken, `give_up_at` is set.
+    Waiting { give_up_at: Option<Instant> },
     /// The lock is granted, but how long ago is not known: the answer may have been under way for any time. A renewal tells.
-    Confirming { until: Instant },
+    Confirming {
+        until: Instant,
+        again_at: Option<Instant>,
+    },
     /// The command is about to be started.
     Starting,
     /// The command runs.
@@ -69,11 +56,7 @@ enum Phase {
         exit: Exited,
     },
     /// The lock is given back; the process will end with `code`.
-    Closing {
-        code: u8,
-        until: Instant,
-        asked: bool,
-    },
+    Closing { code: u8 },
     /// The process ends.
     Ended,
 }
@@ -86,30 +69,18 @@ enum Exited {
     AskAgainAt(Instant),
 }
 
-/// The connection.
-#[derive(Debug)]
-enum LinkState {
-    /// No `opened` yet. `sent_at` is from before anything was sent.
-    Opening {
-        sent_at: Instant,
-        until: Instant,
-    },
-    Up,
-    Down {
-        retry_at: Instant,
-    },
-}
-
 /// The state of `lockkeeper run`.
 #[derive(Debug)]
 pub(super) struct Machine {
     plan: Plan,
     phase: Phase,
-    link: LinkState,
-    session: Option<SessionOpened>,
-    held: Option<Held>,
+    /// By the session's lease.
+    lease: Duration,
+    timing: Option<Timing>,
+    granted: Option<Granted>,
+    /// Until when what is held is ours for sure.
+    valid_until: Option<Instant>,
     wait_until: Option<Instant>,
-    last_op_id: u64,
     said_waiting: bool,
     said_broken: bool,
     actions: Vec<Action>,
@@ -120,101 +91,101 @@ pub(super) struct Machine {
 impl Machine {
     /// Starts to wait: also says what to do first.
     pub(super) fn new(plan: Plan, now: Instant) -> (Self, Vec<Action>) {
-        let mut machine = Self {
-            phase: Phase::Waiting {
-                op_id: 0,
-                give_up_at: None,
-            },
-            link: LinkState::Down { retry_at: now },
-            session: None,
-            held: None,
+        let machine = Self {
+            phase: Phase::Opening { at: None },
+            lease: Duration::ZERO,
+            timing: None,
+            granted: None,
+            valid_until: None,
             // A wait too long for the clock is one without limit.
             wait_until: plan.wait.and_then(|wait| now.checked_add(wait)),
-            last_op_id: 0,
             said_waiting: false,
             said_broken: false,
             actions: Vec::new(),
             plan,
         };
-        machine.connect(now);
-        let actions = std::mem::take(&mut machine.actions);
-        (machine, actions)
+        (machine, vec![Action::Open])
     }
 
-    /// Takes note of what happened and says what to do, in this order.
-    pub(super) fn on(&mut self, now: Instant, input: Input) -> Vec<Action> {
-        // First, because an answer that took too long must not make up for having been late. But a command that has ended while the lock was
-        // valid need not be stopped any more.
+    /// Takes note of what happened, and until when what is held is ours for sure by now, and says what to do, in this order.
+    pub(super) fn on(
+        &mut self,
+        now: Instant,
+        valid_until: Option<Instant>,
+        input: Input,
+    ) -> Vec<Action> {
+        self.valid_until = valid_until;
+        // First, so that nothing that comes too late makes up for it. But a command that has ended while the lock was valid need not be stopped any more.
         if !matches!(input, Input::ChildExited(_)) || !self.is_valid(now) {
             self.meet_deadlines(now);
         }
         match input {
-            Input::Frame(frame) => self.on_frame(now, frame),
-            Input::LinkEnded(failure) => self.on_link_ended(now, failure),
-            Input::Signal(signal) => self.on_signal(now, signal),
+            Input::Opened(opened) => self.on_opened(now, opened),
+            Input::Told(event) => self.on_told(now, event),
+            Input::Acquired(ended) => self.on_acquired(now, ended),
+            Input::Confirmed(ended) => self.on_confirmed(now, ended),
+            Input::Lost(loss) => self.on_lost(now, loss),
+            Input::Closed(ended) => self.on_closed(&ended),
+            Input::Signal(signal) => self.on_signal(signal),
             Input::ChildStarted(Ok(())) => self.phase = Phase::Running,
             Input::ChildStarted(Err(failure)) => {
                 self.say(failure.message);
-                self.close(now, failure.exit);
+                self.close(failure.exit);
             }
             Input::ChildExited(code) => self.on_child_exited(now, code),
-            Input::GroupIsEmpty(is_empty) => self.on_probed(now, is_empty),
+            Input::GroupIsEmpty(is_empty) => self.on_probed(is_empty),
             Input::Tick => {}
         }
-        self.renew_if_due(now);
         std::mem::take(&mut self.actions)
     }
 
-    /// When to come back with a [`Input::Tick`] at the latest.
+    /// When to come back with a [`Input::Tick`] at the latest. What is held may have been renewed by then.
     pub(super) fn wake_at(&self) -> Option<Instant> {
-        let link = match self.link {
-            LinkState::Opening { until, .. } => Some(until),
-            LinkState::Up => None,
-            LinkState::Down { retry_at } => Some(retry_at),
-        };
         let (one, other) = match &self.phase {
-            Phase::Waiting { give_up_at, .. } => (*give_up_at, self.wait_over_at()),
-            Phase::Confirming { until } => (Some(*until), self.renewal_due_at()),
-            Phase::Running => (self.term_at(), self.renewal_due_at()),
+            Phase::Opening { at } => (*at, None),
+            Phase::Waiting { give_up_at } => (*give_up_at, self.wait_over_at()),
+            Phase::Confirming { until, again_at } => (Some(*until), *again_at),
+            Phase::Running => (self.term_at(), None),
             Phase::Stopping { kill_at, exit } => match exit {
                 Exited::NotYet => (*kill_at, None),
                 Exited::AskAgainAt(at) => (*kill_at, Some(*at)),
             },
-            Phase::Closing { until, .. } => (Some(*until), None),
-            Phase::Starting | Phase::Ended => return None,
+            Phase::Starting | Phase::Closing { .. } | Phase::Ended => (None, None),
         };
-        [link, one, other].into_iter().flatten().min()
+        [one, other].into_iter().flatten().min()
     }
 
     fn meet_deadlines(&mut self, now: Instant) {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         match self.phase {
-            Phase::Waiting { give_up_at, .. } if is_due(give_up_at) => {
+            Phase::Opening { at } if is_due(at) => {
+                self.phase = Phase::Opening { at: None };
+                self.actions.push(Action::Open);
+            }
+            Phase::Waiting { give_up_at } if is_due(give_up_at) => {
                 self.say("the coordinator did not come back".to_owned());
                 self.end(exit::UNAVAILABLE);
             }
             Phase::Waiting { .. } if is_due(self.wait_over_at()) => {
                 self.say("no answer from the coordinator".to_owned());
-                self.close(now, exit::UNAVAILABLE);
+                self.close(exit::UNAVAILABLE);
             }
-            Phase::Confirming { until } if until <= now => {
+            Phase::Confirming { until, .. } if until <= now => {
                 self.say(
                     "the grant could not be confirmed; the command was not started".to_owned(),
                 );
-                self.close(now, exit::UNAVAILABLE);
+                self.close(exit::UNAVAILABLE);
+            }
+            Phase::Confirming { until, again_at } if is_due(again_at) => {
+                self.phase = Phase::Confirming {
+                    until,
+                    again_at: None,
+                };
+                self.actions.push(Action::Confirm);
             }
             Phase::Running if is_due(self.term_at()) => {
-                let what = self.all_that_is_held();
+                let what = self.plan.wish.all();
                 self.stop(now, &what, "it could not be renewed in time");
-            }
-            Phase::Closing { code, until, .. } if until <= now => {
-                self.say(match &self.held {
-                    Some(_) => {
-                        "what is held could not be given back; it ends with its lease".to_owned()
-                    }
-                    None => "the session could not be ended in time".to_owned(),
-                });
-                self.end(code);
             }
             _ => {}
         }
@@ -230,15 +201,17 @@ impl Machine {
                 self.actions.push(Action::ProbeGroup);
             }
         }
-        self.meet_link_deadlines(now);
     }
 
-    fn on_signal(&mut self, now: Instant, signal: Signal) {
+    fn on_signal(&mut self, signal: Signal) {
         match self.phase {
-            Phase::Waiting { .. } | Phase::Confirming { .. } | Phase::Starting
+            Phase::Opening { .. }
+            | Phase::Waiting { .. }
+            | Phase::Confirming { .. }
+            | Phase::Starting
                 if is_termination(signal) =>
             {
-                self.close(now, exit::by_signal(signal as i32));
+                self.close(exit::by_signal(signal as i32));
             }
             Phase::Running | Phase::Stopping { .. } => {
                 self.actions.push(Action::SignalGroup(signal));
@@ -249,7 +222,7 @@ impl Machine {
 
     fn on_child_exited(&mut self, now: Instant, code: u8) {
         match &mut self.phase {
-            Phase::Running => self.close(now, code),
+            Phase::Running => self.close(code),
             Phase::Stopping { exit, .. } => {
                 *exit = Exited::AskAgainAt(now + PROBE_INTERVAL);
                 self.actions.push(Action::ProbeGroup);
@@ -259,37 +232,49 @@ impl Machine {
     }
 
     /// The command itself is gone; what it left behind had TERM too, and gets as long as the command had.
-    fn on_probed(&mut self, now: Instant, is_empty: bool) {
+    fn on_probed(&mut self, is_empty: bool) {
         if let Phase::Stopping { kill_at, .. } = self.phase
             && (is_empty || kill_at.is_none())
         {
-            self.close(now, exit::LOST);
+            self.close(exit::LOST);
+        }
+    }
+
+    /// Something that is held is lost, or will be before it can be renewed.
+    fn stop(&mut self, now: Instant, what: &str, why: &str) {
+        match self.phase {
+            Phase::Running => {
+                let message = format!("lost {what}: {why}; stopping the command");
+                let kill_at = match (self.timing, self.valid_until) {
+                    (Some(timing), Some(until)) => timing.kill_at(now, until),
+                    _ => now,
+                };
+                self.phase = Phase::Stopping {
+                    kill_at: Some(kill_at),
+                    exit: Exited::NotYet,
+                };
+                self.actions.push(Action::SignalGroup(Signal::SIGTERM));
+                // A process that is stopped would take note of TERM only when it goes on.
+                self.actions.push(Action::SignalGroup(Signal::SIGCONT));
+                self.say(message);
+            }
+            Phase::Confirming { .. } | Phase::Starting => {
+                self.say(format!("lost {what}: {why}; the command was not started"));
+                self.close(exit::LOST);
+            }
+            _ => {}
         }
     }
 
     /// Gives back what is or may be held, then ends with the code.
-    fn close(&mut self, now: Instant, code: u8) {
-        let waited = match self.phase {
-            Phase::Waiting { op_id, .. } if op_id != 0 => Some(op_id),
-            _ => None,
-        };
-        // Nothing can be held without a session, and a stream that breaks before it was told of one leaves nothing behind.
-        if self.session.is_none() {
+    fn close(&mut self, code: u8) {
+        // Nothing can be held without a session.
+        if matches!(self.phase, Phase::Opening { .. }) {
             self.end(code);
             return;
         }
-        let asked = matches!(self.link, LinkState::Up);
-        self.phase = Phase::Closing {
-            code,
-            until: now + CLOSE_TIMEOUT,
-            asked,
-        };
-        if asked {
-            if let Some(op_id) = waited {
-                self.send(op_id, Request::Cancel(CancelOperation {}));
-            }
-            self.send(0, Request::Close(CloseSession {}));
-        }
+        self.phase = Phase::Closing { code };
+        self.actions.push(Action::Close);
     }
 
     fn end(&mut self, code: u8) {
@@ -297,21 +282,16 @@ impl Machine {
         self.actions.push(Action::Exit(code));
     }
 
-    fn send(&mut self, op_id: u64, request: Request) {
-        self.actions.push(Action::Send(SessionRequest {
-            op_id,
-            request: Some(request),
-            ..SessionRequest::default()
-        }));
-    }
-
-    fn next_op_id(&mut self) -> u64 {
-        self.last_op_id += 1;
-        self.last_op_id
-    }
-
     fn say(&mut self, message: String) {
         self.actions.push(Action::Say(message));
+    }
+
+    fn is_valid(&self, now: Instant) -> bool {
+        self.valid_until.is_some_and(|until| until > now)
+    }
+
+    fn term_at(&self) -> Option<Instant> {
+        Some(self.timing?.term_at(self.valid_until?))
     }
 
     /// When even a late answer to a wait with a limit should have come.

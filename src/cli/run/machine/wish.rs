@@ -1,10 +1,6 @@
-//! What the user wants to hold, and what is held of it.
+//! What the user wants to hold.
 
-use super::{Plan, Thing};
-use crate::grpc::pb::{
-    AcquireAllRequest, AcquirePermitsRequest, AcquireRequest, Grant, LockSpec,
-    session_request::Request,
-};
+use crate::grpc::pb::LockSpec;
 
 /// What to hold while the command runs; all of it or nothing.
 #[derive(Clone, Debug)]
@@ -15,11 +11,18 @@ pub(in crate::cli::run) enum Wish {
     Permits { name: String, permits: u32 },
 }
 
+/// What was granted of it.
+#[derive(Clone, Debug, Default)]
+pub(in crate::cli::run) struct Granted {
+    /// Names and tokens of the locks.
+    pub(in crate::cli::run) fencing_tokens: Vec<(String, u64)>,
+}
+
 // === impl Wish ===
 
 impl Wish {
-    /// For messages.
-    pub(super) fn words(&self) -> String {
+    /// Its names, for messages.
+    pub(super) fn names(&self) -> String {
         match self {
             Self::Locks(locks) => {
                 let names: Vec<&str> = locks.iter().map(|lock| lock.name.as_str()).collect();
@@ -29,49 +32,33 @@ impl Wish {
         }
     }
 
-    /// Names and fencing tokens of the locks that are held, the first of the wish first.
-    pub(super) fn tokens<'a>(&self, held: impl Iterator<Item = &'a Thing>) -> Vec<(String, u64)> {
+    /// One of them, for messages.
+    pub(super) fn one(&self, name: &str) -> String {
+        match self {
+            Self::Locks(_) => format!("the lock {name}"),
+            Self::Permits { .. } => format!("the permits of {name}"),
+        }
+    }
+
+    /// All of it, for messages.
+    pub(super) fn all(&self) -> String {
+        match self {
+            Self::Locks(locks) => {
+                let words: Vec<_> = locks.iter().map(|lock| self.one(&lock.name)).collect();
+                words.join(", ")
+            }
+            Self::Permits { name, .. } => self.one(name),
+        }
+    }
+
+    /// The tokens in the order in which the command is told of them: that of the first lock of the wish first.
+    pub(super) fn tokens(&self, granted: Granted) -> Vec<(String, u64)> {
         let first = match self {
             Self::Locks(locks) => locks.first().map(|lock| lock.name.as_str()),
             Self::Permits { .. } => None,
         };
-        let locks = held.filter_map(Thing::lock);
-        let token = |grant: &Grant| (grant.name.clone(), grant.fencing_token);
-        let mut tokens: Vec<_> = locks.map(token).collect();
+        let mut tokens = granted.fencing_tokens;
         tokens.sort_by_key(|(name, _)| Some(name.as_str()) != first);
         tokens
-    }
-}
-
-// === impl Plan ===
-
-impl Plan {
-    /// What to ask for.
-    pub(super) fn request(&self, wait_timeout: Option<prost_types::Duration>) -> Request {
-        let min_replica_acks = self.min_replica_acks;
-        match &self.wish {
-            Wish::Locks(locks) => match locks.as_slice() {
-                [lock] => Request::Acquire(AcquireRequest {
-                    name: lock.name.clone(),
-                    mode: lock.mode,
-                    wait_timeout,
-                    min_replica_acks,
-                    ..AcquireRequest::default()
-                }),
-                locks => Request::AcquireAll(AcquireAllRequest {
-                    locks: locks.to_vec(),
-                    wait_timeout,
-                    min_replica_acks,
-                    ..AcquireAllRequest::default()
-                }),
-            },
-            Wish::Permits { name, permits } => Request::AcquirePermits(AcquirePermitsRequest {
-                name: name.clone(),
-                permits: *permits,
-                wait_timeout,
-                min_replica_acks,
-                ..AcquirePermitsRequest::default()
-            }),
-        }
     }
 }

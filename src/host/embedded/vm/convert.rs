@@ -49,34 +49,36 @@ pub(super) fn single_field(lua: &Lua, name: &str, text: &str) -> mlua::Result<Ta
 
 /// What a script returned, as its caller sees it. An error within a table makes an error of the whole.
 pub(super) fn from_lua(value: &LuaValue) -> Result<Value, Refusal> {
-    nested_from_lua(value, 0, &mut 0)
+    from_lua_within(value, VALUES_MAX)
+}
+
+/// The same, where a reply may have so many values.
+pub(super) fn from_lua_within(value: &LuaValue, values_max: usize) -> Result<Value, Refusal> {
+    nested_from_lua(value, 0, &mut { values_max })
 }
 
 /// The same of a table whose items are these.
 pub(super) fn items_from_lua(items: &MultiValue) -> Result<Value, Refusal> {
-    let mut values = 0;
+    let mut room = VALUES_MAX;
     let items = items.iter();
-    let items = items.map(|item| nested_from_lua(item, 1, &mut values));
+    let items = items.map(|item| nested_from_lua(item, 1, &mut room));
     Ok(Value::Array(items.collect::<Result<_, _>>()?))
 }
 
-fn nested_from_lua(value: &LuaValue, depth: usize, values: &mut usize) -> Result<Value, Refusal> {
+fn nested_from_lua(value: &LuaValue, depth: usize, room: &mut usize) -> Result<Value, Refusal> {
     const TOO_MANY: Refusal = Refusal::new("ERR the reply has too many values");
-    *values += 1;
-    if *values > VALUES_MAX {
-        return Err(TOO_MANY);
-    }
+    *room = room.checked_sub(1).ok_or(TOO_MANY)?;
     Ok(match value {
         LuaValue::Boolean(true) => Value::Int(1),
         LuaValue::Integer(number) => Value::Int(*number),
         LuaValue::Number(number) => Value::Int(truncate(*number)),
         LuaValue::String(text) => Value::Bytes(Bytes::copy_from_slice(&text.as_bytes())),
-        LuaValue::Table(table) => table_from_lua(table, depth, values)?,
+        LuaValue::Table(table) => table_from_lua(table, depth, room)?,
         _ => Value::Nil,
     })
 }
 
-fn table_from_lua(table: &Table, depth: usize, values: &mut usize) -> Result<Value, Refusal> {
+fn table_from_lua(table: &Table, depth: usize, room: &mut usize) -> Result<Value, Refusal> {
     const TOO_DEEP: Refusal = Refusal::new("ERR reached lua stack limit");
     if depth >= DEPTH_MAX {
         return Err(TOO_DEEP);
@@ -95,7 +97,7 @@ fn table_from_lua(table: &Table, depth: usize, values: &mut usize) -> Result<Val
     for place in 1_i64.. {
         match table.raw_get(place).map_err(unreadable)? {
             LuaValue::Nil => break,
-            item => items.push(nested_from_lua(&item, depth + 1, values)?),
+            item => items.push(nested_from_lua(&item, depth + 1, room)?),
         }
     }
     Ok(Value::Array(items))

@@ -8,14 +8,24 @@ use crate::host::{HostError, Value};
 /// More tables inside of each other than a reply may have.
 const OPEN_MAX: usize = 100;
 
+/// Values of a reply, far fewer than in the product: a table that holds itself is refused for them, and many that are made up do.
+const VALUES_MAX: usize = 1 << 10;
+
 /// Bytes make a value of Lua, one after the other: what a script may return. It becomes a reply as its caller sees it, and what commands
 /// answer with goes the other way and comes back the same.
 pub(crate) fn reply(bytes: &[u8]) -> Result<Value, HostError> {
-    let lua = Lua::new();
-    let made = make(&lua, bytes).map_err(|error| HostError::OutcomeUnknown(error.to_string()))?;
-    let value = convert::from_lua(&made)?;
+    thread_local! {
+        // To make one takes longer than all that is done with it.
+        static LUA: Lua = Lua::new();
+    }
+    LUA.with(|lua| reply_of(lua, bytes))
+}
+
+fn reply_of(lua: &Lua, bytes: &[u8]) -> Result<Value, HostError> {
+    let made = make(lua, bytes).map_err(|error| HostError::OutcomeUnknown(error.to_string()))?;
+    let value = convert::from_lua_within(&made, VALUES_MAX)?;
     let answered = as_reply(&value);
-    if let Ok(back) = convert::to_lua(&lua, answered) {
+    if let Ok(back) = convert::to_lua(lua, answered) {
         let again = convert::from_lua(&back)?;
         assert_eq!(shape(&again), shape(&value));
     }

@@ -1,0 +1,104 @@
+//! What the user wants to hold, and what is held of it.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::machine::{Granted, Wish};
+use crate::{
+    client::{Error, Guard, Permits, Session},
+    grpc::pb::Grant,
+};
+
+/// Locks of `run` have no owners among them to tell apart.
+const OWNER: &str = "0";
+
+/// All that was asked for, as long as this value lives.
+#[derive(Debug)]
+pub(super) enum Hold {
+    Locks(Guard),
+    Permits(Permits),
+}
+
+// === impl Wish ===
+
+impl Wish {
+    /// Waits until all of it is held. A store that does not answer is a failure at once.
+    pub(super) async fn acquire(
+        self,
+        session: Session,
+        wait: Option<Duration>,
+        min_replica_acks: u32,
+    ) -> Result<Hold, Error> {
+        macro_rules! acquire {
+            ($request:expr) => {{
+                let request = $request
+                    .owner(OWNER)
+                    .min_replica_acks(min_replica_acks)
+                    .patience(Duration::ZERO);
+                match wait {
+                    Some(wait) => request.wait_timeout(wait).acquire().await,
+                    None => request.acquire().await,
+                }
+            }};
+        }
+        match self {
+            Self::Permits { name, permits } => {
+                acquire!(session.semaphore(name).permits(permits)).map(Hold::Permits)
+            }
+            Self::Locks(locks) => match locks.as_slice() {
+                [lock] => acquire!(session.lock(&lock.name).mode(lock.mode())),
+                locks => acquire!(
+                    locks
+                        .iter()
+                        .fold(session.locks::<String>([]), |request, lock| request
+                            .lock(&lock.name, lock.mode()))
+                ),
+            }
+            .map(Hold::Locks),
+        }
+    }
+}
+
+// === impl Hold ===
+
+impl Hold {
+    pub(super) fn lost(&self) -> &CancellationToken {
+        match self {
+            Self::Locks(guard) => guard.lost(),
+            Self::Permits(permits) => permits.lost(),
+        }
+    }
+
+    pub(super) fn loss(&self) -> Option<Error> {
+        match self {
+            Self::Locks(guard) => guard.loss(),
+            Self::Permits(permits) => permits.loss(),
+        }
+    }
+
+    pub(super) fn valid_until(&self) -> Instant {
+        match self {
+            Self::Locks(guard) => guard.valid_until(),
+            Self::Permits(permits) => permits.valid_until(),
+        }
+    }
+
+    pub(super) async fn renew(&self) -> Result<(), Error> {
+        match self {
+            Self::Locks(guard) => guard.renew(None).await,
+            Self::Permits(permits) => permits.renew(None).await,
+        }
+    }
+
+    pub(super) fn granted(&self) -> Granted {
+        let token = |grant: &Grant| (grant.name.clone(), grant.fencing_token);
+        Granted {
+            fencing_tokens: match self {
+                Self::Locks(guard) => guard.grants().iter().map(token).collect(),
+                Self::Permits(_) => Vec::new(),
+            },
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The crate's own client, given the addresses of two coordinators on a real Redis: what it does by itself when they die.
+
+use std::time::Duration;
+
+use lockkeeper::{
+    client::{Client, Error, Guard, LostReason, Session, SessionState},
+    shutdown::spawn_detached,
+};
+use tokio::time::{Instant, timeout};
+
+use crate::{
+    coordinator::Coordinator,
+    redis_server::{RedisServer, eventually},
+    steps::{
+        expect_only_records, lease_end, lease_left, lockkeeper, measured, millis, secs,
+        settings_on, timed_wait, waiter_count,
+    },
+};
+
+/// The margin for clock drift, a hundredth of it, is more than a busy machine is late.
+const LEASE: Duration = secs(6);
+
+/// A store, two coordinators, and a session that knows both and is at the first.
+async fn two() -> (RedisServer, Coordinator, Coordinator, Session) {
+    let redis = RedisServer::start().await;
+    let settings = settings_on(&redis.url()).with("store.call_timeout", "2s");
+    let (first, second) =
+        tokio::join!(Coordinator::start(&settings), Coordinator::start(&settings));
+    let client = Client::builder()
+        .endpoint(&first.url())
+        .and_then(|it| it.endpoint(&second.url()))
+        .and_then(lockkeeper::client::ClientBuilder::build)
+        .unwrap();
+    let session = client.session().client_name("worker").lease(LEASE);
+    (redis, first, second, session.open().await.unwrap())
+}
+
+/// Work under a lock: goes on until it is told to stop, or until the lock is lost. Says whether it could finish.
+async fn work(guard: &Guard, until: Instant) -> bool {
+    tokio::select! {
+        () = guard.lost().cancelled() => false,
+        () = tokio::time::sleep_until(until) => true,
+    }
+}
+
+#[tokio::test]
+async fn a_killed_coordinator_is_left_for_the_other_and_the_guard_keeps_its_lock() {
+    let (redis, first, second, session) = two().await;
+    let guard = session.lock("build").acquire().await.unwrap();
+    let mut other = second.client().await;
+    let contender = timed_wait(&mut other, "build").await;
+
+    first.kill();
+    let killed = Instant::now();
+    let end = lease_end(&redis, "build").await;
+    eventually("the lease of before has been renewed", || async {
+        lease_end(&redis, "build").await > end + millis(100)
+    })
+    .await;
+    measured("renewed after the kill", killed.elapsed());
+    assert!(Instant::now() < end, "resumed too late");
+    // Time itself is what is tested: without the resume the lease would end, and the contender would get the lock.
+    assert!(work(&guard, end + LEASE).await, "{:?}", guard.loss());
+    assert!(!contender.is_finished());
+    assert_eq!(waiter_count(&other, "build").await, 1);
+    assert_eq!(*session.state().borrow(), SessionState::Connected);
+    assert!(guard.valid_for() > LEASE / 3, "{:?}", guard.valid_for());
+    let seen = other.clone().describe("build").await;
+    assert_eq!(seen.last_fencing_token, guard.fencing_token());
+    assert_eq!(seen.holders[0].client_name, "worker");
+    let sessions = lockkeeper(&second, &["sessions"]).output().await.unwrap();
+    let sessions = String::from_utf8(sessions.stdout).unwrap();
+    let mut lines = sessions.lines();
+    let its = lines.find(|line| line.contains("client_name=worker"));
+    assert!(
+        its.unwrap().contains("peer_address=127.0.0.1:"),
+        "{sessions}"
+    );
+
+    let token = guard.fencing_token();
+    guard.release().await.unwrap();
+    let (_, (granted, contender)) = contender.await.unwrap();
+    assert!(granted.fencing_token > token);
+    contender.close().await.unwrap();
+    session.close().await.unwrap();
+    expect_only_records(&redis).await;
+}
+
+#[tokio::test]
+async fn without_any_coordinator_a_guard_is_lost_before_its_lease_is_over() {
+    let (redis, first, second, session) = two().await;
+    let guard = session.lock("build").acquire().await.unwrap();
+    let lost = guard.lost().clone();
+    let lost = spawn_detached("watching", async move {
+        lost.cancelled().await;
+        Instant::now()
+    });
+
+    first.kill();
+    second.kill();
+    let end = lease_end(&redis, "build").await;
+    assert!(!guard.lost().is_cancelled() && guard.valid_for() > LEASE / 2);
+    let lost_at = timeout(LEASE * 2, lost).await.expect("it is told").unwrap();
+    measured(
+        "told before the end of the lease",
+        end.saturating_duration_since(lost_at),
+    );
+    assert!(lost_at < end, "{:?} late", lost_at - end);
+    assert_eq!(guard.valid_for(), Duration::ZERO);
+    let refused = guard.release().await.unwrap_err();
+    assert!(
+        matches!(&refused, Error::Lost { name, reason: LostReason::Expired, .. } if name == "build"),
+        "{refused}"
+    );
+    eventually("the store has it no more", || async {
+        lease_left(&redis, "build").await.is_none()
+    })
+    .await;
+    let mut state = session.state();
+    let ended = state.wait_for(|it| *it == SessionState::Ended);
+    timeout(LEASE * 2, ended).await.expect("it ends").unwrap();
+    let refused = session.lock("build").acquire().await.unwrap_err();
+    assert!(refused.is_session_ended(), "{refused}");
+}
