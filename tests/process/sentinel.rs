@@ -148,14 +148,14 @@ async fn a_master_that_comes_back_after_its_death_is_not_believed() {
     let elected = Arc::new(AtomicU16::new(servers[0].port()));
     let epoch = Arc::new(AtomicU64::new(1));
     let named = (Arc::clone(&elected), Arc::clone(&epoch));
+    let old = servers[1].port();
     let sentinel = FakeRedis::start(move |words| {
-        let (port, epoch) = (&named.0, &named.1);
-        (words[0] == "SENTINEL").then(|| {
-            let epoch = epoch.load(Ordering::SeqCst).to_string();
-            let port = port.load(Ordering::SeqCst).to_string();
-            let said = ["ip", "127.0.0.1", "port", &port, "config-epoch", &epoch];
-            format!("*6\r\n{}", said.map(bulk).concat())
-        })
+        let (port, epoch) = (
+            named.0.load(Ordering::SeqCst),
+            named.1.load(Ordering::SeqCst),
+        );
+        // Who leads the election has the new epoch, but says of the new master only when asked for the address.
+        sentinel_says(words, epoch, old, port)
     })
     .await;
     let url = format!("redis+sentinel://127.0.0.1:{}/locks", sentinel.port());
@@ -173,6 +173,60 @@ async fn a_master_that_comes_back_after_its_death_is_not_believed() {
         assert_eq!(servers[dies].text(&["EXISTS", &name]).await, "0");
         assert_eq!(servers[lives].text(&["EXISTS", &name]).await, "1");
     }
+}
+
+#[tokio::test]
+async fn sentinels_that_tell_of_an_election_are_asked_at_once() {
+    const ELECTIONS: u64 = 100;
+    let server = RedisServer::start().await;
+    let asked = Arc::new(AtomicU64::new(0));
+    let (counted, port) = (Arc::clone(&asked), server.port());
+    let sentinel = FakeRedis::start(move |words| {
+        let mut said = sentinel_says(words, 0, port, port)?;
+        // Asked at the interval only, it would take most of a minute to tell of all of them.
+        if words[1] == "MASTER" && counted.fetch_add(1, Ordering::SeqCst) < ELECTIONS {
+            said = format!(
+                "{}{said}",
+                push(&["message", "+switch-master", "locks"].map(bulk))
+            );
+        }
+        Some(said)
+    })
+    .await;
+    let url = format!("redis+sentinel://127.0.0.1:{}/locks", sentinel.port());
+    let _coordinator = Coordinator::start(&Settings::on(&url)).await;
+    eventually("asked for each election", || async {
+        asked.load(Ordering::SeqCst) > ELECTIONS
+    })
+    .await;
+}
+
+/// What a sentinel answers to commands of its own, in capitals.
+fn sentinel_says(words: &[String], epoch: u64, listed: u16, elected: u16) -> Option<String> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (listed, elected) = (listed.to_string(), elected.to_string());
+    match words.as_slice() {
+        ["SENTINEL", "MASTER", _] => {
+            let epoch = epoch.to_string();
+            let said = ["ip", "127.0.0.1", "port", &listed, "config-epoch", &epoch];
+            Some(format!("*6\r\n{}", said.map(bulk).concat()))
+        }
+        ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", _] => {
+            let said = ["127.0.0.1", &elected].map(bulk);
+            Some(format!("*2\r\n{}", said.concat()))
+        }
+        ["SUBSCRIBE", channels @ ..] => {
+            let confirmed = channels.iter().zip(1..).map(|(channel, count)| {
+                push(&[bulk("subscribe"), bulk(channel), format!(":{count}\r\n")])
+            });
+            Some(confirmed.collect())
+        }
+        _ => None,
+    }
+}
+
+fn push(parts: &[String; 3]) -> String {
+    format!(">3\r\n{}", parts.concat())
 }
 
 #[tokio::test]

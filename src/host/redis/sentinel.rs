@@ -1,11 +1,15 @@
 //! A master that sentinels watch over, and that another one may take over from.
 //!
-//! All sentinels are asked at an interval and after each new connection, and the one with the newest configuration is believed: one that was cut off goes on naming the old
-//! master. Connections to a master that was replaced are given up at once, also if it still answers.
+//! All sentinels are asked at an interval, after each new connection, and when one of them tells of an election; the one with the newest configuration is believed: one
+//! that was cut off goes on naming the old master. Connections to a master that was replaced are given up at once, also if it still answers.
 
 use std::{sync::Arc, time::Duration};
 
-use deadpool_redis::redis::{RedisError, Value, aio::MultiplexedConnection, cmd};
+use deadpool_redis::redis::{
+    PushInfo, PushKind, RedisError, Value,
+    aio::{MultiplexedConnection, SendError},
+    cmd, pipe,
+};
 use futures::future::join_all;
 use tokio::{
     sync::{Notify, watch},
@@ -28,6 +32,9 @@ use crate::{
 
 /// How often the sentinels are asked. They themselves need seconds to agree.
 const ASK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// What sentinels publish when there is another master: who led the election at once, the others when they hear of it.
+const ELECTIONS: [&str; 2] = ["+promoted-slave", "+switch-master"];
 
 /// A master, as a sentinel names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,8 +119,9 @@ impl Watcher {
         loop {
             let begun = Instant::now();
             let (limit, service) = (self.config.connect_timeout, self.url.service.as_str());
+            let ask = &self.ask;
             let asked = self.sentinels.iter_mut().map(|sentinel| async move {
-                let failure = match timeout(limit, sentinel.ask(service)).await {
+                let failure = match timeout(limit, sentinel.ask(service, ask)).await {
                     Ok(Ok(named)) => return Ok(named),
                     Ok(Err(error)) => reply::connect_failure(&error),
                     Err(_elapsed) => "no answer in time".to_owned(),
@@ -123,7 +131,8 @@ impl Watcher {
             });
             let answers = join_all(asked).await;
             self.tell(trouble(&answers, service));
-            if let Some(named) = answers.into_iter().flatten().flatten().max() {
+            let answers = answers.into_iter().flatten().flatten();
+            if let Some(named) = newest(answers, self.known.as_ref()) {
                 self.follow(named);
             }
             self.election
@@ -152,11 +161,14 @@ impl Watcher {
 
     /// Goes over to another master if this one is newer than what is known.
     fn follow(&mut self, named: Named) {
-        let is_news = self.known.as_ref().is_none_or(|known| {
-            named.epoch >= known.epoch && (&named.host, named.port) != (&known.host, known.port)
-        });
-        if !is_news {
-            return;
+        if let Some(known) = &mut self.known {
+            if named.epoch < known.epoch {
+                return;
+            }
+            if named.is_at(known) {
+                known.epoch = named.epoch;
+                return;
+            }
         }
         let url = self.url.master_url(&named.host, named.port);
         let config = RedisConfig {
@@ -179,22 +191,55 @@ impl Watcher {
     }
 }
 
+// === impl Named ===
+
+impl Named {
+    fn is_at(&self, other: &Self) -> bool {
+        (&self.host, self.port) == (&other.host, other.port)
+    }
+}
+
 // === impl Sentinel ===
 
 impl Sentinel {
-    /// The master that it knows; none if it does not know the service.
-    async fn ask(&mut self, service: &str) -> Result<Option<Named>, RedisError> {
+    /// The master that it knows; none if it does not know the service. From then on it has itself asked when it tells of an election.
+    async fn ask(
+        &mut self,
+        service: &str,
+        again: &Arc<Notify>,
+    ) -> Result<Option<Named>, RedisError> {
         let mut connection = if let Some(connection) = &self.connection {
             connection.clone()
         } else {
-            let connection = self.endpoint.connect(|_| Ok::<(), RedisError>(())).await?;
+            let again = Arc::clone(again);
+            let pushes = move |push: PushInfo| {
+                if push.kind == PushKind::Message {
+                    again.notify_one();
+                }
+                Ok::<(), SendError>(())
+            };
+            let mut connection = self.endpoint.connect(pushes).await?;
+            // One that does not allow it is asked at the interval.
+            if let Err(error) = connection.subscribe(&ELECTIONS).await {
+                tracing::debug!(%error, "a sentinel does not tell of elections");
+            }
             self.connection.insert(connection).clone()
         };
-        let answer = connection
-            .send_packed_command(cmd("SENTINEL").arg("MASTER").arg(service))
-            .await?;
-        Ok(named(&answer))
+        let mut both = pipe();
+        let sentinel = |word: &str| cmd("SENTINEL").arg(word).arg(service).take();
+        both.add_command(sentinel("MASTER"));
+        both.add_command(sentinel("GET-MASTER-ADDR-BY-NAME"));
+        let answers = connection.send_packed_commands(&both, 0, 2).await?;
+        Ok(named(&answers))
     }
+}
+
+/// The one to believe: of the newest configuration, and where several are as new, who is known already.
+fn newest(answers: impl Iterator<Item = Named>, known: Option<&Named>) -> Option<Named> {
+    answers.max_by_key(|named| {
+        let is_known = known.is_some_and(|known| named.is_at(known));
+        (named.epoch, is_known, named.clone())
+    })
 }
 
 /// What is wrong with sentinels that answered so, if anything.
@@ -212,9 +257,13 @@ fn trouble(answers: &[Result<Option<Named>, String>], service: &str) -> Option<S
     (!parts.is_empty()).then(|| format!("of {asked} sentinels {}", parts.join(", ")))
 }
 
-/// Reads the answer to `SENTINEL MASTER`: names and values by turns, or a map.
-fn named(answer: &Value) -> Option<Named> {
-    let pairs: Vec<(&Value, &Value)> = match answer {
+/// Reads the epoch from the answer to `SENTINEL MASTER`, names and values by turns or a map, and the address from that to `SENTINEL GET-MASTER-ADDR-BY-NAME`: who
+/// leads an election knows the new epoch seconds before the first of them names the new master. In this order, so that an old address never comes with a new epoch.
+fn named(answers: &[Value]) -> Option<Named> {
+    let [master, Value::Array(address)] = answers else {
+        return None;
+    };
+    let pairs: Vec<(&Value, &Value)> = match master {
         Value::Map(pairs) => pairs.iter().map(|(name, value)| (name, value)).collect(),
         Value::Array(items) => items
             .chunks_exact(2)
@@ -222,19 +271,25 @@ fn named(answer: &Value) -> Option<Named> {
             .collect(),
         _ => return None,
     };
-    let find = |wanted: &str| {
-        pairs.iter().find_map(|(name, value)| match (name, value) {
-            (Value::BulkString(name), Value::BulkString(value)) if name == wanted.as_bytes() => {
-                String::from_utf8(value.clone()).ok()
-            }
-            _ => None,
-        })
+    let mut texts = pairs
+        .into_iter()
+        .filter_map(|(name, value)| Some((text(name)?, text(value)?)));
+    let (_, epoch) = texts.find(|(name, _)| *name == "config-epoch")?;
+    let [host, port] = address.as_slice() else {
+        return None;
     };
     Some(Named {
-        epoch: find("config-epoch")?.parse().ok()?,
-        host: find("ip")?,
-        port: find("port")?.parse().ok()?,
+        epoch: epoch.parse().ok()?,
+        host: text(host)?.to_owned(),
+        port: text(port)?.parse().ok()?,
     })
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => str::from_utf8(bytes).ok(),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -263,20 +318,44 @@ mod tests {
         );
     }
 
+    fn at(epoch: u64, host: &str) -> Named {
+        Named {
+            epoch,
+            host: host.to_owned(),
+            port: 6379,
+        }
+    }
+
+    #[test]
+    fn the_newest_configuration_is_believed_and_of_equals_the_known_one() {
+        let newest = |named: &[Named], known| newest(named.iter().cloned(), known);
+        assert_eq!(newest(&[], None), None);
+        let (old, other) = (at(1, "b"), at(1, "a"));
+        for known in [None, Some(&old), Some(&other)] {
+            let named = [old.clone(), at(2, "a"), old.clone()];
+            assert_eq!(newest(&named, known), Some(at(2, "a")));
+        }
+        for known in [&old, &other] {
+            let named = [old.clone(), other.clone()];
+            assert_eq!(newest(&named, Some(known)), Some(known.clone()));
+        }
+    }
+
     #[test]
     fn what_a_sentinel_says_is_read_in_either_form() {
         let text = |text: &str| Value::BulkString(text.into());
-        let words = ["ip", "10.0.0.1", "port", "6379", "config-epoch", "7"].map(text);
-        let expected = Named {
-            epoch: 7,
-            host: "10.0.0.1".to_owned(),
-            port: 6379,
-        };
-        assert_eq!(named(&Value::Array(words.to_vec())), Some(expected.clone()));
+        // The address stands in both, and that of the first is that of the old master while the election lasts.
+        let words = ["ip", "10.0.0.2", "port", "6379", "config-epoch", "7"].map(text);
+        let address = Value::Array(vec![text("10.0.0.1"), text("6379")]);
+        let expected = Some(at(7, "10.0.0.1"));
+        let array = [Value::Array(words.to_vec()), address.clone()];
+        assert_eq!(named(&array), expected);
         let [ip, host, port, number, epoch, seven] = words;
         let map = Value::Map(vec![(ip, host), (port, number), (epoch, seven)]);
-        assert_eq!(named(&map), Some(expected));
-        assert_eq!(named(&Value::Nil), None);
-        assert_eq!(named(&Value::Array(vec![text("ip"), text("x")])), None);
+        assert_eq!(named(&[map.clone(), address.clone()]), expected);
+        assert_eq!(named(&[map, Value::Nil]), None);
+        assert_eq!(named(&[Value::Nil, address.clone()]), None);
+        let other = Value::Array(vec![text("ip"), text("x")]);
+        assert_eq!(named(&[other, address]), None);
     }
 }
