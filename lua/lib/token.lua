@@ -25,7 +25,7 @@ local function raise_to(counter, previous, token, ttl)
   if previous >= token then
     return previous
   end
-  local text = string.format('%.0f', token)
+  local text = string.format('%d', token)
   local age = token - previous
   if age > 1 and age < ttl * 1000 * TTL_SHARE then
     redis.call('set', counter, text, 'keepttl')

@@ -147,10 +147,9 @@ pub struct Acks {
 pub struct Script {
     /// For logs and errors.
     pub name: &'static str,
-    /// The text.
-    pub source: &'static str,
-    /// How many bytes at its start are helpers.
-    helpers: usize,
+    helpers: &'static str,
+    body: &'static str,
+    source: OnceLock<String>,
     sha1: OnceLock<String>,
 }
 
@@ -201,33 +200,53 @@ const WAKES_QUEUED_MAX: usize = 8192;
 /// How long a full queue is waited for before the gap is tried again.
 const GAP_RETRY: Duration = Duration::from_millis(10);
 
+/// The line of a script above which nothing needs its helpers.
+const HELPERS_HERE: &str = "-- The helpers come here.\n";
+
 // === impl Script ===
 
 impl Script {
-    /// A script; `source` must not depend on anything but `KEYS`, `ARGV` and `redis`.
-    pub const fn new(name: &'static str, source: &'static str) -> Self {
-        Self::with_helpers(name, source, 0)
+    /// A script; `body` must not depend on anything but `KEYS`, `ARGV` and `redis`.
+    pub const fn new(name: &'static str, body: &'static str) -> Self {
+        Self::with_helpers(name, "", body)
     }
 
-    /// A script whose first bytes, so many, only make local functions and constants that are the same in every run.
-    pub const fn with_helpers(name: &'static str, source: &'static str, helpers: usize) -> Self {
+    /// A script and its helpers, which only make local functions and constants that are the same in every run. They come first, or where `body` says so:
+    /// whoever makes them anew in each run need not if the run ends before.
+    pub const fn with_helpers(
+        name: &'static str,
+        helpers: &'static str,
+        body: &'static str,
+    ) -> Self {
         Self {
             name,
-            source,
             helpers,
+            body,
+            source: OnceLock::new(),
             sha1: OnceLock::new(),
         }
     }
 
     /// The helpers and the rest: what is needed once, and what each run does.
     pub fn parts(&self) -> (&'static str, &'static str) {
-        self.source.split_at(self.helpers)
+        (self.helpers, self.body)
+    }
+
+    /// The text as a whole.
+    pub fn source(&self) -> &str {
+        self.source.get_or_init(|| {
+            let (before, after) = self
+                .body
+                .split_once(HELPERS_HERE)
+                .unwrap_or(("", self.body));
+            [before, self.helpers, after].concat()
+        })
     }
 
     /// The SHA-1 of the source in lower-case hexadecimal digits.
     pub fn sha1(&self) -> &str {
         self.sha1
-            .get_or_init(|| hex::encode(Sha1::digest(self.source)))
+            .get_or_init(|| hex::encode(Sha1::digest(self.source())))
     }
 }
 

@@ -6,11 +6,8 @@ macro_rules! script {
     ($name:literal $(, $lib:literal)*) => {
         Script::with_helpers(
             $name,
-            concat!(
-                $(include_str!(concat!("../../lua/lib/", $lib, ".lua")), "\n",)*
-                include_str!(concat!("../../lua/", $name, ".lua"))
-            ),
-            concat!($(include_str!(concat!("../../lua/lib/", $lib, ".lua")), "\n",)*).len(),
+            concat!($(include_str!(concat!("../../lua/lib/", $lib, ".lua")), "\n",)*),
+            include_str!(concat!("../../lua/", $name, ".lua")),
         )
     };
 }

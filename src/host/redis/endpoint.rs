@@ -129,7 +129,7 @@ impl Endpoint {
             let mut connection = connection.clone();
             async move {
                 let mut load = cmd("SCRIPT");
-                load.arg("LOAD").arg(script.source);
+                load.arg("LOAD").arg(script.source());
                 connection.send_packed_command(&load).await
             }
         });

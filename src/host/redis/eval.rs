@@ -44,7 +44,7 @@ pub(super) async fn evaluate_asking(
 
 fn by_text(call: &Call) -> Cmd {
     tracing::debug!(script = call.script.name, "loading");
-    command("EVAL", call.script.source, call)
+    command("EVAL", call.script.source(), call)
 }
 
 fn command(name: &str, script: &str, call: &Call) -> Cmd {

@@ -98,7 +98,7 @@ impl Mutant {
 impl Hole {
     fn scripts(&self) -> Vec<Script> {
         let broken = self.scripts.iter().map(|script| {
-            let source = script.source.replace(self.taken, self.put);
+            let source = script.source().replace(self.taken, self.put);
             Script::new(script.name, Box::leak(source.into_boxed_str()))
         });
         broken.collect()
@@ -108,7 +108,7 @@ impl Hole {
         let whole = self
             .scripts
             .iter()
-            .filter(|script| !script.source.contains(self.taken));
+            .filter(|script| !script.source().contains(self.taken));
         whole
             .map(|script| format!("{}: {} has no `{}`", self.name, script.name, self.taken))
             .collect()

@@ -62,7 +62,7 @@ pub(crate) async fn run(store: &str, load: &Load) -> anyhow::Result<Measured> {
         for script in [&LOCK_ACQUIRE, &LOCK_RELEASE] {
             let mut connection = connection.clone();
             let mut command = cmd("SCRIPT");
-            let command = command.arg("LOAD").arg(script.source);
+            let command = command.arg("LOAD").arg(script.source());
             command.query_async::<()>(&mut connection).await?;
         }
     }

@@ -118,12 +118,10 @@ async fn a_reply_may_be_long() {
 
 #[tokio::test(start_paused = true)]
 async fn helpers_are_made_once_and_count_as_lines() {
-    const HELPERS: &str =
-        "local made = redis.call('incr', 'made')\nlocal function twice(n) return 2 * n end\n";
     static SCRIPT: Script = Script::with_helpers(
         "test",
-        "local made = redis.call('incr', 'made')\nlocal function twice(n) return 2 * n end\nif ARGV[1] then error('x') end return {made, twice(2)} -- end",
-        HELPERS.len(),
+        "local made = redis.call('incr', 'made')\nlocal function twice(n) return 2 * n end\n",
+        "if ARGV[1] then error('x') end return {made, twice(2)} -- end",
     );
     let mut vm = machine();
     let call = |args: &[&'static str]| Call {
