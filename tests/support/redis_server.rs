@@ -205,10 +205,16 @@ impl RedisServer {
         }
     }
 
-    /// Executes a command on the test's own connection; again on a new one if the server has cut it, as sentinels make one do that changes its role.
+    /// Executes a command on the test's own connection; again on a new one if the server has cut it, as sentinels make one do that changes its role, and
+    /// until the server has loaded what it has on disk or is sent by its master.
     pub(crate) async fn command(&self, words: &[&str]) -> Value {
+        let deadline = Instant::now() + PATIENCE;
         let mut answer = self.try_command(words).await;
         if answer.as_ref().is_err_and(RedisError::is_io_error) {
+            answer = self.try_command(words).await;
+        }
+        while answer.as_ref().is_err_and(is_loading) && Instant::now() < deadline {
+            sleep(LOOK_INTERVAL).await;
             answer = self.try_command(words).await;
         }
         match answer {
@@ -351,6 +357,10 @@ fn spawn(port: u16, arguments: &[String], directory: &TempDir) -> Child {
         }
         Err(error) => panic!("redis-server cannot be started: {error}"),
     }
+}
+
+fn is_loading(error: &RedisError) -> bool {
+    error.code() == Some("LOADING")
 }
 
 async fn connect(port: u16) -> Result<MultiplexedConnection, RedisError> {
