@@ -23,10 +23,11 @@ if not record and redis.call('pttl', lock) == -2 then
   local age = token - (tonumber(previous or 0) or token)
   local is_young = age > 1 and age < counter_ttl * 10
   if is_young or (not previous and counter_ttl > 0) then
+    local text = string.format('%d', token)
     if is_young then
-      redis.call('set', counter, string.format('%d', token), 'keepttl')
+      redis.call('set', counter, text, 'keepttl')
     else
-      redis.call('set', counter, string.format('%d', token), 'px', ARGV[3])
+      redis.call('set', counter, text, 'px', ARGV[3])
     end
     redis.call('hset', lock, owner, '1')
     redis.call('pexpire', lock, ARGV[2])

@@ -62,7 +62,7 @@ async fn without_files_left_it_serves_who_is_there_and_accepts_others_when_some_
         messages(coordinator).contains_key("cannot accept connections")
     })
     .await;
-    // The bystander, who is connected, is served meanwhile: `Scene::end` looks at that.
+    // How often it tries, and says so, in this time is what is looked at. The bystander, who is connected, is served meanwhile: `Scene::end` sees to that.
     tokio::time::sleep(secs(1)).await;
     let used = cpu_time(coordinator).saturating_sub(used);
     measured_share(

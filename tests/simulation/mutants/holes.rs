@@ -9,7 +9,7 @@ use lockkeeper::script::catalog::{
 
 use super::Hole;
 
-pub(super) const HOLES: [Hole; 47] = [
+pub(super) const HOLES: [Hole; 51] = [
     Hole {
         name: "a release does not look at the owner",
         scripts: &[&LOCK_RELEASE],
@@ -39,6 +39,31 @@ pub(super) const HOLES: [Hole; 47] = [
         scripts: &[&LOCK_RELEASE],
         taken: "publish_to(publish, channel, message)",
         put: "",
+    },
+    // The most frequent case of both stands by itself.
+    Hole {
+        name: "a first acquire does not look whether the lock is free",
+        scripts: &[&LOCK_ACQUIRE],
+        taken: "if not record and redis.call('pttl', lock) == -2 then",
+        put: "if not record then",
+    },
+    Hole {
+        name: "the token of a first acquire is a constant",
+        scripts: &[&LOCK_ACQUIRE],
+        taken: "return {1, 1, token, lease, token}",
+        put: "return {1, 1, 7, lease, 7}",
+    },
+    Hole {
+        name: "a last release does not look at the owner",
+        scripts: &[&LOCK_RELEASE],
+        taken: "if fields[1] == '1' and not fields[2]",
+        put: "if not fields[2]",
+    },
+    Hole {
+        name: "a last release tells nobody",
+        scripts: &[&LOCK_RELEASE],
+        taken: "    redis.call(publish, channel, message)\n    redis.call('del', lock)",
+        put: "    redis.call('del', lock)",
     },
     Hole {
         name: "an undo tells nobody",
