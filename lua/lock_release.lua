@@ -23,7 +23,7 @@ if not record then
   if fields[1] == '1' and not fields[2] and not (serial and (tonumber(redis.call('get', counter) or 0) or 0) > serial) then
     if publish == 'SPUBLISH' then
       redis.pcall('spublish', channel, message)
-      publish = 'PUBLISH'
+      publish = 'publish'
     end
     redis.call(publish, channel, message)
     redis.call('del', lock)
