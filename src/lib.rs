@@ -29,3 +29,4 @@ pub mod server;
 pub mod shutdown;
 pub mod spans;
 pub mod telemetry;
+pub mod threads;

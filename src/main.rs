@@ -1,6 +1,6 @@
 //! The process: reads the command line, builds a runtime, passes the exit code on.
 
-use std::{num::NonZeroUsize, process::ExitCode};
+use std::process::ExitCode;
 
 use lockkeeper::{
     busy_poll,
@@ -9,7 +9,7 @@ use lockkeeper::{
         args::{ClientCommand, ServeArgs},
         exit,
     },
-    config, server, telemetry,
+    config, server, telemetry, threads,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -49,8 +49,7 @@ fn serve(args: &ServeArgs) -> ExitCode {
             Err(_) => exit::INTERNAL.into(),
         };
     }
-    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    on_runtime(runtime(&settings.server, cores), async {
+    on_runtime(runtime(&settings.server), async {
         let sending = match telemetry::init(&settings.log, &settings.telemetry) {
             Ok(sending) => sending,
             Err(error) => {
@@ -78,23 +77,16 @@ fn ask(command: ClientCommand) -> ExitCode {
     on_runtime(cli::runtime(&command), cli::execute(command))
 }
 
-/// One thread needs no other scheduler than its own, which gathers more before it writes.
-fn runtime(server: &config::Server, cores: usize) -> Builder {
-    match server.workers(cores) {
-        1 => {
-            let mut builder = Builder::new_current_thread();
-            // What one connection has brought goes on to the store before the next is read. All at once, the store would wait for this thread, and then this
-            // thread for the store.
-            builder.max_io_events_per_tick(1);
-            busy_poll::install(&mut builder, server.busy_poll);
-            builder
-        }
-        several => {
-            let mut builder = Builder::new_multi_thread();
-            builder.worker_threads(several);
-            builder
-        }
+fn runtime(server: &config::Server) -> Builder {
+    let workers = server.workers(threads::cores());
+    let mut builder = threads::runtime(workers);
+    if workers == 1 {
+        // What one connection has brought goes on to the store before the next is read. All at once, the store would wait for this thread, and then this
+        // thread for the store.
+        builder.max_io_events_per_tick(1);
+        busy_poll::install(&mut builder, server.busy_poll);
     }
+    builder
 }
 
 fn on_runtime(mut builder: Builder, work: impl Future<Output = ExitCode>) -> ExitCode {

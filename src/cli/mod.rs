@@ -10,13 +10,14 @@ mod json;
 mod output;
 mod run;
 
-use std::process::ExitCode;
+use std::{num::NonZeroUsize, process::ExitCode};
 
 use clap::Parser as _;
 use tokio::runtime::Builder;
 
 pub use self::args::Command;
 use self::args::{Cli, ClientCommand};
+use crate::threads;
 
 /// Reads the process's arguments. Fails with the exit code of a process that has said what is wrong, or has shown its help.
 pub fn parse() -> Result<Command, ExitCode> {
@@ -36,11 +37,8 @@ pub fn runtime(command: &ClientCommand) -> Builder {
     let ClientCommand::Bench(args) = command else {
         return Builder::new_current_thread();
     };
-    let mut builder = Builder::new_multi_thread();
-    if let Some(threads) = args.threads {
-        builder.worker_threads(threads.get());
-    }
-    builder
+    let threads = args.threads.map(NonZeroUsize::get);
+    threads::runtime(threads.unwrap_or_else(|| threads::half_of(threads::cores())))
 }
 
 /// Runs a client command and returns the process's exit code.

@@ -16,6 +16,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+use crate::threads;
+
 pub use self::{
     address::{OptionalAddress, UnixMode},
     load::{Flag, Refused, Sources},
@@ -284,11 +286,10 @@ impl TryFrom<String> for LogFormat {
 // === impl Server ===
 
 impl Server {
-    /// How many threads serve callers on a machine with so many cores. By default the other half of it is left to the store and the kernel: threads that
-    /// wake each other cost more than they bring where they have to share cores; see docs/operating.md.
+    /// How many threads serve callers on a machine with so many cores; see docs/operating.md.
     pub fn workers(&self, cores: usize) -> usize {
         match self.worker_threads {
-            0 => (cores / 2).max(1),
+            0 => threads::half_of(cores),
             chosen => chosen,
         }
     }
@@ -330,7 +331,7 @@ impl Default for Store {
             connect_timeout: Duration::from_secs(1),
             replica_acks: ReplicaAcks::None,
             replica_ack_timeout: Duration::from_secs(1),
-            connections: 2,
+            connections: 1,
             pubsub_ping_interval: Duration::from_secs(1),
             poll_interval: Duration::from_secs(1),
             idle_token_retention: Duration::from_secs(7 * 24 * 3600),

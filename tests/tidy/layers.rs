@@ -84,14 +84,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     (
         "src/cli/",
-        &["cli", "client", "config", "grpc::pb", "shutdown"],
+        &["cli", "client", "config", "grpc::pb", "shutdown", "threads"],
     ),
     ("src/client/", &["client", "grpc::pb", "shutdown"]),
-    ("src/config/", &["config"]),
+    ("src/config/", &["config", "threads"]),
     ("src/security.rs", &["access", "config", "grpc::listen"]),
     ("src/telemetry/", &["config", "spans"]),
     ("src/shutdown.rs", &[]),
     ("src/notify.rs", &[]),
+    ("src/threads.rs", &[]),
     ("src/files.rs", &[]),
     // Not shipped: it knocks at the doors of all layers.
     (
@@ -109,7 +110,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("src/lib.rs", &[]),
     (
         "src/main.rs",
-        &["busy_poll", "cli", "config", "server", "telemetry"],
+        &[
+            "busy_poll",
+            "cli",
+            "config",
+            "server",
+            "telemetry",
+            "threads",
+        ],
     ),
     // The wiring sees every layer; no other file has more than one.
     (

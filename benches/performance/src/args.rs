@@ -3,11 +3,13 @@
 use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use clap::Parser;
+use lockkeeper::threads;
 
 /// Measures Lockkeeper against anchors.
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
-    /// Threads of this process; by default as many as there are cores.
+    /// Threads of this process; by default as many as there are cores for `bare`, as tokio has them, and half as many for a client, as
+    /// `lockkeeper bench` has them.
     #[arg(long, global = true)]
     pub(crate) threads: Option<NonZeroUsize>,
     #[command(subcommand)]
@@ -35,6 +37,9 @@ pub(crate) enum Command {
         /// The Redis.
         #[arg(long)]
         store: String,
+        /// What the coordinator sends for frames: a release names its grant.
+        #[arg(long)]
+        frames: bool,
         #[command(flatten)]
         load: Load,
     },
@@ -97,6 +102,19 @@ pub(crate) struct Load {
     /// Seconds that count.
     #[arg(long, default_value = "10", value_parser = seconds)]
     pub(crate) duration: Duration,
+}
+
+// === impl Command ===
+
+impl Command {
+    /// By default.
+    pub(crate) fn threads(&self) -> usize {
+        let cores = threads::cores();
+        match self {
+            Self::Run(_) | Self::Report { .. } | Self::Bare { .. } => cores,
+            Self::Raw { .. } | Self::Rslock { .. } | Self::Etcd { .. } => threads::half_of(cores),
+        }
+    }
 }
 
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {

@@ -12,22 +12,20 @@ mod runner;
 
 use std::{
     io::{self, Write as _},
+    num::NonZeroUsize,
     process::ExitCode,
 };
 
 use anyhow::Context as _;
 use clap::Parser as _;
-use tokio::runtime::Builder;
+use lockkeeper::threads;
 
 use args::{Args, Command};
 
 fn main() -> ExitCode {
     let Args { threads, command } = Args::parse();
-    let mut builder = Builder::new_multi_thread();
-    if let Some(threads) = threads {
-        builder.worker_threads(threads.get());
-    }
-    let ended = builder
+    let threads = threads.map_or_else(|| command.threads(), NonZeroUsize::get);
+    let ended = threads::runtime(threads)
         .enable_all()
         .build()
         .context("no runtime")
@@ -47,7 +45,11 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Run(args) => return runner::run(&args).await,
         Command::Report { root } => return runner::report(&root),
         Command::Bare { listen } => return anchors::bare::serve(listen).await,
-        Command::Raw { store, load } => anchors::raw::run(&store, &load).await?,
+        Command::Raw {
+            store,
+            frames,
+            load,
+        } => anchors::raw::run(&store, frames, &load).await?,
         Command::Rslock { store, load } => anchors::rslock::run(&store, &load).await?,
         Command::Etcd {
             server,

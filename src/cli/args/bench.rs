@@ -50,7 +50,7 @@ pub struct BenchArgs {
     /// Sessions that hold grants, of watch.
     #[arg(long, value_name = "NUMBER", default_value = "100")]
     pub(in crate::cli) sessions: NonZeroUsize,
-    /// Threads of this process [default: as many as there are cores].
+    /// Threads of this process [default: half as many as there are cores, at least one].
     #[arg(long, value_name = "NUMBER")]
     pub(in crate::cli) threads: Option<NonZeroUsize>,
     #[command(flatten)]

@@ -43,7 +43,7 @@ pub struct RedisConfig {
     pub replica_ack_timeout: Duration,
     /// The key that is written for replicas to acknowledge. It says nothing.
     pub replica_marker: String,
-    /// Connections that all calls share. More than a few do not make one Redis faster.
+    /// Connections that all calls share. More do not make one Redis faster, but the batches on each smaller.
     pub connections: usize,
     /// How often the connection of the subscriptions is probed; an answer that is not there by the next probe means that it is dead.
     pub ping_interval: Duration,
@@ -107,7 +107,7 @@ impl Default for RedisConfig {
             connect_timeout: Duration::from_secs(1),
             replica_ack_timeout: Duration::from_secs(1),
             replica_marker: "marker".to_owned(),
-            connections: 2,
+            connections: 1,
             ping_interval: Duration::from_secs(1),
             client_name: "lockkeeper".to_owned(),
             tls: TlsCertificates::default(),

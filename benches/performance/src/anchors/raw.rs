@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail};
 use async_trait::async_trait;
 use futures::future::try_join_all;
 use lockkeeper::{
@@ -35,6 +35,9 @@ const NAMES: Names = Names {
 /// Stands in the arguments for what differs from attempt to attempt.
 const ATTEMPT: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
 
+/// Stands in the arguments of a release for the serial of the grant, and is as long.
+const SERIAL: &str = "1000000000000000";
+
 /// As many connections as the coordinator has.
 fn connections() -> usize {
     Settings::default().store.connections
@@ -53,8 +56,8 @@ struct Recorder {
     calls: mpsc::UnboundedSender<Call>,
 }
 
-/// Measures.
-pub(crate) async fn run(store: &str, load: &Load) -> anyhow::Result<Measured> {
+/// Measures. `as_frames`: what the coordinator sends for frames on a session's stream.
+pub(crate) async fn run(store: &str, as_frames: bool, load: &Load) -> anyhow::Result<Measured> {
     let client = Client::open(store)?;
     let opened = (0..connections()).map(|_| client.get_multiplexed_async_connection());
     let opened = try_join_all(opened).await.context("Redis")?;
@@ -68,7 +71,7 @@ pub(crate) async fn run(store: &str, load: &Load) -> anyhow::Result<Measured> {
     }
     let mut callers = Vec::new();
     for number in 0..load.in_flight {
-        callers.push(calls(number).await?);
+        callers.push(calls(number, as_frames).await?);
     }
     let attempts = Arc::new(AtomicU64::new(0));
     load::run(NAMES, load, |number| {
@@ -91,9 +94,12 @@ async fn pair(
 ) -> anyhow::Result<[Instant; 3]> {
     let attempt = attempts.fetch_add(1, Ordering::Relaxed);
     let asked = Instant::now();
-    run_script(connection, &calls.acquire, attempt).await?;
+    let granted = run_script(connection, &calls.acquire, attempt, 0).await?;
     let taken = Instant::now();
-    run_script(connection, &calls.release, attempt).await?;
+    let Some(Value::Int(serial)) = granted.last() else {
+        bail!("no serial in {granted:?}");
+    };
+    run_script(connection, &calls.release, attempt, *serial).await?;
     Ok([asked, taken, Instant::now()])
 }
 
@@ -102,15 +108,16 @@ async fn run_script(
     connection: &mut MultiplexedConnection,
     call: &Call,
     attempt: u64,
-) -> anyhow::Result<()> {
-    let command = command(call, attempt);
-    let answer = connection.send_packed_command(&command).await?;
-    let is_done = matches!(&answer, Value::Array(values) if values.first() == Some(&Value::Int(1)));
-    ensure!(is_done, "{} answered {answer:?}", call.script.name);
-    Ok(())
+    serial: i64,
+) -> anyhow::Result<Vec<Value>> {
+    let command = command(call, attempt, serial);
+    match connection.send_packed_command(&command).await? {
+        Value::Array(values) if values.first() == Some(&Value::Int(1)) => Ok(values),
+        answer => bail!("{} answered {answer:?}", call.script.name),
+    }
 }
 
-fn command(call: &Call, attempt: u64) -> Cmd {
+fn command(call: &Call, attempt: u64, serial: i64) -> Cmd {
     let mut command = cmd("EVALSHA");
     command.arg(call.script.sha1()).arg(call.keys.len());
     for key in &call.keys {
@@ -120,6 +127,8 @@ fn command(call: &Call, attempt: u64) -> Cmd {
         if arg == ATTEMPT {
             // As long as the one it stands for.
             command.arg(format!("{attempt:036}"));
+        } else if arg == SERIAL {
+            command.arg(serial);
         } else {
             command.arg(arg.as_ref());
         }
@@ -127,8 +136,9 @@ fn command(call: &Call, attempt: u64) -> Cmd {
     command
 }
 
-/// What the coordinator would send for the n-th caller: a sessionless owner of its own, who is not asked which of its grants it gives back.
-async fn calls(number: usize) -> anyhow::Result<Calls> {
+/// What the coordinator would send for the n-th caller, who has an owner of its own. Which of an owner's grants is given back is known of those of a session,
+/// so for frames only.
+async fn calls(number: usize, as_frames: bool) -> anyhow::Result<Calls> {
     let (calls, mut recorded) = mpsc::unbounded_channel();
     let store = Settings::default().store;
     let config = Config {
@@ -153,7 +163,8 @@ async fn calls(number: usize) -> anyhow::Result<Calls> {
     let _ = scripts
         .acquire(hold, lease, attempt, Refusal::Forgotten)
         .await;
-    let _ = scripts.release(hold, None, lease, None).await;
+    let serial = as_frames.then(|| SERIAL.parse()).transpose()?;
+    let _ = scripts.release(hold, serial, lease, None).await;
     let mut next = || recorded.try_recv().context("no script was called");
     Ok(Calls {
         acquire: next()?,
@@ -184,7 +195,7 @@ mod tests {
 
     #[tokio::test]
     async fn sends_the_two_scripts_of_the_coordinator_for_the_callers_own_lock() {
-        let calls = calls(7).await.unwrap();
+        let calls = calls(7, false).await.unwrap();
         assert_eq!(calls.acquire.script.name, "lock_acquire");
         assert_eq!(calls.release.script.name, "lock_release");
         assert_eq!(calls.acquire.keys[0], "raw-7");
@@ -192,10 +203,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_frame_gives_back_the_grant_that_was_granted() {
+        for (as_frames, named) in [(false, false), (true, true)] {
+            let calls = calls(0, as_frames).await.unwrap();
+            let packed = command(&calls.release, 0, 42).get_packed_command();
+            let serial = b"\r\n$2\r\n42\r\n";
+            let is_there = packed.windows(serial.len()).any(|it| it == serial);
+            assert_eq!(is_there, named);
+        }
+    }
+
+    #[tokio::test]
     async fn no_two_attempts_are_the_same() {
-        let calls = calls(0).await.unwrap();
+        let calls = calls(0, false).await.unwrap();
         assert!(calls.acquire.args.iter().any(|arg| arg == ATTEMPT));
-        let [one, two] = [1, 2].map(|attempt| command(&calls.acquire, attempt));
+        let [one, two] = [1, 2].map(|attempt| command(&calls.acquire, attempt, 0));
         assert_ne!(one.get_packed_command(), two.get_packed_command());
         assert_eq!(
             one.get_packed_command().len(),

@@ -41,7 +41,8 @@ const EXPLAINED: &str = "\
 - **Bare** is a server made of the same gRPC library and the same messages that does nothing but answer. The same
   client, `lockkeeper bench`, measures both, over 4 HTTP/2 connections: whatever the client costs, it costs both.
 - **Raw** is the two scripts of an acquire and its release, with the coordinator's keys and arguments, by the same Redis
-  client library over as many shared, pipelined connections as the coordinator has, without any service.
+  client library over as many shared, pipelined connections as the coordinator has, without any service. For frames the
+  release also names the grant that it gives back, as the coordinator knows it there.
 - The **floor** is `1 / (1 / bare + 1 / raw)`: both halves of the work, one after the other.
 - **rslock** is a lock library for Rust on Redis without a service in between, over its one pipelined connection.
 - **etcd** is one member; its `Lock` and `Unlock` calls go over 4 connections, with a lease that each caller is granted
@@ -49,8 +50,9 @@ const EXPLAINED: &str = "\
 - **Redisson** is the real one, with its default configuration, one thread for each contender.
 - Every run of ours carries a witness: a lock that two hold, or a fencing token that does not grow, voids the run.
 - Client, servers and stores share the cores of the machine. The coordinator has half of them for its threads, which is its
-  default, the bare server all, which is tokio's. Clients have as many threads as there are cores, but where one lock goes
-  from hand to hand they have one, etcd's client too: there only one caller at a time has something to do.
+  default, the bare server all, which is tokio's. Clients have half as many threads as there are cores, those of raw,
+  rslock and etcd too (each is faster so than with more), but where one lock goes from hand to hand they have one: there
+  only one caller at a time has something to do. Redisson has a thread for each caller, as Java has.
 
 ## Durability
 

@@ -149,6 +149,13 @@ pub(super) const ALL: &[Measurement] = &[
         "uncontended --frames --in-flight 64",
     ),
     Measurement::new(
+        "raw-frames-64",
+        "the same scripts on Redis as for frames, no service, 64 in flight",
+        Redis,
+        Anchor,
+        "raw --frames --in-flight 64",
+    ),
+    Measurement::new(
         "embedded-64",
         "`TryAcquire` and `Release`, RPCs, 64 in flight, embedded store",
         Embedded,
@@ -189,6 +196,13 @@ pub(super) const ALL: &[Measurement] = &[
         Bare,
         Bench,
         "uncontended --frames --in-flight 256",
+    ),
+    Measurement::new(
+        "raw-frames-256",
+        "the same scripts on Redis as for frames, no service, 256 in flight",
+        Redis,
+        Anchor,
+        "raw --frames --in-flight 256",
     ),
     Measurement::new(
         "rslock-256",

@@ -102,13 +102,13 @@ pub(super) const ROWS: &[Row] = &[
         "the same work as frames, 64 in flight on 4 streams, against its own floor",
         Goal::AtLeast(0.75),
         SAME,
-        |round| against_floor(round, ["frames-64", "bare-frames-64", "raw-64"]),
+        |round| against_floor(round, ["frames-64", "bare-frames-64", "raw-frames-64"]),
     ),
     Row::new(
         "the same, 256 in flight",
         Goal::AtLeast(0.75),
         SAME,
-        |round| against_floor(round, ["frames-256", "bare-frames-256", "raw-256"]),
+        |round| against_floor(round, ["frames-256", "bare-frames-256", "raw-frames-256"]),
     ),
     Row::new(
         "frames against RPCs, 64 in flight",
