@@ -16,15 +16,15 @@ local lock, counter, record = KEYS[1], KEYS[2], KEYS[3]
 local owner, lease, counter_ttl, known = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[7])
 
 -- The most frequent case by itself, in as few steps as it takes, and without the helpers, which Redis makes anew in each run: nobody holds the lock, no
--- earlier answer is to be looked for, and the counter is new or young, so that what `raise_to` in lib/token.lua does is to set it.
+-- earlier answer is to be looked for, and the counter is new or of this window, so that what `raise_to` in lib/token.lua does is to set it.
 if not record and redis.call('pttl', lock) == -2 then
   local now, previous = redis.call('time'), redis.call('get', counter)
   local token = now[1] * 1000000 + now[2]
   local age = token - (tonumber(previous or 0) or token)
-  local is_young = age > 1 and age < counter_ttl * 10
-  if is_young or (not previous and counter_ttl > 0) then
+  local is_of_window = age > 1 and age <= token % (counter_ttl * 10)
+  if counter_ttl > 0 and (is_of_window or not previous) then
     local text = string.format('%d', token)
-    if is_young then
+    if is_of_window then
       redis.call('set', counter, text, 'keepttl')
     else
       redis.call('set', counter, text, 'px', ARGV[3])

@@ -15,19 +15,20 @@ local function read_token(counter)
   return tonumber(value)
 end
 
--- The part of its time to live after which a counter in use gets it anew: no more than the part of a lease that nobody relies on.
+-- Time is cut into windows of this part of a counter's time to live, in each of which a counter in use gets that anew once: no more than the part of a
+-- lease that nobody relies on.
 local TTL_SHARE = 0.01
 
 -- Raises the counter to a token, if that is larger; returns what it shows then. A counter found without a time to live (one that a Redisson client
--- made) stays without; `ttl` 0 means that ours have none either. A token says when it was made, so a counter that shows a young one has nearly all of its
--- time left; but not one that is ahead of the clock.
+-- made) stays without; `ttl` 0 means that ours have none either. A token says when it was made, so a counter that shows one of this window has got its
+-- time in it; but not one that is ahead of the clock.
 local function raise_to(counter, previous, token, ttl)
   if previous >= token then
     return previous
   end
   local text = string.format('%d', token)
   local age = token - previous
-  if age > 1 and age < ttl * 1000 * TTL_SHARE then
+  if ttl > 0 and age > 1 and age <= token % (ttl * 1000 * TTL_SHARE) then
     redis.call('set', counter, text, 'keepttl')
   elseif ttl == 0 or (previous > 0 and redis.call('pttl', counter) == -1) then
     redis.call('set', counter, text)

@@ -7,7 +7,7 @@ use lockkeeper::{
         Connected, Value,
         embedded::{Clock, EmbeddedStore},
     },
-    script::{Acquired, Attempt, CallError, Config, Hold, Mode, Refusal, Scripts},
+    script::{Acquired, Attempt, CallError, Config, Hold, Mode, Refusal, Scripts, keys},
 };
 
 use crate::support::{millis, secs};
@@ -31,8 +31,17 @@ fn hold(owner: &str) -> Hold<'_> {
 }
 
 async fn token(scripts: &Scripts, owner: &str, lease: Duration) -> u64 {
+    token_of(scripts, owner, lease, None).await
+}
+
+async fn token_of(
+    scripts: &Scripts,
+    owner: &str,
+    lease: Duration,
+    request_id: Option<&str>,
+) -> u64 {
     let attempt = Attempt {
-        request_id: None,
+        request_id,
         attempt: "a",
         known_holds: None,
         serial: None,
@@ -81,6 +90,32 @@ async fn a_counter_outlives_its_grant_and_then_goes() {
     assert_eq!(store.key_count(), 1);
     tokio::time::advance(secs(990)).await;
     assert_eq!(store.key_count(), 0);
+}
+
+/// However often it is used: the time since the last use says nothing of how long ago its time to live was set.
+#[tokio::test(start_paused = true)]
+async fn a_counter_in_use_keeps_nearly_all_of_its_time_to_live() {
+    for every in [millis(700), secs(4), secs(9), secs(11)] {
+        // The most frequent case has steps of its own; with a request id it is not taken.
+        for has_record in [false, true] {
+            let store = EmbeddedStore::new(Clock::starting_at(START_MICROS));
+            let scripts = scripts(&store);
+            let started = tokio::time::Instant::now();
+            let mut least = i64::MAX;
+            while started.elapsed() < secs(30) {
+                let id = format!("{:?}", started.elapsed());
+                let id = has_record.then_some(id.as_str());
+                token_of(&scripts, "x", millis(100), id).await;
+                let left = store.command(&[b"PTTL", &keys::counter("lock")]);
+                let Ok(Value::Int(left)) = left else {
+                    panic!("{left:?}");
+                };
+                least = least.min(left);
+                tokio::time::advance(every).await;
+            }
+            assert!(least >= 990_000, "every {every:?}, {has_record}: {least} ms");
+        }
+    }
 }
 
 /// A key still exists in the millisecond in which its time to live is 0, and setting that again would delete it.
