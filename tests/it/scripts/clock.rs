@@ -113,7 +113,10 @@ async fn a_counter_in_use_keeps_nearly_all_of_its_time_to_live() {
                 least = least.min(left);
                 tokio::time::advance(every).await;
             }
-            assert!(least >= 990_000, "every {every:?}, {has_record}: {least} ms");
+            assert!(
+                least >= 990_000,
+                "every {every:?}, {has_record}: {least} ms"
+            );
         }
     }
 }
