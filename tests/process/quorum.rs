@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use lockkeeper::grpc::pb::{self, LockMode, session_response::Response};
+use lockkeeper::{
+    config,
+    grpc::pb::{self, LockMode, session_response::Response},
+};
 use tokio::time::Instant;
 use tonic::Code;
 
@@ -327,7 +330,8 @@ async fn two_members_that_are_one_server_have_one_vote() {
     let coordinator = Coordinator::start(&Settings::on_quorum(&urls)).await;
     eventually("it is connected to all", || async {
         let log = coordinator.log();
-        log.matches("\"message\":\"connected\"").count() == 6
+        log.matches("\"message\":\"connected\"").count()
+            == 3 * config::Settings::default().store.connections
     })
     .await;
     let mut client = coordinator.client().await;

@@ -37,6 +37,8 @@ fn host_at(url: &str) -> (Host, mpsc::Receiver<Wake>) {
     let config = RedisConfig {
         url: url.to_owned(),
         call_timeout: CALL_TIMEOUT,
+        // More than by default: which one a call takes matters only then.
+        connections: 2,
         ..RedisConfig::default()
     };
     connect(&config).expect("a good configuration")

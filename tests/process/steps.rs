@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use deadpool_redis::redis::Value;
 use lockkeeper::{
+    config,
     grpc::pb::{self, session_response::Response},
     shutdown::spawn_detached,
 };
@@ -63,7 +64,7 @@ pub(crate) async fn until_connected(coordinator: &Coordinator) {
             .log()
             .matches("\"message\":\"connected\"")
             .count()
-            == 2
+            == config::Settings::default().store.connections
     })
     .await;
 }

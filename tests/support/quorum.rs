@@ -2,6 +2,7 @@
 
 use deadpool_redis::redis::Value;
 use futures::future::join_all;
+use lockkeeper::config;
 
 use crate::{
     coordinator::{Coordinator, Settings},
@@ -12,9 +13,6 @@ use crate::{
 pub(crate) struct Quorum {
     pub(crate) members: Vec<RedisServer>,
 }
-
-/// Connections for commands that a coordinator opens to each.
-const CONNECTIONS: usize = 2;
 
 // === impl Quorum ===
 
@@ -35,7 +33,7 @@ impl Quorum {
     /// A coordinator with all its connections.
     pub(crate) async fn coordinator(&self, settings: &Settings) -> Coordinator {
         let coordinator = Coordinator::start(settings).await;
-        let connections = CONNECTIONS * self.members.len();
+        let connections = config::Settings::default().store.connections * self.members.len();
         eventually("it is connected to all", || async {
             let log = coordinator.log();
             log.matches("\"message\":\"connected\"").count() == connections
