@@ -77,6 +77,7 @@ fn ask(command: ClientCommand) -> ExitCode {
     on_runtime(cli::runtime(&command), cli::execute(command))
 }
 
+/// The runtime that serves callers.
 fn runtime(server: &config::Server) -> Builder {
     let workers = server.workers(threads::cores());
     let mut builder = threads::runtime(workers);

@@ -9,7 +9,7 @@ use crate::{
     counters::{Latch, Semaphore},
     redis_server::RedisServer,
     redisson_client::RedissonClient,
-    steps::{secs, settings_on, timed_wait, until_connected, until_relying_on_messages},
+    steps::{secs, settings_on, timed_wait, until_relying_on_messages},
 };
 
 async fn under(redis: &RedisServer, prefix: &str) -> (Coordinator, Client) {
@@ -17,7 +17,7 @@ async fn under(redis: &RedisServer, prefix: &str) -> (Coordinator, Client) {
         .with("store.key_prefix", prefix)
         .with("store.poll_interval", "60s");
     let coordinator = Coordinator::start(&settings).await;
-    until_connected(&coordinator).await;
+    coordinator.until_connected(1).await;
     let client = coordinator.client().await;
     (coordinator, client)
 }

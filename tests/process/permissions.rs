@@ -7,7 +7,7 @@ use crate::{
     coordinator::{Coordinator, Settings},
     counters::{Latch, Semaphore},
     redis_server::{RedisServer, eventually},
-    steps::{secs, settings_on, until_connected},
+    steps::{secs, settings_on},
 };
 
 const DOCUMENT: &str = include_str!("../../docs/configuration.md");
@@ -44,7 +44,7 @@ async fn restricted(redis: &RedisServer) -> (Coordinator, Client, tempfile::Temp
         .with("store.key_prefix", "app:")
         .with("store.poll_interval", "60s");
     let coordinator = Coordinator::start(&settings).await;
-    until_connected(&coordinator).await;
+    coordinator.until_connected(1).await;
     let client = coordinator.client().await;
     (coordinator, client, directory)
 }
@@ -197,7 +197,7 @@ async fn names_outside_of_the_prefix_are_out_of_reach() {
     );
     let settings = settings_on(&url).with("store.key_prefix", "other:");
     let coordinator = Coordinator::start(&settings).await;
-    until_connected(&coordinator).await;
+    coordinator.until_connected(1).await;
     let mut client = coordinator.client().await;
     let refused = client
         .try_acquire("build", "x", secs(60))

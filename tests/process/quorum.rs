@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::{
-    config,
-    grpc::pb::{self, LockMode, session_response::Response},
-};
+use lockkeeper::grpc::pb::{self, LockMode, session_response::Response};
 use tokio::time::Instant;
 use tonic::Code;
 
@@ -328,12 +325,7 @@ async fn two_members_that_are_one_server_have_one_vote() {
     let double = format!("redis://localhost:{}", first.port());
     let urls = [first.url(), double, other.url()].join(" ");
     let coordinator = Coordinator::start(&Settings::on_quorum(&urls)).await;
-    eventually("it is connected to all", || async {
-        let log = coordinator.log();
-        log.matches("\"message\":\"connected\"").count()
-            == 3 * config::Settings::default().store.connections
-    })
-    .await;
+    coordinator.until_connected(3).await;
     let mut client = coordinator.client().await;
     let granted = client.try_acquire("build", "x", secs(60)).await.unwrap();
     assert!(

@@ -15,7 +15,7 @@ use crate::{
     coordinator::{Coordinator, Settings},
     redis_server::{RedisServer, eventually},
     sentinels::Sentinels,
-    steps::{PROMPT, lease_left, lockkeeper, measured, millis, secs, settings_on, until_connected},
+    steps::{PROMPT, lease_left, lockkeeper, measured, millis, secs, settings_on},
     tcp_proxy::TcpProxy,
 };
 
@@ -67,7 +67,7 @@ impl Replicated {
 
     async fn coordinator(&self, settings: &Settings) -> (Coordinator, Client) {
         let coordinator = Coordinator::start(settings).await;
-        until_connected(&coordinator).await;
+        coordinator.until_connected(1).await;
         let client = coordinator.client().await;
         (coordinator, client)
     }
@@ -435,7 +435,7 @@ async fn replicas_are_counted_on_the_master_that_was_elected() {
         .with("session.lease", "20s")
         .with("store.replica_acks", "1");
     let coordinator = Coordinator::start(&settings).await;
-    until_connected(&coordinator).await;
+    coordinator.until_connected(1).await;
     let mut client = coordinator.client().await;
     let tried = client.try_acquire("before", "x", secs(60)).await.unwrap();
     assert!(tried.grant.unwrap().replica_acks >= 1);

@@ -4,7 +4,6 @@ use std::time::{Duration, SystemTime};
 
 use deadpool_redis::redis::Value;
 use lockkeeper::{
-    config,
     grpc::pb::{self, session_response::Response},
     shutdown::spawn_detached,
 };
@@ -52,21 +51,9 @@ pub(crate) fn settings_on(store: &str) -> Settings {
 pub(crate) async fn one_coordinator() -> (RedisServer, Coordinator, Client) {
     let redis = RedisServer::start().await;
     let coordinator = Coordinator::start(&settings_on(&redis.url())).await;
-    until_connected(&coordinator).await;
+    coordinator.until_connected(1).await;
     let client = coordinator.client().await;
     (redis, coordinator, client)
-}
-
-/// All connections for commands are open, so that what happens to the store happens to all of them.
-pub(crate) async fn until_connected(coordinator: &Coordinator) {
-    eventually("the coordinator is connected", || async {
-        coordinator
-            .log()
-            .matches("\"message\":\"connected\"")
-            .count()
-            == config::Settings::default().store.connections
-    })
-    .await;
 }
 
 /// The command line, talking to a coordinator. It ends with the value that its `spawn` returns.

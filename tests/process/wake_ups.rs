@@ -9,7 +9,7 @@ use crate::{
     coordinator::Coordinator,
     redis_server::RedisServer,
     steps::{
-        PROMPT, expect_no_trace, measured, millis, settings_on, timed_wait, until_connected,
+        PROMPT, expect_no_trace, measured, millis, settings_on, timed_wait,
         until_relying_on_messages,
     },
     tcp_proxy::TcpProxy,
@@ -31,7 +31,7 @@ async fn behind_a_proxy(
         .with("store.pubsub_ping_interval", ping_interval);
     let coordinator = Coordinator::start(&settings).await;
     let client = coordinator.client().await;
-    until_connected(&coordinator).await;
+    coordinator.until_connected(1).await;
     proxy.spare_open_connections();
     (redis, proxy, coordinator, client)
 }

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use lockkeeper::shutdown::spawn_detached;
+use lockkeeper::{config, shutdown::spawn_detached};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -19,7 +19,10 @@ use tokio::time::{Instant, sleep};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tonic::transport::{Channel, Endpoint};
 
-use crate::{client::Client, redis_server::freeze};
+use crate::{
+    client::Client,
+    redis_server::{eventually, freeze},
+};
 
 /// How long anything that should happen may take before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -190,6 +193,15 @@ impl Coordinator {
     pub(crate) fn assert_alive(&self) {
         let status = self.process.lock().try_wait().unwrap();
         assert!(status.is_none(), "it has ended, {status:?}: {}", self.log());
+    }
+
+    /// All connections for calls to so many stores are open, so that what happens to a store happens to all of its connections.
+    pub(crate) async fn until_connected(&self, stores: usize) {
+        let connections = stores * config::Settings::default().store.connections;
+        eventually("the coordinator is connected", || async {
+            self.log().matches("\"message\":\"connected\"").count() == connections
+        })
+        .await;
     }
 
     /// When it last wrote a message, by its own clock, which is that of the whole machine.

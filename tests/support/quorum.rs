@@ -2,7 +2,6 @@
 
 use deadpool_redis::redis::Value;
 use futures::future::join_all;
-use lockkeeper::config;
 
 use crate::{
     coordinator::{Coordinator, Settings},
@@ -33,12 +32,7 @@ impl Quorum {
     /// A coordinator with all its connections.
     pub(crate) async fn coordinator(&self, settings: &Settings) -> Coordinator {
         let coordinator = Coordinator::start(settings).await;
-        let connections = config::Settings::default().store.connections * self.members.len();
-        eventually("it is connected to all", || async {
-            let log = coordinator.log();
-            log.matches("\"message\":\"connected\"").count() == connections
-        })
-        .await;
+        coordinator.until_connected(self.members.len()).await;
         coordinator
     }
 

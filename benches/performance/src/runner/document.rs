@@ -50,9 +50,8 @@ const EXPLAINED: &str = "\
 - **Redisson** is the real one, with its default configuration, one thread for each contender.
 - Every run of ours carries a witness: a lock that two hold, or a fencing token that does not grow, voids the run.
 - Client, servers and stores share the cores of the machine. The coordinator has half of them for its threads, which is its
-  default, the bare server all, which is tokio's. Clients have half as many threads as there are cores, those of raw,
-  rslock and etcd too (each is faster so than with more), but where one lock goes from hand to hand they have one: there
-  only one caller at a time has something to do. Redisson has a thread for each caller, as Java has.
+  default, the bare server all, which is tokio's. Clients have half of them too, which is the default of `lockkeeper bench`,
+  but where one lock goes from hand to hand they have one: there only one caller at a time has something to do.
 
 ## Durability
 
