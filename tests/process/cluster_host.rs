@@ -15,7 +15,7 @@ use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
     cluster::{Cluster, MASTERS},
-    redis_server::{RedisServer, eventually, free_port},
+    redis_server::{RedisServer, RefusingPort, eventually},
     steps::secs,
 };
 
@@ -191,7 +191,8 @@ async fn a_slot_that_moves_takes_its_calls_and_channels_along() {
 
 #[tokio::test]
 async fn what_cannot_be_used_is_told_clearly() {
-    let nobody = format!("redis+cluster://127.0.0.1:{}", free_port());
+    let port = RefusingPort::take();
+    let nobody = format!("redis+cluster://127.0.0.1:{}", port.number);
     let why = error_at(&nobody, "a").await;
     assert!(why.contains("refused"), "{why}");
 

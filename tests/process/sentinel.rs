@@ -14,7 +14,7 @@ use crate::{
     client::{Session, reason},
     coordinator::{Coordinator, Settings},
     fake_redis::{FakeRedis, bulk},
-    redis_server::{RedisServer, eventually, free_port},
+    redis_server::{RedisServer, RefusingPort, eventually},
     sentinels::Sentinels,
     steps::{expect_serving, measured, secs, timed_wait, wait_for},
 };
@@ -44,7 +44,8 @@ async fn the_first_callers_wait_until_the_sentinels_have_named_the_master() {
 
 #[tokio::test]
 async fn callers_are_told_soon_that_no_sentinel_answers() {
-    let store = format!("redis+sentinel://127.0.0.1:{}/locks", free_port());
+    let port = RefusingPort::take();
+    let store = format!("redis+sentinel://127.0.0.1:{}/locks", port.number);
     let coordinator = Coordinator::start(&Settings::on(&store)).await;
     let mut client = coordinator.client().await;
     for limit in [secs(2), secs(1)] {

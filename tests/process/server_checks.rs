@@ -4,7 +4,7 @@ use crate::{
     client::{reason, try_request},
     coordinator::{Coordinator, Settings},
     fake_redis::{FakeRedis, bulk},
-    redis_server::{RedisServer, eventually, free_port},
+    redis_server::{RedisServer, RefusingPort, eventually},
     steps::{expect_serving, secs, settings_on},
 };
 
@@ -71,8 +71,11 @@ async fn a_replica_given_as_master_is_refused_until_it_is_one() {
 
 #[tokio::test]
 async fn sentinels_that_cannot_be_reached_are_counted() {
-    let ports = [free_port(), free_port(), free_port()];
-    let hosts = ports.map(|port| format!("127.0.0.1:{port}")).join(",");
+    let ports = [(); 3].map(|()| RefusingPort::take());
+    let hosts = ports
+        .each_ref()
+        .map(|port| format!("127.0.0.1:{}", port.number));
+    let hosts = hosts.join(",");
     let settings = settings_on(&format!("redis+sentinel://{hosts}/locks"));
     let coordinator = Coordinator::start(&settings).await;
     let mut client = coordinator.client().await;

@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::ErrorKind,
-    net::TcpListener,
+    net::{Ipv4Addr, TcpListener},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Arc,
@@ -23,7 +23,10 @@ use nix::{
 };
 use parking_lot::Mutex;
 use tempfile::TempDir;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    net::TcpSocket,
+    time::{Instant, sleep},
+};
 use tokio_util::task::AbortOnDropHandle;
 
 /// How long anything that should happen may take before a test gives up.
@@ -67,6 +70,27 @@ pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut is: imp
 pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     listener.local_addr().expect("it has an address").port()
+}
+
+/// A port that refuses connections as long as this lives, because nobody listens there and nobody else can.
+#[allow(dead_code, reason = "only some tests ask where nobody answers")]
+pub(crate) struct RefusingPort {
+    _socket: TcpSocket,
+    pub(crate) number: u16,
+}
+
+#[allow(dead_code, reason = "only some tests ask where nobody answers")]
+impl RefusingPort {
+    pub(crate) fn take() -> Self {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        let any = (Ipv4Addr::LOCALHOST, 0).into();
+        socket.bind(any).expect("there is a free port");
+        let number = socket.local_addr().expect("it has an address").port();
+        Self {
+            _socket: socket,
+            number,
+        }
+    }
 }
 
 /// Sends SIGSTOP and waits until every thread has taken note of it: on a busy machine that takes a while, and the others go on meanwhile.
