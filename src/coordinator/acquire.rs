@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::FutureExt as _;
+use futures::{FutureExt as _, future::BoxFuture};
 use rand::RngExt as _;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -73,7 +73,7 @@ pub(super) async fn acquire(
         return Err(Error::Draining);
     }
     if request.wait == Some(Duration::ZERO) {
-        let only = Box::pin(attempt(core, request, Refusal::Forgotten));
+        let only = Box::pin(attempt(core, request, Refusal::Forgotten, None));
         return Ok(match only.await? {
             Attempted::Granted(delivery) => Answer::Granted(delivery),
             Attempted::Busy { holder_until, .. } => {
@@ -85,7 +85,7 @@ pub(super) async fn acquire(
         return queue_up(core, request, reply, deadline, (holder_until, None)).await;
     }
     // Attempts are in boxes, so that nothing is left of them while the call waits.
-    let first = Box::pin(attempt(core, request, Refusal::Waits)).await;
+    let first = Box::pin(attempt(core, request, Refusal::Waits, None)).await;
     let (holder_until, place) = match first {
         Ok(Attempted::Busy {
             holder_until,
@@ -187,6 +187,9 @@ async fn wait(
     stops: &Stops<'_>,
 ) -> Result<Answer, Error> {
     let mut line = InLine::at(place);
+    if request.request_id.is_none() && request.owner.holds_are_known() {
+        line.place.take_offers();
+    }
     // Why the last attempt had no outcome; a wait rides out a store that is down, but says so if its time runs out meanwhile.
     let mut trouble: Option<CallError> = None;
     loop {
@@ -194,7 +197,7 @@ async fn wait(
         if let Some(ended) = line.until_try(core, stops, tell).await? {
             return ended_in(trouble, ended);
         }
-        match Box::pin(attempt(core, request, Refusal::Waits)).await {
+        match line.attempt(core, request).await {
             Ok(Attempted::Granted(delivery)) => {
                 line.leave_granted(delivery.grant().safe_until);
                 return Ok(Answer::Granted(delivery));
@@ -343,6 +346,15 @@ impl InLine {
                 Next::Try => return Ok(None),
             }
         }
+    }
+
+    /// Makes an attempt from this place. It is in a box, so that nothing is left of it while the call waits.
+    fn attempt<'a>(
+        &'a self,
+        core: &'a Arc<Core>,
+        request: &'a Acquire,
+    ) -> BoxFuture<'a, Result<Attempted, Error>> {
+        attempt(core, request, Refusal::Waits, Some(&self.place)).boxed()
     }
 
     /// An attempt found the lock held until then, and its own place in the store's queue if that is known.

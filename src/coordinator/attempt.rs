@@ -20,6 +20,7 @@ use super::{
     session::{GrantKey, Lost, Session},
     turns::Turn,
     types::{Grant, safe_until},
+    waiters::Place,
 };
 use crate::script::{Acquired, Attempt, CallError, Hold, Ownership, Refusal};
 
@@ -92,11 +93,12 @@ struct Prepared {
     attempt: String,
 }
 
-/// Makes one attempt. Must run to its end: it registers what it gets, or undoes it.
+/// Makes one attempt, from a place in a line if there is one. Must run to its end: it registers what it gets, or undoes it.
 pub(crate) async fn attempt(
     core: &Arc<Core>,
     request: &Acquire,
     refusal: Refusal,
+    place: Option<&Place>,
 ) -> Result<Attempted, Error> {
     let Acquire {
         name, mode, owner, ..
@@ -104,9 +106,18 @@ pub(crate) async fn attempt(
     let prepared = prepare(core, request).await?;
     let (scripts, acks) = core.replicated(request.min_replica_acks);
     let sent_at = Instant::now();
-    let reply = scripts
-        .acquire(request.hold(), prepared.lease, prepared.identity(), refusal)
-        .await;
+    let taken_over = match place.filter(|_| prepared.is_plain()) {
+        Some(place) => place.take_over(&scripts, prepared.lease).await,
+        None => None,
+    };
+    let reply = if let Some(reply) = taken_over {
+        reply
+    } else {
+        let (hold, identity) = (request.hold(), prepared.identity());
+        scripts
+            .acquire(hold, prepared.lease, identity, refusal)
+            .await
+    };
     match reply {
         Ok(Acquired::Granted {
             hold_count,
@@ -264,6 +275,11 @@ fn deliver(
 // === impl Prepared ===
 
 impl Prepared {
+    /// Whether it is a first hold, and nothing has to be looked up or recorded.
+    fn is_plain(&self) -> bool {
+        self.known_holds == Some(0) && self.record.is_none()
+    }
+
     fn identity(&self) -> Attempt<'_> {
         Attempt {
             request_id: self.record.as_deref(),

@@ -312,7 +312,7 @@ async fn try_acquire(core: &Arc<Core>, request: &Acquire) -> Result<Answer, Erro
         Refusal::Forgotten
     };
     Ok(Answer::Tried(
-        match attempt(core, request, refusal).await? {
+        match attempt(core, request, refusal, None).await? {
             Attempted::Granted(delivery) => Tried::Acquired(delivery),
             Attempted::Busy { holder_until, .. } => Tried::Busy { holder_until },
         },
@@ -349,7 +349,10 @@ async fn release(core: &Arc<Core>, request: &Release) -> Result<Answer, Error> {
     // The answer to a repeat does not say whether the lock has just become free.
     let is_last = held.as_ref().is_none_or(|held| held.hold_count <= 1) && record.is_none();
     let released = if mode == Mode::Exclusive && is_last && core.scripts.keeps_order() {
-        core.waiters.hand_on(name, call).await
+        let in_one_call = !core.waits_for_replicas(0);
+        core.waiters
+            .hand_on(name, (owner, serial), in_one_call, call)
+            .await
     } else {
         call.await
     };

@@ -16,6 +16,8 @@ macro_rules! script {
 pub static LOCK_ACQUIRE: Script = script!("lock_acquire", "token", "acquire", "sole");
 /// Gives one hold of an exclusive lock back.
 pub static LOCK_RELEASE: Script = script!("lock_release", "publish", "token", "hold", "release");
+/// Gives the last hold of an exclusive lock to who waits for it.
+pub static LOCK_HAND_ON: Script = script!("lock_hand_on", "token");
 /// Undoes an acquire of an exclusive lock whose answer nobody took.
 pub static LOCK_UNDO: Script = script!("lock_undo", "publish", "token", "hold", "release");
 /// Extends the leases of many holds that are not read holds.
@@ -184,9 +186,10 @@ pub static LATCH_INSPECT: Script = script!("latch_inspect", "kind");
 pub static LATCH_DELETE: Script = script!("latch_delete", "publish", "kind");
 
 /// Every script, for hosts that load or test them all.
-pub static ALL: [&Script; 36] = [
+pub static ALL: [&Script; 37] = [
     &LOCK_ACQUIRE,
     &LOCK_RELEASE,
+    &LOCK_HAND_ON,
     &LOCK_UNDO,
     &LOCK_RENEW,
     &LOCK_RAISE,

@@ -1,6 +1,7 @@
 //! What a hand-over costs: the store is asked for a release and an attempt, however many wait.
 
 use lockkeeper::grpc::pb;
+use tonic::Code;
 
 use crate::support::{
     FaultyHost, Options, World,
@@ -10,6 +11,9 @@ use crate::support::{
 
 const WAITERS: usize = 100;
 const HAND_OVERS: usize = 50;
+
+/// What hand-overs are made of.
+const SCRIPTS: [&str; 3] = ["lock_hand_on", "lock_release", "lock_acquire"];
 
 /// A store to which calls and answers take their time, as they do over a network.
 fn distant() -> (crate::support::Faults, World) {
@@ -51,19 +55,25 @@ async fn whoever_comes_behind_others_stands_in_line_without_asking_the_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hand_over_is_one_release_and_one_attempt_however_many_wait() {
+async fn a_hand_over_is_one_call_however_many_wait_and_now_and_then_the_turn_of_others() {
     let (faults, world) = distant();
     let mut client = world.client(0).await;
     let mut calls = line_up(&world, &mut client).await;
-    let before = faults.calls("lock_acquire");
-    let (mut owner, mut token) = ("holder".to_owned(), 0);
-    for next in calls.iter_mut().take(HAND_OVERS) {
+    // The attempt of the first, which it makes when it is subscribed, may still be under way.
+    let first = hand_over(&mut client, "holder", &mut calls[0]).await;
+    let before = SCRIPTS.map(|script| faults.calls(script));
+    let (mut owner, mut token) = (first.owner, first.fencing_token);
+    for next in calls.iter_mut().skip(1).take(HAND_OVERS) {
         let grant = hand_over(&mut client, &owner, next).await;
         assert!(grant.fencing_token > token, "{grant:?}");
         (owner, token) = (grant.owner, grant.fencing_token);
     }
-    assert_eq!(faults.calls("lock_release"), HAND_OVERS);
-    assert_eq!(faults.calls("lock_acquire") - before, HAND_OVERS);
+    // Each 17th is a release that is published, and an attempt; the first is counted by those who hand on.
+    let published = (1 + HAND_OVERS) / 17;
+    let expected = [HAND_OVERS - published, published, published];
+    for ((script, before), expected) in SCRIPTS.into_iter().zip(before).zip(expected) {
+        assert_eq!(faults.calls(script) - before, expected, "{script}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -74,10 +84,11 @@ async fn a_release_that_gives_nothing_back_leaves_those_who_wait_as_they_were() 
     for _ in 0..3 {
         client.release("a", "somebody").await.unwrap_err();
     }
-    let before = faults.calls("lock_acquire");
+    let attempts = || faults.calls("lock_acquire") + faults.calls("lock_hand_on");
+    let before = attempts();
     let grant = hand_over(&mut client, "holder", &mut calls[0]).await;
     hand_over(&mut client, &grant.owner, &mut calls[1]).await;
-    assert_eq!(faults.calls("lock_acquire") - before, 2);
+    assert_eq!(attempts() - before, 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,4 +101,36 @@ async fn a_release_whose_answer_is_lost_hands_the_lock_on_at_once() {
     client.release("a", "holder").await.unwrap_err();
     calls[0].expect_granted().await;
     assert!(begun.elapsed() < millis(100), "not by a poll");
+}
+
+/// The next one may have the lock and not know it, so what it may have is taken back, and the lock goes to whoever stands behind it or to itself.
+#[tokio::test(start_paused = true)]
+async fn a_hand_over_whose_answer_is_lost_is_undone_and_nobody_waits_for_a_poll() {
+    let (faults, world) = distant();
+    let mut client = world.client(0).await;
+    let mut calls = line_up(&world, &mut client).await;
+    let first = hand_over(&mut client, "holder", &mut calls[0]).await;
+    faults.lose_answers("lock_hand_on", 1);
+    let begun = tokio::time::Instant::now();
+    client.release("a", &first.owner).await.unwrap_err();
+    let second = calls[1].expect_granted().await;
+    assert!(begun.elapsed() < millis(100), "{:?}", begun.elapsed());
+    assert!(second.fencing_token > first.fencing_token);
+    hand_over(&mut client, &second.owner, &mut calls[2]).await;
+}
+
+/// Neither has changed anything: the holder still has it.
+#[tokio::test(start_paused = true)]
+async fn a_hand_over_that_does_not_reach_the_store_leaves_the_lock_with_its_holder() {
+    let (faults, world) = distant();
+    let mut client = world.client(0).await;
+    let mut calls = line_up(&world, &mut client).await;
+    let first = hand_over(&mut client, "holder", &mut calls[0]).await;
+    faults.set_unavailable(true);
+    let refused = client.release("a", &first.owner).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable, "{refused}");
+    faults.set_unavailable(false);
+    let holders = client.describe("a").await.holders;
+    assert_eq!(holders[0].owner, first.owner);
+    hand_over(&mut client, &first.owner, &mut calls[1]).await;
 }

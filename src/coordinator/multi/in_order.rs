@@ -56,7 +56,7 @@ pub(super) async fn try_acquire(
     let mut taken = Taken::none(core, request)?;
     for which in 0..request.locks.len() {
         let name = request.locks.name(which);
-        let ended = match attempt(core, &request.member(which, None), refusal).await {
+        let ended = match attempt(core, &request.member(which, None), refusal, None).await {
             Ok(Attempted::Granted(delivery)) => {
                 taken.deliveries.push(delivery);
                 continue;

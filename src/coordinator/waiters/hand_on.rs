@@ -1,5 +1,6 @@
-//! Handing a lock on within one coordinator: the head of the line tries as soon as the release is on its way, right behind it, and does not wait to hear of
-//! it. Both reach the store at the same time, so the lock changes hands in one round trip.
+//! Handing a lock on within one coordinator: in one call with the attempt of the head of the line, if that can be (see [`super::offer`]). Otherwise the head
+//! tries as soon as the release is on its way, right behind it, and does not wait to hear of it. Both reach the store at the same time, so the lock changes
+//! hands in one round trip.
 //!
 //! That is a hint like others, and an early one: the attempt may still come before the release. So it is repeated when the release is over, unless
 //! somebody was granted the lock meanwhile. The message of such a release tells nothing that has not been told, and is passed over. Messages of one channel come
@@ -11,13 +12,13 @@ use futures::poll;
 use tokio::time::Instant;
 use tracing::Span;
 
-use super::{Goal, Subscription, Waiters};
+use super::{Goal, Subscription, Waiters, offer::Offer};
 use crate::{
     coordinator::{
         metrics::{Heard, Source},
-        types::LockName,
+        types::{LockName, Owner},
     },
-    script::{CallError, Mode, Released, keys},
+    script::{CallError, Mode, Released},
 };
 
 /// So many releases in a row are handed on here. Then one is only published, so that those who wait elsewhere have a turn.
@@ -36,6 +37,8 @@ pub(super) struct OwnReleases {
     in_a_row: u32,
     /// The last one was not handed on: its message, or whichever comes first, has to be followed.
     is_announced_only: bool,
+    /// One that is about to be made, if the head does not take it over.
+    pub(super) offer: Option<Offer>,
 }
 
 /// An exclusive lock that somebody waits for here.
@@ -48,16 +51,30 @@ pub(crate) struct Awaited {
 /// A release that is under way and was handed on: how many had been granted the lock before, and when it was sent.
 struct HandedOn(u64, Instant);
 
-const EXCLUSIVE: Goal = Goal::Lock(Mode::Exclusive);
+pub(super) const EXCLUSIVE: Goal = Goal::Lock(Mode::Exclusive);
 
 // === impl Waiters ===
 
 impl Waiters {
-    /// Makes a call that gives the last hold of an exclusive lock back, and hands the lock on to who waits for it here.
-    pub(crate) async fn hand_on<F>(&self, name: &LockName, release: F) -> F::Output
+    /// Gives the last hold of an exclusive lock, of the grant with this serial, to who waits for it here, or makes the call that gives it back and hands the
+    /// lock on. Who waits does not see to it that replicas know of the release: `in_one_call` says whether nobody else is to.
+    pub(crate) async fn hand_on<F>(
+        &self,
+        name: &LockName,
+        (owner, serial): (&Owner, Option<u64>),
+        in_one_call: bool,
+        release: F,
+    ) -> F::Output
     where
         F: Future<Output = Result<Released, CallError>>,
     {
+        // In a box, because it is larger than a wait may be.
+        if in_one_call
+            && let Some(bids) = self.offer(name, owner)
+            && let Some(released) = Box::pin(self.hand_over(name, owner, serial, bids)).await
+        {
+            return released;
+        }
         let mut release = pin!(release);
         // Sends it, so that whatever comes now comes after it.
         if let Poll::Ready(released) = poll!(&mut release) {
@@ -73,8 +90,8 @@ impl Waiters {
 
     /// What those know who wait here for an exclusive lock; none if there are none.
     pub(crate) fn awaited(&self, name: &LockName) -> Option<Awaited> {
-        let state = self.state.lock();
-        let channel = state.channels.get(keys::channel(name.as_str()).as_str())?;
+        let mut state = self.state.lock();
+        let channel = state.channel_of(name)?;
         let line = channel.lines.get(&EXCLUSIVE)?;
         let holder_until = line.holder_until;
         Some(Awaited { holder_until })
@@ -83,8 +100,7 @@ impl Waiters {
     /// None if nobody waits here, or if it is the turn of others.
     fn release_sent(&self, name: &LockName) -> Option<HandedOn> {
         let mut state = self.state.lock();
-        let channel = keys::channel(name.as_str());
-        let channel = state.channels.get_mut(channel.as_str())?;
+        let channel = state.channel_of(name)?;
         let granted = channel.lines.get(&EXCLUSIVE)?.granted;
         // Before that, messages are missed.
         let is_heard = channel.subscription == Subscription::Done;
@@ -105,8 +121,7 @@ impl Waiters {
         released: &Result<Released, CallError>,
     ) {
         let mut state = self.state.lock();
-        let channel = keys::channel(name.as_str());
-        let Some(channel) = state.channels.get_mut(channel.as_str()) else {
+        let Some(channel) = state.channel_of(name) else {
             return;
         };
         match released {
@@ -133,6 +148,18 @@ impl Waiters {
 // === impl OwnReleases ===
 
 impl OwnReleases {
+    /// Whether the next one may be offered: not if it is the turn of others, or another is.
+    pub(super) fn may_be_offered(&self) -> bool {
+        self.in_a_row < IN_A_ROW_MAX && self.offer.is_none()
+    }
+
+    /// The head takes the release that is offered to it.
+    pub(super) fn take_offer(&mut self) -> Option<Offer> {
+        let offer = self.offer.take()?;
+        self.in_a_row += 1;
+        Some(offer)
+    }
+
     /// A release is on its way, whose message will come if the channel is heard. False if it is not to be handed on.
     fn sent(&mut self, is_heard: bool) -> bool {
         self.is_announced_only = self.in_a_row >= IN_A_ROW_MAX;

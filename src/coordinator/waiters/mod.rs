@@ -10,6 +10,7 @@
 
 pub(crate) mod fair;
 mod hand_on;
+mod offer;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -124,6 +125,8 @@ pub(crate) struct Waiter {
     pub(crate) goal: Goal,
     pub(crate) since: Instant,
     head: AtomicBool,
+    /// It tries with nothing that has to be looked up before it gets a lock.
+    takes_offers: AtomicBool,
     position: AtomicU32,
     news: Notify,
     /// What the head has last seen of a latch, if it looked after this one had come.
@@ -210,6 +213,7 @@ impl Waiters {
             goal,
             since: Instant::now(),
             head: AtomicBool::new(ahead == 0),
+            takes_offers: AtomicBool::new(false),
             position: AtomicU32::new(place.unwrap_or_else(|| position(ahead.max(fair)))),
             news: Notify::new(),
             seen: AtomicI64::new(NOT_SEEN),
@@ -507,9 +511,22 @@ impl Line {
     }
 }
 
+// === impl Waiter ===
+
+impl Waiter {
+    fn takes_offers(&self) -> bool {
+        self.takes_offers.load(Ordering::Relaxed)
+    }
+}
+
 // === impl Place ===
 
 impl Place {
+    /// This waiter may be given a lock as soon as another gives it back, see [`Place::take_over`].
+    pub(crate) fn take_offers(&self) {
+        self.waiter.takes_offers.store(true, Ordering::Relaxed);
+    }
+
     /// Resolves when something may have changed: a hint, the head's role, a position.
     pub(crate) async fn news(&self) {
         self.waiter.news.notified().await;
@@ -636,6 +653,14 @@ impl Place {
 // === impl State ===
 
 impl State {
+    /// Where an exclusive lock's waiters are, if there are any. Mostly nobody waits for anything.
+    fn channel_of(&mut self, name: &LockName) -> Option<&mut Channel> {
+        if self.channels.is_empty() {
+            return None;
+        }
+        self.channels.get_mut(keys::channel(name.as_str()).as_str())
+    }
+
     fn line(&mut self, place: &Place) -> Option<&mut Line> {
         let channel = self.channels.get_mut(&place.channel)?;
         channel.lines.get_mut(&place.waiter.goal)

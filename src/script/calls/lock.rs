@@ -234,6 +234,32 @@ impl HostScripts {
         }
     }
 
+    /// Gives the last hold of an exclusive lock to an owner who has none, with this lease; the lock is free at no moment between. Returns the token of
+    /// the new grant, which is its serial too; none if nothing changed, because it is not the last hold of that
+    /// grant.
+    pub async fn hand_on(
+        &self,
+        hold: Hold<'_>,
+        serial: Option<u64>,
+        next: &str,
+        lease: Duration,
+    ) -> Result<Option<u64>, CallError> {
+        let script = &catalog::LOCK_HAND_ON;
+        let keys = acquire_keys(hold);
+        let args = vec![
+            hold.field(),
+            serial.map_or(Bytes::new(), number),
+            text(next),
+            millis(lease),
+            millis(self.config.idle_token_retention),
+        ];
+        match *self.eval(script, keys, args).await? {
+            [DONE, token] => Ok(Some(unsigned(token))),
+            [NOT_DONE] => Ok(None),
+            ref other => Err(refusal(script, other)),
+        }
+    }
+
     /// Undoes an attempt, whether or not it ran; without a request id it lowers the owner's holds to those that the attempt knew of.
     /// True if a hold was taken back.
     pub async fn undo(&self, hold: Hold<'_>, attempt: Attempt<'_>) -> Result<bool, CallError> {

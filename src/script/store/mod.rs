@@ -169,6 +169,22 @@ impl Scripts {
         }
     }
 
+    /// Gives the last hold of an exclusive lock to an owner who has none, with this lease; the lock is free at no moment between. Returns the token of
+    /// the new grant, which is its serial too; none if nothing changed, because it is not the last hold of that
+    /// grant, or the store is a quorum.
+    pub async fn hand_on(
+        &self,
+        hold: Hold<'_>,
+        serial: Option<u64>,
+        next: &str,
+        lease: Duration,
+    ) -> Result<Option<u64>, CallError> {
+        match &self.store {
+            Store::One(scripts) => scripts.hand_on(hold, serial, next, lease).await,
+            Store::Quorum(_) => Ok(None),
+        }
+    }
+
     /// Undoes an attempt, whether or not it ran; without a request id it lowers the owner's holds to those that the attempt knew of.
     /// True if a hold was taken back.
     pub async fn undo(&self, hold: Hold<'_>, attempt: Attempt<'_>) -> Result<bool, CallError> {

@@ -10,6 +10,7 @@ mod clock;
 mod counters_same_on_all;
 mod fair;
 mod force;
+mod hand_on;
 mod inspect;
 mod latch;
 mod multi;

@@ -144,6 +144,10 @@ impl<'a> Teller<'a> {
                 let outcome = scripts.release(hold(owner), attempt.serial, time(lease), request_id);
                 outcome.await.map(|outcome| released(&outcome))
             }
+            ["hand_on", owner, next, lease, ..] => {
+                let token = scripts.hand_on(hold(owner), attempt.serial, next, time(lease));
+                token.await.map(|token| self.handed_on(token))
+            }
             ["undo", owner, ..] => {
                 let undone = scripts.undo(hold(owner), attempt).await;
                 undone.map(|undone| undone.to_string())
@@ -247,6 +251,12 @@ impl<'a> Teller<'a> {
                 format!("busy {left}{place}")
             }
         }
+    }
+
+    fn handed_on(&mut self, token: Option<u64>) -> String {
+        token.map_or("nothing".to_owned(), |token| {
+            self.mask.number(token.try_into().unwrap())
+        })
     }
 
     fn renewed(&mut self, renewed: Renewals) -> Result<String, CallError> {

@@ -2,14 +2,14 @@
 
 use lockkeeper::script::catalog::{
     FAIR_ACQUIRE, FAIR_LEAVE, FAIR_RELEASE, FAIR_UNDO, FAIR_VOUCH, LATCH_COUNT_DOWN, LOCK_ACQUIRE,
-    LOCK_RELEASE, LOCK_RENEW, LOCK_UNDO, MULTI_ACQUIRE, MULTI_UNDO, PERMIT_ACQUIRE, PERMIT_RELEASE,
-    PERMIT_RENEW, PERMIT_UNDO, READ_ACQUIRE, READ_RELEASE, READ_RENEW, READ_UNDO, WRITE_ACQUIRE,
-    WRITE_LEAVE, WRITE_RELEASE, WRITE_UNDO,
+    LOCK_HAND_ON, LOCK_RELEASE, LOCK_RENEW, LOCK_UNDO, MULTI_ACQUIRE, MULTI_UNDO, PERMIT_ACQUIRE,
+    PERMIT_RELEASE, PERMIT_RENEW, PERMIT_UNDO, READ_ACQUIRE, READ_RELEASE, READ_RENEW, READ_UNDO,
+    WRITE_ACQUIRE, WRITE_LEAVE, WRITE_RELEASE, WRITE_UNDO,
 };
 
 use super::Hole;
 
-pub(super) const HOLES: [Hole; 51] = [
+pub(super) const HOLES: [Hole; 56] = [
     Hole {
         name: "a release does not look at the owner",
         scripts: &[&LOCK_RELEASE],
@@ -64,6 +64,36 @@ pub(super) const HOLES: [Hole; 51] = [
         scripts: &[&LOCK_RELEASE],
         taken: "    redis.call(publish, channel, message)\n    redis.call('del', lock)",
         put: "    redis.call('del', lock)",
+    },
+    Hole {
+        name: "a hand-over does not look at the owner",
+        scripts: &[&LOCK_HAND_ON],
+        taken: "if fields[1] ~= '1' or fields[2]",
+        put: "if fields[2]",
+    },
+    Hole {
+        name: "a hand-over takes all holds",
+        scripts: &[&LOCK_HAND_ON],
+        taken: "fields[1] ~= '1'",
+        put: "not fields[1]",
+    },
+    Hole {
+        name: "the token of a hand-over is a constant",
+        scripts: &[&LOCK_HAND_ON],
+        taken: "return {1, token}",
+        put: "return {1, 7}",
+    },
+    Hole {
+        name: "a hand-over leaves the lock free",
+        scripts: &[&LOCK_HAND_ON],
+        taken: "redis.call('hset', lock, next_owner, '1')",
+        put: "",
+    },
+    Hole {
+        name: "a hand-over forgets the lease",
+        scripts: &[&LOCK_HAND_ON],
+        taken: "redis.call('pexpire', lock, lease)",
+        put: "redis.call('persist', lock)",
     },
     Hole {
         name: "an undo tells nobody",

@@ -1,0 +1,93 @@
+//! Giving the last hold of a lock to who waits for it.
+
+use super::story::{Row, check};
+
+#[tokio::test]
+async fn hand_on() {
+    check(ROWS).await;
+}
+
+const ROWS: &[Row] = &[
+    (
+        "the next one has it with a token and a lease of its own, and nobody is told",
+        "acquire x 100s
+         hand_on x y 200s => T2
+         state => lock{y=1}/200s counter=T2/1000s
+         heard => nothing
+         hand_on y x 300s => T3
+         state => lock{x=1}/300s counter=T3/1000s
+         release x 100s => done 0, now 0 100s
+         heard => 0",
+    ),
+    (
+        "not the owner",
+        "acquire z 100s
+         hand_on x y 200s => nothing
+         DEL lock
+         hand_on z y 200s => nothing
+         state => counter=T1/1000s",
+    ),
+    (
+        "of a grant that has ended, when the owner has a newer one",
+        "acquire x 100s
+         hand_on x y 200s serial=1 => nothing
+         state => lock{x=1}/100s counter=T1/1000s",
+    ),
+    (
+        "of this grant, and no other one",
+        "seeded
+         HSET lock x 1
+         hand_on x y 200s serial=3999999999999999 => nothing
+         hand_on x y 200s serial=4000000000000000 => t1
+         state => lock{y=1}/200s counter=t1/1000s counter2=t0/1000s counter3=t0/1000s counter4=t0/1000s",
+    ),
+    (
+        "it is not the last hold",
+        "acquire x 100s
+         acquire x 100s
+         hand_on x y 200s => nothing
+         state => lock{x=2}/100s counter=T1/1000s",
+    ),
+    (
+        "a lock and a counter without a time to live: the lock gets one",
+        "HSET lock x 1
+         SET counter 7
+         hand_on x y 200s => T1
+         state => lock{y=1}/200s counter=T1/endless",
+    ),
+    (
+        "a counter that was lost",
+        "acquire x 100s
+         DEL counter
+         hand_on x y 200s => T2
+         state => lock{y=1}/200s counter=T2/1000s",
+    ),
+    (
+        "counters that are kept for ever",
+        "retention 0s
+         acquire x 100s
+         hand_on x y 200s => T2
+         state => lock{y=1}/200s counter=T2/endless",
+    ),
+    (
+        "what is not such a lock's",
+        "HSET lock mode write x 1
+         hand_on x y 200s => nothing
+         state => lock{mode=write x=1}/endless
+         DEL lock
+         RPUSH lock a
+         hand_on x y 200s => error WrongKind
+         DEL lock
+         HSET lock x 1
+         SET counter many
+         hand_on x y 200s => nothing
+         state => lock{x=1}/endless counter=many/endless",
+    ),
+    (
+        "a store that is full changes nothing",
+        "acquire x 100s
+         full
+         hand_on x y 200s => error OutOfMemory
+         state => lock{x=1}/100s counter=T1/1000s",
+    ),
+];
