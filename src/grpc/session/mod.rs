@@ -141,20 +141,28 @@ impl Reader {
             ))),
         };
         let output = self.output.clone();
-        let mut running = Running::new(output.answers.clone());
         let ended = match opened {
             Err(ended) => ended,
-            Ok(stream) => match self.serve(&stream, &progress, &mut running).await {
+            Ok(stream) => match self.until_end(&stream, &progress).await {
                 End::Broken(status) => status,
                 End::Closed => {
-                    let _ =
-                        tokio::time::timeout(CLOSE_TIMEOUT, output.answered(&mut running)).await;
                     let _ = tokio::time::timeout(CLOSE_TIMEOUT, stream.close()).await;
                     None
                 }
             },
         };
         let _ = output.notices.send(Out::End(ended)).await;
+    }
+
+    /// Serves the stream and answers what is under way when it is closed. Whatever has not ended then goes on as tasks, because others may wait for it.
+    async fn until_end(&mut self, stream: &Stream, progress: &AtomicU64) -> End {
+        let output = self.output.clone();
+        let mut running = Running::new(output.answers.clone());
+        let end = self.serve(stream, progress, &mut running).await;
+        if let End::Closed = end {
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, output.answered(&mut running)).await;
+        }
+        end
     }
 
     /// Reads the first frame. An error is how the stream is to end.
