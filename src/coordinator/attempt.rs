@@ -107,7 +107,8 @@ pub(crate) async fn attempt(
     let (scripts, acks) = core.replicated(request.min_replica_acks);
     let sent_at = Instant::now();
     let taken_over = match place.filter(|_| prepared.is_plain()) {
-        Some(place) => place.take_over(&scripts, prepared.lease).await,
+        // In a box, so that attempts without a place do not carry it.
+        Some(place) => Box::pin(place.take_over(&scripts, prepared.lease)).await,
         None => None,
     };
     let reply = if let Some(reply) = taken_over {

@@ -70,8 +70,8 @@ impl Waiters {
     {
         // In a box, because it is larger than a wait may be.
         if in_one_call
-            && let Some(bids) = self.offer(name, owner)
-            && let Some(released) = Box::pin(self.hand_over(name, owner, serial, bids)).await
+            && let Some(handed_over) = self.offer(name, owner, serial)
+            && let Some(released) = Box::pin(self.hand_over(name, owner, handed_over)).await
         {
             return released;
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::{sync::oneshot, task::yield_now, time::Instant};
 use tracing::Span;
 
-use super::{Place, Waiters, hand_on::EXCLUSIVE};
+use super::{Place, Waiter, Waiters, hand_on::EXCLUSIVE};
 use crate::{
     coordinator::{
         metrics::{Heard, Source},
@@ -21,68 +21,46 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Offer {
     owner: Owner,
-    bids: oneshot::Sender<Bid>,
+    serial: Option<u64>,
+    handed_over: oneshot::Sender<HandedOver>,
 }
 
-/// What the head of a line makes of an offer.
+/// What became of a release that the head made a call of.
 #[derive(Debug)]
-pub(super) struct Bid {
-    owner: Owner,
-    lease: Duration,
-    /// Wait for the replicas that the head wants.
-    scripts: Scripts,
-    /// None if nothing changed.
-    answer: oneshot::Sender<Option<Result<Acquired, CallError>>>,
+pub(super) struct HandedOver {
+    released: Result<Released, CallError>,
+    /// Dropped when whoever released knows of it: that one's part comes before the head's.
+    _heard: oneshot::Sender<()>,
 }
 
 // === impl Waiters ===
 
 impl Waiters {
-    /// Gives the last hold of an exclusive lock to the head of the line here, to which it has been offered. None if that did not take it, or if nothing came
-    /// of it: then the release is still to be made.
+    /// Waits until the head of the line here has done what it was offered. None if it did not take it, or if nothing came of it: then the release is still to
+    /// be made.
     pub(super) async fn hand_over(
         &self,
         name: &LockName,
         owner: &Owner,
-        serial: Option<u64>,
-        bids: oneshot::Receiver<Bid>,
+        handed_over: oneshot::Receiver<HandedOver>,
     ) -> Option<Result<Released, CallError>> {
         // The head has been stirred and looks before this goes on.
         yield_now().await;
         self.withdraw(name, owner);
-        let bid = bids.await.ok()?;
-        let hold = Hold::new(name.as_str(), Mode::Exclusive, owner.field());
-        let next = bid.owner.field();
-        let handed_on = bid.scripts.hand_on(hold, serial, next, bid.lease).await;
-        let (released, acquired) = match handed_on {
-            Ok(Some(token)) => {
-                let released = Released::Done {
-                    hold_count: 0,
-                    held: 0,
-                    lease: Duration::ZERO,
-                };
-                let granted = Acquired::Granted {
-                    hold_count: 1,
-                    token,
-                    lease: bid.lease,
-                    serial: token,
-                    repeated: false,
-                };
-                (Some(Ok(released)), Some(Ok(granted)))
-            }
-            Err(error) if error.is_transient() => (Some(Err(error.clone())), Some(Err(error))),
-            // What is wrong each of the two finds out for itself.
-            Ok(None) | Err(_) => (None, None),
-        };
-        let _ = bid.answer.send(acquired);
-        if let Some(Err(CallError::OutcomeUnknown(_))) = released {
+        let released = handed_over.await.ok()?.released;
+        if let Err(CallError::OutcomeUnknown(_)) = released {
             self.hint(&keys::channel(name.as_str()));
         }
-        released
+        Some(released)
     }
 
     /// None if the head would not take it, or if it is the turn of others.
-    pub(super) fn offer(&self, name: &LockName, owner: &Owner) -> Option<oneshot::Receiver<Bid>> {
+    pub(super) fn offer(
+        &self,
+        name: &LockName,
+        owner: &Owner,
+        serial: Option<u64>,
+    ) -> Option<oneshot::Receiver<HandedOver>> {
         let mut state = self.state.lock();
         let channel = state.channel_of(name)?;
         let line = channel.lines.get(&EXCLUSIVE)?;
@@ -91,13 +69,16 @@ impl Waiters {
         if line.trying || !head.takes_offers() || !own_releases.may_be_offered() {
             return None;
         }
-        let (bids, bid) = oneshot::channel();
-        let owner = owner.clone();
-        own_releases.offer = Some(Offer { owner, bids });
+        let (handed_over, heard_of) = oneshot::channel();
+        own_releases.offer = Some(Offer {
+            owner: owner.clone(),
+            serial,
+            handed_over,
+        });
         self.metrics.woken(Source::Local);
         channel.released = Some((Instant::now(), Heard::Local, Span::current()));
         channel.wake();
-        Some(bid)
+        Some(heard_of)
     }
 
     /// Takes an offer back that nobody has taken.
@@ -120,19 +101,43 @@ impl Place {
         scripts: &Scripts,
         lease: Duration,
     ) -> Option<Result<Acquired, CallError>> {
-        let offer = self.offered()?;
-        let (answer, answered) = oneshot::channel();
-        let bid = Bid {
-            owner: self.waiter.owner.clone(),
-            lease,
-            scripts: scripts.clone(),
-            answer,
+        let Offer {
+            owner,
+            serial,
+            handed_over,
+        } = self.offered()?;
+        let Waiter {
+            name, owner: next, ..
+        } = &*self.waiter;
+        let hold = Hold::new(name.as_str(), Mode::Exclusive, owner.field());
+        let handed_on = scripts.hand_on(hold, serial, next.field(), lease).await;
+        let (released, acquired) = match handed_on {
+            Ok(Some(token)) => {
+                let released = Released::Done {
+                    hold_count: 0,
+                    held: 0,
+                    lease: Duration::ZERO,
+                };
+                let granted = Acquired::Granted {
+                    hold_count: 1,
+                    token,
+                    lease,
+                    serial: token,
+                    repeated: false,
+                };
+                (Ok(released), Ok(granted))
+            }
+            Err(error) if error.is_transient() => (Err(error.clone()), Err(error)),
+            // What is wrong each of the two finds out for itself.
+            Ok(None) | Err(_) => return None,
         };
-        offer.bids.send(bid).ok()?;
-        answered.await.unwrap_or_else(|_| {
-            let why = "the release did not come to its end".to_owned();
-            Some(Err(CallError::OutcomeUnknown(why)))
-        })
+        let (heard, is_heard) = oneshot::channel();
+        let _ = handed_over.send(HandedOver {
+            released,
+            _heard: heard,
+        });
+        let _ = is_heard.await;
+        Some(acquired)
     }
 
     fn offered(&self) -> Option<Offer> {
