@@ -56,8 +56,8 @@ pub(super) const EXCLUSIVE: Goal = Goal::Lock(Mode::Exclusive);
 // === impl Waiters ===
 
 impl Waiters {
-    /// Gives the last hold of an exclusive lock, of the grant with this serial, to who waits for it here, or makes the call that gives it back and hands the
-    /// lock on. Who waits does not see to it that replicas know of the release: `in_one_call` says whether nobody else is to.
+    /// Gives the last hold of an exclusive lock, of the grant with this serial, to who waits for it here: `in_one_call` with the next acquire, unless replicas are
+    /// to know of the release. Otherwise makes the call that gives it back, and the next acquire comes right behind it.
     pub(crate) async fn hand_on<F>(
         &self,
         name: &LockName,
