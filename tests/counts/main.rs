@@ -25,7 +25,7 @@ const OPERATIONS: u32 = 200;
 const MARGIN: f64 = 0.05;
 
 /// Allocations of a pair of a try and a release, one after the other: client, wire, coordinator and the client of Redis, which share a thread here.
-const PAIR_BY_RPC: u32 = 194;
+const PAIR_BY_RPC: u32 = 174;
 const PAIR_BY_FRAMES: u32 = 67;
 
 /// Grants that the watchdog renews, and how many at least with each script.
@@ -84,7 +84,7 @@ async fn commands_of_redis() {
     assert_eq!(released.await, each(GIVES_BACK), "a release");
 }
 
-/// However many wait, the next one tries once.
+/// However many wait, a hand-over is one call, and each 17th a release that others hear of, and a try.
 #[tokio::test]
 async fn commands_of_redis_for_a_hand_over() {
     let redis = RedisServer::start().await;
@@ -119,12 +119,9 @@ async fn commands_of_redis_for_a_hand_over() {
     });
     let counts = handed_over.await;
     let scripts = counts.get("evalsha").copied().unwrap_or_default();
-    // One more if the coordinator hears of its subscription only now.
-    let once_each = 2 * OPERATIONS..=2 * OPERATIONS + 1;
-    assert!(
-        once_each.contains(&scripts),
-        "a release and a try each: {counts:?}"
-    );
+    // One more if the coordinator hears of its subscription only now, and one if the turn of others comes before the first 17.
+    let most = OPERATIONS + OPERATIONS / 17 + 2;
+    assert!((OPERATIONS..=most).contains(&scripts), "{counts:?}");
 }
 
 /// Grants that are renewed at about the same time share a script.
