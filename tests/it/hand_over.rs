@@ -1,5 +1,7 @@
 //! What a hand-over costs: the store is asked for a release and an attempt, however many wait.
 
+use std::time::Duration;
+
 use lockkeeper::grpc::pb;
 use tonic::Code;
 
@@ -61,16 +63,42 @@ async fn a_hand_over_is_one_call_however_many_wait_and_now_and_then_the_turn_of_
     let mut calls = line_up(&world, &mut client).await;
     // The attempt of the first, which it makes when it is subscribed, may still be under way.
     let first = hand_over(&mut client, "holder", &mut calls[0]).await;
+    // From here on it takes no time; and after a turn of others.
+    faults.set_answer_delay(Duration::ZERO);
+    tokio::time::sleep(millis(10)).await;
+    let second = hand_over(&mut client, &first.owner, &mut calls[1]).await;
     let before = SCRIPTS.map(|script| faults.calls(script));
-    let (mut owner, mut token) = (first.owner, first.fencing_token);
-    for next in calls.iter_mut().skip(1).take(HAND_OVERS) {
+    let (mut owner, mut token) = (second.owner, second.fencing_token);
+    for next in calls.iter_mut().skip(2).take(HAND_OVERS) {
         let grant = hand_over(&mut client, &owner, next).await;
         assert!(grant.fencing_token > token, "{grant:?}");
         (owner, token) = (grant.owner, grant.fencing_token);
     }
-    // Each 17th is a release that is published, and an attempt; the first is counted by those who hand on.
-    let published = (1 + HAND_OVERS) / 17;
+    // Each 17th is a release that is published, and an attempt.
+    let published = HAND_OVERS / 17;
     let expected = [HAND_OVERS - published, published, published];
+    for ((script, before), expected) in SCRIPTS.into_iter().zip(before).zip(expected) {
+        assert_eq!(faults.calls(script) - before, expected, "{script}");
+    }
+}
+
+/// Those who wait elsewhere hear of it by then.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_held_for_longer_is_free_in_between_most_of_the_time() {
+    const HELD_FOR: Duration = millis(10);
+    let (faults, world) = distant();
+    let mut client = world.client(0).await;
+    let mut calls = line_up(&world, &mut client).await;
+    let mut owner = hand_over(&mut client, "holder", &mut calls[0]).await.owner;
+    let before = SCRIPTS.map(|script| faults.calls(script));
+    for next in calls.iter_mut().skip(1).take(HAND_OVERS) {
+        tokio::time::sleep(HELD_FOR).await;
+        owner = hand_over(&mut client, &owner, next).await.owner;
+    }
+    // The first after each turn of others.
+    let in_one_call = HAND_OVERS / 17;
+    let each = HAND_OVERS - in_one_call;
+    let expected = [in_one_call, each, each];
     for ((script, before), expected) in SCRIPTS.into_iter().zip(before).zip(expected) {
         assert_eq!(faults.calls(script) - before, expected, "{script}");
     }

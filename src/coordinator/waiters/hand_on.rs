@@ -24,6 +24,10 @@ use crate::{
 /// So many releases in a row are handed on here. Then one is only published, so that those who wait elsewhere have a turn.
 const IN_A_ROW_MAX: u32 = 16;
 
+/// For so long a lock that is handed on need not be free in between. Who waits elsewhere hears nothing meanwhile, so it is little compared to what they can
+/// notice, and longer than so many quick ones take.
+const IN_ONE_CALL_FOR: Duration = Duration::from_millis(5);
+
 /// A message that has not come after this time is not expected any more.
 const MESSAGE_WITHIN: Duration = Duration::from_secs(1);
 
@@ -35,6 +39,8 @@ pub(super) struct OwnReleases {
     /// When the last of them was sent.
     sent_at: Option<Instant>,
     in_a_row: u32,
+    /// When the first of those in a row was handed on.
+    in_a_row_since: Option<Instant>,
     /// The last one was not handed on: its message, or whichever comes first, has to be followed.
     is_announced_only: bool,
     /// One that is about to be made, if the head does not take it over.
@@ -78,6 +84,7 @@ impl Waiters {
         let mut release = pin!(release);
         // Sends it, so that whatever comes now comes after it.
         if let Poll::Ready(released) = poll!(&mut release) {
+            self.release_told(name);
             return released;
         }
         let Some(handed_on) = self.release_sent(name) else {
@@ -95,6 +102,13 @@ impl Waiters {
         let line = channel.lines.get(&EXCLUSIVE)?;
         let holder_until = line.holder_until;
         Some(Awaited { holder_until })
+    }
+
+    /// A release has run, and whoever waits, here or elsewhere, is told of it by its message.
+    fn release_told(&self, name: &LockName) {
+        if let Some(channel) = self.state.lock().channel_of(name) {
+            channel.own_releases.turn_of_others();
+        }
     }
 
     /// None if nobody waits here, or if it is the turn of others.
@@ -148,15 +162,18 @@ impl Waiters {
 // === impl OwnReleases ===
 
 impl OwnReleases {
-    /// Whether the next one may be offered: not if it is the turn of others, or another is.
+    /// Whether the next one may be offered: not if others should hear of it by now, or another one is.
     pub(super) fn may_be_offered(&self) -> bool {
-        self.in_a_row < IN_A_ROW_MAX && self.offer.is_none()
+        let is_early = |since: Instant| since.elapsed() < IN_ONE_CALL_FOR;
+        let others_can_wait =
+            self.in_a_row < IN_A_ROW_MAX && self.in_a_row_since.is_none_or(is_early);
+        others_can_wait && self.offer.is_none()
     }
 
     /// The head takes the release that is offered to it.
     pub(super) fn take_offer(&mut self) -> Option<Offer> {
         let offer = self.offer.take()?;
-        self.in_a_row += 1;
+        self.one_more();
         Some(offer)
     }
 
@@ -164,15 +181,24 @@ impl OwnReleases {
     fn sent(&mut self, is_heard: bool) -> bool {
         self.is_announced_only = self.in_a_row >= IN_A_ROW_MAX;
         if self.is_announced_only {
-            self.in_a_row = 0;
+            self.turn_of_others();
             return false;
         }
-        self.in_a_row += 1;
+        self.one_more();
         if is_heard {
             self.unannounced += 1;
             self.sent_at = Some(Instant::now());
         }
         true
+    }
+
+    fn turn_of_others(&mut self) {
+        (self.in_a_row, self.in_a_row_since) = (0, None);
+    }
+
+    fn one_more(&mut self) {
+        self.in_a_row += 1;
+        self.in_a_row_since.get_or_insert_with(Instant::now);
     }
 
     /// It turned out that it tells nobody anything.
