@@ -10,29 +10,15 @@ local lock, counter = KEYS[1], KEYS[2]
 local owner, serial, next_owner, lease, counter_ttl = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5])
 
 local fields = redis.call('hmget', lock, owner, 'mode')
-local newest = tonumber(redis.call('get', counter) or 0)
+local newest = read_token(counter)
 if fields[1] ~= '1' or fields[2] or not newest or newest > (serial or newest) then
   return {0}
 end
 
 -- Nothing may fail halfway. The counter comes first, because Redis refuses to set it when its memory is full; and the lock's key is there all the time,
 -- because in a cluster a script may not make one in a slot that is being moved.
-local function to_next(token)
-  redis.call('hset', lock, next_owner, '1')
-  redis.call('hdel', lock, owner)
-  redis.call('pexpire', lock, lease)
-  return {1, token}
-end
-
--- The most frequent case by itself, as in lock_acquire.lua: the counter is of this window.
-local now = redis.call('time')
-local token = now[1] * 1000000 + now[2]
-local age = token - newest
-if age > 1 and age <= token % (counter_ttl * 10) then
-  redis.call('set', counter, string.format('%d', token), 'keepttl')
-  return to_next(token)
-end
-
--- The helpers come here.
-
-return to_next(raise_token(counter, newest, counter_ttl))
+local token = raise_token(counter, newest, counter_ttl)
+redis.call('hset', lock, next_owner, '1')
+redis.call('hdel', lock, owner)
+redis.call('pexpire', lock, lease)
+return {1, token}

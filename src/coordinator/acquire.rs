@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::{FutureExt as _, future::BoxFuture};
+use futures::FutureExt as _;
 use rand::RngExt as _;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -197,7 +197,8 @@ async fn wait(
         if let Some(ended) = line.until_try(core, stops, tell).await? {
             return ended_in(trouble, ended);
         }
-        match line.attempt(core, request).await {
+        let from = Some(&line.place);
+        match Box::pin(attempt(core, request, Refusal::Waits, from)).await {
             Ok(Attempted::Granted(delivery)) => {
                 line.leave_granted(delivery.grant().safe_until);
                 return Ok(Answer::Granted(delivery));
@@ -346,15 +347,6 @@ impl InLine {
                 Next::Try => return Ok(None),
             }
         }
-    }
-
-    /// Makes an attempt from this place. It is in a box, so that nothing is left of it while the call waits.
-    fn attempt<'a>(
-        &'a self,
-        core: &'a Arc<Core>,
-        request: &'a Acquire,
-    ) -> BoxFuture<'a, Result<Attempted, Error>> {
-        attempt(core, request, Refusal::Waits, Some(&self.place)).boxed()
     }
 
     /// An attempt found the lock held until then, and its own place in the store's queue if that is known.

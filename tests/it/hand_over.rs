@@ -1,4 +1,4 @@
-//! What a hand-over costs: the store is asked for a release and an attempt, however many wait.
+//! What a hand-over costs, however many wait: one call, or a release and an attempt.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use lockkeeper::grpc::pb;
 use tonic::Code;
 
 use crate::support::{
-    FaultyHost, Options, World,
+    Faults, FaultyHost, Options, World,
     client::{Call, Client, acquire_request},
     eventually, millis, secs,
 };
@@ -14,15 +14,17 @@ use crate::support::{
 const WAITERS: usize = 100;
 const HAND_OVERS: usize = 50;
 
-/// What hand-overs are made of.
-const SCRIPTS: [&str; 3] = ["lock_hand_on", "lock_release", "lock_acquire"];
-
 /// A store to which calls and answers take their time, as they do over a network.
-fn distant() -> (crate::support::Faults, World) {
+fn distant() -> (Faults, World) {
     let (faults, connect) = FaultyHost::connector();
     let world = World::on(&Options::default(), World::store(), connect);
     faults.set_answer_delay(millis(1));
     (faults, world)
+}
+
+/// How often each script was called that hand-overs are made of: in one call, a release, an attempt.
+fn calls_of(faults: &Faults) -> [usize; 3] {
+    ["lock_hand_on", "lock_release", "lock_acquire"].map(|script| faults.calls(script))
 }
 
 /// Calls that wait behind a holder, in the order in which they came.
@@ -65,9 +67,9 @@ async fn a_hand_over_is_one_call_however_many_wait_and_now_and_then_the_turn_of_
     let first = hand_over(&mut client, "holder", &mut calls[0]).await;
     // From here on it takes no time; and after a turn of others.
     faults.set_answer_delay(Duration::ZERO);
-    tokio::time::sleep(millis(10)).await;
+    tokio::time::advance(millis(10)).await;
     let second = hand_over(&mut client, &first.owner, &mut calls[1]).await;
-    let before = SCRIPTS.map(|script| faults.calls(script));
+    let before = calls_of(&faults);
     let (mut owner, mut token) = (second.owner, second.fencing_token);
     for next in calls.iter_mut().skip(2).take(HAND_OVERS) {
         let grant = hand_over(&mut client, &owner, next).await;
@@ -77,9 +79,11 @@ async fn a_hand_over_is_one_call_however_many_wait_and_now_and_then_the_turn_of_
     // Each 17th is a release that is published, and an attempt.
     let published = HAND_OVERS / 17;
     let expected = [HAND_OVERS - published, published, published];
-    for ((script, before), expected) in SCRIPTS.into_iter().zip(before).zip(expected) {
-        assert_eq!(faults.calls(script) - before, expected, "{script}");
-    }
+    let made = calls_of(&faults);
+    assert_eq!(
+        [0, 1, 2].map(|script| made[script] - before[script]),
+        expected
+    );
 }
 
 /// Those who wait elsewhere hear of it by then.
@@ -90,18 +94,20 @@ async fn a_lock_that_is_held_for_longer_is_free_in_between_most_of_the_time() {
     let mut client = world.client(0).await;
     let mut calls = line_up(&world, &mut client).await;
     let mut owner = hand_over(&mut client, "holder", &mut calls[0]).await.owner;
-    let before = SCRIPTS.map(|script| faults.calls(script));
+    let before = calls_of(&faults);
     for next in calls.iter_mut().skip(1).take(HAND_OVERS) {
-        tokio::time::sleep(HELD_FOR).await;
+        tokio::time::advance(HELD_FOR).await;
         owner = hand_over(&mut client, &owner, next).await.owner;
     }
     // The first after each turn of others.
     let in_one_call = HAND_OVERS / 17;
     let each = HAND_OVERS - in_one_call;
     let expected = [in_one_call, each, each];
-    for ((script, before), expected) in SCRIPTS.into_iter().zip(before).zip(expected) {
-        assert_eq!(faults.calls(script) - before, expected, "{script}");
-    }
+    let made = calls_of(&faults);
+    assert_eq!(
+        [0, 1, 2].map(|script| made[script] - before[script]),
+        expected
+    );
 }
 
 #[tokio::test(start_paused = true)]

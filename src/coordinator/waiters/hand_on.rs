@@ -74,7 +74,7 @@ impl Waiters {
     where
         F: Future<Output = Result<Released, CallError>>,
     {
-        // In a box, because it is larger than a wait may be.
+        // In a box, so that a release that nobody waits for does not carry it.
         if in_one_call
             && let Some(handed_over) = self.offer(name, owner, serial)
             && let Some(released) = Box::pin(self.hand_over(name, owner, handed_over)).await
@@ -84,7 +84,9 @@ impl Waiters {
         let mut release = pin!(release);
         // Sends it, so that whatever comes now comes after it.
         if let Poll::Ready(released) = poll!(&mut release) {
-            self.release_told(name);
+            if let Ok(Released::Done { held: 0, .. }) = released {
+                self.release_told(name);
+            }
             return released;
         }
         let Some(handed_on) = self.release_sent(name) else {

@@ -235,8 +235,7 @@ impl HostScripts {
     }
 
     /// Gives the last hold of an exclusive lock to an owner who has none, with this lease; the lock is free at no moment between. Returns the token of
-    /// the new grant, which is its serial too; none if nothing changed, because it is not the last hold of that
-    /// grant.
+    /// the new grant, which is its serial too; none if nothing changed, because it is not the last hold of that grant.
     pub async fn hand_on(
         &self,
         hold: Hold<'_>,

@@ -170,8 +170,7 @@ impl Scripts {
     }
 
     /// Gives the last hold of an exclusive lock to an owner who has none, with this lease; the lock is free at no moment between. Returns the token of
-    /// the new grant, which is its serial too; none if nothing changed, because it is not the last hold of that
-    /// grant, or the store is a quorum.
+    /// the new grant, which is its serial too; none if nothing changed, because it is not the last hold of that grant, or the store is a quorum.
     pub async fn hand_on(
         &self,
         hold: Hold<'_>,
