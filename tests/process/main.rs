@@ -45,6 +45,7 @@ mod cluster_host;
 mod cluster_locks;
 mod cluster_store;
 mod fake;
+mod golden;
 mod redis_host;
 mod redis_secured;
 mod sentinel;
