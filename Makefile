@@ -1,7 +1,7 @@
 # Everything that is done with this tree, for people and for CI. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-fast test-clients test-deploy interop sim faults fuzz bench lint fmt doc deny dist ci clean
+.PHONY: help run build test test-fast test-clients test-deploy interop sim faults fuzz bench proto lint fmt doc deny dist ci clean
 
 CARGO ?= cargo
 
@@ -18,7 +18,7 @@ test: ## All tests; installs redis-server if it is missing, and names the client
 	scripts/test
 
 test-fast: ## What takes seconds: unit tests, behaviour in one process, and the checks of the tree
-	$(CARGO) test --locked --no-fail-fast --lib --test it --test tidy
+	$(CARGO) test --locked --no-fail-fast --workspace --lib --test it --test tidy
 
 test-clients: ## Only the tests with clients in other languages
 	scripts/test --clients
@@ -41,6 +41,9 @@ fuzz: ## What comes from outside, made up by a fuzzer: SECONDS_EACH (60) for eac
 bench: ## Speed against anchors and peers: docs/performance.md. BENCH_ROUNDS=n (5), BENCH_SECONDS=n (5) for each measurement
 	scripts/bench
 
+proto: ## Generates the Rust of proto/ anew, into src/api/generated
+	UPDATE_PROTO=1 $(CARGO) test --locked --package lockkeeper-api
+
 lint: ## Format and lints; every warning is an error
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
@@ -50,7 +53,7 @@ fmt: ## Formats the Rust
 	$(CARGO) fmt --all
 
 doc: ## The documentation of the crate, in target/doc
-	$(CARGO) doc --locked --no-deps --document-private-items
+	$(CARGO) doc --locked --workspace --no-deps --document-private-items
 
 deny: ## Licences, sources and advisories of the dependencies, if cargo-deny is installed
 	@scripts/deny

@@ -12,7 +12,7 @@ use std::{hint::black_box, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::executor::block_on;
-use lockkeeper::{
+use lockkeeper_store::{
     host::{
         Call, Script, ScriptHost, Value,
         embedded::{Clock, EmbeddedStore},

@@ -14,25 +14,16 @@
 mod bare;
 #[path = "sanity/callers.rs"]
 mod callers;
-#[path = "../tests/support/cluster.rs"]
-#[allow(dead_code, reason = "the tests use the rest")]
-mod cluster;
-#[path = "../tests/support/redis_server.rs"]
-#[allow(dead_code, reason = "the tests use the rest")]
-mod redis_server;
 
 use std::{net::SocketAddr, time::Duration};
 
 use futures::future::join_all;
-use lockkeeper::{
-    config::{Settings, StoreUrl},
-    shutdown::spawn_detached,
-};
 use tokio::net::TcpListener;
 use tonic::transport::{Channel, Endpoint};
 
-use cluster::Cluster;
-use redis_server::RedisServer;
+use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_server::config::{Settings, StoreUrl};
+use lockkeeper_testkit::{cluster::Cluster, redis_server::RedisServer};
 
 const CONNECTIONS: usize = 4;
 const IN_FLIGHT: usize = 64;
@@ -135,7 +126,7 @@ async fn serve(stores: &[String]) -> SocketAddr {
         }
     }
     spawn_detached("server", async move {
-        lockkeeper::server::serve(settings, listener, std::future::pending())
+        lockkeeper_server::serve(settings, listener, std::future::pending())
             .await
             .unwrap();
     });

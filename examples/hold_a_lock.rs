@@ -6,7 +6,7 @@
 
 use std::{env, process::ExitCode, time::Duration};
 
-use lockkeeper::client::{Client, Error, SessionState};
+use lockkeeper_client::{Client, Error, SessionState};
 
 #[tokio::main]
 async fn main() -> Result<ExitCode, Error> {

@@ -1,17 +1,16 @@
 //! The process: reads the command line, builds a runtime, passes the exit code on.
 
+mod args;
+
 use std::process::ExitCode;
 
-use lockkeeper::{
-    busy_poll,
-    cli::{
-        self, Command,
-        args::{ClientCommand, ServeArgs},
-        exit,
-    },
-    config, server, telemetry, threads,
-};
+use clap::Parser as _;
+use lockkeeper_base::{busy_poll, threads};
+use lockkeeper_cli::{self as cli, exit};
+use lockkeeper_server::{self as server, config, telemetry};
 use tokio::runtime::{Builder, Runtime};
+
+use crate::args::{Cli, Command, ServeArgs};
 
 /// Every call makes dozens of small allocations, and 100,000 waiters keep theirs; see docs/performance.md.
 #[global_allocator]
@@ -26,11 +25,31 @@ fn main() -> ExitCode {
         cli::say("a provider of cryptography is installed already");
         return exit::INTERNAL.into();
     }
-    match cli::parse() {
+    match parse() {
         Ok(Command::Serve(args)) => serve(&args),
-        Ok(Command::Client(command)) => ask(*command),
+        Ok(Command::Client(command)) => {
+            on_runtime(Builder::new_current_thread(), cli::execute(*command))
+        }
+        Ok(Command::Bench(args)) => on_runtime(
+            lockkeeper_bench::runtime(&args),
+            lockkeeper_bench::execute(*args),
+        ),
         Err(code) => code,
     }
+}
+
+/// Reads the process's arguments. Fails with the exit code of a process that has said what is wrong,
+/// or has shown its help.
+fn parse() -> Result<Command, ExitCode> {
+    Cli::try_parse().map(|cli| cli.command).map_err(|error| {
+        // Nothing is left to be told if the terminal is gone.
+        let _ = error.print();
+        ExitCode::from(if error.use_stderr() {
+            exit::USAGE
+        } else {
+            exit::OK
+        })
+    })
 }
 
 fn serve(args: &ServeArgs) -> ExitCode {
@@ -57,7 +76,7 @@ fn serve(args: &ServeArgs) -> ExitCode {
                 return exit::CONFIG.into();
             }
         };
-        let served = server::run(settings).await;
+        let served = server::run(settings, env!("LOCKKEEPER_COMMIT")).await;
         sending.finish().await;
         match served {
             Ok(()) => exit::OK.into(),
@@ -71,10 +90,6 @@ fn serve(args: &ServeArgs) -> ExitCode {
             }
         }
     })
-}
-
-fn ask(command: ClientCommand) -> ExitCode {
-    on_runtime(cli::runtime(&command), cli::execute(command))
 }
 
 /// The runtime that serves callers.

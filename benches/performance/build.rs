@@ -9,8 +9,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     compiler.open_file("lockkeeper/v1/lock_service.proto")?;
     tonic_prost_build::configure()
         .build_client(false)
-        .extern_path(".lockkeeper.v1", "::lockkeeper::grpc::pb")
-        .extern_path(".google.rpc.Status", "::lockkeeper::grpc::pb::Status")
+        .extern_path(".lockkeeper.v1", "::lockkeeper_api::pb")
+        .extern_path(".google.rpc.Status", "::lockkeeper_api::pb::Status")
         .compile_fds(compiler.file_descriptor_set())?;
     Ok(())
 }

@@ -2,10 +2,8 @@
 
 use std::net::SocketAddr;
 
-use lockkeeper::{
-    grpc::pb::{self, lock_service_server as service},
-    shutdown::spawn_detached,
-};
+use lockkeeper_api::pb::{self, lock_service_server as service};
+use lockkeeper_base::tasks::spawn_detached;
 use tokio::net::TcpListener;
 use tokio_stream::{Empty, wrappers::TcpListenerStream};
 use tonic::{Request, Response, Status, Streaming, transport::Server};

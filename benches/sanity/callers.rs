@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use lockkeeper::{
-    grpc::pb::{
-        self, lock_service_client::LockServiceClient, session_request::Request,
-        session_response::Response,
-    },
-    shutdown::spawn_detached,
+use lockkeeper_api::pb::{
+    self, lock_service_client::LockServiceClient, session_request::Request,
+    session_response::Response,
 };
+use lockkeeper_base::tasks::spawn_detached;
 use tokio::{sync::mpsc, time::Instant};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::Channel;

@@ -1,5 +1,5 @@
-//! `lockkeeper::fuzzing::config`, fed by libFuzzer.
+//! `lockkeeper_fuzzing::config`, fed by libFuzzer.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| lockkeeper::fuzzing::config(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| lockkeeper_fuzzing::config(bytes));

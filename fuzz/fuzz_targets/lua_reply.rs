@@ -1,5 +1,5 @@
-//! `lockkeeper::fuzzing::lua_reply`, fed by libFuzzer.
+//! `lockkeeper_fuzzing::lua_reply`, fed by libFuzzer.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| lockkeeper::fuzzing::lua_reply(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| lockkeeper_fuzzing::lua_reply(bytes));

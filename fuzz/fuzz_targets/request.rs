@@ -1,5 +1,5 @@
-//! `lockkeeper::fuzzing::request`, fed by libFuzzer.
+//! `lockkeeper_fuzzing::request`, fed by libFuzzer.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| lockkeeper::fuzzing::request(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| lockkeeper_fuzzing::request(bytes));

@@ -1,5 +1,5 @@
-//! `lockkeeper::fuzzing::resume_token`, fed by libFuzzer.
+//! `lockkeeper_fuzzing::resume_token`, fed by libFuzzer.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| lockkeeper::fuzzing::resume_token(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| lockkeeper_fuzzing::resume_token(bytes));

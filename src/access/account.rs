@@ -12,9 +12,9 @@ use std::{
 
 use dashmap::DashMap;
 use governor::{DefaultDirectRateLimiter, RateLimiter, clock::Clock as _, clock::DefaultClock};
+use lockkeeper_base::metrics::{Counters, Label as _, Registrar, label};
 
 use super::Identity;
-use crate::measure::{Counters, Label as _, Registrar, label};
 
 /// Bounds for each identity at one coordinator; 0: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,36 +1,37 @@
 //! The way to a coordinator.
 
+use lockkeeper_client::{AdminClient, Error, LatchClient, LockClient, SemaphoreClient};
+
 use super::{
     args::ServerArgs,
     failure::{Effect, Failure},
 };
-use crate::client::{AdminClient, Error, LatchClient, LockClient, SemaphoreClient};
 
-pub(super) use crate::client::short;
+pub use lockkeeper_client::short;
 
 /// The generated client.
-pub(super) type Client = LockClient;
+pub type Client = LockClient;
 
 /// Connects. As long as this fails nothing was asked, which is why it is not left to the first call.
-pub(super) async fn connect(server: &ServerArgs) -> Result<Client, Failure> {
+pub async fn connect(server: &ServerArgs) -> Result<Client, Failure> {
     let connected = async { server.client()?.locks().await };
     connected.await.map_err(not_connected)
 }
 
 /// The same, for semaphores.
-pub(super) async fn connect_semaphores(server: &ServerArgs) -> Result<SemaphoreClient, Failure> {
+pub async fn connect_semaphores(server: &ServerArgs) -> Result<SemaphoreClient, Failure> {
     let connected = async { server.client()?.semaphores().await };
     connected.await.map_err(not_connected)
 }
 
 /// The same, for latches.
-pub(super) async fn connect_latches(server: &ServerArgs) -> Result<LatchClient, Failure> {
+pub async fn connect_latches(server: &ServerArgs) -> Result<LatchClient, Failure> {
     let connected = async { server.client()?.latches().await };
     connected.await.map_err(not_connected)
 }
 
 /// The same, for what is others'.
-pub(super) async fn connect_admin(server: &ServerArgs) -> Result<AdminClient, Failure> {
+pub async fn connect_admin(server: &ServerArgs) -> Result<AdminClient, Failure> {
     let connected = async { server.client()?.admin().await };
     connected.await.map_err(not_connected)
 }

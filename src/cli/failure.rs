@@ -2,17 +2,17 @@
 
 use std::fmt::Write as _;
 
+use lockkeeper_client::{Error, why_broken};
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use super::exit;
-use crate::client::{Error, why_broken};
 
-pub(super) use crate::client::status_of;
+pub use lockkeeper_client::status_of;
 
 /// Whether a call changes something, which decides what a missing answer means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
+pub enum Effect {
     /// It may have happened.
     Changes,
     /// Nothing happened.
@@ -21,20 +21,20 @@ pub(super) enum Effect {
 
 /// Why a command failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failure {
+pub struct Failure {
     /// The exit code.
-    pub(super) exit: u8,
+    pub exit: u8,
     /// The stable reason of the API, or the name of the gRPC code.
-    pub(super) reason: String,
+    pub reason: String,
     /// One line.
-    pub(super) message: String,
+    pub message: String,
 }
 
 // === impl Failure ===
 
 impl Failure {
     /// The coordinator could not be reached, so nothing was asked.
-    pub(super) fn unavailable(message: impl Into<String>) -> Self {
+    pub fn unavailable(message: impl Into<String>) -> Self {
         Self {
             exit: exit::UNAVAILABLE,
             reason: "UNAVAILABLE".to_owned(),
@@ -43,7 +43,7 @@ impl Failure {
     }
 
     /// A failure on this side.
-    pub(super) fn local(exit: u8, message: impl Into<String>) -> Self {
+    pub fn local(exit: u8, message: impl Into<String>) -> Self {
         Self {
             exit,
             reason: String::new(),
@@ -52,7 +52,7 @@ impl Failure {
     }
 
     /// The end of an RPC.
-    pub(super) fn from_status(status: &Status, effect: Effect) -> Self {
+    pub fn from_status(status: &Status, effect: Effect) -> Self {
         let info = status.get_details_error_info();
         let reason = info
             .as_ref()
@@ -94,7 +94,7 @@ impl Failure {
     }
 
     /// What the client says.
-    pub(super) fn from_error(error: &Error, effect: Effect) -> Self {
+    pub fn from_error(error: &Error, effect: Effect) -> Self {
         match error {
             Error::Unreachable { .. } => Self::unavailable(format!(
                 "{error}; `lockkeeper serve` starts one, --server or LOCKKEEPER_SERVER names another"

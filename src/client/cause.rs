@@ -19,7 +19,7 @@ pub(super) fn in_words(error: &(dyn Error + 'static)) -> String {
 }
 
 /// Why a call was lost on the way. None if it was the coordinator that refused it.
-pub(crate) fn of_status(status: &Status) -> Option<String> {
+pub fn of_status(status: &Status) -> Option<String> {
     status.source().map(in_words)
 }
 

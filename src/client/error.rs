@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use lockkeeper_api::pb::{LostReason, NotGrantedReason};
 use prost::Message as _;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use super::{Address, cause};
-use crate::grpc::pb::{LostReason, NotGrantedReason};
 
 /// Why something could not be done.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -152,7 +152,7 @@ fn describe(status: &Status) -> String {
 }
 
 /// Why something is held no longer, in words.
-pub(crate) fn why_lost(reason: LostReason, detail: &str) -> String {
+pub fn why_lost(reason: LostReason, detail: &str) -> String {
     let known = [
         (LostReason::Expired, "its lease ran out"),
         (LostReason::TakenOver, "somebody else holds it"),

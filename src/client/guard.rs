@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::try_join_all;
+use lockkeeper_api::pb::{Grant, LostReason, PermitGrant};
 use parking_lot::Mutex;
 use tokio::{sync::oneshot, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -11,7 +12,6 @@ use super::{
     Error, Thing,
     session::{Command, Commands, ended_already, unexpected},
 };
-use crate::grpc::pb::{Grant, LostReason, PermitGrant};
 
 /// What the session's task and its guards know of one grant.
 #[derive(Debug)]

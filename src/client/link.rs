@@ -4,15 +4,12 @@ use std::{future::pending, pin::Pin, time::Duration};
 
 use futures::{StreamExt as _, stream};
 use hyper::rt::Executor;
+use lockkeeper_api::pb::{SessionRequest, SessionResponse, lock_service_client::LockServiceClient};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{Address, Error, connector::Connector};
-use crate::{
-    grpc::pb::{SessionRequest, SessionResponse, lock_service_client::LockServiceClient},
-    shutdown::spawn_detached,
-};
+use super::{Address, Error, connector::Connector, task::spawn_detached};
 
 /// Answers that may wait to be looked at; the coordinator is not read meanwhile.
 const EVENTS_QUEUED: usize = 64;

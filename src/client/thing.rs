@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::grpc::pb::{
+use lockkeeper_api::pb::{
     Grant, PermitGrant, RenewPermitsRequest, RenewRequest, SessionOpened, session_request::Request,
 };
 

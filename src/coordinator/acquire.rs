@@ -6,6 +6,8 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
+use lockkeeper_access::{Counted, Quota};
+use lockkeeper_store::script::{CallError, Mode, Refusal};
 use rand::RngExt as _;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -20,10 +22,6 @@ use super::{
     session::{GrantKey, Session},
     spans,
     waiters::{Awaited, Place, Standing},
-};
-use crate::{
-    access::{Counted, Quota},
-    script::{CallError, Mode, Refusal},
 };
 
 /// The re-check after a holder's lease comes this much later than its end, so that the store agrees that it is over.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use lockkeeper_store::script::{Holder, NameKind, Ownership, WalkCursor};
 
 use super::{
     Coordinator, Core,
@@ -17,7 +18,6 @@ use super::{
     session::{GrantKey, LostReason, Session, SessionSeen},
     types::{LockName, Owner, over},
 };
-use crate::script::{Holder, NameKind, Ownership, WalkCursor};
 
 /// Entries of a page where none are asked for, and the most.
 const PAGE_SIZE: usize = 100;

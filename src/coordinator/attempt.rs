@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use lockkeeper_store::script::{Acquired, Attempt, CallError, Hold, Ownership, Refusal};
 use rand::RngExt as _;
 use tokio::{task::JoinHandle, time::Instant};
 use uuid::Uuid;
@@ -22,7 +23,6 @@ use super::{
     types::{Grant, safe_until},
     waiters::Place,
 };
-use crate::script::{Acquired, Attempt, CallError, Hold, Ownership, Refusal};
 
 const MAX_SERIAL: u64 = 1 << 53;
 

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use lockkeeper_store::script::Mode;
+
 use super::{
     Core,
     error::Error,
@@ -9,7 +11,6 @@ use super::{
     types::{LockName, Owner, SessionId},
     waiters::Goal,
 };
-use crate::script::Mode;
 
 /// Holders and waiters that a description lists; it counts the others.
 pub(crate) const LISTED_MAX: u32 = 1000;

@@ -1,10 +1,9 @@
 //! Why an operation has no outcome. Expected outcomes (a try that failed, a wait that ran out) are values, not errors.
 
+use lockkeeper_access::{QuotaReached, Right};
+use lockkeeper_store::script::{CallError, Ownership};
+
 use super::types::LockName;
-use crate::{
-    access::{QuotaReached, Right},
-    script::{CallError, Ownership},
-};
 
 /// A request field that cannot be used.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]

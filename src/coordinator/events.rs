@@ -11,6 +11,7 @@ use std::{
     },
 };
 
+use lockkeeper_store::script::{Mode, NameKind};
 use parking_lot::Mutex;
 use tokio::sync::broadcast::{self, error::RecvError};
 
@@ -22,7 +23,6 @@ use super::{
     types::{Grant, LockName, Owner},
     waiters::{Goal, Waiter},
 };
-use crate::script::{Mode, NameKind};
 
 /// Events that a watcher may be behind.
 const EVENTS_KEPT: usize = 1024;

@@ -4,14 +4,14 @@ use super::{
     resume_token::{Claims, mac},
     types::{Limits, SessionId},
 };
-use crate::access::Identity;
 use hmac::Mac as _;
+use lockkeeper_access::Identity;
 
 const SECRET: &[u8] = b"a secret of 16 bytes or more";
 
 /// A resume token that somebody made up is refused. One that holds anything, but was signed by us, is read or refused; and what was read and
 /// is signed again is the same.
-pub(crate) fn resume_token(bytes: &[u8], limits: &Limits) {
+pub fn resume_token(bytes: &[u8], limits: &Limits) {
     let (id, whose) = (SessionId::random(), Identity::named("somebody"));
     assert_eq!(Claims::verify(bytes, SECRET, &id, &whose, limits), None);
     let mut signed = bytes.to_vec();

@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use lockkeeper_store::script::PermitId;
 use tokio::time::Instant;
 
 use super::types::{Grant, LockName, Owner};
-use crate::script::PermitId;
 
 /// Permits of one semaphore that one acquire took; held, renewed and lost together.
 #[derive(Clone, Debug)]

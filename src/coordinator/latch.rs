@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use lockkeeper_store::script::{CallError, CountSet, CountedDown, keys};
 use tokio::time::Instant;
 
 use super::{
@@ -13,7 +14,6 @@ use super::{
     types::{LockName, Owner, RequestId, SessionId},
     waiters::{Goal, Place},
 };
-use crate::script::{CallError, CountSet, CountedDown, keys};
 
 /// Something to do with a latch, already checked.
 #[derive(Clone, Debug)]

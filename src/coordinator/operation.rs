@@ -2,6 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
+use lockkeeper_access::Account;
+use lockkeeper_base::busy_poll::{self, Next};
+use lockkeeper_store::script::{CallError, Hold, Mode, Ownership, Refusal, Released, Renewal};
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc},
     time::Instant,
@@ -24,11 +27,6 @@ use super::{
     session::{GrantKey, Session},
     spans,
     types::{Grant, Lease, LockName, Owner, RequestId, safe_until},
-};
-use crate::{
-    access::Account,
-    busy_poll::{self, Next},
-    script::{CallError, Hold, Mode, Ownership, Refusal, Released, Renewal},
 };
 
 /// Something to do, already checked.

@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use lockkeeper_access::Identity;
 use sha2::Sha256;
 
 use super::{
     session::OnDisconnect,
     types::{Limits, SessionId, over},
 };
-use crate::access::Identity;
 
 const VERSION: u8 = 2;
 const MAC_BYTES: usize = 32;
@@ -87,7 +87,7 @@ pub(super) fn mac(secret: &[u8], id: &SessionId, whose: &Identity, payload: &[u8
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coordinator::types::tests::limits;
+    use crate::types::tests::limits;
 
     #[test]
     fn only_the_signed_token_of_the_same_session_is_accepted() {

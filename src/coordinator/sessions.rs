@@ -7,6 +7,8 @@ use std::{
 };
 
 use futures::{StreamExt as _, stream};
+use lockkeeper_access::{Account, Identity, Quota};
+use lockkeeper_store::script::{CallError, Mode, Ownership, PermitId, PermitRenewal, Renewal};
 use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -23,10 +25,6 @@ use super::{
     turns::Turn,
     types::{Grant, Lease, LockName, Owner, SessionId, over, safe_until},
     watchdog::RENEWALS_PER_CALL,
-};
-use crate::{
-    access::{Account, Identity, Quota},
-    script::{CallError, Mode, Ownership, PermitId, PermitRenewal, Renewal},
 };
 
 /// Releases of one ending session that are under way at once.

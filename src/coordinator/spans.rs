@@ -1,11 +1,12 @@
 //! The spans of operations and of their waits, and the one line that each leaves in the logs. Owners and sessions are shown as digests: they are credentials.
 
+use lockkeeper_base::spans::TARGET;
+use lockkeeper_store::script::Mode;
 use tracing::{Span, field::Empty, trace_span};
 
 use super::{
     Answer, Error, LatchOperation, LockName, Operation, Owner, PermitAnswer, PermitOperation, Tried,
 };
-use crate::{script::Mode, spans::TARGET};
 
 /// What an operation is about.
 struct About<'a> {
@@ -51,7 +52,7 @@ pub(super) fn of_wait() -> Span {
 /// How an operation ended, in its span and in the logs.
 pub(super) fn ended(operation: &Operation, ended: &Result<Answer, Error>) {
     log(operation, ended);
-    if !crate::spans::is_traced() {
+    if !lockkeeper_base::spans::is_traced() {
         return;
     }
     let span = Span::current();

@@ -95,7 +95,7 @@ mod tests {
     use futures::FutureExt as _;
 
     use super::*;
-    use crate::coordinator::types::tests::limits;
+    use crate::types::tests::limits;
 
     #[test]
     fn turns_come_in_order_and_pass_over_those_who_gave_up() {

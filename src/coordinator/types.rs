@@ -2,12 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+use lockkeeper_store::script::{Hold, Mode, keys};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::error::Invalid;
-use crate::script::{Hold, Mode, keys};
 
 /// Bounds of everything that grows.
 #[derive(Clone, Debug)]
@@ -161,7 +161,8 @@ impl std::fmt::Display for LockName {
 // === impl SessionId ===
 
 impl SessionId {
-    pub(crate) fn random() -> Self {
+    /// A new session.
+    pub fn random() -> Self {
         Self(Uuid::new_v4().to_string().into())
     }
 

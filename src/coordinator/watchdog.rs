@@ -7,6 +7,10 @@ use std::{
     time::Duration,
 };
 
+use lockkeeper_store::{
+    host::Partition,
+    script::{PermitRenewal, PermitRenewals, Renewal, StoreClock, Tally},
+};
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, task::JoinHandle, time::Instant};
 
@@ -14,10 +18,6 @@ use super::{
     Core,
     deadlines::Due,
     session::{LeaseRenewal, Renewing, Session},
-};
-use crate::{
-    host::Partition,
-    script::{PermitRenewal, PermitRenewals, Renewal, StoreClock, Tally},
 };
 
 /// Holds in one renewal script: as many as Redisson's, so that no script blocks the store for long.

@@ -3,18 +3,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "../support/redis_server.rs"]
-#[allow(dead_code, reason = "the other tests use the rest")]
-mod redis_server;
+use lockkeeper_testkit::redis_server;
+
 mod service;
 
 use std::{collections::BTreeMap, time::Duration};
 
 use allocation_counter::measure;
-use lockkeeper::grpc::pb::{self, session_request::Request, session_response::Response};
 use tokio::runtime::{Builder, Runtime};
 
 use deadpool_redis::redis::Value;
+use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
 use redis_server::{RedisServer, eventually};
 use service::{Service, Session};
 
@@ -138,7 +137,7 @@ async fn commands_of_redis_for_renewals() {
     }
     let counts = counted(&redis, async {
         eventually("all are renewed", || async {
-            redis.calls().await.get("pexpire") >= Some(&RENEWED)
+            calls(&redis).await.get("pexpire") >= Some(&RENEWED)
         })
         .await;
     })
@@ -203,7 +202,7 @@ fn bytes_of_renewals(grants: u32) -> u64 {
             tokio::time::advance(Duration::from_secs(12)).await;
             tokio::time::resume();
             eventually("all are renewed", || async {
-                redis.calls().await.get("pexpire") >= Some(&grants)
+                calls(&redis).await.get("pexpire") >= Some(&grants)
             })
             .await;
         });
@@ -285,8 +284,7 @@ fn release(name: &str, owner: &str) -> Request {
 async fn counted(redis: &RedisServer, done: impl Future<Output = ()>) -> BTreeMap<String, u32> {
     redis.command(&["CONFIG", "RESETSTAT"]).await;
     done.await;
-    redis
-        .calls()
+    calls(redis)
         .await
         .into_iter()
         .filter(|(name, _): &(String, u32)| {
@@ -296,17 +294,15 @@ async fn counted(redis: &RedisServer, done: impl Future<Output = ()>) -> BTreeMa
         .collect()
 }
 
-impl RedisServer {
-    /// How often each command was run.
-    async fn calls(&self) -> BTreeMap<String, u32> {
-        let stats = self.info("commandstats").await;
-        let counts = stats.lines().filter_map(|line| {
-            let (name, fields) = line.strip_prefix("cmdstat_")?.split_once(':')?;
-            let calls = fields.strip_prefix("calls=")?.split(',').next()?;
-            Some((name.to_owned(), calls.parse().ok()?))
-        });
-        counts.collect()
-    }
+/// How often each command was run.
+async fn calls(redis: &RedisServer) -> BTreeMap<String, u32> {
+    let stats = redis.info("commandstats").await;
+    let counts = stats.lines().filter_map(|line| {
+        let (name, fields) = line.strip_prefix("cmdstat_")?.split_once(':')?;
+        let calls = fields.strip_prefix("calls=")?.split(',').next()?;
+        Some((name.to_owned(), calls.parse().ok()?))
+    });
+    counts.collect()
 }
 
 fn each(counts: &[(&str, u32)]) -> BTreeMap<String, u32> {

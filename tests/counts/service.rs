@@ -2,14 +2,12 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use lockkeeper::{
-    config::{Settings, StoreUrl},
-    grpc::pb::{
-        self, lock_service_client::LockServiceClient, session_request::Request,
-        session_response::Response,
-    },
-    shutdown::spawn_detached,
+use lockkeeper_api::pb::{
+    self, lock_service_client::LockServiceClient, session_request::Request,
+    session_response::Response,
 };
+use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_server::config::{Settings, StoreUrl};
 use tokio::{net::TcpListener, sync::mpsc};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Streaming, transport::Channel};
@@ -32,7 +30,7 @@ impl Service {
         let mut settings = Settings::default();
         settings.store.url = StoreUrl::from(store);
         spawn_detached("server", async move {
-            lockkeeper::server::serve(settings, listener, std::future::pending())
+            lockkeeper_server::serve(settings, listener, std::future::pending())
                 .await
                 .unwrap();
         });

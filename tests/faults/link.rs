@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use lockkeeper::grpc::pb::{
+use lockkeeper_api::pb::{
     self, lock_service_client::LockServiceClient, session_request::Request,
     session_response::Response,
 };

@@ -7,24 +7,7 @@
     reason = "helpers of tests, which the lint does not take for tests"
 )]
 
-#[path = "../it/support/client.rs"]
-#[allow(dead_code, reason = "the tests in one process use more of it")]
-mod client;
-#[path = "../support/cluster.rs"]
-#[allow(dead_code, reason = "the tests of processes use more of it")]
-mod cluster;
-#[path = "../support/coordinator.rs"]
-#[allow(dead_code, reason = "the tests of processes use more of it")]
-mod coordinator;
-#[path = "../support/redis_server.rs"]
-#[allow(dead_code, reason = "the tests of processes use more of it")]
-mod redis_server;
-#[path = "../support/sentinels.rs"]
-#[allow(dead_code, reason = "the tests of processes use more of it")]
-mod sentinels;
-#[path = "../support/tcp_proxy.rs"]
-#[allow(dead_code, reason = "the tests of processes use more of it")]
-mod tcp_proxy;
+use lockkeeper_testkit::{cluster, coordinator, redis_server, sentinels, tcp_proxy};
 
 mod checker;
 mod history;

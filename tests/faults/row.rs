@@ -3,7 +3,7 @@
 use std::{env, fs, path::Path, sync::Arc, time::Duration};
 
 use futures::future::join_all;
-use lockkeeper::shutdown::spawn_detached;
+use lockkeeper_base::tasks::spawn_detached;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};

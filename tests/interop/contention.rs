@@ -1,7 +1,7 @@
 //! Everybody wants the same lock. Inside it a counter is read and then written: two who are inside together lose a count.
 
 use deadpool_redis::redis::{AsyncCommands as _, Client, Value, aio::MultiplexedConnection};
-use lockkeeper::shutdown::spawn_detached;
+use lockkeeper_base::tasks::spawn_detached;
 use tokio::time::Instant;
 
 use crate::{

@@ -1,6 +1,7 @@
 //! Redis as it is run in production: Redisson's clients of each deployment and ours exclude and wake each other there.
 
-use lockkeeper::{script::keys, shutdown::spawn_detached};
+use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_store::script::keys;
 use tokio::time::Instant;
 
 use crate::{

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use deadpool_redis::redis::Value;
 use futures::future::join_all;
-use lockkeeper::shutdown::spawn_detached;
+use lockkeeper_base::tasks::spawn_detached;
 use tokio::time::Instant;
 
 use crate::{

@@ -1,7 +1,7 @@
 //! The queue of a fair lock as both sides see it: who leaves it, and who is shown in it.
 
 use futures::future::join_all;
-use lockkeeper::grpc::pb::LockMode;
+use lockkeeper_api::pb::LockMode;
 use tokio::time::Instant;
 
 use crate::{

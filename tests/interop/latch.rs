@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use lockkeeper::grpc::pb::{
+use lockkeeper_api::pb::{
     self, await_latch_response::Event, latch_service_client::LatchServiceClient,
 };
 use tokio::{task::JoinHandle, time::Instant};

@@ -6,30 +6,10 @@
     reason = "helpers of tests, which the lint does not take for tests"
 )]
 
-#[path = "../it/support/client.rs"]
-#[allow(dead_code, reason = "the tests in one process use more of it")]
-mod client;
-#[path = "../support/cluster.rs"]
-#[allow(dead_code, reason = "the tests of processes use more of it")]
-mod cluster;
-#[path = "../support/coordinator.rs"]
-#[allow(dead_code, reason = "the tests of processes use more of it")]
-mod coordinator;
-#[path = "../it/support/counters.rs"]
-#[allow(dead_code, reason = "the tests in one process use more of it")]
-mod counters;
-#[path = "../support/quorum.rs"]
-#[allow(dead_code, reason = "the tests of processes use more of it")]
-mod quorum_members;
-#[path = "../support/redis_server.rs"]
-#[allow(dead_code, reason = "the tests of processes use more of it")]
-mod redis_server;
-#[path = "../support/sentinels.rs"]
-#[allow(dead_code, reason = "the tests of processes use more of it")]
-mod sentinels;
-#[path = "../support/stores.rs"]
-#[allow(dead_code, reason = "the tests of processes use more of it")]
-mod stores;
+use lockkeeper_testkit::{
+    client, cluster, coordinator, counters, quorum as quorum_members, redis_server, sentinels,
+    stores,
+};
 
 mod agent;
 mod redisson;

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use lockkeeper::{
-    grpc::pb::{self, LostReason, session_request::Request, session_response::Response},
-    shutdown::spawn_detached,
-};
+use lockkeeper_api::pb::{self, LostReason, session_request::Request, session_response::Response};
+use lockkeeper_base::tasks::spawn_detached;
 use tokio::time::Instant;
 
 use crate::{

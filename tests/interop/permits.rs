@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::grpc::pb::{
+use lockkeeper_api::pb::{
     self, acquire_permits_response::Event, semaphore_service_client::SemaphoreServiceClient,
 };
 use tokio::{task::JoinHandle, time::Instant};

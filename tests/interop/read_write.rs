@@ -1,6 +1,6 @@
 //! What is particular to read/write locks: who may be inside together, and what becomes of the others.
 
-use lockkeeper::shutdown::spawn_detached;
+use lockkeeper_base::tasks::spawn_detached;
 use tokio::time::Instant;
 
 use crate::{

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper::grpc::pb::LockMode;
+use lockkeeper_api::pb::LockMode;
 
 use crate::{
     agent::{Agent, Told, Version},

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::grpc::pb::LostReason;
+use lockkeeper_api::pb::LostReason;
 use tokio::time::Instant;
 
 use crate::{

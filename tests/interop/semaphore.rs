@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use lockkeeper::{
-    grpc::pb::{LostReason, session_response::Response},
-    shutdown::spawn_detached,
-};
+use lockkeeper_api::pb::{LostReason, session_response::Response};
+use lockkeeper_base::tasks::spawn_detached;
 use tokio::time::Instant;
 
 use crate::{

@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use deadpool_redis::redis::Value;
-use lockkeeper::{
-    grpc::pb::{self, session_request::Request, session_response::Response},
-    shutdown::spawn_detached,
-};
+use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
+use lockkeeper_base::tasks::spawn_detached;
 use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use lockkeeper::{
-    coordinator::Watched,
-    grpc::pb::{
-        self, LockMode, LostReason, NameKind, SessionPhase, WatchEvent,
-        lock_admin_service_client::LockAdminServiceClient, session_request::Request,
-        session_response::Response, watch_response,
-    },
-    host::Value,
+use lockkeeper_api::pb::{
+    self, LockMode, LostReason, NameKind, SessionPhase, WatchEvent,
+    lock_admin_service_client::LockAdminServiceClient, session_request::Request,
+    session_response::Response, watch_response,
 };
+use lockkeeper_coordinator::Watched;
+use lockkeeper_store::host::Value;
 use tonic::{Code, Streaming, transport::Channel};
 
 use crate::support::{

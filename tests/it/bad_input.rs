@@ -1,6 +1,6 @@
 //! Bad input gets an error that names the field, and changes nothing.
 
-use lockkeeper::grpc::pb;
+use lockkeeper_api::pb;
 use prost_types::Duration;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;

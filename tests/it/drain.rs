@@ -1,9 +1,7 @@
 //! A coordinator that stops lets nobody down.
 
-use lockkeeper::{
-    grpc::pb::{self, session_response::Response},
-    host::Value,
-};
+use lockkeeper_api::pb::{self, session_response::Response};
+use lockkeeper_store::host::Value;
 
 use crate::support::{Options, World, client::acquire_request, eventually, reason, secs};
 

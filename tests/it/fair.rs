@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use lockkeeper::{
-    grpc::pb::{self, LockMode},
-    host::Value,
-    script::keys,
-};
+use lockkeeper_api::pb::{self, LockMode};
+use lockkeeper_store::{host::Value, script::keys};
 use tokio::time::Instant;
 
 use crate::support::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::grpc::pb;
+use lockkeeper_api::pb;
 use tonic::Code;
 
 use crate::support::{

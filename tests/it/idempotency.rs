@@ -1,6 +1,7 @@
 //! A repeat with the same request id gets the first answer and changes nothing.
 
-use lockkeeper::{grpc::pb, host::Value};
+use lockkeeper_api::pb;
+use lockkeeper_store::host::Value;
 use tokio::time::Instant;
 
 use crate::support::{

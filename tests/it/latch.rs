@@ -1,12 +1,10 @@
 //! Latches: all that wait are told when the count is down.
 
 use futures::future::join_all;
-use lockkeeper::{
-    grpc::pb::{
-        self, await_latch_response::Event, session_request::Request, session_response::Response,
-    },
-    script::keys,
+use lockkeeper_api::pb::{
+    self, await_latch_response::Event, session_request::Request, session_response::Response,
 };
+use lockkeeper_store::script::keys;
 use tokio::time::Instant;
 use tonic::Code;
 

@@ -5,15 +5,8 @@
     reason = "helpers of tests, which the lint does not take for tests"
 )]
 
-#[path = "../support/cluster.rs"]
-#[allow(dead_code, reason = "the tests of processes use the rest")]
-mod cluster;
-#[path = "../support/redis_server.rs"]
-#[allow(dead_code, reason = "the tests of processes use the rest")]
-mod redis_server;
-#[path = "../support/sentinels.rs"]
-#[allow(dead_code, reason = "the tests of processes use the rest")]
-mod sentinels;
+use lockkeeper_testkit::{cluster, redis_server, sentinels};
+
 mod support;
 
 mod host;

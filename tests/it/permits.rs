@@ -1,7 +1,8 @@
 //! Semaphores: leased permits with owners, waiting for them, and what becomes of those of clients that crash.
 
 use futures::future::join_all;
-use lockkeeper::{grpc::pb, host::Value, script::keys};
+use lockkeeper_api::pb;
+use lockkeeper_store::{host::Value, script::keys};
 use tokio::time::Instant;
 use tonic::Code;
 

@@ -1,10 +1,7 @@
 //! Permits that sessions hold: watched, lost, resumed, and given back at the end.
 
-use lockkeeper::{
-    grpc::pb::{self, session_request::Request, session_response::Response},
-    host::Value,
-    script::keys,
-};
+use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
+use lockkeeper_store::{host::Value, script::keys};
 use tokio::time::Instant;
 
 use crate::support::{

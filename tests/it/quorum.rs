@@ -1,7 +1,7 @@
 //! A quorum of embedded stores under a paused clock: answers that come late or never, and what is left behind.
 
-use lockkeeper::{
-    grpc::pb::{self, session_response::Response},
+use lockkeeper_api::pb::{self, session_response::Response};
+use lockkeeper_store::{
     host::{Value, embedded::EmbeddedStore},
     script::keys,
 };

@@ -8,10 +8,8 @@ use std::{
 };
 
 use futures::future::join_all;
-use lockkeeper::{
-    grpc::pb::{self, LockMode, session_request::Request, session_response::Response},
-    host::Value,
-};
+use lockkeeper_api::pb::{self, LockMode, session_request::Request, session_response::Response};
+use lockkeeper_store::host::Value;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use tokio::time::Instant;
 

@@ -3,10 +3,8 @@
 
 use std::time::Duration;
 
-use lockkeeper::{
-    grpc::pb::{self, session_request::Request},
-    host::Value,
-};
+use lockkeeper_api::pb::{self, session_request::Request};
+use lockkeeper_store::host::Value;
 
 use crate::support::{
     World,

@@ -1,11 +1,8 @@
 //! Read/write locks: many readers or one writer, each with a lease of its own.
 
 use futures::future::join_all;
-use lockkeeper::{
-    grpc::pb::{self, LockMode, session_request::Request},
-    host::Value,
-    script::keys,
-};
+use lockkeeper_api::pb::{self, LockMode, session_request::Request};
+use lockkeeper_store::{host::Value, script::keys};
 use tokio::time::Instant;
 
 use crate::support::{

@@ -1,11 +1,13 @@
 //! Taking, taking again, giving back.
 
+use lockkeeper_api::pb;
+use lockkeeper_store::host::Value;
+
 use crate::support::{
     World,
     client::{proto, std_duration, try_request},
     eventually, millis, reason, secs,
 };
-use lockkeeper::{grpc::pb, host::Value};
 
 #[tokio::test(start_paused = true)]
 async fn mission_1_one_holder_at_any_time() {

@@ -1,9 +1,7 @@
 //! What replicas must know of: grants are undone, renewals do not count, releases do.
 
-use lockkeeper::{
-    grpc::pb::{self, LockMode, session_request::Request, session_response::Response},
-    host::{Replicas, Value},
-};
+use lockkeeper_api::pb::{self, LockMode, session_request::Request, session_response::Response};
+use lockkeeper_store::host::{Replicas, Value};
 use tokio::time::Instant;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;

@@ -1,11 +1,9 @@
 //! Opening, closing, breaking, resuming.
 
-use lockkeeper::{
-    grpc::pb::{
-        self, LostReason, OnDisconnect, session_request::Request, session_response::Response,
-    },
-    host::Value,
+use lockkeeper_api::pb::{
+    self, LostReason, OnDisconnect, session_request::Request, session_response::Response,
 };
+use lockkeeper_store::host::Value;
 use tokio::time::Instant;
 
 use crate::support::{

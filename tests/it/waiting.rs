@@ -1,7 +1,8 @@
 //! Waiting: nobody is forgotten, nobody stays behind, and the store is not asked more than needed.
 
 use futures::future::join_all;
-use lockkeeper::{grpc::pb, script::keys};
+use lockkeeper_api::pb;
+use lockkeeper_store::script::keys;
 use tokio::time::Instant;
 
 use crate::support::{

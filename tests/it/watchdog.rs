@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use lockkeeper::{
-    grpc::pb::{self, LostReason, session_request::Request, session_response::Response},
-    host::Value,
-};
+use lockkeeper_api::pb::{self, LostReason, session_request::Request, session_response::Response};
+use lockkeeper_store::host::Value;
 use tokio::time::Instant;
 
 use crate::support::{

@@ -9,10 +9,8 @@ use std::{
 };
 
 use futures::future::join_all;
-use lockkeeper::{
-    grpc::pb::{LostReason, session_response::Response},
-    shutdown::spawn_detached,
-};
+use lockkeeper_api::pb::{LostReason, session_response::Response};
+use lockkeeper_base::tasks::spawn_detached;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 

@@ -7,10 +7,8 @@ use std::{
 };
 
 use futures::future::join_all;
-use lockkeeper::{
-    grpc::pb::{self, LockMode, session_request::Request, session_response::Response},
-    script::keys,
-};
+use lockkeeper_api::pb::{self, LockMode, session_request::Request, session_response::Response};
+use lockkeeper_store::script::keys;
 use tokio::time::Instant;
 
 use crate::{

@@ -1,9 +1,7 @@
 //! Bad days: a coordinator that sleeps through the end of its leases, and wakes up.
 
-use lockkeeper::{
-    grpc::pb::{self, session_request::Request},
-    script::catalog::LOCK_ACQUIRE,
-};
+use lockkeeper_api::pb::{self, session_request::Request};
+use lockkeeper_store::script::catalog::LOCK_ACQUIRE;
 
 use crate::{
     coordinator::{Coordinator, client_at},

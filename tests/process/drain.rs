@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::grpc::pb::session_response::Response;
+use lockkeeper_api::pb::session_response::Response;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use deadpool_redis::redis::Value;
-use lockkeeper::grpc::pb::{self, LockMode, session_request::Request, session_response::Response};
+use lockkeeper_api::pb::{self, LockMode, session_request::Request, session_response::Response};
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
@@ -35,7 +35,7 @@ async fn mission_17_waiters_at_two_coordinators_are_granted_in_the_order_they_ca
         };
         assert_eq!(waiting.position as usize, number + 1, "counts all");
         let told = told.clone();
-        lockkeeper::shutdown::spawn_detached("waiter", async move {
+        lockkeeper_base::tasks::spawn_detached("waiter", async move {
             let granted = session.expect_granted(op_id).await;
             told.send((number, granted.fencing_token)).unwrap();
             release(&mut session).await;

@@ -3,21 +3,19 @@
 use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, stream::BoxStream};
-use lockkeeper::{
-    grpc::pb::{
-        AcquireAllRequest, AcquireAllResponse, AcquireRequest, AcquireResponse, CheckTokenRequest,
-        CheckTokenResponse, DescribeRequest, DescribeResponse, Grant, GrantLost, GrantedAll,
-        Holder, LockMode, LockSpec, LostReason, NotGranted, NotGrantedReason, ReleaseAllRequest,
-        ReleaseAllResponse, ReleaseRequest, ReleaseResponse, ReleasedLock, RenewRequest,
-        RenewResponse, SessionOpened, SessionRequest, SessionResponse, TryAcquireAllRequest,
-        TryAcquireAllResponse, TryAcquireRequest, TryAcquireResponse, Waiter, Waiting,
-        WaitingForAll, acquire_all_response, acquire_response,
-        lock_service_server::{LockService, LockServiceServer},
-        session_request::Request as Asked,
-        session_response::Response as Said,
-    },
-    shutdown::spawn_detached,
+use lockkeeper_api::pb::{
+    AcquireAllRequest, AcquireAllResponse, AcquireRequest, AcquireResponse, CheckTokenRequest,
+    CheckTokenResponse, DescribeRequest, DescribeResponse, Grant, GrantLost, GrantedAll, Holder,
+    LockMode, LockSpec, LostReason, NotGranted, NotGrantedReason, ReleaseAllRequest,
+    ReleaseAllResponse, ReleaseRequest, ReleaseResponse, ReleasedLock, RenewRequest, RenewResponse,
+    SessionOpened, SessionRequest, SessionResponse, TryAcquireAllRequest, TryAcquireAllResponse,
+    TryAcquireRequest, TryAcquireResponse, Waiter, Waiting, WaitingForAll, acquire_all_response,
+    acquire_response,
+    lock_service_server::{LockService, LockServiceServer},
+    session_request::Request as Asked,
+    session_response::Response as Said,
 };
+use lockkeeper_base::tasks::spawn_detached;
 use parking_lot::Mutex;
 use tokio::{
     net::{TcpListener, TcpSocket},

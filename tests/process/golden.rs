@@ -117,17 +117,17 @@ async fn the_answers_of_the_command_line() {
 /// Runs a command and writes down what it printed and how it ended.
 async fn write_down(seen: &mut String, line: &str, coordinator: Option<&Coordinator>) {
     let words: Vec<&str> = line.split(' ').collect();
-    let mut command = match coordinator {
-        Some(coordinator) => lockkeeper(coordinator, &words),
-        None => {
+    let mut command = coordinator.map_or_else(
+        || {
             let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
             command.args(&words).env_remove("LOCKKEEPER_SERVER");
             command
-        }
-    };
+        },
+        |coordinator| lockkeeper(coordinator, &words),
+    );
     let output = command.output().await.unwrap();
     let code = output.status.code().unwrap();
-    let text = |bytes: &[u8]| stable(&String::from_utf8(bytes.to_vec()).unwrap());
+    let text = |bytes: &[u8]| stable(std::str::from_utf8(bytes).unwrap());
     write!(
         seen,
         "$ lockkeeper {line}\n{}{}=> {code}\n\n",

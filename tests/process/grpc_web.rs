@@ -1,6 +1,6 @@
 //! gRPC-Web: calls over plain HTTP/1.1, as a browser or curl sends them.
 
-use lockkeeper::grpc::pb::{
+use lockkeeper_api::pb::{
     AcquireRequest, AcquireResponse, TryAcquireRequest, TryAcquireResponse, acquire_response::Event,
 };
 use prost::Message;

@@ -1,7 +1,7 @@
 //! Names that have a prefix in the store and none for clients.
 
 use deadpool_redis::redis::Value;
-use lockkeeper::grpc::pb::{self, LockMode, session_response::Response};
+use lockkeeper_api::pb::{self, LockMode, session_response::Response};
 
 use crate::{
     client::{Client, acquire_request, proto, try_request},

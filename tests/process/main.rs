@@ -5,33 +5,10 @@
     reason = "helpers of tests, which the lint does not take for tests"
 )]
 
-#[path = "../it/support/client.rs"]
-#[allow(dead_code, reason = "the tests in one process use more of it")]
-mod client;
-#[path = "../support/cluster.rs"]
-#[allow(dead_code, reason = "each test needs a part of it")]
-mod cluster;
-#[path = "../support/coordinator.rs"]
-mod coordinator;
-#[path = "../it/support/counters.rs"]
-#[allow(dead_code, reason = "the tests in one process use more of it")]
-mod counters;
-#[path = "../support/fake_redis.rs"]
-mod fake_redis;
-#[path = "../support/quorum.rs"]
-mod quorum_members;
-#[path = "../support/redis_server.rs"]
-#[allow(dead_code, reason = "the tests of faults use the rest")]
-mod redis_server;
-#[path = "../support/sentinels.rs"]
-#[allow(dead_code, reason = "the tests with Redisson use more of it")]
-mod sentinels;
-#[path = "../support/stores.rs"]
-#[allow(dead_code, reason = "the tests with Redisson use more of it")]
-mod stores;
-#[path = "../support/tcp_proxy.rs"]
-#[allow(dead_code, reason = "the tests of faults use the rest")]
-mod tcp_proxy;
+use lockkeeper_testkit::{
+    client, cluster, coordinator, counters, fake_redis, quorum as quorum_members, redis_server,
+    sentinels, stores, tcp_proxy,
+};
 
 mod redisson_client;
 mod steps;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use deadpool_redis::redis::Value;
-use lockkeeper::grpc::pb;
+use lockkeeper_api::pb;
 
 use crate::{
     client::{Client, try_request},

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::join_all;
-use lockkeeper::grpc::pb::{self, LockMode, session_request::Request, session_response::Response};
+use lockkeeper_api::pb::{self, LockMode, session_request::Request, session_response::Response};
 use tokio::time::Instant;
 
 use crate::{

@@ -1,6 +1,6 @@
 //! A coordinator whose user of Redis may do what the documentation says that it needs, and nothing else.
 
-use lockkeeper::grpc::pb::{self, LockMode, session_request::Request};
+use lockkeeper_api::pb::{self, LockMode, session_request::Request};
 
 use crate::{
     client::{Client, Session, acquire_request, proto, try_request},

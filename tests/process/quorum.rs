@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::grpc::pb::{self, LockMode, session_response::Response};
+use lockkeeper_api::pb::{self, LockMode, session_response::Response};
 use tokio::time::Instant;
 use tonic::Code;
 

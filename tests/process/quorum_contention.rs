@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use lockkeeper::grpc::pb::{self, acquire_response::Event, session_response::Response};
+use lockkeeper_api::pb::{self, acquire_response::Event, session_response::Response};
 use tokio::time::Instant;
 
 use crate::{

@@ -1,6 +1,6 @@
 //! Fencing tokens on a quorum: each member makes its own, and what is told grows all the same.
 
-use lockkeeper::grpc::pb;
+use lockkeeper_api::pb;
 
 use crate::{
     client::{Client, reason, try_request},

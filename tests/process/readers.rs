@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use deadpool_redis::redis::Value;
-use lockkeeper::grpc::pb::{self, LockMode, session_request::Request, session_response::Response};
+use lockkeeper_api::pb::{self, LockMode, session_request::Request, session_response::Response};
 
 use crate::{
     client::{Session, try_request},

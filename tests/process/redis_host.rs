@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::future::join_all;
-use lockkeeper::host::{
+use lockkeeper_store::host::{
     Call, HostError, Script, ScriptHost, Value, Wake,
     redis::{RedisConfig, connect},
 };

@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Command};
 
-use lockkeeper::host::{
+use lockkeeper_store::host::{
     Call, HostError, Script, Value,
     redis::{RedisConfig, TlsCertificates, connect},
 };
@@ -137,7 +137,7 @@ async fn a_refused_subscription_is_told() {
         server.text(&["PUBLISH", "other", "1"]).await == "1"
     })
     .await;
-    assert_eq!(wakes.recv().await, Some(lockkeeper::host::Wake::Gap));
+    assert_eq!(wakes.recv().await, Some(lockkeeper_store::host::Wake::Gap));
 }
 
 #[tokio::test]
@@ -221,7 +221,7 @@ async fn mission_21_a_coordinator_shows_its_certificate_and_trusts_a_private_aut
     assert!(clients.contains("name=locks-of-ours"), "{clients}");
     // The connections for counting replicas are made in the same way.
     let mut client = coordinator.client().await;
-    let request = lockkeeper::grpc::pb::TryAcquireRequest {
+    let request = lockkeeper_api::pb::TryAcquireRequest {
         min_replica_acks: 1,
         ..try_request("build", "x")
     };

@@ -1,6 +1,6 @@
 //! What is in Redis is what Redisson's `RLock` puts there, so that both can share a lock.
 
-use lockkeeper::grpc::pb::{self, session_request::Request, session_response::Response};
+use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
 use tokio::time::Instant;
 
 use crate::{

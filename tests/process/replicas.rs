@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures::future::join_all;
-use lockkeeper::grpc::pb::{
+use lockkeeper_api::pb::{
     self, lock_service_client::LockServiceClient, session_request::Request,
     session_response::Response,
 };

@@ -11,10 +11,8 @@ use std::{
 
 use deadpool_redis::redis::Value;
 use futures::future::join_all;
-use lockkeeper::{
-    client::{Client, Guard, Session},
-    shutdown::spawn_detached,
-};
+use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_client::{Client, Guard, Session};
 use nix::sys::signal::Signal;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use lockkeeper::{
-    client::{Client, Error, Guard, LostReason, Session, SessionState},
-    shutdown::spawn_detached,
-};
+use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_client::{Client, Error, Guard, LostReason, Session, SessionState};
 use tokio::time::{Instant, timeout};
 
 use crate::{
@@ -29,7 +27,7 @@ async fn two() -> (RedisServer, Coordinator, Coordinator, Session) {
     let client = Client::builder()
         .endpoint(&first.url())
         .and_then(|it| it.endpoint(&second.url()))
-        .and_then(lockkeeper::client::ClientBuilder::build)
+        .and_then(lockkeeper_client::ClientBuilder::build)
         .unwrap();
     let session = client.session().client_name("worker").lease(LEASE);
     (redis, first, second, session.open().await.unwrap())

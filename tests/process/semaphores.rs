@@ -4,9 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use deadpool_redis::redis::Value;
 use futures::future::join_all;
-use lockkeeper::grpc::pb::{
-    self, LostReason, session_request::Request, session_response::Response,
-};
+use lockkeeper_api::pb::{self, LostReason, session_request::Request, session_response::Response};
 use tokio::time::Instant;
 
 use crate::{

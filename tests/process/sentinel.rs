@@ -5,9 +5,7 @@ use std::sync::{
     atomic::{AtomicU16, AtomicU64, Ordering},
 };
 
-use lockkeeper::grpc::pb::{
-    self, LostReason, session_request::Request, session_response::Response,
-};
+use lockkeeper_api::pb::{self, LostReason, session_request::Request, session_response::Response};
 use tokio::time::Instant;
 
 use crate::{

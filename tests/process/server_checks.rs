@@ -107,7 +107,7 @@ async fn who_may_not_ask_goes_on_but_cannot_count_replicas() {
     let coordinator = Coordinator::start(&settings_on(&url)).await;
     expect_serving(&coordinator).await;
     let mut client = coordinator.client().await;
-    let request = lockkeeper::grpc::pb::TryAcquireRequest {
+    let request = lockkeeper_api::pb::TryAcquireRequest {
         min_replica_acks: 1,
         ..try_request("build", "x")
     };

@@ -1,6 +1,6 @@
 //! The binary as it comes, on its embedded store.
 
-use lockkeeper::grpc::pb::{self, acquire_response::Event, session_response::Response};
+use lockkeeper_api::pb::{self, acquire_response::Event, session_response::Response};
 use tokio::time::Instant;
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::grpc::pb::{
-    self, LostReason, session_request::Request, session_response::Response,
-};
+use lockkeeper_api::pb::{self, LostReason, session_request::Request, session_response::Response};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::{

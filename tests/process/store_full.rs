@@ -1,6 +1,6 @@
 //! Bad days: the store has no memory left, or lets nobody in any more.
 
-use lockkeeper::grpc::pb;
+use lockkeeper_api::pb;
 use tokio::time::Instant;
 use tonic::Code;
 

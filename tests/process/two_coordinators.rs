@@ -1,7 +1,7 @@
 //! Two coordinators on one Redis: what one of them leaves behind when it dies, and how the other goes on with it.
 
 use futures::future::join_all;
-use lockkeeper::grpc::pb::LostReason;
+use lockkeeper_api::pb::LostReason;
 
 use crate::{
     coordinator::Coordinator,

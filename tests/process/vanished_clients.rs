@@ -3,7 +3,7 @@
 use std::{process::Stdio, time::Duration};
 
 use futures::future::join_all;
-use lockkeeper::grpc::pb;
+use lockkeeper_api::pb;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

@@ -9,13 +9,11 @@ use std::{
 };
 
 use futures::future::join_all;
-use lockkeeper::{
-    access::Account,
-    coordinator::{
-        Answer, AwaitLatch, CountDown, LatchAnswer, LatchOperation, LockName, Operation, Reply,
-        RequestId, SetCount,
-    },
-    shutdown::spawn_detached,
+use lockkeeper_access::Account;
+use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_coordinator::{
+    Answer, AwaitLatch, CountDown, LatchAnswer, LatchOperation, LockName, Operation, Reply,
+    RequestId, SetCount,
 };
 use rand::RngExt as _;
 use tokio::{

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lockkeeper::{
+use lockkeeper_store::{
     host::{Value, embedded::EmbeddedStore},
     script::{Mode, keys},
 };

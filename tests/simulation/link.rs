@@ -11,12 +11,9 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use lockkeeper::{
-    host::{
-        Acks, Call, Connected, HostError, Replicas, Replication, ScriptHost, Value, Wake,
-        WakeSender,
-    },
-    shutdown::spawn_detached,
+use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_store::host::{
+    Acks, Call, Connected, HostError, Replicas, Replication, ScriptHost, Value, Wake, WakeSender,
 };
 use parking_lot::Mutex;
 use tokio::{

@@ -3,15 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
-use lockkeeper::{
-    access::Account,
-    coordinator::{
-        AcquirePermits, Answer, Lease, LockName, Notice, OnDisconnect, Operation, Owner,
-        PermitAnswer, PermitCount, PermitGrant, PermitOperation, ReleasePermits, Reply, RequestId,
-    },
-    script::{Config, Scripts},
-    shutdown::spawn_detached,
+use lockkeeper_access::Account;
+use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_coordinator::{
+    AcquirePermits, Answer, Lease, LockName, Notice, OnDisconnect, Operation, Owner, PermitAnswer,
+    PermitCount, PermitGrant, PermitOperation, ReleasePermits, Reply, RequestId,
 };
+use lockkeeper_store::script::{Config, Scripts};
 use parking_lot::Mutex;
 use rand::RngExt as _;
 use tokio::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::{host::Replicas, script::Mode};
+use lockkeeper_store::{host::Replicas, script::Mode};
 use rand::{Rng as _, RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 
 /// A generator whose numbers stay the same with every version of the crate.

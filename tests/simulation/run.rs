@@ -3,7 +3,7 @@
 use std::{cell::RefCell, sync::Once, time::Duration};
 
 use futures::future::join_all;
-use lockkeeper::shutdown::spawn_detached;
+use lockkeeper_base::tasks::spawn_detached;
 use tokio::time::timeout;
 
 use super::{

@@ -80,8 +80,8 @@ fn every_exit_code_is_documented() {
 #[test]
 fn every_reason_is_documented() {
     let reasons = reasons(&File::new(
-        "src/grpc/status.rs",
-        &text("src/grpc/status.rs"),
+        "src/server/grpc/status.rs",
+        &text("src/server/grpc/status.rs"),
     ));
     assert!(reasons.len() > 5, "{reasons:?}");
     let document = text("docs/guarantees.md");

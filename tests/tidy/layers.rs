@@ -1,202 +1,157 @@
-//! The arrows: `grpc` to `coordinator` to `script` to `host`, and never back.
+//! The arrows. Cargo holds those between crates, as far as their manifests are what is written here;
+//! what is finer than a crate is checked by what files import.
 
 use crate::{
     expect_none,
-    source::{File, is_word, rust_below, words},
+    source::{File, is_word, rust_below, tree, words},
 };
 
-/// What the files below a path may take from other parts of the crate; `shutdown` and `measure` are leaves that all may use. The first line that fits a file counts, and every file must
-/// have one. What is named by its type and not by its module is the vocabulary of a layer: errors and handles, no behaviour.
-const MAY_USE: &[(&str, &[&str])] = &[
+/// The crates that each may depend on, of ours, and crates of others that it does not know.
+const CRATES: &[(&str, &[&str], &[&str])] = &[
+    ("base", &[], &["tonic", "prost", "deadpool-redis", "mlua"]),
+    ("api", &[], &["deadpool-redis", "mlua"]),
+    ("client", &["api"], &["deadpool-redis", "mlua", "clap"]),
     (
-        "src/grpc/status.rs",
-        &[
-            "access::QuotaReached",
-            "access::Unauthenticated",
-            "grpc",
-            "coordinator",
-            "script::CallError",
-            "script::Ownership",
-            "script::Unsupported",
-        ],
+        "access",
+        &["base"],
+        &["tonic", "prost", "deadpool-redis", "mlua"],
     ),
+    ("store", &["base"], &["tonic", "prost"]),
     (
-        "src/grpc/",
-        &[
-            "access",
-            "grpc",
-            "coordinator",
-            "measure",
-            "shutdown",
-            "spans",
-        ],
-    ),
-    (
-        "src/coordinator/",
-        &[
-            "access::Account",
-            "access::Counted",
-            "access::Identity",
-            "access::Quota",
-            "access::QuotaReached",
-            "access::Right",
-            "busy_poll",
-            "coordinator",
-            "script",
-            "measure",
-            "shutdown",
-            "spans",
-            "host::Connected",
-            "host::Partition",
-            "host::Replicas",
-            "host::ScriptHost",
-            "host::Subscriptions",
-            "host::Wake",
-        ],
-    ),
-    (
-        "src/script/",
-        &[
-            "script",
-            "host::Acks",
-            "measure",
-            "shutdown",
-            "spans",
-            "host::Call",
-            "host::HostError",
-            "host::Partition",
-            "host::Replicas",
-            "host::Replication",
-            "host::ScanCursor",
-            "host::Script",
-            "host::ScriptHost",
-            "host::Value",
-        ],
-    ),
-    ("src/host/", &["host", "measure", "shutdown"]),
-    ("src/busy_poll.rs", &["shutdown"]),
-    ("src/measure.rs", &["measure"]),
-    ("src/spans.rs", &["spans"]),
-    ("src/access/", &["access", "measure"]),
-    (
-        "src/admin/",
-        &["access", "admin", "coordinator", "shutdown"],
-    ),
-    (
-        "src/cli/",
-        &["cli", "client", "config", "grpc::pb", "shutdown", "threads"],
-    ),
-    ("src/client/", &["client", "grpc::pb", "shutdown"]),
-    ("src/config/", &["config", "threads"]),
-    ("src/security.rs", &["access", "config", "grpc::listen"]),
-    ("src/telemetry/", &["config", "spans"]),
-    ("src/shutdown.rs", &[]),
-    ("src/notify.rs", &[]),
-    ("src/threads.rs", &[]),
-    ("src/files.rs", &[]),
-    // Not shipped: it knocks at the doors of all layers.
-    (
-        "src/fuzzing/",
-        &[
-            "access",
-            "config",
-            "coordinator",
-            "grpc",
-            "host",
-            "script",
-            "server",
-        ],
-    ),
-    ("src/lib.rs", &[]),
-    (
-        "src/main.rs",
-        &[
-            "busy_poll",
-            "cli",
-            "config",
-            "server",
-            "telemetry",
-            "threads",
-        ],
-    ),
-    // The wiring sees every layer; no other file has more than one.
-    (
-        "src/server.rs",
-        &[
-            "access",
-            "admin",
-            "config",
-            "coordinator",
-            "files",
-            "grpc",
-            "host",
-            "measure",
-            "notify",
-            "script",
-            "security",
-            "shutdown",
-            "telemetry",
-        ],
-    ),
-];
-
-/// Crates that a layer does not know.
-const NEVER_NAMES: &[(&str, &[&str])] = &[
-    ("src/grpc/", &["redis", "deadpool_redis", "mlua"]),
-    (
-        "src/coordinator/",
+        "coordinator",
+        &["access", "base", "store"],
         &[
             "tonic",
-            "tonic_types",
+            "tonic-types",
             "prost",
-            "prost_types",
-            "redis",
-            "deadpool_redis",
+            "prost-types",
+            "deadpool-redis",
             "mlua",
         ],
     ),
     (
-        "src/script/",
-        &["tonic", "prost", "redis", "deadpool_redis", "mlua"],
+        "server",
+        &["access", "api", "base", "coordinator", "store"],
+        &["deadpool-redis", "mlua"],
     ),
-    ("src/host/", &["tonic", "prost"]),
-    ("src/cli/", &["redis", "deadpool_redis", "mlua"]),
-    ("src/client/", &["redis", "deadpool_redis", "mlua", "clap"]),
+    (
+        "cli",
+        &["api", "base", "client"],
+        &["deadpool-redis", "mlua"],
+    ),
+    (
+        "bench",
+        &["api", "base", "cli", "client"],
+        &["deadpool-redis", "mlua"],
+    ),
+];
+
+/// What the files below a path must not take, although their crate may; all but the exceptions. A
+/// layer's errors and handles are its vocabulary, which those above may name.
+const MUST_NOT: &[(&str, &[&str], &[&str])] = &[
+    ("src/store/host/", &["crate::script"], &[]),
+    (
+        "src/coordinator/",
+        &["lockkeeper_store::host"],
+        &[
+            "lockkeeper_store::host::Connected",
+            "lockkeeper_store::host::Partition",
+            "lockkeeper_store::host::Replicas",
+            "lockkeeper_store::host::ScriptHost",
+            "lockkeeper_store::host::Subscriptions",
+            "lockkeeper_store::host::Wake",
+        ],
+    ),
+    (
+        "src/server/grpc/",
+        &[
+            "lockkeeper_store",
+            "crate::admin",
+            "crate::config",
+            "crate::telemetry",
+        ],
+        &[
+            "lockkeeper_store::script::CallError",
+            "lockkeeper_store::script::Ownership",
+            "lockkeeper_store::script::Unsupported",
+        ],
+    ),
+    (
+        "src/server/admin/",
+        &[
+            "lockkeeper_store",
+            "crate::grpc",
+            "crate::config",
+            "crate::telemetry",
+        ],
+        &[],
+    ),
+    (
+        "src/server/config/",
+        &[
+            "lockkeeper_access",
+            "lockkeeper_coordinator",
+            "lockkeeper_store",
+            "crate::admin",
+            "crate::grpc",
+        ],
+        &[],
+    ),
+    (
+        "src/server/telemetry/",
+        &[
+            "lockkeeper_access",
+            "lockkeeper_coordinator",
+            "lockkeeper_store",
+            "crate::admin",
+            "crate::grpc",
+        ],
+        &[],
+    ),
+    ("src/server/process/", &["lockkeeper_coordinator"], &[]),
+    ("src/server/security.rs", &["lockkeeper_coordinator"], &[]),
 ];
 
 /// Words of the domain; a host runs scripts and does not know what a lock is.
 const DOMAIN: [&str; 5] = ["session", "grant", "waiter", "watchdog", "fencing"];
 
-/// Code that has one place.
-const ONE_PLACE: &[(&str, &str)] = &[
-    ("tokio::spawn", "src/shutdown.rs"),
-    ("task::spawn", "src/shutdown.rs"),
-    ("include_proto", "src/grpc/pb.rs"),
+/// Code that has one place, or one for each of two crates of which neither knows the other.
+const ONE_PLACE: &[(&str, &[&str])] = &[
+    ("tokio::spawn", &["src/base/tasks.rs", "src/client/task.rs"]),
+    ("task::spawn", &["src/base/tasks.rs", "src/client/task.rs"]),
 ];
 
 /// Texts that have one place.
-const ONE_PLACE_OF_TEXT: &[(&str, &str)] = &[
-    ("lua/", "src/script/catalog.rs"),
-    (".lua", "src/script/catalog.rs"),
-    ("redisson_", "src/script/keys.rs"),
-    ("lockkeeper_", "src/script/keys.rs"),
+const ONE_PLACE_OF_TEXT: &[(&str, &[&str])] = &[
+    ("lua/", &["src/store/script/catalog.rs"]),
+    (".lua", &["src/store/script/catalog.rs"]),
+    ("redisson_", &["src/store/script/keys.rs"]),
+    ("lockkeeper_", &["src/store/script/keys.rs"]),
 ];
+
+/// Where statuses are made: by who speaks gRPC.
+const MAKE_STATUSES: [&str; 5] = [
+    "src/api/",
+    "src/bench/",
+    "src/cli/",
+    "src/client/",
+    "src/server/grpc/",
+];
+
+#[test]
+fn every_manifest_follows_the_arrows() {
+    let manifests = tree()
+        .into_iter()
+        .filter(|file| file.path.starts_with("src/") && file.path.ends_with("/Cargo.toml"));
+    let manifests: Vec<_> = manifests.collect();
+    assert_eq!(manifests.len(), CRATES.len());
+    let problems: Vec<_> = manifests.iter().flat_map(forbidden_crates).collect();
+    expect_none(&problems);
+}
 
 #[test]
 fn every_import_follows_the_arrows() {
     let problems: Vec<_> = product().iter().flat_map(forbidden_imports).collect();
-    expect_none(&problems);
-}
-
-#[test]
-fn no_file_climbs_out_of_its_layer() {
-    let problems: Vec<_> = product().iter().filter_map(climbs).collect();
-    expect_none(&problems);
-}
-
-#[test]
-fn no_layer_names_a_crate_of_another() {
-    let problems: Vec<_> = product().iter().flat_map(named_crates).collect();
     expect_none(&problems);
 }
 
@@ -212,42 +167,60 @@ fn what_has_one_place_stays_there() {
     expect_none(&problems);
 }
 
+/// What is shipped and written by hand.
 fn product() -> Vec<File> {
     rust_below("src/")
         .into_iter()
-        .filter(|file| !file.is_tests())
+        .filter(|file| !file.is_tests() && !file.path.contains("/generated/"))
         .collect()
 }
 
+fn forbidden_crates(manifest: &File) -> Vec<String> {
+    let name = manifest.path.split('/').nth(1).unwrap_or_default();
+    let Some((_, ours, never)) = CRATES.iter().find(|(known, ..)| *known == name) else {
+        return vec![format!(
+            "{}: has no line in the table of crates",
+            manifest.path
+        )];
+    };
+    let shipped = manifest.text.split("[dev-dependencies]").next();
+    let lines = shipped.unwrap_or_default().lines();
+    let names = lines.filter_map(|line| line.split(['.', ' ']).next());
+    let forbidden = names.filter(|name| match name.strip_prefix("lockkeeper-") {
+        Some(crate_of_ours) => !ours.contains(&crate_of_ours),
+        None => never.contains(name),
+    });
+    let text = |it: &str| format!("{}: must not depend on {it}", manifest.path);
+    let of_itself = format!("lockkeeper-{name}");
+    forbidden.filter(|it| **it != of_itself).map(text).collect()
+}
+
 fn forbidden_imports(file: &File) -> Vec<String> {
-    let Some((_, may_use)) = MAY_USE
+    let rules = MUST_NOT
         .iter()
-        .find(|(place, _)| file.path.starts_with(place))
-    else {
-        return vec![format!("{}: has no line in the table of arrows", file.path)];
+        .filter(|(place, ..)| file.path.starts_with(place));
+    let fits = |path: &str, start: &str| {
+        path.strip_prefix(start)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
     };
-    let allowed = |path: &str| {
-        let fits = |start: &str| {
-            path.strip_prefix(start)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
-        };
-        may_use.iter().any(|start| fits(start))
-    };
-    let forbidden = imports(&file.shipped().code)
-        .into_iter()
-        .filter(|path| !allowed(path));
-    forbidden
+    let imported = imports(&file.shipped().code);
+    rules
+        .flat_map(|(_, forbidden, but)| {
+            let all = imported.iter();
+            all.filter(move |path| forbidden.iter().any(|it| fits(path, it)))
+                .filter(move |path| !but.iter().any(|it| fits(path, it)))
+        })
         .map(|path| format!("{}: must not use {path}", file.path))
         .collect()
 }
 
-/// The paths that start at the root of the crate, those in braces one by one.
-fn imports(code: &str) -> Vec<String> {
+/// The paths that start at the root of a crate of ours, those in braces one by one.
+pub(crate) fn imports(code: &str) -> Vec<String> {
     let mut found = Vec::new();
-    for root in ["crate::", "lockkeeper::"] {
+    for root in ["crate", "lockkeeper_"] {
         for (at, _) in code.match_indices(root) {
             if !code[..at].ends_with(|letter| is_word(letter) || letter == ':') {
-                expand(&code[at + root.len()..], "", &mut found);
+                expand(&code[at..], "", &mut found);
             }
         }
     }
@@ -283,35 +256,8 @@ fn expand<'a>(text: &'a str, before: &str, found: &mut Vec<String>) -> &'a str {
     }
 }
 
-/// `super` from a layer's own module is the root of the crate.
-fn climbs(file: &File) -> Option<String> {
-    let inside = file.path.strip_prefix("src/")?;
-    let depth = inside.matches('/').count();
-    let modules = depth + usize::from(!inside.ends_with("mod.rs"));
-    let code = file.shipped().code;
-    let out = "super::".repeat(modules);
-    (depth > 0 && code.contains(&out)).then(|| format!("{}: {out} leaves the layer", file.path))
-}
-
-fn named_crates(file: &File) -> Vec<String> {
-    let fits = NEVER_NAMES
-        .iter()
-        .filter(|(place, _)| file.path.starts_with(place));
-    let code = file.shipped().code;
-    let named = fits.flat_map(|(_, crates)| crates.iter()).filter(|name| {
-        let uses = |at: usize| !code[..at].ends_with(|it| is_word(it) || it == ':');
-        let starts = code
-            .match_indices(&format!("{name}::"))
-            .any(|(at, _)| uses(at));
-        starts || code.contains(&format!("use {name};"))
-    });
-    named
-        .map(|name| format!("{}: must not know {name}", file.path))
-        .collect()
-}
-
 fn domain_words(file: &File) -> Vec<String> {
-    if !file.path.starts_with("src/host/") {
+    if !file.path.starts_with("src/store/host/") {
         return Vec::new();
     }
     let text = file.text.to_lowercase();
@@ -339,86 +285,53 @@ fn out_of_place(file: &File) -> Vec<String> {
     let texts = ONE_PLACE_OF_TEXT.iter().filter(|(what, _)| says(what));
     let mut problems: Vec<_> = code
         .chain(texts)
-        .filter(|(_, place)| file.path != *place)
-        .map(|(what, place)| format!("{}: {what} belongs into {place}", file.path))
+        .filter(|(_, places)| !places.contains(&file.path.as_str()))
+        .map(|(what, places)| format!("{}: {what} belongs into {}", file.path, places[0]))
         .collect();
     let makes_statuses = shipped
         .code
         .match_indices("Status::")
         .any(|(at, _)| !shipped.code[..at].ends_with(is_word));
-    if makes_statuses
-        && !["src/grpc/", "src/cli/", "src/client/"]
-            .iter()
-            .any(|place| file.path.starts_with(place))
-    {
-        problems.push(format!("{}: statuses belong into src/grpc", file.path));
+    if makes_statuses && !MAKE_STATUSES.iter().any(|it| file.path.starts_with(it)) {
+        problems.push(format!(
+            "{}: statuses belong into src/server/grpc",
+            file.path
+        ));
     }
     problems
 }
 
 #[test]
+fn a_manifest_against_the_arrows_is_found() {
+    let found = |text: &str| forbidden_crates(&File::new("src/coordinator/Cargo.toml", text));
+    let text = "name = \"lockkeeper-coordinator\"\n[dependencies]\nlockkeeper-base.workspace = true\n\
+                lockkeeper-api.workspace = true\ntonic = \"1\"\n[dev-dependencies]\nprost.workspace = true\n";
+    assert_eq!(found(text).len(), 2, "{:?}", found(text));
+}
+
+#[test]
 fn an_import_against_the_arrows_is_found() {
-    let text = "use crate::{grpc::{pb, status as s}, shutdown::Tasks};\nfn f() { crate::host::redis::connect() }";
-    let file = File::new("src/coordinator/x.rs", text);
+    let text = "use lockkeeper_store::{script::{self, CallError as E}, host::Value};\nfn f() { crate::admin::serve() }";
     assert_eq!(
         imports(text),
         [
-            "grpc::pb",
-            "grpc::status",
-            "shutdown::Tasks",
-            "host::redis::connect"
+            "crate::admin::serve",
+            "lockkeeper_store::script::self",
+            "lockkeeper_store::script::CallError",
+            "lockkeeper_store::host::Value",
         ]
     );
-    let problems = forbidden_imports(&file);
-    assert_eq!(problems.len(), 3, "{problems:?}");
-    let vocabulary = File::new(
-        "src/coordinator/x.rs",
-        "use crate::host::{Subscriptions, Wake};",
-    );
-    assert_eq!(forbidden_imports(&vocabulary), Vec::<String>::new());
-    let whole = File::new("src/coordinator/x.rs", "use crate::host;");
-    assert_eq!(forbidden_imports(&whole).len(), 1);
-    let unknown = File::new("src/metrics.rs", "");
-    assert_eq!(forbidden_imports(&unknown).len(), 1);
-    let second = File::new(
-        "src/telemetry/mod.rs",
-        "use crate::{coordinator::Load, grpc::Config};",
-    );
-    assert_eq!(forbidden_imports(&second).len(), 2);
-    let commented = File::new("src/script/x.rs", "// use crate::coordinator::Core;\n");
-    assert_eq!(forbidden_imports(&commented), Vec::<String>::new());
-}
-
-#[test]
-fn a_climb_is_found() {
-    let climbing = |path, text| climbs(&File::new(path, text)).is_some();
-    assert!(climbing("src/grpc/mod.rs", "use super::script::keys;"));
-    assert!(!climbing("src/grpc/lock.rs", "use super::pb;"));
-    assert!(climbing(
-        "src/grpc/lock.rs",
-        "use super::super::script::keys;"
-    ));
-    assert!(!climbing(
-        "src/host/embedded/commands/keys.rs",
-        "use super::super::data;"
-    ));
-    assert!(!climbing(
-        "src/grpc/mod.rs",
-        "#[cfg(test)]\nmod tests {\nuse super::*;\n}"
-    ));
-}
-
-#[test]
-fn a_crate_of_another_layer_is_found() {
-    let named = |text: &str| named_crates(&File::new("src/coordinator/x.rs", text)).len();
-    assert_eq!(named("use tonic::Status; // prost::Message"), 1);
-    assert_eq!(named("redis::cmd(\"GET\")"), 1);
-    assert_eq!(named("use a::redis::b; let redis = 1;"), 0);
+    let found = |path, text| forbidden_imports(&File::new(path, text)).len();
+    assert_eq!(found("src/server/grpc/x.rs", text), 3);
+    assert_eq!(found("src/coordinator/x.rs", text), 1);
+    assert_eq!(found("src/store/host/x.rs", "use crate::script;"), 1);
+    assert_eq!(found("src/store/host/x.rs", "// use crate::script;\n"), 0);
+    assert_eq!(found("src/store/script/x.rs", "use crate::host::Wake;"), 0);
 }
 
 #[test]
 fn a_word_of_the_domain_is_found_in_a_host() {
-    let found = |text: &str| domain_words(&File::new("src/host/x.rs", text)).len();
+    let found = |text: &str| domain_words(&File::new("src/store/host/x.rs", text)).len();
     assert_eq!(found("/// The Grants of a session_id.\n"), 2);
     assert_eq!(found("watch::channel(); // possession, fragrant\n"), 0);
 }
@@ -426,29 +339,17 @@ fn a_word_of_the_domain_is_found_in_a_host() {
 #[test]
 fn what_is_out_of_place_is_found() {
     let found = |path, text: &str| out_of_place(&File::new(path, text)).len();
-    assert_eq!(
-        found(
-            "src/grpc/x.rs",
-            "tokio::spawn(f()); tokio::task::spawn_blocking(g)"
-        ),
-        1
-    );
-    assert_eq!(found("src/shutdown.rs", "tokio::spawn(f())"), 0);
-    assert_eq!(
-        found("src/script/x.rs", "format!(\"redisson_lock:{name}\")"),
-        1
-    );
-    assert_eq!(
-        found("src/script/x.rs", "include_str!(\"../../lua/a.lua\")"),
-        2
-    );
-    assert_eq!(found("src/script/x.rs", "// lua/a.lua\nuse mlua::Lua;"), 0);
-    assert_eq!(
-        found(
-            "src/server.rs",
-            "Status::internal(x); ServingStatus::Serving"
-        ),
-        1
-    );
-    assert_eq!(found("src/server.rs", "ServingStatus::Serving"), 0);
+    let spawns = "tokio::spawn(f()); tokio::task::spawn_blocking(g)";
+    assert_eq!(found("src/server/grpc/x.rs", spawns), 1);
+    assert_eq!(found("src/base/tasks.rs", "tokio::spawn(f())"), 0);
+    assert_eq!(found("src/client/task.rs", "tokio::spawn(f())"), 0);
+    let key = "format!(\"redisson_lock:{name}\")";
+    assert_eq!(found("src/store/script/x.rs", key), 1);
+    let script = "include_str!(\"../../lua/a.lua\")";
+    assert_eq!(found("src/store/script/x.rs", script), 2);
+    let comment = "// lua/a.lua\nuse mlua::Lua;";
+    assert_eq!(found("src/store/script/x.rs", comment), 0);
+    let status = "Status::internal(x); ServingStatus::Serving";
+    assert_eq!(found("src/server/wiring.rs", status), 1);
+    assert_eq!(found("src/server/wiring.rs", "ServingStatus::Serving"), 0);
 }

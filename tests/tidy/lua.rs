@@ -7,7 +7,7 @@ use crate::{
     source::{File, tree},
 };
 
-const CATALOGUE: &str = "src/script/catalog.rs";
+const CATALOGUE: &str = "src/store/script/catalog.rs";
 const LINES_MAX: usize = 110;
 
 /// What a header says after the purpose, in this order.

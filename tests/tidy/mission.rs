@@ -79,7 +79,7 @@ fn every_line_up_to_19_has_a_story_and_every_store_runs_them() {
     let told: BTreeSet<u32> = told(&code).into_iter().flat_map(numbers).collect();
     let missing: Vec<_> = on_every_store().difference(&told).copied().collect();
     assert!(missing.is_empty(), "no story of {missing:?}");
-    let stores = variants(&Rust::parse(text("tests/support/stores.rs")).code, "Store");
+    let stores = variants(&Rust::parse(text("tests/testkit/stores.rs")).code, "Store");
     assert!(stores.len() >= 4, "{stores:?}");
     let silent: Vec<_> = stores
         .into_iter()

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use clap::Parser;
-use lockkeeper::threads;
+use lockkeeper_base::threads;
 
 /// Measures Lockkeeper against anchors.
 #[derive(Debug, Parser)]

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, future::Future, time::Duration};
 use anyhow::Context as _;
 use futures::future::try_join_all;
 use hdrhistogram::Histogram;
-use lockkeeper::shutdown::spawn_detached;
+use lockkeeper_base::tasks::spawn_detached;
 use serde::Serialize;
 use tokio::time::{Instant, sleep_until};
 

@@ -18,9 +18,9 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Parser as _;
-use lockkeeper::threads;
 
 use args::{Args, Command};
+use lockkeeper_base::threads;
 
 fn main() -> ExitCode {
     let Args { threads, command } = Args::parse();

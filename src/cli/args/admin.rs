@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{CommonArgs, TEMPLATE};
-use crate::cli::exit;
+use crate::exit;
 
 /// See [`ClientCommand::List`](super::ClientCommand::List).
 #[derive(Args, Debug)]
@@ -14,9 +14,9 @@ Examples:
 pub struct ListArgs {
     /// Only names that begin with it.
     #[arg(long, default_value = "", hide_default_value = true)]
-    pub(in crate::cli) prefix: String,
+    pub(crate) prefix: String,
     #[command(flatten)]
-    pub(in crate::cli) common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 /// See [`ClientCommand::Sessions`](super::ClientCommand::Sessions).
@@ -26,7 +26,7 @@ Examples:
   lockkeeper sessions", after_help = exit::HELP)]
 pub struct SessionsArgs {
     #[command(flatten)]
-    pub(in crate::cli) common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 /// See [`ClientCommand::Watch`](super::ClientCommand::Watch).
@@ -37,9 +37,9 @@ Examples:
 pub struct WatchArgs {
     /// Only names that begin with it.
     #[arg(long, default_value = "", hide_default_value = true)]
-    pub(in crate::cli) prefix: String,
+    pub(crate) prefix: String,
     #[command(flatten)]
-    pub(in crate::cli) common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 /// See [`ClientCommand::ForceRelease`](super::ClientCommand::ForceRelease).
@@ -49,13 +49,13 @@ Examples:
   lockkeeper force-release orders --reason 'host 7 has burned down'", after_help = exit::HELP)]
 pub struct ForceReleaseArgs {
     /// The lock's name.
-    pub(in crate::cli) name: String,
+    pub(crate) name: String,
     /// Why; the holder is told, and the audit log has it.
     #[arg(long)]
-    pub(in crate::cli) reason: String,
+    pub(crate) reason: String,
     /// Do not ask.
     #[arg(long)]
-    pub(in crate::cli) yes: bool,
+    pub(crate) yes: bool,
     #[command(flatten)]
-    pub(in crate::cli) common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }

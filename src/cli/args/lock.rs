@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use clap::Args;
+use lockkeeper_api::pb::LockSpec;
 
 use super::{CommonArgs, Mode, TEMPLATE};
-use crate::{cli::exit, grpc::pb::LockSpec};
+use crate::exit;
 
 /// See [`ClientCommand::Acquire`](super::ClientCommand::Acquire).
 #[derive(Args, Debug)]
@@ -16,12 +17,12 @@ Examples:
   lockkeeper acquire orders --lease 5m --owner job-17 --request-id $(uuidgen)", after_help = exit::HELP)]
 pub struct AcquireArgs {
     #[command(flatten)]
-    pub(in crate::cli) hold: HoldArgs,
+    pub(crate) hold: HoldArgs,
     /// How long to wait [default: without limit].
     #[arg(long, short, value_name = "DURATION", value_parser = humantime::parse_duration)]
-    pub(in crate::cli) wait: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
     #[command(flatten)]
-    pub(in crate::cli) common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 /// See [`ClientCommand::TryAcquire`](super::ClientCommand::TryAcquire).
@@ -32,31 +33,31 @@ Examples:
   lockkeeper try-acquire catalogue --mode read --owner job-17", after_help = exit::HELP)]
 pub struct TryAcquireArgs {
     #[command(flatten)]
-    pub(in crate::cli) hold: HoldArgs,
+    pub(crate) hold: HoldArgs,
     #[command(flatten)]
-    pub(in crate::cli) common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 /// How to hold a lock.
 #[derive(Args, Debug)]
-pub(in crate::cli) struct HoldArgs {
+pub(crate) struct HoldArgs {
     /// The lock's name.
-    pub(in crate::cli) name: String,
+    pub(crate) name: String,
     /// How long the store keeps the grant unless it is renewed [default: the coordinator's].
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
-    pub(in crate::cli) lease: Option<Duration>,
+    pub(crate) lease: Option<Duration>,
     /// Who holds it; the same owner may take it again [default: made by the coordinator].
     #[arg(long)]
-    pub(in crate::cli) owner: Option<String>,
+    pub(crate) owner: Option<String>,
     /// Makes a repeat safe: it gets the first answer.
     #[arg(long, value_name = "ID")]
-    pub(in crate::cli) request_id: Option<String>,
+    pub(crate) request_id: Option<String>,
     /// How to hold it.
     #[arg(long, short, value_enum, default_value_t)]
-    pub(in crate::cli) mode: Mode,
+    pub(crate) mode: Mode,
     /// Replicas of the store that must know of the grant before it counts; the coordinator may ask for more.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
-    pub(in crate::cli) min_replica_acks: u32,
+    pub(crate) min_replica_acks: u32,
 }
 
 /// See [`ClientCommand::Release`](super::ClientCommand::Release).
@@ -67,18 +68,18 @@ Examples:
   lockkeeper release catalogue --mode read --owner job-17", after_help = exit::HELP)]
 pub struct ReleaseArgs {
     /// The lock's name.
-    pub(in crate::cli) name: String,
+    pub(crate) name: String,
     /// The owner, as the grant named it.
     #[arg(long)]
-    pub(in crate::cli) owner: String,
+    pub(crate) owner: String,
     /// How it is held, as the grant said.
     #[arg(long, short, value_enum, default_value_t)]
-    pub(in crate::cli) mode: Mode,
+    pub(crate) mode: Mode,
     /// Makes a repeat safe: it gets the first answer.
     #[arg(long, value_name = "ID")]
-    pub(in crate::cli) request_id: Option<String>,
+    pub(crate) request_id: Option<String>,
     #[command(flatten)]
-    pub(in crate::cli) common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 /// See [`ClientCommand::Renew`](super::ClientCommand::Renew).
@@ -89,18 +90,18 @@ Examples:
   lockkeeper renew catalogue --mode read --owner job-17", after_help = exit::HELP)]
 pub struct RenewArgs {
     /// The lock's name.
-    pub(in crate::cli) name: String,
+    pub(crate) name: String,
     /// The owner, as the grant named it.
     #[arg(long)]
-    pub(in crate::cli) owner: String,
+    pub(crate) owner: String,
     /// How it is held, as the grant said.
     #[arg(long, short, value_enum, default_value_t)]
-    pub(in crate::cli) mode: Mode,
+    pub(crate) mode: Mode,
     /// The lease to count from now; never shortens it [default: the coordinator's].
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
-    pub(in crate::cli) lease: Option<Duration>,
+    pub(crate) lease: Option<Duration>,
     #[command(flatten)]
-    pub(in crate::cli) common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 /// See [`ClientCommand::Describe`](super::ClientCommand::Describe).
@@ -111,9 +112,9 @@ Examples:
   lockkeeper describe orders --output json | jq -r '.waiters[].owner'", after_help = exit::HELP)]
 pub struct DescribeArgs {
     /// The lock's name.
-    pub(in crate::cli) name: String,
+    pub(crate) name: String,
     #[command(flatten)]
-    pub(in crate::cli) common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 /// See [`ClientCommand::CheckToken`](super::ClientCommand::CheckToken).
@@ -123,11 +124,11 @@ Examples:
   lockkeeper check-token orders 1700000000000000 || exit 1", after_help = exit::HELP)]
 pub struct CheckTokenArgs {
     /// The lock's name.
-    pub(in crate::cli) name: String,
+    pub(crate) name: String,
     /// The token that the holder showed.
-    pub(in crate::cli) token: u64,
+    pub(crate) token: u64,
     #[command(flatten)]
-    pub(in crate::cli) common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 /// See [`ClientCommand::AcquireAll`](super::ClientCommand::AcquireAll).
@@ -138,12 +139,12 @@ Examples:
   lockkeeper acquire-all index --mode write --read prices --owner job-17", after_help = exit::HELP)]
 pub struct AcquireAllArgs {
     #[command(flatten)]
-    pub(in crate::cli) hold: HoldAllArgs,
+    pub(crate) hold: HoldAllArgs,
     /// How long to wait for all of them together [default: without limit].
     #[arg(long, short, value_name = "DURATION", value_parser = humantime::parse_duration)]
-    pub(in crate::cli) wait: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
     #[command(flatten)]
-    pub(in crate::cli) common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 /// See [`ClientCommand::TryAcquireAll`](super::ClientCommand::TryAcquireAll).
@@ -153,9 +154,9 @@ Examples:
   lockkeeper try-acquire-all orders billing --output json", after_help = exit::HELP)]
 pub struct TryAcquireAllArgs {
     #[command(flatten)]
-    pub(in crate::cli) hold: HoldAllArgs,
+    pub(crate) hold: HoldAllArgs,
     #[command(flatten)]
-    pub(in crate::cli) common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 /// See [`ClientCommand::ReleaseAll`](super::ClientCommand::ReleaseAll).
@@ -167,39 +168,39 @@ Examples:
   after_help = exit::HELP)]
 pub struct ReleaseAllArgs {
     #[command(flatten)]
-    pub(in crate::cli) locks: LocksArgs,
+    pub(crate) locks: LocksArgs,
     /// The owner, as the grants named it.
     #[arg(long)]
-    pub(in crate::cli) owner: String,
+    pub(crate) owner: String,
     /// Makes a repeat safe: it gets the first answer.
     #[arg(long, value_name = "ID")]
-    pub(in crate::cli) request_id: Option<String>,
+    pub(crate) request_id: Option<String>,
     #[command(flatten)]
-    pub(in crate::cli) common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 /// How to hold several locks.
 #[derive(Args, Debug)]
-pub(in crate::cli) struct HoldAllArgs {
+pub(crate) struct HoldAllArgs {
     #[command(flatten)]
-    pub(in crate::cli) locks: LocksArgs,
+    pub(crate) locks: LocksArgs,
     /// How long the store keeps each grant unless it is renewed [default: the coordinator's].
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
-    pub(in crate::cli) lease: Option<Duration>,
+    pub(crate) lease: Option<Duration>,
     /// Who holds them; the same owner may take them again [default: made by the coordinator].
     #[arg(long)]
-    pub(in crate::cli) owner: Option<String>,
+    pub(crate) owner: Option<String>,
     /// Makes a repeat safe: it gets the first answer.
     #[arg(long, value_name = "ID")]
-    pub(in crate::cli) request_id: Option<String>,
+    pub(crate) request_id: Option<String>,
     /// Replicas of the store that must know of each grant before it counts; the coordinator may ask for more.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
-    pub(in crate::cli) min_replica_acks: u32,
+    pub(crate) min_replica_acks: u32,
 }
 
 /// Which locks.
 #[derive(Args, Debug)]
-pub(in crate::cli) struct LocksArgs {
+pub(crate) struct LocksArgs {
     /// The locks' names.
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
@@ -212,7 +213,7 @@ pub(in crate::cli) struct LocksArgs {
 
 /// Locks in a mode of their own.
 #[derive(Args, Debug)]
-pub(in crate::cli) struct MoreLocks {
+pub(crate) struct MoreLocks {
     /// One more lock, fairly, whatever --mode says; may be repeated.
     #[arg(long, value_name = "NAME")]
     fair: Vec<String>,
@@ -228,7 +229,7 @@ pub(in crate::cli) struct MoreLocks {
 
 impl LocksArgs {
     /// All of them.
-    pub(in crate::cli) fn specs(&self) -> Vec<LockSpec> {
+    pub(crate) fn specs(&self) -> Vec<LockSpec> {
         self.more.after(self.names.iter(), self.mode)
     }
 }

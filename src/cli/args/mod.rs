@@ -1,21 +1,17 @@
 //! The command line's words.
 
 mod admin;
-mod bench;
 mod lock;
 mod permits;
 mod run;
-mod serve;
 mod server;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
+use lockkeeper_api::pb::LockMode;
 
-pub(super) use self::bench::Scenario;
 use self::lock::MoreLocks;
-pub(super) use self::server::ServerArgs;
 pub use self::{
     admin::{ForceReleaseArgs, ListArgs, SessionsArgs, WatchArgs},
-    bench::BenchArgs,
     lock::{
         AcquireAllArgs, AcquireArgs, CheckTokenArgs, DescribeArgs, ReleaseAllArgs, ReleaseArgs,
         RenewArgs, TryAcquireAllArgs, TryAcquireArgs,
@@ -26,50 +22,16 @@ pub use self::{
         TryAcquirePermitsArgs,
     },
     run::RunArgs,
-    serve::ServeArgs,
+    server::ServerArgs,
 };
-use super::{exit, output::Format};
-use crate::grpc::pb::LockMode;
+use super::{exit, failure::Failure, output::Format};
 
 /// Examples stand before everything else, exit codes after it.
-const TEMPLATE: &str = "\
+pub const TEMPLATE: &str = "\
 {about-with-newline}
 {before-help}{usage-heading} {usage}
 
 {all-args}{after-help}";
-
-/// The release, and the commit it was built from.
-const VERSION: &str = concat!(
-    env!("CARGO_PKG_VERSION"),
-    " (",
-    env!("LOCKKEEPER_COMMIT"),
-    ")"
-);
-
-/// A lock coordinator over gRPC, and its client.
-#[derive(Debug, Parser)]
-#[command(version = VERSION, help_template = TEMPLATE, before_help = "\
-Examples:
-  lockkeeper serve
-  lockkeeper run nightly-report -- ./report.sh
-  lockkeeper run index --mode read -- ./search.sh
-  lockkeeper run downloads --permits 1 -- ./fetch.sh
-  lockkeeper acquire orders --wait 10s --output json
-  lockkeeper describe orders", after_help = exit::HELP)]
-pub(super) struct Cli {
-    #[command(subcommand)]
-    pub(super) command: Command,
-}
-
-/// What to do.
-#[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Run a coordinator.
-    Serve(ServeArgs),
-    /// Ask one.
-    #[command(flatten)]
-    Client(Box<ClientCommand>),
-}
 
 /// What to ask a coordinator.
 #[derive(Debug, Subcommand)]
@@ -108,18 +70,17 @@ pub enum ClientCommand {
     Watch(WatchArgs),
     /// Take a lock away from whoever holds it.
     ForceRelease(ForceReleaseArgs),
-    /// Measure how fast a coordinator is.
-    Bench(Box<BenchArgs>),
 }
 
 /// What every command that is one call has.
 #[derive(Args, Debug)]
-pub(super) struct CommonArgs {
+pub struct CommonArgs {
+    /// The coordinator, and the credentials for it.
     #[command(flatten)]
-    pub(super) server: ServerArgs,
+    pub server: ServerArgs,
     /// The form of what is printed.
     #[arg(long, value_enum, default_value_t)]
-    pub(super) output: Format,
+    pub output: Format,
 }
 
 /// How to hold a lock.
@@ -147,4 +108,10 @@ impl Mode {
             Self::Write => LockMode::Write,
         }
     }
+}
+
+/// For a flag's value, which the protocol may not be able to carry.
+pub fn to_proto(duration: std::time::Duration) -> Result<prost_types::Duration, Failure> {
+    prost_types::Duration::try_from(duration)
+        .map_err(|_| Failure::local(exit::USAGE, "a duration is too long"))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::{CommonArgs, TEMPLATE};
-use crate::cli::exit;
+use crate::exit;
 
 /// What to do with a semaphore.
 #[derive(Debug, Subcommand)]
@@ -46,14 +46,14 @@ Examples:
   lockkeeper semaphore set downloads 4", after_help = exit::HELP)]
 pub struct SetPermitsArgs {
     /// The semaphore's name.
-    pub(in crate::cli) name: String,
+    pub(crate) name: String,
     /// How many permits it is to have in all.
-    pub(in crate::cli) permits: u32,
+    pub(crate) permits: u32,
     /// Leave a semaphore that there is already as it is.
     #[arg(long)]
-    pub(in crate::cli) only_if_absent: bool,
+    pub(crate) only_if_absent: bool,
     #[command(flatten)]
-    pub(in crate::cli) common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 /// See [`SemaphoreCommand::Acquire`].
@@ -64,12 +64,12 @@ Examples:
   lockkeeper semaphore acquire downloads --permits 2 --owner job-17 --lease 5m", after_help = exit::HELP)]
 pub struct AcquirePermitsArgs {
     #[command(flatten)]
-    pub(in crate::cli) hold: HoldPermitsArgs,
+    pub(crate) hold: HoldPermitsArgs,
     /// How long to wait [default: without limit].
     #[arg(long, short, value_name = "DURATION", value_parser = humantime::parse_duration)]
-    pub(in crate::cli) wait: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
     #[command(flatten)]
-    pub(in crate::cli) common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 /// See [`SemaphoreCommand::TryAcquire`].
@@ -79,31 +79,31 @@ Examples:
   lockkeeper semaphore try-acquire downloads --output json", after_help = exit::HELP)]
 pub struct TryAcquirePermitsArgs {
     #[command(flatten)]
-    pub(in crate::cli) hold: HoldPermitsArgs,
+    pub(crate) hold: HoldPermitsArgs,
     #[command(flatten)]
-    pub(in crate::cli) common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 /// How to hold permits.
 #[derive(Args, Debug)]
-pub(in crate::cli) struct HoldPermitsArgs {
+pub(crate) struct HoldPermitsArgs {
     /// The semaphore's name.
-    pub(in crate::cli) name: String,
+    pub(crate) name: String,
     /// How many to take at once.
     #[arg(long, short, default_value_t = 1)]
-    pub(in crate::cli) permits: u32,
+    pub(crate) permits: u32,
     /// How long the store keeps them unless they are renewed [default: the coordinator's].
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
-    pub(in crate::cli) lease: Option<Duration>,
+    pub(crate) lease: Option<Duration>,
     /// Who holds them; the same owner may take more [default: made by the coordinator].
     #[arg(long)]
-    pub(in crate::cli) owner: Option<String>,
+    pub(crate) owner: Option<String>,
     /// Makes a repeat safe: it gets the first answer.
     #[arg(long, value_name = "ID")]
-    pub(in crate::cli) request_id: Option<String>,
+    pub(crate) request_id: Option<String>,
     /// Replicas of the store that must know of the grant before it counts; the coordinator may ask for more.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
-    pub(in crate::cli) min_replica_acks: u32,
+    pub(crate) min_replica_acks: u32,
 }
 
 /// See [`SemaphoreCommand::Release`].
@@ -113,18 +113,18 @@ Examples:
   lockkeeper semaphore release downloads --owner job-17", after_help = exit::HELP)]
 pub struct ReleasePermitsArgs {
     /// The semaphore's name.
-    pub(in crate::cli) name: String,
+    pub(crate) name: String,
     /// The owner, as the grant named it.
     #[arg(long)]
-    pub(in crate::cli) owner: String,
+    pub(crate) owner: String,
     /// One permit to give back; may be repeated [default: all that the owner holds].
     #[arg(long, value_name = "ID")]
-    pub(in crate::cli) permit: Vec<String>,
+    pub(crate) permit: Vec<String>,
     /// Makes a repeat safe: it gets the first answer.
     #[arg(long, value_name = "ID")]
-    pub(in crate::cli) request_id: Option<String>,
+    pub(crate) request_id: Option<String>,
     #[command(flatten)]
-    pub(in crate::cli) common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 /// See [`SemaphoreCommand::Renew`].
@@ -134,18 +134,18 @@ Examples:
   lockkeeper semaphore renew downloads --owner job-17 --permit 5feceb66ffc86f38d952786c6d696c79", after_help = exit::HELP)]
 pub struct RenewPermitsArgs {
     /// The semaphore's name.
-    pub(in crate::cli) name: String,
+    pub(crate) name: String,
     /// The owner, as the grant named it.
     #[arg(long)]
-    pub(in crate::cli) owner: String,
+    pub(crate) owner: String,
     /// A permit to renew; may be repeated.
     #[arg(long, value_name = "ID", required = true)]
-    pub(in crate::cli) permit: Vec<String>,
+    pub(crate) permit: Vec<String>,
     /// The lease to count from now; never shortens it [default: the coordinator's].
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
-    pub(in crate::cli) lease: Option<Duration>,
+    pub(crate) lease: Option<Duration>,
     #[command(flatten)]
-    pub(in crate::cli) common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 /// A name and nothing else.
@@ -153,9 +153,9 @@ pub struct RenewPermitsArgs {
 #[command(help_template = TEMPLATE, after_help = exit::HELP)]
 pub struct CounterArgs {
     /// The name.
-    pub(in crate::cli) name: String,
+    pub(crate) name: String,
     #[command(flatten)]
-    pub(in crate::cli) common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 /// See [`LatchCommand::Set`].
@@ -166,17 +166,17 @@ Examples:
   lockkeeper latch set workers-ready 3 --ttl 1h", after_help = exit::HELP)]
 pub struct SetCountArgs {
     /// The latch's name.
-    pub(in crate::cli) name: String,
+    pub(crate) name: String,
     /// How often it is to be counted down before it opens.
-    pub(in crate::cli) count: u32,
+    pub(crate) count: u32,
     /// Forget the latch, and so open it, after so long [default: never].
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
-    pub(in crate::cli) ttl: Option<Duration>,
+    pub(crate) ttl: Option<Duration>,
     /// Makes a repeat safe: it gets the first answer.
     #[arg(long, value_name = "ID")]
-    pub(in crate::cli) request_id: Option<String>,
+    pub(crate) request_id: Option<String>,
     #[command(flatten)]
-    pub(in crate::cli) common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 /// See [`LatchCommand::CountDown`].
@@ -186,15 +186,15 @@ Examples:
   lockkeeper latch count-down workers-ready --request-id $(uuidgen)", after_help = exit::HELP)]
 pub struct CountDownArgs {
     /// The latch's name.
-    pub(in crate::cli) name: String,
+    pub(crate) name: String,
     /// By how many.
     #[arg(long, default_value_t = 1)]
-    pub(in crate::cli) by: u32,
+    pub(crate) by: u32,
     /// Makes a repeat safe: it gets the first answer.
     #[arg(long, value_name = "ID")]
-    pub(in crate::cli) request_id: Option<String>,
+    pub(crate) request_id: Option<String>,
     #[command(flatten)]
-    pub(in crate::cli) common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }
 
 /// See [`LatchCommand::Wait`].
@@ -204,10 +204,10 @@ Examples:
   lockkeeper latch wait workers-ready --wait 5m && ./start.sh", after_help = exit::HELP)]
 pub struct AwaitLatchArgs {
     /// The latch's name.
-    pub(in crate::cli) name: String,
+    pub(crate) name: String,
     /// How long to wait [default: without limit].
     #[arg(long, short, value_name = "DURATION", value_parser = humantime::parse_duration)]
-    pub(in crate::cli) wait: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
     #[command(flatten)]
-    pub(in crate::cli) common: CommonArgs,
+    pub(crate) common: CommonArgs,
 }

@@ -3,9 +3,10 @@
 use std::{ffi::OsString, time::Duration};
 
 use clap::Args;
+use lockkeeper_api::pb::LockSpec;
 
 use super::{Mode, MoreLocks, ServerArgs, TEMPLATE};
-use crate::{cli::exit, grpc::pb::LockSpec};
+use crate::exit;
 
 const RUN_NOTES: &str = "\
 CMD runs without a shell, in a process group of its own, which gets the signals INT, TERM, HUP,
@@ -37,51 +38,51 @@ Examples:
   after_help = format!("{RUN_NOTES}\n{}", exit::RUN_HELP))]
 pub struct RunArgs {
     /// The name of the lock, or with --permits of the semaphore.
-    pub(in crate::cli) name: String,
+    pub(crate) name: String,
     /// Hold so many permits of a semaphore and no lock.
     #[arg(long, short, conflicts_with_all = ["mode", "also", "fair", "read", "write"])]
-    pub(in crate::cli) permits: Option<u32>,
+    pub(crate) permits: Option<u32>,
     /// How to hold it.
     #[arg(long, short, value_enum, default_value_t)]
-    pub(in crate::cli) mode: Mode,
+    pub(crate) mode: Mode,
     /// One more lock to hold in the same mode; may be repeated.
     #[arg(long, value_name = "NAME")]
-    pub(in crate::cli) also: Vec<String>,
+    pub(crate) also: Vec<String>,
     #[command(flatten)]
-    pub(in crate::cli) more: MoreLocks,
+    pub(crate) more: MoreLocks,
     /// How long to wait for the lock [default: without limit].
     #[arg(long, short, value_name = "DURATION", value_parser = humantime::parse_duration)]
-    pub(in crate::cli) wait: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
     /// Do not wait.
     #[arg(long, short, conflicts_with = "wait")]
-    pub(in crate::cli) no_wait: bool,
+    pub(crate) no_wait: bool,
     /// How long the lock outlives lockkeeper if that dies [default: the coordinator's session.lease].
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
-    pub(in crate::cli) lease: Option<Duration>,
+    pub(crate) lease: Option<Duration>,
     /// Replicas of the store that must know of the grant before it counts; the coordinator may ask for more.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
-    pub(in crate::cli) min_replica_acks: u32,
+    pub(crate) min_replica_acks: u32,
     /// Time from TERM to KILL when the lock is lost [default: 5s, at most a sixth of the lease].
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
-    pub(in crate::cli) kill_after: Option<Duration>,
+    pub(crate) kill_after: Option<Duration>,
     /// Exit code if the lock was not granted.
     #[arg(long, short = 'E', value_name = "CODE", default_value_t = exit::NOT_GRANTED)]
-    pub(in crate::cli) conflict_exit_code: u8,
+    pub(crate) conflict_exit_code: u8,
     /// Shown to people who ask who holds the lock [default: the name of CMD].
     #[arg(long, value_name = "TEXT")]
-    pub(in crate::cli) client_name: Option<String>,
+    pub(crate) client_name: Option<String>,
     #[command(flatten)]
-    pub(in crate::cli) server: ServerArgs,
+    pub(crate) server: ServerArgs,
     /// What to run.
     #[arg(last = true, required = true, value_name = "CMD")]
-    pub(in crate::cli) command: Vec<OsString>,
+    pub(crate) command: Vec<OsString>,
 }
 
 // === impl RunArgs ===
 
 impl RunArgs {
     /// What to hold, the named one first.
-    pub(in crate::cli) fn locks(&self) -> Vec<LockSpec> {
+    pub(crate) fn locks(&self) -> Vec<LockSpec> {
         let named = std::iter::once(&self.name).chain(&self.also);
         self.more.after(named, self.mode)
     }

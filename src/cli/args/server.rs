@@ -3,17 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
-
-use crate::client::{Address, Client, Error, TlsFiles, Token};
+use lockkeeper_client::{Address, Client, Error, TlsFiles, Token};
 
 const DEFAULT_SERVER: &str = "http://127.0.0.1:7625";
 
 /// What every command has that asks a coordinator.
 #[derive(Args, Clone, Debug)]
-pub(in crate::cli) struct ServerArgs {
+pub struct ServerArgs {
     /// The coordinator; also `https://HOST:PORT` and `unix:///PATH`.
     #[arg(long, value_name = "URL", env = "LOCKKEEPER_SERVER", default_value = DEFAULT_SERVER)]
-    pub(in crate::cli) server: Address,
+    pub server: Address,
     /// Certificates to trust, for https:// [default: those that the system trusts].
     #[arg(long, value_name = "FILE", env = "LOCKKEEPER_CA_FILE")]
     ca_file: Option<PathBuf>,
@@ -41,7 +40,8 @@ pub(in crate::cli) struct ServerArgs {
 // === impl ServerArgs ===
 
 impl ServerArgs {
-    pub(in crate::cli) fn client(&self) -> Result<Client, Error> {
+    /// A client of that coordinator. Fails if a file or the address cannot be used.
+    pub fn client(&self) -> Result<Client, Error> {
         let mut client = Client::builder()
             .address(self.server.clone())
             .tls(TlsFiles {
@@ -57,7 +57,7 @@ impl ServerArgs {
     }
 
     /// The same for a command that is started here.
-    pub(in crate::cli) fn environment(&self) -> Vec<(&'static str, String)> {
+    pub fn environment(&self) -> Vec<(&'static str, String)> {
         let mut environment = vec![("LOCKKEEPER_SERVER", self.server.to_string())];
         for (name, file) in [
             ("LOCKKEEPER_CA_FILE", &self.ca_file),

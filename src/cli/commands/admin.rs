@@ -2,24 +2,22 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 
+use lockkeeper_api::pb::{
+    ForceReleaseRequest, ListLocksRequest, ListSessionsRequest, WatchRequest, watch_response::Event,
+};
+
 use super::{Ended, changing, reading};
 use crate::{
-    cli::{
-        args::{ForceReleaseArgs, ListArgs, SessionsArgs, WatchArgs},
-        client::{connect_admin, short},
-        exit,
-        failure::Failure,
-        json::admin as json,
-        output::{self, admin as words},
-    },
-    grpc::pb::{
-        ForceReleaseRequest, ListLocksRequest, ListSessionsRequest, WatchRequest,
-        watch_response::Event,
-    },
+    args::{ForceReleaseArgs, ListArgs, SessionsArgs, WatchArgs},
+    client::{connect_admin, short},
+    exit,
+    failure::Failure,
+    json::admin as json,
+    output::{self, admin as words},
 };
 
 /// One line for each name.
-pub(in crate::cli) async fn list(args: ListArgs) -> Ended {
+pub(crate) async fn list(args: ListArgs) -> Ended {
     let mut client = connect_admin(&args.common.server).await?;
     let mut request = ListLocksRequest {
         prefix: args.prefix,
@@ -41,7 +39,7 @@ pub(in crate::cli) async fn list(args: ListArgs) -> Ended {
 }
 
 /// One line for each session.
-pub(in crate::cli) async fn sessions(args: SessionsArgs) -> Ended {
+pub(crate) async fn sessions(args: SessionsArgs) -> Ended {
     let mut client = connect_admin(&args.common.server).await?;
     let mut request = ListSessionsRequest::default();
     loop {
@@ -59,7 +57,7 @@ pub(in crate::cli) async fn sessions(args: SessionsArgs) -> Ended {
 }
 
 /// One line for each thing that happens, without end.
-pub(in crate::cli) async fn watch(args: WatchArgs) -> Ended {
+pub(crate) async fn watch(args: WatchArgs) -> Ended {
     let mut client = connect_admin(&args.common.server).await?;
     let prefix = args.prefix;
     let events = client.watch(WatchRequest { prefix }).await;
@@ -78,7 +76,7 @@ pub(in crate::cli) async fn watch(args: WatchArgs) -> Ended {
     Err(Failure::unavailable("the coordinator ended the watch"))
 }
 
-pub(in crate::cli) async fn force_release(args: ForceReleaseArgs) -> Ended {
+pub(crate) async fn force_release(args: ForceReleaseArgs) -> Ended {
     if !args.yes {
         confirm(&args.name)?;
     }

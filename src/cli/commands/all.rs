@@ -1,21 +1,21 @@
 //! Commands about several locks at once.
 
-use super::{Ended, changing, refusal, to_proto};
-use crate::{
-    cli::{
-        args::{AcquireAllArgs, ReleaseAllArgs, TryAcquireAllArgs},
-        client::{connect, short},
-        exit,
-        failure::Failure,
-        json, output,
-    },
-    grpc::pb::{
-        AcquireAllRequest, Grant, LockSpec, ReleaseAllRequest, ReleasedLock, TryAcquireAllRequest,
-        acquire_all_response::Event,
-    },
+use lockkeeper_api::pb::{
+    AcquireAllRequest, Grant, LockSpec, ReleaseAllRequest, ReleasedLock, TryAcquireAllRequest,
+    acquire_all_response::Event,
 };
 
-pub(in crate::cli) async fn acquire_all(args: AcquireAllArgs) -> Ended {
+use super::{Ended, changing, refusal};
+use crate::args::to_proto;
+use crate::{
+    args::{AcquireAllArgs, ReleaseAllArgs, TryAcquireAllArgs},
+    client::{connect, short},
+    exit,
+    failure::Failure,
+    json, output,
+};
+
+pub(crate) async fn acquire_all(args: AcquireAllArgs) -> Ended {
     let (common, hold) = (args.common, args.hold);
     let locks = hold.locks.specs();
     let names = names(&locks);
@@ -59,7 +59,7 @@ pub(in crate::cli) async fn acquire_all(args: AcquireAllArgs) -> Ended {
     ))
 }
 
-pub(in crate::cli) async fn try_acquire_all(args: TryAcquireAllArgs) -> Ended {
+pub(crate) async fn try_acquire_all(args: TryAcquireAllArgs) -> Ended {
     let (common, hold) = (args.common, args.hold);
     let request = TryAcquireAllRequest {
         locks: hold.locks.specs(),
@@ -89,7 +89,7 @@ pub(in crate::cli) async fn try_acquire_all(args: TryAcquireAllArgs) -> Ended {
     })
 }
 
-pub(in crate::cli) async fn release_all(args: ReleaseAllArgs) -> Ended {
+pub(crate) async fn release_all(args: ReleaseAllArgs) -> Ended {
     let request = ReleaseAllRequest {
         locks: args.locks.specs(),
         session_id: String::new(),

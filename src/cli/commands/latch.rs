@@ -1,23 +1,22 @@
 //! Commands about latches.
 
+use lockkeeper_api::pb::{
+    AwaitLatchRequest, CountDownRequest, DeleteLatchRequest, DescribeLatchRequest,
+    NotGrantedReason, SetCountRequest, await_latch_response::Event,
+};
 use serde_json::json;
 
-use super::{Ended, changing, reading, to_proto};
+use super::{Ended, changing, reading};
+use crate::args::to_proto;
 use crate::{
-    cli::{
-        args::{AwaitLatchArgs, CountDownArgs, CounterArgs, LatchCommand, SetCountArgs},
-        client::{connect_latches as connect, short},
-        exit,
-        failure::Failure,
-        json, output,
-    },
-    grpc::pb::{
-        AwaitLatchRequest, CountDownRequest, DeleteLatchRequest, DescribeLatchRequest,
-        NotGrantedReason, SetCountRequest, await_latch_response::Event,
-    },
+    args::{AwaitLatchArgs, CountDownArgs, CounterArgs, LatchCommand, SetCountArgs},
+    client::{connect_latches as connect, short},
+    exit,
+    failure::Failure,
+    json, output,
 };
 
-pub(in crate::cli) async fn latch(command: LatchCommand) -> Ended {
+pub(crate) async fn latch(command: LatchCommand) -> Ended {
     match command {
         LatchCommand::Set(args) => set(args).await,
         LatchCommand::CountDown(args) => count_down(args).await,

@@ -1,21 +1,21 @@
 //! Commands about one lock.
 
-use super::{Ended, changing, reading, refusal, to_proto};
-use crate::{
-    cli::{
-        args::{AcquireArgs, CheckTokenArgs, DescribeArgs, ReleaseArgs, RenewArgs, TryAcquireArgs},
-        client::{connect, short},
-        exit,
-        failure::Failure,
-        json, output,
-    },
-    grpc::pb::{
-        AcquireRequest, CheckTokenRequest, DescribeRequest, ReleaseRequest, RenewRequest,
-        TryAcquireRequest, acquire_response::Event,
-    },
+use lockkeeper_api::pb::{
+    AcquireRequest, CheckTokenRequest, DescribeRequest, ReleaseRequest, RenewRequest,
+    TryAcquireRequest, acquire_response::Event,
 };
 
-pub(in crate::cli) async fn acquire(args: AcquireArgs) -> Ended {
+use super::{Ended, changing, reading, refusal};
+use crate::args::to_proto;
+use crate::{
+    args::{AcquireArgs, CheckTokenArgs, DescribeArgs, ReleaseArgs, RenewArgs, TryAcquireArgs},
+    client::{connect, short},
+    exit,
+    failure::Failure,
+    json, output,
+};
+
+pub(crate) async fn acquire(args: AcquireArgs) -> Ended {
     let (common, hold) = (args.common, args.hold);
     let name = hold.name.clone();
     let request = AcquireRequest {
@@ -56,7 +56,7 @@ pub(in crate::cli) async fn acquire(args: AcquireArgs) -> Ended {
     ))
 }
 
-pub(in crate::cli) async fn try_acquire(args: TryAcquireArgs) -> Ended {
+pub(crate) async fn try_acquire(args: TryAcquireArgs) -> Ended {
     let (common, hold) = (args.common, args.hold);
     let name = hold.name.clone();
     let request = TryAcquireRequest {
@@ -89,7 +89,7 @@ pub(in crate::cli) async fn try_acquire(args: TryAcquireArgs) -> Ended {
     })
 }
 
-pub(in crate::cli) async fn release(args: ReleaseArgs) -> Ended {
+pub(crate) async fn release(args: ReleaseArgs) -> Ended {
     let request = ReleaseRequest {
         name: args.name.clone(),
         session_id: String::new(),
@@ -112,7 +112,7 @@ pub(in crate::cli) async fn release(args: ReleaseArgs) -> Ended {
     Ok(exit::OK)
 }
 
-pub(in crate::cli) async fn renew(args: RenewArgs) -> Ended {
+pub(crate) async fn renew(args: RenewArgs) -> Ended {
     let request = RenewRequest {
         name: args.name,
         session_id: String::new(),
@@ -133,7 +133,7 @@ pub(in crate::cli) async fn renew(args: RenewArgs) -> Ended {
     Ok(exit::OK)
 }
 
-pub(in crate::cli) async fn describe(args: DescribeArgs) -> Ended {
+pub(crate) async fn describe(args: DescribeArgs) -> Ended {
     let mut client = connect(&args.common.server).await?;
     let request = DescribeRequest { name: args.name };
     let answer = client
@@ -147,7 +147,7 @@ pub(in crate::cli) async fn describe(args: DescribeArgs) -> Ended {
     Ok(exit::OK)
 }
 
-pub(in crate::cli) async fn check_token(args: CheckTokenArgs) -> Ended {
+pub(crate) async fn check_token(args: CheckTokenArgs) -> Ended {
     let mut client = connect(&args.common.server).await?;
     let request = CheckTokenRequest {
         name: args.name.clone(),

@@ -14,6 +14,7 @@ pub(super) use self::{
     semaphore::semaphore,
 };
 
+use lockkeeper_api::pb::{NotGranted, NotGrantedReason};
 use tonic::Status;
 
 use super::{
@@ -22,7 +23,6 @@ use super::{
     json,
     output::{self, Format},
 };
-use crate::grpc::pb::{NotGranted, NotGrantedReason};
 
 /// How a command ends: with an exit code, or with a message and an exit code.
 type Ended = Result<u8, Failure>;
@@ -38,12 +38,6 @@ fn refusal(format: Format, what: &str, refusal: &NotGranted) -> Ended {
     let text = format!("not granted {what}: {why}, {holder}");
     format.data(&text, &json::not_granted(refusal))?;
     Ok(exit::NOT_GRANTED)
-}
-
-/// For a flag's value, which the protocol may not be able to carry.
-pub(super) fn to_proto(duration: std::time::Duration) -> Result<prost_types::Duration, Failure> {
-    prost_types::Duration::try_from(duration)
-        .map_err(|_| Failure::local(exit::USAGE, "a duration is too long"))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]

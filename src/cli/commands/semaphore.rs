@@ -1,26 +1,26 @@
 //! Commands about semaphores.
 
-use super::{Ended, changing, reading, to_proto};
-use crate::{
-    cli::{
-        args::{
-            AcquirePermitsArgs, CounterArgs, ReleasePermitsArgs, RenewPermitsArgs,
-            SemaphoreCommand, SetPermitsArgs, TryAcquirePermitsArgs,
-        },
-        client::{connect_semaphores as connect, short},
-        exit,
-        failure::Failure,
-        json::permits as json,
-        output::{self, permits as words},
-    },
-    grpc::pb::{
-        AcquirePermitsRequest, DescribeSemaphoreRequest, NotGrantedReason, ReleasePermitsRequest,
-        RenewPermitsRequest, SetPermitsRequest, TryAcquirePermitsRequest,
-        acquire_permits_response::Event,
-    },
+use lockkeeper_api::pb::{
+    AcquirePermitsRequest, DescribeSemaphoreRequest, NotGrantedReason, ReleasePermitsRequest,
+    RenewPermitsRequest, SetPermitsRequest, TryAcquirePermitsRequest,
+    acquire_permits_response::Event,
 };
 
-pub(in crate::cli) async fn semaphore(command: SemaphoreCommand) -> Ended {
+use super::{Ended, changing, reading};
+use crate::args::to_proto;
+use crate::{
+    args::{
+        AcquirePermitsArgs, CounterArgs, ReleasePermitsArgs, RenewPermitsArgs, SemaphoreCommand,
+        SetPermitsArgs, TryAcquirePermitsArgs,
+    },
+    client::{connect_semaphores as connect, short},
+    exit,
+    failure::Failure,
+    json::permits as json,
+    output::{self, permits as words},
+};
+
+pub(crate) async fn semaphore(command: SemaphoreCommand) -> Ended {
     match command {
         SemaphoreCommand::Set(args) => set(args).await,
         SemaphoreCommand::Acquire(args) => acquire(args).await,

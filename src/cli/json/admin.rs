@@ -1,14 +1,14 @@
 //! What is others', in the API's JSON mapping.
 
-use serde_json::{Map, Value, json};
-
-use super::{holder, insert_duration};
-use crate::grpc::pb::{
+use lockkeeper_api::pb::{
     ForceReleaseResponse, LockMode, LockSummary, LostReason, NameKind, SessionPhase,
     SessionSummary, WatchDelta, WatchEvent,
 };
+use serde_json::{Map, Value, json};
 
-pub(in crate::cli) fn lock(lock: &LockSummary) -> Value {
+use super::{holder, insert_duration};
+
+pub(crate) fn lock(lock: &LockSummary) -> Value {
     let mut fields = of(json!({
         "name": lock.name,
         "kind": NameKind::as_str_name(&lock.kind()),
@@ -25,7 +25,7 @@ pub(in crate::cli) fn lock(lock: &LockSummary) -> Value {
     fields.into()
 }
 
-pub(in crate::cli) fn session(session: &SessionSummary) -> Value {
+pub(crate) fn session(session: &SessionSummary) -> Value {
     let mut fields = of(json!({
         "sessionDigest": session.session_digest,
         "clientName": session.client_name,
@@ -42,7 +42,7 @@ pub(in crate::cli) fn session(session: &SessionSummary) -> Value {
     fields.into()
 }
 
-pub(in crate::cli) fn event(event: &WatchDelta) -> Value {
+pub(crate) fn event(event: &WatchDelta) -> Value {
     json!({
         "event": WatchEvent::as_str_name(&event.event()),
         "name": event.name,
@@ -58,7 +58,7 @@ pub(in crate::cli) fn event(event: &WatchDelta) -> Value {
     })
 }
 
-pub(in crate::cli) fn forced(answer: &ForceReleaseResponse) -> Value {
+pub(crate) fn forced(answer: &ForceReleaseResponse) -> Value {
     json!({
         "released": answer.released,
         "holders": answer.holders.iter().map(holder).collect::<Vec<_>>(),

@@ -4,13 +4,12 @@
 pub(super) mod admin;
 pub(super) mod permits;
 
-use serde_json::{Map, Value, json};
-
-use crate::grpc::pb::{
+use lockkeeper_api::pb::{
     CheckTokenResponse, DescribeLatchResponse, DescribeResponse, Grant, GrantedAll, Holder,
     LockMode, NotGranted, NotGrantedReason, ReleaseAllResponse, ReleaseResponse, RenewResponse,
     TryAcquireAllResponse, TryAcquireResponse, Waiter,
 };
+use serde_json::{Map, Value, json};
 
 pub(super) fn granted(grant: &Grant) -> Value {
     json!({ "granted": self::grant(grant) })

@@ -1,15 +1,15 @@
 //! Semaphores as the API's JSON mapping has them.
 
-use serde_json::{Map, Value, json};
-
-use super::insert_duration;
-use crate::grpc::pb::{
+use lockkeeper_api::pb::{
     DescribeSemaphoreResponse, NotGrantedReason, PermitGrant, PermitHolder, PermitWaiter,
     PermitsNotGranted, ReleasePermitsResponse, RenewPermitsResponse, SetPermitsResponse,
     TryAcquirePermitsResponse,
 };
+use serde_json::{Map, Value, json};
 
-pub(in crate::cli) fn set(answer: SetPermitsResponse) -> Value {
+use super::insert_duration;
+
+pub(crate) fn set(answer: SetPermitsResponse) -> Value {
     json!({
         "created": answer.created,
         "total": answer.total,
@@ -17,16 +17,16 @@ pub(in crate::cli) fn set(answer: SetPermitsResponse) -> Value {
     })
 }
 
-pub(in crate::cli) fn granted(grant: &PermitGrant) -> Value {
+pub(crate) fn granted(grant: &PermitGrant) -> Value {
     json!({ "granted": self::grant(grant) })
 }
 
-pub(in crate::cli) fn not_granted(ended: PermitsNotGranted) -> Value {
+pub(crate) fn not_granted(ended: PermitsNotGranted) -> Value {
     let reason = NotGrantedReason::as_str_name(&ended.reason());
     json!({ "notGranted": { "reason": reason, "available": ended.available } })
 }
 
-pub(in crate::cli) fn tried(answer: &TryAcquirePermitsResponse) -> Value {
+pub(crate) fn tried(answer: &TryAcquirePermitsResponse) -> Value {
     let mut fields = Map::new();
     fields.insert("acquired".to_owned(), answer.acquired.into());
     if let Some(grant) = &answer.grant {
@@ -36,15 +36,15 @@ pub(in crate::cli) fn tried(answer: &TryAcquirePermitsResponse) -> Value {
     fields.into()
 }
 
-pub(in crate::cli) fn released(answer: ReleasePermitsResponse) -> Value {
+pub(crate) fn released(answer: ReleasePermitsResponse) -> Value {
     json!({ "released": answer.released, "available": answer.available })
 }
 
-pub(in crate::cli) fn renewed(answer: &RenewPermitsResponse) -> Value {
+pub(crate) fn renewed(answer: &RenewPermitsResponse) -> Value {
     json!({ "grants": answer.grants.iter().map(grant).collect::<Vec<_>>() })
 }
 
-pub(in crate::cli) fn described(answer: &DescribeSemaphoreResponse) -> Value {
+pub(crate) fn described(answer: &DescribeSemaphoreResponse) -> Value {
     json!({
         "name": answer.name,
         "total": answer.total,

@@ -1,12 +1,13 @@
 //! What is others', in words.
 
-use super::{duration, holder_line, mode};
-use crate::grpc::pb::{
+use lockkeeper_api::pb::{
     ForceReleaseResponse, LockMode, LockSummary, LostReason, NameKind, SessionPhase,
     SessionSummary, WatchDelta, WatchEvent,
 };
 
-pub(in crate::cli) fn lock(lock: &LockSummary) -> String {
+use super::{duration, holder_line, mode};
+
+pub(crate) fn lock(lock: &LockSummary) -> String {
     let (name, waiters) = (&lock.name, lock.waiter_count);
     let state = match lock.kind() {
         NameKind::Semaphore => format!(
@@ -35,7 +36,7 @@ pub(in crate::cli) fn lock(lock: &LockSummary) -> String {
     format!("{state} waiters={waiters}")
 }
 
-pub(in crate::cli) fn session(session: &SessionSummary) -> String {
+pub(crate) fn session(session: &SessionSummary) -> String {
     let phase = match session.phase() {
         SessionPhase::Live => "live".to_owned(),
         SessionPhase::Detached => {
@@ -57,7 +58,7 @@ pub(in crate::cli) fn session(session: &SessionSummary) -> String {
     )
 }
 
-pub(in crate::cli) fn event(event: &WatchDelta) -> String {
+pub(crate) fn event(event: &WatchDelta) -> String {
     let what = match event.event() {
         WatchEvent::Granted => "granted",
         WatchEvent::Released => "released",
@@ -92,7 +93,7 @@ pub(in crate::cli) fn event(event: &WatchDelta) -> String {
     parts.join(" ")
 }
 
-pub(in crate::cli) fn forced(name: &str, answer: &ForceReleaseResponse) -> String {
+pub(crate) fn forced(name: &str, answer: &ForceReleaseResponse) -> String {
     if !answer.released {
         return format!("nobody holds {name}");
     }

@@ -9,13 +9,12 @@ use std::{
 };
 
 use clap::ValueEnum;
+use lockkeeper_api::pb::{DescribeResponse, Grant, Holder, LockMode, Waiter, Waiting};
 use serde_json::Value;
-
-use crate::grpc::pb::{DescribeResponse, Grant, Holder, LockMode, Waiter, Waiting};
 
 /// The form of data on stdout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
+pub enum Format {
     /// Lines for people.
     #[default]
     Text,
@@ -25,7 +24,7 @@ pub(super) enum Format {
 
 impl Format {
     /// Prints an answer. Fails if nobody reads it.
-    pub(super) fn data(self, text: &str, json: &Value) -> io::Result<()> {
+    pub fn data(self, text: &str, json: &Value) -> io::Result<()> {
         match self {
             Self::Text => print(&format!("{}\n", printable(text))),
             Self::Json => print(&format!("{json}\n")),
@@ -47,7 +46,7 @@ pub(super) fn print(text: &str) -> io::Result<()> {
 }
 
 /// Prints a message to stderr. If that cannot be written there is nobody left to be told.
-pub(super) fn say(message: &str) {
+pub fn say(message: &str) {
     let _ = writeln!(io::stderr().lock(), "lockkeeper: {message}");
 }
 

@@ -1,12 +1,13 @@
 //! Semaphores in words.
 
-use super::{duration, more};
-use crate::grpc::pb::{
+use lockkeeper_api::pb::{
     DescribeSemaphoreResponse, PermitGrant, PermitHolder, PermitWaiter, WaitingForPermits,
 };
 
+use super::{duration, more};
+
 /// A grant in words. The ids come last, because they are long.
-pub(in crate::cli) fn grant(grant: &PermitGrant) -> String {
+pub(crate) fn grant(grant: &PermitGrant) -> String {
     format!(
         "{} owner={} permits={} lease={} valid_for={} permit_ids={}",
         grant.name,
@@ -19,7 +20,7 @@ pub(in crate::cli) fn grant(grant: &PermitGrant) -> String {
 }
 
 /// A wait in words.
-pub(in crate::cli) fn waiting(name: &str, waiting: &WaitingForPermits) -> String {
+pub(crate) fn waiting(name: &str, waiting: &WaitingForPermits) -> String {
     let next = match &waiting.next_lease_end {
         Some(_) => format!(
             "the next lease ends in {}",
@@ -32,7 +33,7 @@ pub(in crate::cli) fn waiting(name: &str, waiting: &WaitingForPermits) -> String
 }
 
 /// A semaphore in words: its numbers, then a line for each holder, then one for each waiter.
-pub(in crate::cli) fn description(answer: &DescribeSemaphoreResponse) -> String {
+pub(crate) fn description(answer: &DescribeSemaphoreResponse) -> String {
     let mut lines = vec![format!(
         "semaphore {} total={} available={} holders={}",
         answer.name, answer.total, answer.available, answer.holder_count

@@ -9,7 +9,7 @@ use nix::{
 };
 use tokio::process::{self, Command};
 
-use crate::cli::{exit, failure::Failure};
+use crate::{exit, failure::Failure};
 
 /// A command that was started.
 pub(super) struct Child {

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
+use lockkeeper_api::pb::Grant;
+use lockkeeper_client::{Error, Guard, Permits, Session};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::machine::{Granted, Wish};
-use crate::{
-    client::{Error, Guard, Permits, Session},
-    grpc::pb::Grant,
-};
 
 /// Locks of `run` have no owners among them to tell apart.
 const OWNER: &str = "0";

@@ -8,7 +8,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::cli::output;
+use crate::output;
 
 /// How long the end of the process waits for somebody to read the last message.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);

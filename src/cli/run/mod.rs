@@ -11,6 +11,7 @@ mod timing;
 use std::{collections::VecDeque, future::pending, path::Path, sync::Arc, time::Duration};
 
 use futures::future::{FutureExt as _, LocalBoxFuture};
+use lockkeeper_client::{Client, Error, Session, SessionEvents};
 use tokio::time::{Instant, sleep_until};
 
 use self::{
@@ -21,7 +22,6 @@ use self::{
     signals::Signals,
 };
 use super::{args::RunArgs, exit, output};
-use crate::client::{Client, Error, Session, SessionEvents};
 
 /// No limit of a coordinator is likely to be smaller.
 const CLIENT_NAME_BYTES: usize = 100;

@@ -1,5 +1,8 @@
 //! What the coordinator says, and what follows from it.
 
+use lockkeeper_api::pb::{
+    LostReason, SessionResponse, Waiting, session_request::Request, session_response::Response,
+};
 use tokio::time::Instant;
 
 use super::{
@@ -10,12 +13,7 @@ use super::{
     operation::{Operation, Purpose},
     taken::{Taken, taken},
 };
-use crate::{
-    client::{Error, Thing, error, guard::Loss, thing},
-    grpc::pb::{
-        LostReason, SessionResponse, Waiting, session_request::Request, session_response::Response,
-    },
-};
+use crate::{Error, Thing, error, guard::Loss, thing};
 
 /// Between two attempts, if the coordinator names no other time.
 const RETRY_INTERVAL: std::time::Duration = std::time::Duration::from_millis(200);
@@ -233,7 +231,7 @@ fn name_of(request: &Request) -> String {
     }
 }
 
-fn names(locks: &[crate::grpc::pb::LockSpec]) -> String {
+fn names(locks: &[lockkeeper_api::pb::LockSpec]) -> String {
     let names: Vec<&str> = locks.iter().map(|lock| lock.name.as_str()).collect();
     names.join(", ")
 }

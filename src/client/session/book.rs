@@ -5,19 +5,17 @@ use std::{
     sync::Arc,
 };
 
+use lockkeeper_api::pb::{
+    Grant, LockSpec, PermitGrant, ReleaseAllRequest, ReleasePermitsRequest, ReleaseRequest,
+    session_request::Request,
+};
 use tokio::{sync::oneshot, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{command::Answer, operation::known_mode};
 use crate::{
-    client::{
-        Error, Thing,
-        guard::{Known, Loss},
-    },
-    grpc::pb::{
-        Grant, LockSpec, PermitGrant, ReleaseAllRequest, ReleasePermitsRequest, ReleaseRequest,
-        session_request::Request,
-    },
+    Error, Thing,
+    guard::{Known, Loss},
 };
 
 /// One grant, whoever shares it.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lockkeeper_api::pb::{CloseSession, LostReason, session_request::Request};
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
@@ -10,10 +11,7 @@ use super::{
     connection::Connection,
     driver::{Driver, frame},
 };
-use crate::{
-    client::{Error, guard::Loss},
-    grpc::pb::{CloseSession, LostReason, session_request::Request},
-};
+use crate::{Error, guard::Loss};
 
 /// How long the end of a session may take before its grants are left to their leases.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -8,18 +8,16 @@ use std::{
     time::Duration,
 };
 
+use lockkeeper_api::pb::{session_request::Request, session_response::Response};
 use tokio::{
     sync::{mpsc, oneshot},
     time::Instant,
 };
 
-use crate::{
-    client::{Error, Thing, guard::Held},
-    grpc::pb::{session_request::Request, session_response::Response},
-};
+use crate::{Error, Thing, guard::Held};
 
 /// What a handle wants.
-pub(in crate::client) enum Command {
+pub(crate) enum Command {
     /// An operation.
     Ask(Ask),
     /// Nobody waits for the answer to this operation any more.
@@ -31,7 +29,7 @@ pub(in crate::client) enum Command {
 }
 
 /// An operation as it is asked for.
-pub(in crate::client) struct Ask {
+pub(crate) struct Ask {
     pub(super) op_id: u64,
     pub(super) request: Request,
     /// When a wait with a limit ends.
@@ -42,7 +40,7 @@ pub(in crate::client) struct Ask {
 }
 
 /// How an operation has ended.
-pub(in crate::client) enum Answer {
+pub(crate) enum Answer {
     /// Something is held now. Dropping it gives it back.
     Held(Held, Vec<Thing>),
     /// Anything else.
@@ -51,8 +49,8 @@ pub(in crate::client) enum Answer {
 
 /// The way to a session's task. As long as one is there, the session lives.
 #[derive(Clone, Debug)]
-pub(in crate::client) struct Commands {
-    pub(in crate::client) queue: mpsc::UnboundedSender<Command>,
+pub(crate) struct Commands {
+    pub(crate) queue: mpsc::UnboundedSender<Command>,
     pub(super) ids: Arc<AtomicU64>,
 }
 
@@ -66,7 +64,7 @@ struct Pending<'a> {
 
 impl Commands {
     /// Sends something; if the session has ended, whoever waits for the answer sees that.
-    pub(in crate::client) fn send(&self, command: Command) {
+    pub(crate) fn send(&self, command: Command) {
         let _ = self.queue.send(command);
     }
 
@@ -76,7 +74,7 @@ impl Commands {
     }
 
     /// Asks, and waits for the end of it.
-    pub(in crate::client) async fn ask(
+    pub(crate) async fn ask(
         &self,
         request: Request,
         wait_until: Option<Instant>,
@@ -123,11 +121,11 @@ impl Drop for Pending<'_> {
     }
 }
 
-pub(in crate::client) fn ended_already() -> Error {
+pub(crate) fn ended_already() -> Error {
     Error::SessionEnded("it was closed".to_owned())
 }
 
 /// An answer of another kind than was asked for; a fault of the coordinator.
-pub(in crate::client) fn unexpected() -> Error {
+pub(crate) fn unexpected() -> Error {
     tonic::Status::internal("an answer of another kind than was asked for").into()
 }

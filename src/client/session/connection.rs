@@ -3,6 +3,10 @@
 use std::{future::pending, time::Duration};
 
 use futures::future::BoxFuture;
+use lockkeeper_api::pb::{
+    ResumeSession, SessionOpened, SessionRequest, session_request::Request,
+    session_response::Response,
+};
 use tokio::time::{Instant, timeout};
 use tonic::Code;
 
@@ -12,16 +16,10 @@ use super::{
     operation::Purpose,
 };
 use crate::{
-    client::{
-        Address, Client, Error, Thing,
-        connector::Connector,
-        error,
-        link::{Link, LinkEvent},
-    },
-    grpc::pb::{
-        ResumeSession, SessionOpened, SessionRequest, session_request::Request,
-        session_response::Response,
-    },
+    Address, Client, Error, Thing,
+    connector::Connector,
+    error,
+    link::{Link, LinkEvent},
 };
 
 /// How long an attempt to open may take.

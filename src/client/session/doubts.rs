@@ -1,5 +1,6 @@
 //! What may have been done when the stream broke, and nobody has heard of.
 
+use lockkeeper_api::pb::Grant;
 use tokio::time::Instant;
 
 use super::{
@@ -7,7 +8,7 @@ use super::{
     driver::Driver,
     operation::{Operation, Purpose, with_request_id},
 };
-use crate::{client::Thing, grpc::pb::Grant};
+use crate::Thing;
 
 impl Driver {
     /// Locks that may be held.

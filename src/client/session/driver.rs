@@ -10,6 +10,9 @@ use std::{
     time::Duration,
 };
 
+use lockkeeper_api::pb::{
+    CancelOperation, SessionOpened, SessionRequest, session_request::Request,
+};
 use tokio::{
     sync::{broadcast, mpsc, oneshot, watch},
     time::{Instant, sleep_until},
@@ -24,10 +27,7 @@ use super::{
     event::EVENTS_KEPT,
     operation::{Operation, Purpose, with_request_id},
 };
-use crate::{
-    client::{Client, Error, link::LinkEvent},
-    grpc::pb::{CancelOperation, SessionOpened, SessionRequest, session_request::Request},
-};
+use crate::{Client, Error, link::LinkEvent};
 
 /// What is to be looked at when its time has come; what it says may be outdated by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,7 +84,7 @@ impl Driver {
             queue,
             ids: Arc::new(1.into()),
         };
-        let lease = crate::client::thing::to_std(opened.lease);
+        let lease = crate::thing::to_std(opened.lease);
         let driver = Self {
             client,
             lease,

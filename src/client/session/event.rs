@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use lockkeeper_api::pb::{Waiting, WaitingForPermits};
 use tokio::sync::broadcast::{self, error::RecvError};
-
-use crate::grpc::pb::{Waiting, WaitingForPermits};
 
 /// Events that may wait to be looked at; whoever looks later misses the oldest ones.
 pub(super) const EVENTS_KEPT: usize = 64;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use lockkeeper_api::pb::{LostReason, session_response::Response};
 use tokio::{sync::oneshot, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -12,11 +13,8 @@ use super::{
     operation::{Operation, Purpose, with_request_id},
 };
 use crate::{
-    client::{
-        Error, Thing,
-        guard::{Held, Loss},
-    },
-    grpc::pb::{LostReason, session_response::Response},
+    Error, Thing,
+    guard::{Held, Loss},
 };
 
 /// A little before the coordinator's watchdog would: it counts from the last renewal, whoever asked for that, and so has nothing to do as long as this

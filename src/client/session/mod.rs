@@ -16,6 +16,10 @@ mod taken;
 
 use std::time::Duration;
 
+use lockkeeper_api::pb::{
+    CheckTokenRequest, CheckTokenResponse, DescribeRequest, DescribeResponse, OnDisconnect,
+    OpenSession, session_request::Request, session_response::Response,
+};
 use tokio::sync::{broadcast, oneshot, watch};
 
 pub(super) use self::command::{Command, Commands, ended_already, unexpected};
@@ -29,13 +33,6 @@ pub use self::{
     semaphore::{Latch, Semaphore},
 };
 use super::{Client, Error};
-use crate::{
-    grpc::pb::{
-        CheckTokenRequest, CheckTokenResponse, DescribeRequest, DescribeResponse, OnDisconnect,
-        OpenSession, session_request::Request, session_response::Response,
-    },
-    shutdown::spawn_detached,
-};
 
 /// A session, to be opened.
 #[derive(Clone, Debug)]
@@ -143,7 +140,7 @@ impl SessionBuilder {
                         state: driver.state.subscribe(),
                         events: driver.events.downgrade(),
                     };
-                    spawn_detached("client-session", driver.run());
+                    crate::task::spawn_detached("client-session", driver.run());
                     return Ok(session);
                 }
                 Err(error) if error.is_retryable() => failed = Some(error),

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
+use lockkeeper_api::pb::{Grant, LockMode, SessionRequest, session_request::Request};
 use tokio::{sync::oneshot, time::Instant};
 use uuid::Uuid;
 
 use super::command::Answer;
-use crate::{
-    client::{Error, error},
-    grpc::pb::{Grant, LockMode, SessionRequest, session_request::Request},
-};
+use crate::{Error, error};
 
 /// An operation without an answer.
 pub(super) struct Operation {

@@ -2,19 +2,17 @@
 
 use std::time::Duration;
 
+use lockkeeper_api::pb::{
+    AcquireAllRequest, AcquirePermitsRequest, AcquireRequest, LockSpec, TryAcquireAllRequest,
+    TryAcquirePermitsRequest, TryAcquireRequest, session_request::Request,
+};
 use tokio::time::Instant;
 
 use super::{
     command::{Answer, Commands, unexpected},
     operation::known_mode,
 };
-use crate::{
-    client::{Error, Guard, LockMode, Permits, Thing, guard::Held},
-    grpc::pb::{
-        AcquireAllRequest, AcquirePermitsRequest, AcquireRequest, LockSpec, TryAcquireAllRequest,
-        TryAcquirePermitsRequest, TryAcquireRequest, session_request::Request,
-    },
-};
+use crate::{Error, Guard, LockMode, Permits, Thing, guard::Held};
 
 /// What all requests have.
 #[derive(Clone, Debug)]

@@ -2,21 +2,19 @@
 
 use std::time::Duration;
 
+use lockkeeper_api::pb::{
+    AwaitLatchRequest, CountDownRequest, DeleteLatchRequest, DescribeLatchRequest,
+    DescribeLatchResponse, DescribeSemaphoreRequest, DescribeSemaphoreResponse, SetCountRequest,
+    SetCountResponse, SetPermitsRequest, SetPermitsResponse, session_request::Request,
+    session_response::Response,
+};
 use tokio::time::Instant;
 
 use super::{
     command::{Answer, Commands, unexpected},
     requests::PermitsRequest,
 };
-use crate::{
-    client::{Error, NotGrantedReason},
-    grpc::pb::{
-        AwaitLatchRequest, CountDownRequest, DeleteLatchRequest, DescribeLatchRequest,
-        DescribeLatchResponse, DescribeSemaphoreRequest, DescribeSemaphoreResponse,
-        SetCountRequest, SetCountResponse, SetPermitsRequest, SetPermitsResponse,
-        session_request::Request, session_response::Response,
-    },
-};
+use crate::{Error, NotGrantedReason};
 
 /// A semaphore by its name.
 #[derive(Clone, Debug)]

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use crate::{
-    client::Thing,
-    grpc::pb::{NotGrantedReason, session_response::Response},
-};
+use lockkeeper_api::pb::{NotGrantedReason, session_response::Response};
+
+use crate::Thing;
 
 /// What an answer means for what was asked.
 pub(super) enum Taken {

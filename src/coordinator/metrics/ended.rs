@@ -1,19 +1,17 @@
 //! An operation has come to its end: what that says.
 
+use lockkeeper_base::metrics::{label, observe};
 use tokio::time::Instant;
 
 use super::{Given, Kind, Metrics, Outcome, Renewal, Renewer};
 use crate::{
-    coordinator::{
-        Answer, Error, LatchAnswer, LatchOperation, Operation, PermitAnswer, PermitOperation,
-        Tried, TriedAll,
-    },
-    measure::{label, observe},
+    Answer, Error, LatchAnswer, LatchOperation, Operation, PermitAnswer, PermitOperation, Tried,
+    TriedAll,
 };
 
 label! {
     /// Operations that do not wait.
-    pub(in crate::coordinator) enum Name = "operation" {
+    pub(crate) enum Name = "operation" {
         TryAcquire = "try_acquire",
         TryAcquireAll = "try_acquire_all",
         Release = "release",
@@ -39,12 +37,7 @@ type Ended = Result<Answer, Error>;
 
 impl Metrics {
     /// Takes note of how an operation ended that began then.
-    pub(in crate::coordinator) fn ended(
-        &self,
-        operation: &Operation,
-        ended: &Ended,
-        begun: Instant,
-    ) {
+    pub(crate) fn ended(&self, operation: &Operation, ended: &Ended, begun: Instant) {
         if let Err(Error::LimitReached(limit)) = ended {
             self.limited(*limit);
         }

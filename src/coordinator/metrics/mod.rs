@@ -5,15 +5,13 @@ mod tokens;
 
 use std::{sync::Arc, time::Duration};
 
+use lockkeeper_base::metrics::{self, Counters, Histograms, Label, Registrar, label, observe};
+use lockkeeper_store::script::{Mode, StoreClock};
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge, histogram::Histogram};
 use tokio::time::Instant;
 
 use self::tokens::Tokens;
 use super::{Coordinator, error::Limit, session::LostReason, types::Grant};
-use crate::{
-    measure::{self, Counters, Histograms, Label, Registrar, label, observe},
-    script::{Mode, StoreClock},
-};
 
 label! {
     /// What somebody wants to hold.
@@ -140,10 +138,10 @@ impl Coordinator {
     /// Brings up to date what is not counted as it happens.
     pub fn refresh_metrics(&self) {
         let (metrics, sessions) = (&self.core.metrics, self.core.sessions.tally());
-        measure::set(&metrics.sessions, sessions.live);
-        measure::set(&metrics.detached, sessions.detached);
-        measure::set(&metrics.holds, sessions.grants);
-        measure::set(&metrics.waiters, self.core.waiters.waiting());
+        metrics::set(&metrics.sessions, sessions.live);
+        metrics::set(&metrics.detached, sessions.detached);
+        metrics::set(&metrics.holds, sessions.grants);
+        metrics::set(&metrics.waiters, self.core.waiters.waiting());
         metrics.draining.set(self.is_draining().into());
     }
 }
@@ -154,14 +152,14 @@ impl Default for Metrics {
     fn default() -> Self {
         Self {
             grants: Counters::default(),
-            waits: Histograms::new(measure::of_waits),
-            operations: Histograms::new(measure::of_calls),
-            handovers: Histograms::new(measure::of_calls),
-            hold: measure::of_holds(),
+            waits: Histograms::new(metrics::of_waits),
+            operations: Histograms::new(metrics::of_calls),
+            handovers: Histograms::new(metrics::of_calls),
+            hold: metrics::of_holds(),
             releases: Counters::default(),
             renewals: Counters::default(),
-            renewal_lag: measure::of_calls(),
-            lease_margin: measure::of_leases(),
+            renewal_lag: metrics::of_calls(),
+            lease_margin: metrics::of_leases(),
             lost: Counters::default(),
             wakeups: Counters::default(),
             orphans: Counter::default(),

@@ -6,7 +6,7 @@ use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::coordinator::types::Grant;
+use crate::types::Grant;
 
 /// Names that are remembered, at the most; a newer one takes the place of an older one.
 const NAMES: usize = 4096;
@@ -59,10 +59,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{
-        coordinator::types::{LockName, Owner, SessionId, tests::limits},
-        script::Mode,
-    };
+    use crate::types::{LockName, Owner, SessionId, tests::limits};
+    use lockkeeper_store::script::Mode;
 
     fn grant(name: &str, fencing_token: u64) -> Grant {
         let limits = limits();

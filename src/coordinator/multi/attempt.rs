@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use lockkeeper_store::script::{AcquiredAll, AttemptAll, CallError, Member, Refusal, Taken};
 use tokio::{task::JoinHandle, time::Instant};
 
 use super::{
@@ -16,7 +17,6 @@ use super::{
     AcquireAll, Locks,
     undo::{DeliveryAll, UndoAll},
 };
-use crate::script::{AcquiredAll, AttemptAll, CallError, Member, Refusal, Taken};
 
 /// What an attempt came to.
 pub(super) enum AttemptedAll {
@@ -289,8 +289,8 @@ impl Identity {
     pub(super) fn script_members<'a>(
         &'a self,
         locks: &'a [Member<'a>],
-    ) -> crate::script::Members<'a> {
-        crate::script::Members {
+    ) -> lockkeeper_store::script::Members<'a> {
+        lockkeeper_store::script::Members {
             owner: self.owner.field(),
             locks,
         }

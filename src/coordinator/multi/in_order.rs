@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use lockkeeper_store::script::{CallError, Refusal, Renewal};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +23,6 @@ use super::{
     },
     AcquireAll, DeliveryAll, TriedAll,
 };
-use crate::script::{CallError, Refusal, Renewal};
 
 /// A lease of which this part is gone when the last lock is granted is renewed before it is told.
 const STALE_DIVISOR: u32 = 10;

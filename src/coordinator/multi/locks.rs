@@ -78,7 +78,7 @@ impl Locks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coordinator::types::tests::limits;
+    use crate::types::tests::limits;
 
     fn parse(named: &[(&str, Mode)]) -> Result<Locks, Invalid> {
         let limits = limits();

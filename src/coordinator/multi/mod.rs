@@ -29,8 +29,8 @@ use super::{
     operation::{Acquire, Answer, NotGranted, Reply},
     types::{Lease, LockName, Owner, RequestId},
 };
-use crate::script::{CallError, Refusal};
 use attempt::{AttemptedAll, attempt_all};
+use lockkeeper_store::script::{CallError, Refusal};
 
 /// A wish to hold several locks.
 #[derive(Clone, Debug)]

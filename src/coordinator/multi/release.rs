@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use lockkeeper_store::script::{CallError, Member, Members, Mode, ReleasedMember};
 use tokio::time::Instant;
 
 use super::{
@@ -16,7 +17,6 @@ use super::{
     },
     ReleaseAll, ReleasedLock,
 };
-use crate::script::{CallError, Member, Members, Mode, ReleasedMember};
 
 /// A release under way.
 struct Releasing {

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use lockkeeper_store::script::Ownership;
 use tokio::time::Instant;
 
 use super::{
@@ -15,7 +16,6 @@ use super::{
     },
     attempt::{Identity, Known},
 };
-use crate::script::Ownership;
 
 /// Several grants on their way to the caller. If this is dropped before it is taken, a hold of each is given back.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use lockkeeper_store::script::CallError;
 use tokio::time::Instant;
 
 use super::{
@@ -15,7 +16,6 @@ use super::{
     AcquirePermits, PermitAnswer, PermitsNotGranted, WaitingForPermits,
     attempt::{Attempted, attempt},
 };
-use crate::script::CallError;
 
 /// Runs an acquire to its end; the answers before the last go to `reply`.
 pub(super) async fn acquire(

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use lockkeeper_store::script::{CallError, Ownership, PermitAttempt, PermitId, PermitsAcquired};
 use rand::RngExt as _;
 use tokio::{task::JoinHandle, time::Instant};
 
@@ -16,7 +17,6 @@ use super::{
     },
     AcquirePermits,
 };
-use crate::script::{CallError, Ownership, PermitAttempt, PermitId, PermitsAcquired};
 
 /// What an attempt came to.
 #[derive(Debug)]

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use lockkeeper_access::Quota;
+use lockkeeper_store::script::PermitId;
 use tokio::time::Instant;
 
 use super::super::{
@@ -12,7 +14,6 @@ use super::super::{
     session::{GrantKey, Lost, Session, Slot},
     types::{LockName, Owner},
 };
-use crate::{access::Quota, script::PermitId};
 
 // === impl Session ===
 

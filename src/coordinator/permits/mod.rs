@@ -21,8 +21,8 @@ use super::{
     types::{Lease, LockName, Owner, RequestId},
     waiters::Goal,
 };
-use crate::script::{PermitId, PermitsSet};
 use attempt::{Attempted, attempt};
+use lockkeeper_store::script::{PermitId, PermitsSet};
 
 /// Something to do with a semaphore, already checked.
 #[derive(Clone, Debug)]

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use lockkeeper_store::script::{CallError, PermitsReleased};
+
 use super::{
     super::{
         Core,
@@ -13,7 +15,6 @@ use super::{
     },
     PermitAnswer, ReleasePermits,
 };
-use crate::script::{CallError, PermitsReleased};
 
 pub(super) async fn release(
     core: &Arc<Core>,

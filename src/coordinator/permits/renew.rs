@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use lockkeeper_store::script::{Ownership, PermitRenewal};
 use tokio::time::Instant;
 
 use super::{
@@ -14,7 +15,6 @@ use super::{
     },
     PermitAnswer, RenewPermits,
 };
-use crate::script::{Ownership, PermitRenewal};
 
 pub(super) async fn renew(core: &Arc<Core>, request: &RenewPermits) -> Result<PermitAnswer, Error> {
     let RenewPermits {

@@ -5,21 +5,19 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
+use lockkeeper_access::{Counted, Quota};
+use lockkeeper_store::script::{CallError, Mode};
 use tokio::time::Instant;
 
 use std::time::Duration;
 
 use super::{GrantKey, LostReason, Session, State};
 use crate::{
-    access::{Counted, Quota},
-    coordinator::{
-        deadlines::{Deadlines, Due, Ticket},
-        error::{Error, Limit},
-        events::{Event, What},
-        holding::{Holding, Terms},
-        types::Grant,
-    },
-    script::{CallError, Mode},
+    deadlines::{Deadlines, Due, Ticket},
+    error::{Error, Limit},
+    events::{Event, What},
+    holding::{Holding, Terms},
+    types::Grant,
 };
 
 /// What an answer on its way knows its grant by: whether it has been lost, or has ended with its session; a resume that confirmed the grant gives it
@@ -28,20 +26,20 @@ use crate::{
 pub(crate) struct Lost(Arc<AtomicBool>);
 
 #[derive(Debug)]
-pub(in crate::coordinator) struct Held {
-    pub(in crate::coordinator) grant: Holding,
+pub(crate) struct Held {
+    pub(crate) grant: Holding,
     /// Set when the grant is lost, for those who are still to be told of it.
     pub(super) lost: Lost,
     /// What renewals ask for; zero if they are only to look at it.
     pub(super) lease: Duration,
     /// When it was granted.
-    pub(in crate::coordinator) since: Instant,
-    pub(in crate::coordinator) due: Ticket,
+    pub(crate) since: Instant,
+    pub(crate) due: Ticket,
     pub(super) failing: bool,
     /// A renewal is under way.
-    pub(in crate::coordinator) renewing: bool,
+    pub(crate) renewing: bool,
     /// A release is under way, so that a renewal that finds nothing is no loss.
-    pub(in crate::coordinator) releasing: bool,
+    pub(crate) releasing: bool,
     _counted: Counted,
 }
 
@@ -126,7 +124,7 @@ impl Session {
     }
 
     /// Books a holding in the place of what is there by its key.
-    pub(in crate::coordinator) fn enter(
+    pub(crate) fn enter(
         self: &Arc<Self>,
         state: &mut State,
         deadlines: &Deadlines,
@@ -309,18 +307,14 @@ impl State {
     }
 
     /// Whether so many more grants may be taken in.
-    pub(in crate::coordinator) fn room(&self, new: usize, max: usize) -> Result<(), Error> {
+    pub(crate) fn room(&self, new: usize, max: usize) -> Result<(), Error> {
         if self.grants.len() + self.lost.len() + new > max {
             return Err(Error::LimitReached(Limit::GrantsPerSession));
         }
         Ok(())
     }
 
-    pub(in crate::coordinator) fn forget(
-        &mut self,
-        deadlines: &Deadlines,
-        key: &GrantKey,
-    ) -> Option<Held> {
+    pub(crate) fn forget(&mut self, deadlines: &Deadlines, key: &GrantKey) -> Option<Held> {
         let held = self.grants.remove(key)?;
         deadlines.remove(held.due);
         self.failing -= usize::from(held.failing);

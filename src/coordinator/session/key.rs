@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
+use lockkeeper_store::script::{Mode, PermitId};
+
 use crate::{
-    coordinator::{
-        holding::{Holding, PermitGrant},
-        types::{Grant, LockName},
-    },
-    script::{Mode, PermitId},
+    holding::{Holding, PermitGrant},
+    types::{Grant, LockName},
 };
 
 /// Which grant of a session.

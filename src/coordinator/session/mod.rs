@@ -19,6 +19,7 @@ use std::{
     time::Duration,
 };
 
+use lockkeeper_access::{Account, Counted};
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -32,7 +33,6 @@ use super::{
     resume_token::Claims,
     types::SessionId,
 };
-use crate::access::{Account, Counted};
 
 /// What happens to the grants when the stream breaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,15 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use lockkeeper_store::script::Ownership;
 use tokio::time::Instant;
 
 use super::Session;
 use crate::{
-    coordinator::{
-        holding::{Holding, PermitGrant},
-        types::Grant,
-    },
-    script::Ownership,
+    holding::{Holding, PermitGrant},
+    types::Grant,
 };
 
 /// Why a grant is no longer held.

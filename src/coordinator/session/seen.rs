@@ -5,7 +5,7 @@ use std::{fmt, net::SocketAddr, time::Duration};
 use tokio::time::Instant;
 
 use super::{GrantKey, Held, LostReason, Phase, Session};
-use crate::coordinator::{
+use crate::{
     deadlines::Deadlines,
     events::{Event, What},
     types::LockName,

@@ -2,16 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use lockkeeper_store::script::{Mode, PermitRenewal, Renewal};
 use tokio::time::Instant;
 
 use super::{GrantKey, Held, LostReason, Phase, Session, State};
 use crate::{
-    coordinator::{
-        deadlines::{Deadlines, Due},
-        holding::{Holding, Terms},
-        types::{Grant, safe_until},
-    },
-    script::{Mode, PermitRenewal, Renewal},
+    deadlines::{Deadlines, Due},
+    holding::{Holding, Terms},
+    types::{Grant, safe_until},
 };
 
 /// Renewals are asked for after this part of the lease, as Redisson's watchdog does.

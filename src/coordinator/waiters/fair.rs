@@ -4,13 +4,13 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use futures::StreamExt as _;
+use lockkeeper_store::script::{Mode, Vouched};
 use tokio::time::Instant;
 
 use super::{
     super::{Core, types::LockName},
     Goal, Waiter, Waiters, channel,
 };
-use crate::script::{Mode, Vouched};
 
 /// Waiters are vouched for so many times within the time that they would be given.
 const VOUCHES_PER_TIMEOUT: u32 = 3;

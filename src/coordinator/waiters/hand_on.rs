@@ -9,16 +9,14 @@
 use std::{future::Future, pin::pin, task::Poll, time::Duration};
 
 use futures::poll;
+use lockkeeper_store::script::{CallError, Mode, Released};
 use tokio::time::Instant;
 use tracing::Span;
 
 use super::{Goal, Subscription, Waiters, offer::Offer};
 use crate::{
-    coordinator::{
-        metrics::{Heard, Source},
-        types::{LockName, Owner},
-    },
-    script::{CallError, Mode, Released},
+    metrics::{Heard, Source},
+    types::{LockName, Owner},
 };
 
 /// So many releases in a row are handed on here. Then one is only published, so that those who wait elsewhere have a turn.

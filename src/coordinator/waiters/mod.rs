@@ -27,17 +27,17 @@ use tracing::Span;
 
 pub(crate) use hand_on::Awaited;
 use hand_on::OwnReleases;
+use lockkeeper_base::tasks::Tasks;
+use lockkeeper_store::{
+    host::{Subscriptions, Wake},
+    script::{self, Mode, keys},
+};
 
 use super::{
     error::Limit,
     events::{Event, Events, What},
     metrics::{self, Heard, Source},
     types::{LockName, Owner},
-};
-use crate::{
-    host::{Subscriptions, Wake},
-    script::{self, Mode, keys},
-    shutdown::Tasks,
 };
 
 /// How often waiters are told of a new position, at the most; a thousand waiters more make it a second slower.

@@ -5,16 +5,14 @@
 
 use std::time::Duration;
 
+use lockkeeper_store::script::{Acquired, CallError, Hold, Mode, Released, Scripts, keys};
 use tokio::{sync::oneshot, task::yield_now, time::Instant};
 use tracing::Span;
 
 use super::{Place, Waiter, Waiters, hand_on::EXCLUSIVE};
 use crate::{
-    coordinator::{
-        metrics::{Heard, Source},
-        types::{LockName, Owner},
-    },
-    script::{Acquired, CallError, Hold, Mode, Released, Scripts, keys},
+    metrics::{Heard, Source},
+    types::{LockName, Owner},
 };
 
 /// The last hold of a lock, which somebody is about to give back.

@@ -4,7 +4,7 @@ mod stream;
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
-use lockkeeper::grpc::pb::{self, session_request::Request, session_response::Response};
+use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
 use parking_lot::Mutex;
 use rand::{RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 use tokio::time::{Instant, sleep, sleep_until};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::grpc::pb::{self, session_request::Request, session_response::Response};
+use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
 use tokio::time::{Instant, sleep};
 
 use super::{Contender, PAUSE};

@@ -1,9 +1,7 @@
 //! What is others' is for who has the admin right, for the name or for all that begin with what is asked for.
 
-use lockkeeper::{
-    access::{Quotas, Right},
-    grpc::pb::{self, lock_admin_service_client::LockAdminServiceClient},
-};
+use lockkeeper_access::{Quotas, Right};
+use lockkeeper_api::pb::{self, lock_admin_service_client::LockAdminServiceClient};
 use tonic::Code;
 
 use super::{ALICE, MALLORY, assert_refused, rule, world_with};

@@ -1,6 +1,6 @@
 //! `LockService`, RPC by RPC: another identity that knows the session's id, or guesses the owner, gets nowhere.
 
-use lockkeeper::grpc::pb::{self, LockMode, session_request::Request};
+use lockkeeper_api::pb::{self, LockMode, session_request::Request};
 use tonic::Status;
 
 use super::{assert_no_session, assert_not_owner, both};
@@ -66,10 +66,10 @@ async fn the_owner_as_it_stands_in_the_store_helps_nobody() {
     alice.try_acquire("b", "ci", secs(30)).await.unwrap();
     for name in ["a", "b"] {
         let fields = world.redis(&["HGETALL", name]);
-        let lockkeeper::host::Value::Array(fields) = fields else {
+        let lockkeeper_store::host::Value::Array(fields) = fields else {
             panic!("{fields:?}")
         };
-        let lockkeeper::host::Value::Bytes(field) = &fields[0] else {
+        let lockkeeper_store::host::Value::Bytes(field) = &fields[0] else {
             panic!("{fields:?}")
         };
         let field = std::str::from_utf8(field).unwrap().to_owned();

@@ -7,7 +7,7 @@ mod quotas;
 mod rules;
 mod sessions;
 
-use lockkeeper::access::{Access, Config, Port, Quotas, Right, Rule};
+use lockkeeper_access::{Access, Config, Port, Quotas, Right, Rule};
 use tonic::{Code, Status};
 
 use crate::support::{Options, World, client::Client, reason};

@@ -1,6 +1,6 @@
 //! `SemaphoreService` and `LatchService`, RPC by RPC.
 
-use lockkeeper::grpc::pb;
+use lockkeeper_api::pb;
 
 use super::{assert_no_session, assert_not_owner, both, locks::assert_digest};
 use crate::support::{

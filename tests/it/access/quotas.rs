@@ -1,9 +1,7 @@
 //! How much one identity may have.
 
-use lockkeeper::{
-    access::Quotas,
-    grpc::pb::{self, session_response::Response},
-};
+use lockkeeper_access::Quotas;
+use lockkeeper_api::pb::{self, session_response::Response};
 use tonic::Code;
 use tonic_types::StatusExt as _;
 

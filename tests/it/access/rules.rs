@@ -1,11 +1,9 @@
 //! What no rule allows is refused: every RPC, and the same as frames.
 
-use lockkeeper::{
-    access::{Quotas, Right},
-    grpc::pb::{
-        self, latch_service_client::LatchServiceClient, lock_service_client::LockServiceClient,
-        semaphore_service_client::SemaphoreServiceClient, session_request::Request,
-    },
+use lockkeeper_access::{Quotas, Right};
+use lockkeeper_api::pb::{
+    self, latch_service_client::LatchServiceClient, lock_service_client::LockServiceClient,
+    semaphore_service_client::SemaphoreServiceClient, session_request::Request,
 };
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;

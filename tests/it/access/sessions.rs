@@ -1,6 +1,7 @@
 //! Sessions belong to whoever opened them, on every coordinator.
 
-use lockkeeper::{access::Quotas, grpc::pb};
+use lockkeeper_access::Quotas;
+use lockkeeper_api::pb;
 use tonic::Code;
 use tonic_reflection::pb::v1::{
     ServerReflectionRequest, server_reflection_client::ServerReflectionClient,

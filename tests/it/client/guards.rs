@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use lockkeeper::{
-    client::{Error, LockMode, LostReason, SessionState},
-    grpc::pb::ForceReleaseRequest,
-    host::Value,
-    shutdown::spawn_detached,
-};
+use lockkeeper_api::pb::ForceReleaseRequest;
+use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_client::{Error, LockMode, LostReason, SessionState};
+use lockkeeper_store::host::Value;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 

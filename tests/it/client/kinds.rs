@@ -1,6 +1,8 @@
 //! Several locks, permits and latches.
 
-use lockkeeper::{client::LockMode, host::Value, shutdown::spawn_detached};
+use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_client::LockMode;
+use lockkeeper_store::host::Value;
 
 use super::{acquire, steps, two, until_lost};
 use crate::support::{eventually, secs};

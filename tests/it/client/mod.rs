@@ -6,7 +6,7 @@ mod resuming;
 
 use std::time::Duration;
 
-use lockkeeper::client::{Guard, Session};
+use lockkeeper_client::{Guard, Session};
 use tokio::time::Instant;
 
 use crate::support::{Network, Options, World, secs};

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use lockkeeper::{
-    client::{Guard, SessionEvent, SessionState},
-    host::Value,
-    shutdown::spawn_detached,
-};
+use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_client::{Guard, SessionEvent, SessionState};
+use lockkeeper_store::host::Value;
 use tokio::time::Instant;
 
 use super::{acquire, steps, two, until_lost};

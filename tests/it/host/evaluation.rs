@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures::future::join_all;
-use lockkeeper::host::{HostError, Script, Value};
+use lockkeeper_store::host::{HostError, Script, Value};
 
 use super::{call, eval};
 use crate::support::hosts::HOSTS;

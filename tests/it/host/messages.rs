@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use bytes::Bytes;
 use futures::future::join_all;
-use lockkeeper::host::{Value, Wake};
+use lockkeeper_store::host::{Value, Wake};
 use tokio::{sync::mpsc, time::timeout};
 
 use super::eval;

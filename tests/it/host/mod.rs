@@ -7,7 +7,7 @@ mod replies;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lockkeeper::host::{Call, HostError, Script, ScriptHost, Value};
+use lockkeeper_store::host::{Call, HostError, Script, ScriptHost, Value};
 
 fn script(source: &'static str) -> &'static Script {
     Box::leak(Box::new(Script::new("test", source)))

@@ -1,6 +1,6 @@
 //! What scripts are given, and what becomes of what they return or raise.
 
-use lockkeeper::host::{HostError, Value};
+use lockkeeper_store::host::{HostError, Value};
 
 use super::eval;
 use crate::support::hosts::HOSTS;

@@ -1,6 +1,6 @@
 //! With a fair lock among them, locks are taken one after the other in the order of names, because a place in a queue is what gets it.
 
-use lockkeeper::grpc::pb;
+use lockkeeper_api::pb;
 use tokio::time::Instant;
 
 use super::{Call, all, back, expect_free, holders, names, released, tried, try_all};

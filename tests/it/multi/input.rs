@@ -1,6 +1,6 @@
 //! What is refused, with the field `locks`, and limits.
 
-use lockkeeper::grpc::pb;
+use lockkeeper_api::pb;
 use tonic::Code;
 use tonic_types::StatusExt as _;
 

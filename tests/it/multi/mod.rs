@@ -8,7 +8,7 @@ mod undone;
 
 use std::time::Duration;
 
-use lockkeeper::grpc::pb::{
+use lockkeeper_api::pb::{
     self, LockMode, acquire_all_response::Event, session_request::Request,
     session_response::Response,
 };

@@ -1,6 +1,6 @@
 //! Several locks in a session: frames, the watchdog, losses one by one, resuming, and the end.
 
-use lockkeeper::grpc::pb::{self, session_request::Request, session_response::Response};
+use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
 
 use super::{all, back, expect_free, holders, last, names, specs, take, told, try_all};
 use crate::support::{

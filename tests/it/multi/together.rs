@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::join_all;
-use lockkeeper::grpc::pb;
+use lockkeeper_api::pb;
 use tokio::time::Instant;
 
 use super::{Call, all, back, expect_free, holders, names, released, specs, tried, try_all};

@@ -1,10 +1,10 @@
 //! However an attempt ends, and whenever the caller goes: what was taken is given back.
 
-use lockkeeper::access::Account;
-use lockkeeper::coordinator::{
+use lockkeeper_access::Account;
+use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
+use lockkeeper_coordinator::{
     AcquireAll, Limits, LockName, Locks, Mode, Operation, Owner, Reply, RequestId, SessionId,
 };
-use lockkeeper::grpc::pb::{self, session_request::Request, session_response::Response};
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{Call, all, back, expect_free, holders, last, names, specs, take, tried, try_all};

@@ -1,6 +1,6 @@
 //! `RedissonLockExpirationRenewalTest`: the store comes back without its data.
 
-use lockkeeper::grpc::pb::LockMode::{self, Exclusive, Read, Write};
+use lockkeeper_api::pb::LockMode::{self, Exclusive, Read, Write};
 
 use super::{
     parties::Program,

@@ -1,6 +1,6 @@
 //! `RedissonFencedLockTest`.
 
-use lockkeeper::grpc::pb::LockMode::Exclusive;
+use lockkeeper_api::pb::LockMode::Exclusive;
 
 use super::{parties::Program, stories::NAME};
 use crate::support::{World, secs};

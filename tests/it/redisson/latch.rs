@@ -1,7 +1,7 @@
 //! `RedissonCountDownLatchTest` and `RedissonCountDownLatchConcurrentTest`.
 
 use futures::future::join_all;
-use lockkeeper::grpc::pb::await_latch_response::Event;
+use lockkeeper_api::pb::await_latch_response::Event;
 use tokio::time::Instant;
 
 use crate::support::{

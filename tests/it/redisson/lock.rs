@@ -1,7 +1,8 @@
 //! `RedissonLockTest`.
 
 use futures::future::join_all;
-use lockkeeper::{grpc::pb::LockMode::Exclusive, host::Value, script::keys};
+use lockkeeper_api::pb::LockMode::Exclusive;
+use lockkeeper_store::{host::Value, script::keys};
 
 use super::{
     parties::Program,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use lockkeeper::grpc::pb::{
+use lockkeeper_api::pb::{
     self, LockMode::Exclusive, acquire_all_response::Event, session_request::Request,
     session_response::Response,
 };

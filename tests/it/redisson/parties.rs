@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use lockkeeper::{
-    coordinator::SessionId,
-    grpc::pb::{self, LockMode, acquire_response::Event},
-};
+use lockkeeper_api::pb::{self, LockMode, acquire_response::Event};
+use lockkeeper_coordinator::SessionId;
 
 use crate::support::{
     World,

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 
 use futures::future::join_all;
-use lockkeeper::grpc::pb;
+use lockkeeper_api::pb;
 use tokio::time::Instant;
 
 use crate::support::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::grpc::pb::{
+use lockkeeper_api::pb::{
     LockMode::Exclusive, session_request::Request, session_response::Response,
 };
 use tokio::time::Instant;

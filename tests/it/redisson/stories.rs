@@ -6,10 +6,8 @@ use std::{
 };
 
 use futures::future::join_all;
-use lockkeeper::{
-    grpc::pb::{LockMode, LostReason},
-    host::Value,
-};
+use lockkeeper_api::pb::{LockMode, LostReason};
+use lockkeeper_store::host::Value;
 use tokio::time::Instant;
 
 use super::parties::Program;

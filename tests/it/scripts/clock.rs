@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::{
+use lockkeeper_store::{
     host::{
         Connected, Value,
         embedded::{Clock, EmbeddedStore},

@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
 
 use bytes::Bytes;
-use lockkeeper::{
+use lockkeeper_store::{
     host::{ScriptHost, Value, Wake},
     script::{
         CallError, CountedDown, PermitAttempt, PermitId, PermitRenewal, PermitsAcquired,

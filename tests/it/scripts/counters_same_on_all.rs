@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, fmt::Write as _, time::Duration};
 
-use lockkeeper::{
+use lockkeeper_store::{
     host::ScriptHost,
     script::{PermitAttempt, PermitId, PermitRenewal, Scripts, keys},
 };
@@ -255,7 +255,7 @@ impl Side {
         let held: u32 = seen.holders.iter().map(|holder| holder.permits).sum();
         assert!(held <= TOTAL_MAX, "{seen:?}");
         let exists = self.store.command(&["EXISTS", name]).await;
-        if exists == lockkeeper::host::Value::Int(1) {
+        if exists == lockkeeper_store::host::Value::Int(1) {
             assert_eq!(i64::from(seen.total), seen.available + i64::from(held));
         }
         let mut text = format!("{} of {}", seen.available, seen.total);

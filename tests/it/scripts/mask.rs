@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use lockkeeper::host::Value;
+use lockkeeper_store::host::Value;
 
 /// The times and tokens of one store, from a moment on.
 #[derive(Debug)]

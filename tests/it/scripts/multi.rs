@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::script::{
+use lockkeeper_store::script::{
     AcquiredAll, Attempt, AttemptAll, CallError, Member, Members, Mode, Refusal, ReleasedMember,
     Scripts,
 };

@@ -1,7 +1,7 @@
 //! Giving a hold back.
 
 use bytes::Bytes;
-use lockkeeper::{
+use lockkeeper_store::{
     host::{Call, HostError, Value},
     script::{catalog, keys},
 };

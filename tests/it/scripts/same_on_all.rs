@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt::Write as _, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use lockkeeper::{
+use lockkeeper_store::{
     host::{Call, HostError, ScriptHost, Value},
     script::{Attempt, Config, Hold, Mode, Refusal, Renewal, Scripts, keys},
 };

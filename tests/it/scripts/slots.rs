@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper::{
+use lockkeeper_store::{
     host::Value,
     script::{
         Acquired, AcquiredAll, Attempt, AttemptAll, CallError, Config, CountedDown, Hold, Member,

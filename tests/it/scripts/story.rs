@@ -9,7 +9,7 @@
 use std::{collections::BTreeSet, fmt::Write as _, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use lockkeeper::{
+use lockkeeper_store::{
     host::{ScriptHost, Wake},
     script::{
         Acquired, Attempt, CallError, Config, Forced, ForcedRecord, Hold, Inspected, Mode, Refusal,

@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use lockkeeper::grpc::Peer;
+use lockkeeper_server::grpc::Peer;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tonic::transport::server::Connected;
 

@@ -10,11 +10,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use lockkeeper::{
-    host::{
-        Acks, Call, Connected, HostError, Replication, ScriptHost, Value, embedded::EmbeddedStore,
-    },
-    shutdown::spawn_detached,
+use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_store::host::{
+    Acks, Call, Connected, HostError, Replication, ScriptHost, Value, embedded::EmbeddedStore,
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;

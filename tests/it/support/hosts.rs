@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use deadpool_redis::redis::{self, Cmd, aio::MultiplexedConnection};
 use futures::future::join_all;
-use lockkeeper::{
+use lockkeeper_store::{
     host::{
         Connected, Value,
         embedded::{Clock, EmbeddedStore},

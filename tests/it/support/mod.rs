@@ -2,15 +2,16 @@
 //! everybody waits. Tests read as steps: `world.client(0)`, `session.acquire("a")`, `session.expect_lost("a")`.
 
 mod arrived;
-pub(crate) mod client;
-pub(crate) mod counters;
 mod faults;
 pub(crate) mod hosts;
 mod network;
 mod world;
 
-pub(crate) use client::reason;
 pub(crate) use faults::{Faults, FaultyHost};
+pub(crate) use lockkeeper_testkit::{
+    client::{self, reason},
+    counters,
+};
 pub(crate) use network::Network;
 pub(crate) use world::{Options, World};
 

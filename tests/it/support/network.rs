@@ -9,10 +9,8 @@ use std::{
 };
 
 use hyper_util::rt::TokioIo;
-use lockkeeper::{
-    client::{Client, ClientBuilder, Wire},
-    grpc::Peer,
-};
+use lockkeeper_client::{Client, ClientBuilder, Wire};
+use lockkeeper_server::grpc::Peer;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -59,7 +57,7 @@ impl Network {
             builder.endpoint(&address).unwrap()
         });
         let network = self.clone();
-        let dial = move |address: lockkeeper::client::Address| {
+        let dial = move |address: lockkeeper_client::Address| {
             let dialled = network.dial(address.as_str());
             let dialled: futures::future::BoxFuture<'static, _> =
                 Box::pin(std::future::ready(dialled));

@@ -3,10 +3,10 @@
 use std::{io, time::Duration};
 
 use hyper_util::rt::TokioIo;
-use lockkeeper::{
-    access::{Access, Identity},
-    coordinator::{self, Coordinator, Limits},
-    grpc::{self, Peer},
+use lockkeeper_access::{Access, Identity};
+use lockkeeper_coordinator::{self, Coordinator, Limits};
+use lockkeeper_server::grpc::{self, Peer};
+use lockkeeper_store::{
     host::{
         Connected, Replicas, Value,
         embedded::{Clock, EmbeddedStore},
@@ -202,7 +202,7 @@ impl World {
 
 impl Node {
     fn start(options: &Options, mut connected: Vec<Connected>) -> Self {
-        let config = coordinator::Config {
+        let config = lockkeeper_coordinator::Config {
             limits: options.limits.clone(),
             lease: Duration::from_secs(30),
             poll_interval: Duration::from_secs(1),
@@ -236,7 +236,7 @@ impl Node {
         let router = grpc::router(&coordinator, config, &options.access, &metrics).unwrap();
         let (connections, incoming) = mpsc::unbounded_channel();
         let incoming = UnboundedReceiverStream::new(incoming);
-        lockkeeper::shutdown::spawn_detached("server", async move {
+        lockkeeper_base::tasks::spawn_detached("server", async move {
             router.serve_with_incoming(incoming).await.unwrap();
         });
         Self {
@@ -248,7 +248,7 @@ impl Node {
 
 /// Carries bytes both ways until cut, which each side sees as a connection that broke.
 pub(super) fn pump(near: DuplexStream, far: DuplexStream, cut: CancellationToken) {
-    lockkeeper::shutdown::spawn_detached("pump", async move {
+    lockkeeper_base::tasks::spawn_detached("pump", async move {
         let (mut near, mut far) = (near, far);
         tokio::select! {
             () = cut.cancelled() => {}

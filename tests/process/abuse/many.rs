@@ -1,7 +1,7 @@
 //! Too many of what is allowed one by one: connections, sessions, waits.
 
 use futures::future::join_all;
-use lockkeeper::grpc::pb::{self, session_request::Request, session_response::Response};
+use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,

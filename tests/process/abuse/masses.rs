@@ -5,7 +5,7 @@ use std::{net::Ipv4Addr, time::Duration};
 
 use deadpool_redis::redis::Value;
 use futures::future::join_all;
-use lockkeeper::grpc::pb::session_response::Response;
+use lockkeeper_api::pb::session_response::Response;
 use tempfile::TempDir;
 use tokio::{
     net::{TcpStream, UnixStream},

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, Request};
-use lockkeeper::shutdown::spawn_detached;
+use lockkeeper_base::tasks::spawn_detached;
 use tokio::net::TcpStream;
 use tonic::Code;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::grpc::pb::{self, session_request::Request};
+use lockkeeper_api::pb::{self, session_request::Request};
 
 use super::{
     MIB, Scene,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lockkeeper::grpc::pb::{
+use lockkeeper_api::pb::{
     self, LockMode, LostReason, lock_admin_service_client::LockAdminServiceClient,
 };
 

@@ -1,8 +1,8 @@
 //! Semaphores and latches, which need one count that all see; where there is none they are refused by name.
 
+use lockkeeper_api::pb;
+use lockkeeper_store::script::keys;
 use tokio::time::Instant;
-
-use lockkeeper::{grpc::pb, script::keys};
 
 use super::world::{LATE_MAX, LEASE, World};
 use crate::{

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use lockkeeper::grpc::pb::LockMode;
+use lockkeeper_api::pb::LockMode;
 use tokio::time::Instant;
 use tonic_types::StatusExt as _;
 

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use lockkeeper::grpc::pb::{self, LostReason, session_request::Request};
+use lockkeeper_api::pb::{self, LostReason, session_request::Request};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep},

@@ -5,7 +5,8 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use lockkeeper::{grpc::pb::LockMode, script::keys};
+use lockkeeper_api::pb::LockMode;
+use lockkeeper_store::script::keys;
 use tokio::{task::JoinHandle, time::Instant};
 
 use super::world::{LATE_MAX, World, attempt, give_back, holders, is_had, take, wait};
@@ -207,7 +208,7 @@ async fn give_back_in(
     session: &str,
     mode: LockMode,
 ) {
-    let request = lockkeeper::grpc::pb::ReleaseRequest {
+    let request = lockkeeper_api::pb::ReleaseRequest {
         name: name.to_owned(),
         session_id: session.to_owned(),
         mode: mode.into(),

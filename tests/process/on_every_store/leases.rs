@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::grpc::pb::{LostReason, session_request::Request};
+use lockkeeper_api::pb::{LostReason, session_request::Request};
 use tokio::time::Instant;
 
 use super::world::{LATE_MAX, LEASE, World};

@@ -15,11 +15,11 @@ mod world;
 
 use std::{pin::Pin, time::Duration};
 
-use lockkeeper::shutdown::spawn_detached;
 use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{steps::measured, stores::Store};
 use Pace::{Busy, Patient};
+use lockkeeper_base::tasks::spawn_detached;
 use world::World;
 
 /// What holds, told by acting.

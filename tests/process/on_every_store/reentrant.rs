@@ -1,7 +1,7 @@
 //! The reentrant lock as it stands in the store: holds, leases, messages.
 
-use lockkeeper::grpc::pb::{self, session_request::Request, session_response::Response};
-use lockkeeper::script::keys;
+use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
+use lockkeeper_store::script::keys;
 
 use super::world::World;
 use crate::{client::std_duration, steps::secs};

@@ -1,6 +1,6 @@
 //! What outlives a call, a connection, or a coordinator.
 
-use lockkeeper::grpc::pb::{self, LockMode, LostReason, session_response::Response};
+use lockkeeper_api::pb::{self, LockMode, LostReason, session_response::Response};
 use nix::sys::signal::Signal;
 use tokio::time::Instant;
 

@@ -1,6 +1,6 @@
 //! Several locks at once.
 
-use lockkeeper::grpc::pb::{self, LockMode, acquire_all_response::Event};
+use lockkeeper_api::pb::{self, LockMode, acquire_all_response::Event};
 use tokio::time::Instant;
 use tonic::Streaming;
 

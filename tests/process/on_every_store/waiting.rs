@@ -1,9 +1,7 @@
 //! How to wait, how not to, and the names that one can wait for.
 
-use lockkeeper::{
-    grpc::pb::{self, LockMode, session_request::Request},
-    script::keys,
-};
+use lockkeeper_api::pb::{self, LockMode, session_request::Request};
+use lockkeeper_store::script::keys;
 use tokio::time::Instant;
 
 use super::world::{LATE_MAX, World, is_had, wait};

@@ -3,10 +3,8 @@
 use std::{io, sync::Arc, time::Duration};
 
 use hyper_util::rt::TokioIo;
-use lockkeeper::{
-    grpc::pb::{self, LockMode, session_request::Request},
-    shutdown::spawn_detached,
-};
+use lockkeeper_api::pb::{self, LockMode, session_request::Request};
+use lockkeeper_base::tasks::spawn_detached;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, transport::Endpoint};

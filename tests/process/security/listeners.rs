@@ -2,7 +2,8 @@
 
 use std::{os::unix::fs::PermissionsExt as _, process::Stdio, time::Duration};
 
-use lockkeeper::{client::Client, grpc::pb::ListSessionsRequest};
+use lockkeeper_api::pb::ListSessionsRequest;
+use lockkeeper_client::Client;
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 use tokio::{

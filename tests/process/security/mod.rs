@@ -6,7 +6,7 @@ mod tokens;
 
 use std::{fs, path::PathBuf, time::Duration};
 
-use lockkeeper::grpc::pb::lock_service_client::LockServiceClient;
+use lockkeeper_api::pb::lock_service_client::LockServiceClient;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType, date_time_ymd};
 use tempfile::TempDir;
 use tokio::time::Instant;
@@ -122,7 +122,7 @@ async fn try_acquire(
     owner: &str,
     token: Option<&str>,
 ) -> Result<bool, Status> {
-    let mut request = Request::new(lockkeeper::grpc::pb::TryAcquireRequest {
+    let mut request = Request::new(lockkeeper_api::pb::TryAcquireRequest {
         lease: Some(proto(Duration::from_secs(30))),
         ..try_request(name, owner)
     });

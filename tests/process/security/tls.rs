@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use lockkeeper::{client::TlsFiles, grpc::pb, shutdown::spawn_detached};
+use lockkeeper_api::pb;
+use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_client::TlsFiles;
 use tokio::{io::AsyncWriteExt as _, net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
@@ -74,7 +76,7 @@ async fn refusals(address: &str, authority: &Authority) -> [String; 2] {
         ca: Some(ca),
         ..TlsFiles::default()
     };
-    let client = lockkeeper::client::Client::builder().tls(tls);
+    let client = lockkeeper_client::Client::builder().tls(tls);
     let client = client.endpoint(address).unwrap().build().unwrap();
     let refused = client.session().open().await.unwrap_err();
     let said = String::from_utf8(output.stderr).unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::client::{Client, TlsFiles, Token};
+use lockkeeper_client::{Client, TlsFiles, Token};
 use tonic::Code;
 
 use super::{Authority, eventually, try_acquire};

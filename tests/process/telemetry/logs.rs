@@ -1,6 +1,6 @@
 //! Log lines as JSON: one for each change of state, with the trace it belongs to, and never a credential.
 
-use lockkeeper::grpc::pb::{self, lock_admin_service_client::LockAdminServiceClient};
+use lockkeeper_api::pb::{self, lock_admin_service_client::LockAdminServiceClient};
 use serde_json::Value;
 
 use super::collector::Collector;

@@ -6,7 +6,8 @@ use std::{
     path::Path,
 };
 
-use lockkeeper::{grpc::pb, script::keys};
+use lockkeeper_api::pb;
+use lockkeeper_store::script::keys;
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},

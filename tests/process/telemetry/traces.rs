@@ -1,6 +1,6 @@
 //! Traces: the caller's context goes through to the script.
 
-use lockkeeper::grpc::pb::{self, session_request::Request, session_response::Response};
+use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
 use nix::sys::signal::Signal;
 use opentelemetry_proto::tonic::trace::v1::{Span, span::SpanKind};
 use tokio::sync::mpsc;

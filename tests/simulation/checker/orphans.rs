@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lockkeeper::script::Mode;
+use lockkeeper_store::script::Mode;
 
 use super::{
     Bounds, MARGIN, Violation,

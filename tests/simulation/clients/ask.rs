@@ -3,11 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
-use lockkeeper::{
-    access::Account,
-    coordinator::{Answer, Delivery, Error, Grant, Operation, Reply, Tried},
-    script::CallError,
-};
+use lockkeeper_access::Account;
+use lockkeeper_coordinator::{Answer, Delivery, Error, Grant, Operation, Reply, Tried};
+use lockkeeper_store::script::CallError;
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep},

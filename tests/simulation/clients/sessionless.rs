@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper::coordinator::{
+use lockkeeper_coordinator::{
     Acquire, Lease, LockName, Mode, Operation, Owner, Release, Renew, RequestId,
 };
 use rand::RngExt as _;

@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper::access::Account;
-use lockkeeper::coordinator::{
+use lockkeeper_access::Account;
+use lockkeeper_coordinator::{
     AcquireAll, Answer, Error, Grant, Lease, LockName, Locks, Mode, Operation, Owner, ReleaseAll,
     Reply, TriedAll,
 };

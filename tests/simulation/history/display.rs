@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lockkeeper::script::Mode;
+use lockkeeper_store::script::Mode;
 
 use super::{Event, Holder, Share, What};
 

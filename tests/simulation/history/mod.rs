@@ -5,7 +5,7 @@ mod display;
 
 use std::{collections::HashMap, sync::Arc};
 
-use lockkeeper::script::Mode;
+use lockkeeper_store::script::Mode;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 

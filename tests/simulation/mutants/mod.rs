@@ -5,9 +5,9 @@ mod holes;
 use std::sync::LazyLock;
 
 use holes::{HOLES, LATCH_HOLES, PERMIT_HOLES};
-use lockkeeper::host::Script;
+use lockkeeper_store::host::Script;
 #[cfg(test)]
-use lockkeeper::script::catalog;
+use lockkeeper_store::script::catalog;
 
 /// What is broken in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use lockkeeper::{coordinator::Load, host::Value, script::keys};
+use lockkeeper_coordinator::Load;
+use lockkeeper_store::{host::Value, script::keys};
 use tokio::time::sleep;
 
 use super::{REQUEST_RETENTION, World};

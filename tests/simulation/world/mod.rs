@@ -4,11 +4,11 @@ mod leftovers;
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper::{
-    coordinator::{Config, Coordinator, Limits},
+use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_coordinator::{Config, Coordinator, Limits};
+use lockkeeper_store::{
     host::embedded::{Clock, EmbeddedStore},
     script,
-    shutdown::spawn_detached,
 };
 use parking_lot::Mutex;
 use rand::RngExt as _;

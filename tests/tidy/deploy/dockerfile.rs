@@ -27,16 +27,9 @@ fn the_build_is_sent_what_it_copies_and_no_more() {
 
 #[test]
 fn what_the_build_copies_is_all_that_the_crate_includes() {
-    // Proto and scripts are the only files outside of `src` that the sources name.
+    // The scripts are the only files outside of `src` that the sources name.
     let copied = copied(&instructions(&text(PATH)));
-    for needed in [
-        "Cargo.toml",
-        "Cargo.lock",
-        "build.rs",
-        "proto",
-        "lua",
-        "src",
-    ] {
+    for needed in ["Cargo.toml", "Cargo.lock", "build.rs", "lua", "src"] {
         assert!(copied.iter().any(|it| it == needed), "{needed}");
     }
     let toolchain = text("Cargo.toml");

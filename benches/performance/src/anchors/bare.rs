@@ -15,7 +15,7 @@ use futures::{
     stream::{self, BoxStream},
 };
 use generated::lock_service_server as service;
-use lockkeeper::grpc::pb::{
+use lockkeeper_api::pb::{
     self, session_request::Request as Asked, session_response::Response as Said,
 };
 use tokio::net::TcpListener;

@@ -9,8 +9,8 @@ use std::sync::{
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
 use futures::future::try_join_all;
-use lockkeeper::{
-    config::Settings,
+use lockkeeper_server::config::Settings;
+use lockkeeper_store::{
     host::{Call, HostError, ScriptHost, Value as Returned},
     script::{
         Attempt, Config, Hold, Mode, Refusal,

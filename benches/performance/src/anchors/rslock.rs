@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::config::Settings;
+use lockkeeper_server::config::Settings;
 use tokio::time::Instant;
 
 use crate::{

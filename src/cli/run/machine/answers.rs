@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
+use lockkeeper_client::{Error, NotGrantedReason, SessionEvent, why_lost};
 use tokio::time::Instant;
 
 use super::{Action, Granted, Machine, Phase, RETRY_INTERVAL, Timing, Wish};
 use crate::{
-    cli::{
-        exit,
-        failure::{Effect, Failure},
-        output,
-    },
-    client::{Error, NotGrantedReason, SessionEvent, why_lost},
+    exit,
+    failure::{Effect, Failure},
+    output,
 };
 
 /// A wait whose stream broke may take this long beyond its limit, because a grant may have been lost with the stream.
@@ -68,8 +66,8 @@ impl Machine {
                 self.say("renewals are failing; the command is stopped if that goes on".to_owned());
             }
             SessionEvent::Recovered => self.say("renewals succeed again".to_owned()),
-            // Whatever is under way ends with it.
-            SessionEvent::Ended { .. } => {}
+            // What is under way ends with the session; a later client may have more to say.
+            _ => {}
         }
     }
 

@@ -2,27 +2,25 @@
 
 use std::time::Duration;
 
+use lockkeeper_client::{Error, SessionEvent};
 use nix::sys::signal::Signal;
 
 use super::{Granted, Wish};
-use crate::{
-    cli::failure::Failure,
-    client::{Error, SessionEvent},
-};
+use crate::failure::Failure;
 
 /// What the user wants.
 #[derive(Clone, Debug)]
-pub(in crate::cli::run) struct Plan {
-    pub(in crate::cli::run) wish: Wish,
+pub(in crate::run) struct Plan {
+    pub(in crate::run) wish: Wish,
     /// `None`: without limit.
-    pub(in crate::cli::run) wait: Option<Duration>,
-    pub(in crate::cli::run) kill_after: Option<Duration>,
-    pub(in crate::cli::run) conflict_exit_code: u8,
+    pub(in crate::run) wait: Option<Duration>,
+    pub(in crate::run) kill_after: Option<Duration>,
+    pub(in crate::run) conflict_exit_code: u8,
 }
 
 /// What happened.
 #[derive(Debug)]
-pub(in crate::cli::run) enum Input {
+pub(in crate::run) enum Input {
     /// What came of [`Action::Open`]: the session's lease.
     Opened(Result<Duration, Error>),
     /// The session tells something.
@@ -49,7 +47,7 @@ pub(in crate::cli::run) enum Input {
 
 /// What to do. Of the first four only one is under way at a time, and takes the place of the one before.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::cli::run) enum Action {
+pub(in crate::run) enum Action {
     /// Open a session.
     Open,
     /// Wait in it for what is wished for, so long at most.

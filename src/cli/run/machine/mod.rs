@@ -23,7 +23,7 @@ pub(super) use self::{
     wish::{Granted, Wish},
 };
 use super::{signals::is_termination, timing::Timing};
-use crate::cli::exit;
+use crate::exit;
 
 /// How much later than asked the end of a wait may be told.
 const WAIT_GRACE: Duration = Duration::from_secs(5);

@@ -1,12 +1,10 @@
+use lockkeeper_api::pb::{LockSpec, Waiting};
+use lockkeeper_client::{Error, LockMode, LostReason, NotGrantedReason, SessionEvent};
 use nix::sys::signal::Signal::{SIGCONT, SIGINT, SIGKILL, SIGTERM, SIGUSR1};
 use tonic::Code;
 
 use super::*;
-use crate::{
-    cli::failure::Failure,
-    client::{Error, LockMode, LostReason, NotGrantedReason, SessionEvent},
-    grpc::pb::{LockSpec, Waiting},
-};
+use crate::failure::Failure;
 
 const NAME: &str = "orders";
 const TOKEN: u64 = 7;

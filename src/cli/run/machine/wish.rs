@@ -1,10 +1,10 @@
 //! What the user wants to hold.
 
-use crate::grpc::pb::LockSpec;
+use lockkeeper_api::pb::LockSpec;
 
 /// What to hold while the command runs; all of it or nothing.
 #[derive(Clone, Debug)]
-pub(in crate::cli::run) enum Wish {
+pub(in crate::run) enum Wish {
     /// Locks, at least one; the first gives the command its fencing token.
     Locks(Vec<LockSpec>),
     /// Permits of a semaphore.
@@ -13,9 +13,9 @@ pub(in crate::cli::run) enum Wish {
 
 /// What was granted of it.
 #[derive(Clone, Debug, Default)]
-pub(in crate::cli::run) struct Granted {
+pub(in crate::run) struct Granted {
     /// Names and tokens of the locks.
-    pub(in crate::cli::run) fencing_tokens: Vec<(String, u64)>,
+    pub(in crate::run) fencing_tokens: Vec<(String, u64)>,
 }
 
 // === impl Wish ===

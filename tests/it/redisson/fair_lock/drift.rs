@@ -2,7 +2,8 @@
 //! died; what the tests protect is asserted of ours: places, and who comes next when.
 
 use futures::future::join_all;
-use lockkeeper::{grpc::pb::LockMode::Fair, script::keys};
+use lockkeeper_api::pb::LockMode::Fair;
+use lockkeeper_store::script::keys;
 use tokio::time::Instant;
 
 use super::{

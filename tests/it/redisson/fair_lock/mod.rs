@@ -5,11 +5,8 @@ mod drift;
 use std::{cell::RefCell, time::Duration};
 
 use futures::future::join_all;
-use lockkeeper::{
-    grpc::pb::{self, LockMode::Fair},
-    host::Value,
-    script::keys,
-};
+use lockkeeper_api::pb::{self, LockMode::Fair};
+use lockkeeper_store::{host::Value, script::keys};
 use tokio::time::Instant;
 
 use super::{

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use lockkeeper::grpc::pb::LockMode::{Read, Write};
+use lockkeeper_api::pb::LockMode::{Read, Write};
 use tokio::time::Instant;
 
 use super::{

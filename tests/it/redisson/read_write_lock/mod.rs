@@ -5,7 +5,7 @@ mod leases;
 use std::cell::Cell;
 
 use futures::future::join_all;
-use lockkeeper::grpc::pb::LockMode::{Read, Write};
+use lockkeeper_api::pb::LockMode::{Read, Write};
 use tokio::time::Instant;
 
 use super::{

@@ -5,7 +5,7 @@ mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockkeeper::script::Mode;
+use lockkeeper_store::script::Mode;
 
 use super::{
     Bounds, Violation,

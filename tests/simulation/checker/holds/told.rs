@@ -1,6 +1,6 @@
 //! What answers and notices do to what an owner may believe.
 
-use lockkeeper::script::Mode;
+use lockkeeper_store::script::Mode;
 
 use super::{Asked, Follower};
 use crate::{

@@ -1,6 +1,6 @@
 //! Fair, read and write locks.
 
-use lockkeeper::script::Mode;
+use lockkeeper_store::script::Mode;
 
 use super::{A, B, FOREIGN, WAIT, ask, expect, granted, released, share, stored};
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockkeeper::script::Mode;
+use lockkeeper_store::script::Mode;
 
 use super::{Span, Waits, fails};
 use crate::{

@@ -1,6 +1,6 @@
 //! That nobody waits for a lock that could be had.
 
-use lockkeeper::script::Mode;
+use lockkeeper_store::script::Mode;
 
 use super::{Span, Waits, fails, is_not_calm};
 use crate::{

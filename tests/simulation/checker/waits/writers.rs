@@ -1,6 +1,6 @@
 //! Writers do not starve: while one waits, readers are held back for a while again and again, so that those who are there can go.
 
-use lockkeeper::script::Mode;
+use lockkeeper_store::script::Mode;
 
 use super::{Span, Waits, fails};
 use crate::{

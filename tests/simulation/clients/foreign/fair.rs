@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::{host::Value, script::keys};
+use lockkeeper_store::{host::Value, script::keys};
 use rand::RngExt as _;
 use tokio::time::{Instant, timeout};
 

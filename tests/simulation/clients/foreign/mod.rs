@@ -5,7 +5,7 @@ mod read_write;
 
 use std::time::Duration;
 
-use lockkeeper::{
+use lockkeeper_store::{
     host::Value,
     script::{Mode, keys},
 };

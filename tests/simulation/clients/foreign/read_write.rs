@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper::script::keys;
+use lockkeeper_store::script::keys;
 
 use super::{Foreign, WAKE_ALL, WAKE_ONE, millis};
 use crate::history::Name;

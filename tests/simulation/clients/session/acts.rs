@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
-use lockkeeper::coordinator::{Acquire, Lease, Mode, Operation, Release, Renew, RequestId, Stream};
+use lockkeeper_coordinator::{Acquire, Lease, Mode, Operation, Release, Renew, RequestId, Stream};
 use rand::RngExt as _;
 
 use super::{End, Key, Life, OPS_MAX, Open};

@@ -9,8 +9,8 @@ use std::{
 };
 
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
-use lockkeeper::access::Account;
-use lockkeeper::coordinator::{
+use lockkeeper_access::Account;
+use lockkeeper_coordinator::{
     Grant, Lease, LockName, Mode, Notice, OnDisconnect, Opened, Owner, Resumed, ResumedGrant,
     SessionId, Stream,
 };

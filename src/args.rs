@@ -1,0 +1,129 @@
+//! The words of the binary: `serve`, `bench`, and the commands that are one call each.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use lockkeeper_bench::BenchArgs;
+use lockkeeper_cli::{
+    args::{ClientCommand, TEMPLATE},
+    exit,
+};
+use lockkeeper_server::config::{Flag, Sources};
+
+/// The release, and the commit it was built from.
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (",
+    env!("LOCKKEEPER_COMMIT"),
+    ")"
+);
+
+/// A lock coordinator over gRPC, and its client.
+#[derive(Debug, Parser)]
+#[command(version = VERSION, help_template = TEMPLATE, before_help = "\
+Examples:
+  lockkeeper serve
+  lockkeeper run nightly-report -- ./report.sh
+  lockkeeper run index --mode read -- ./search.sh
+  lockkeeper run downloads --permits 1 -- ./fetch.sh
+  lockkeeper acquire orders --wait 10s --output json
+  lockkeeper describe orders", after_help = exit::HELP)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a coordinator.
+    Serve(ServeArgs),
+    /// Ask one.
+    #[command(flatten)]
+    Client(Box<ClientCommand>),
+    /// Measure how fast a coordinator is.
+    Bench(Box<BenchArgs>),
+}
+
+/// How to run a coordinator.
+#[derive(Args, Debug)]
+#[command(help_template = TEMPLATE, before_help = "\
+Examples:
+  lockkeeper serve
+  lockkeeper serve --listen 127.0.0.1:7777 --store redis://localhost:6379
+  LOCKKEEPER__SESSION__LEASE=10s lockkeeper serve --config lockkeeper.toml --print-config",
+  after_help = "\
+Settings: defaults < FILE < environment LOCKKEEPER__SECTION__KEY < flags.
+
+Exit codes: 0 stopped, 64 wrong usage, 70 cannot serve, 78 unusable settings")]
+pub(crate) struct ServeArgs {
+    /// Read settings from a TOML file.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where to listen [server.listen].
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Let callers in without credentials, from other machines too [`server.allow_unauthenticated`].
+    #[arg(long)]
+    allow_unauthenticated: bool,
+    /// Where the admin port listens: probes and pages [admin.listen].
+    #[arg(long, value_name = "ADDRESS")]
+    admin_listen: Option<String>,
+    /// Where the locks are: embedded:, redis://…, redis+sentinel://…, redis+cluster://…, or with rediss over TLS [store.url]; given several times, a quorum of them [store.quorum].
+    #[arg(long, value_name = "URL")]
+    store: Vec<String>,
+    /// Any other setting, as in --set session.lease=10s.
+    #[arg(long, value_name = "SECTION.KEY=VALUE", value_parser = parse_setting)]
+    set: Vec<(String, String)>,
+    /// Print the settings that result, without secrets, and stop.
+    #[arg(long)]
+    pub(crate) print_config: bool,
+}
+
+// === impl ServeArgs ===
+
+impl ServeArgs {
+    /// Where the settings come from, the process's environment included.
+    pub(crate) fn sources(&self) -> Sources {
+        // What is not given stands at its default, whatever other sources say of it.
+        let (url, quorum) = match self.store.as_slice() {
+            [] => (None, None),
+            [url] => (Some(url.clone()), Some(String::new())),
+            several => (Some("embedded:".to_owned()), Some(several.join(" "))),
+        };
+        let named = [
+            ("--listen", "server.listen", self.listen.clone()),
+            (
+                "--allow-unauthenticated",
+                "server.allow_unauthenticated",
+                self.allow_unauthenticated.then(|| "true".to_owned()),
+            ),
+            ("--admin-listen", "admin.listen", self.admin_listen.clone()),
+            ("--store", "store.url", url),
+            ("--store", "store.quorum", quorum),
+        ];
+        // A flag of its own is more deliberate than --set, so it comes last and wins.
+        let set = self.set.iter().map(|(key, value)| Flag {
+            flag: format!("--set {key}"),
+            key: key.clone(),
+            value: value.clone(),
+        });
+        let named = named.into_iter().filter_map(|(flag, key, value)| {
+            value.map(|value| Flag {
+                flag: flag.to_owned(),
+                key: key.to_owned(),
+                value,
+            })
+        });
+        Sources {
+            file: self.config.clone(),
+            flags: set.chain(named).collect(),
+            ..Sources::from_process()
+        }
+    }
+}
+
+fn parse_setting(text: &str) -> Result<(String, String), &'static str> {
+    let (key, value) = text.split_once('=').ok_or("must be SECTION.KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}

@@ -1,0 +1,8 @@
+//! What all layers use: [`tasks`] spawns and stops work, [`metrics`] and [`spans`] make it visible,
+//! [`threads`] and [`busy_poll`] are how a thread waits for it.
+
+pub mod busy_poll;
+pub mod metrics;
+pub mod spans;
+pub mod tasks;
+pub mod threads;

@@ -1,0 +1,212 @@
+//! What layers count and time with. A layer keeps its families in a file `metrics.rs`; the label sets are all known beforehand and each is resolved once,
+//! so that counting costs an atomic or a short lock and never an allocation. Families that nobody registers count for nobody.
+
+use std::{fmt::Debug, marker::PhantomData, time::Duration};
+
+use prometheus_client::{
+    encoding::EncodeMetric,
+    metrics::{TypedMetric, counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::{Metric, Registry},
+};
+
+/// What stands before the name of every metric that is Lockkeeper's own.
+const PREFIX: &str = "lockkeeper";
+
+/// Bounds of buckets for what takes a round trip or a few, in seconds.
+const CALLS: [f64; 15] = [
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
+];
+/// For what waits for somebody.
+const WAITS: [f64; 16] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
+];
+/// For what lasts as long as somebody works.
+const HOLDS: [f64; 12] = [
+    0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0, 86400.0,
+];
+/// For parts of leases.
+const LEASES: [f64; 12] = [
+    0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 300.0,
+];
+
+/// A label with all of its values.
+pub trait Label: Copy + 'static {
+    /// What it is called.
+    const NAME: &'static str;
+    /// Its values.
+    const VALUES: &'static [&'static str];
+
+    /// The place of this value among them.
+    fn index(self) -> usize;
+
+    /// This value as it is shown.
+    fn value(self) -> &'static str {
+        Self::VALUES[self.index()]
+    }
+}
+
+/// No label.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain;
+
+/// Declares an `enum` that is a label.
+#[macro_export]
+macro_rules! label {
+    ($(#[$doc:meta])* $visibility:vis enum $type:ident = $name:literal { $($variant:ident = $value:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $visibility enum $type { $($variant),+ }
+
+        impl $crate::metrics::Label for $type {
+            const NAME: &'static str = $name;
+            const VALUES: &'static [&'static str] = &[$($value),+];
+
+            fn index(self) -> usize {
+                self as usize
+            }
+        }
+    };
+}
+pub use label;
+
+type Labels = Vec<(&'static str, String)>;
+
+/// A family, and its members in the order of a list that is known at the start.
+pub type Numbered<M> = (Family<Labels, M, fn() -> M>, Vec<M>);
+
+/// One metric for each value of a label, or for each pair of values of two.
+#[derive(Debug)]
+pub struct By<M, A, B = Plain> {
+    family: Family<Labels, M, fn() -> M>,
+    each: Vec<M>,
+    labels: PhantomData<fn(A, B)>,
+}
+
+/// Counters by label.
+pub type Counters<A, B = Plain> = By<Counter, A, B>;
+/// Histograms by label.
+pub type Histograms<A, B = Plain> = By<Histogram, A, B>;
+
+/// What a layer registers with.
+#[derive(Debug)]
+pub struct Registrar<'a>(&'a mut Registry);
+
+// === impl Plain ===
+
+impl Label for Plain {
+    const NAME: &'static str = "";
+    const VALUES: &'static [&'static str] = &[""];
+
+    fn index(self) -> usize {
+        0
+    }
+}
+
+// === impl By ===
+
+impl<M: Clone, A: Label, B: Label> By<M, A, B> {
+    /// All of them, made by `make`.
+    pub fn new(make: fn() -> M) -> Self {
+        let family = Family::new_with_constructor(make);
+        let label = |name, value: &str| (!value.is_empty()).then(|| (name, value.to_owned()));
+        let pairs = A::VALUES
+            .iter()
+            .flat_map(|a| B::VALUES.iter().map(move |b| (a, b)));
+        let sets = pairs.map(|(a, b)| {
+            let labels: Labels = label(A::NAME, a)
+                .into_iter()
+                .chain(label(B::NAME, b))
+                .collect();
+            family.get_or_create_owned(&labels)
+        });
+        Self {
+            each: sets.collect(),
+            family,
+            labels: PhantomData,
+        }
+    }
+
+    /// That of a pair of values.
+    pub fn of_both(&self, a: A, b: B) -> &M {
+        &self.each[a.index() * B::VALUES.len() + b.index()]
+    }
+
+    /// The family, to be registered.
+    pub fn family(&self) -> Family<Labels, M, fn() -> M> {
+        self.family.clone()
+    }
+}
+
+impl<M: Clone, A: Label> By<M, A> {
+    /// That of a value.
+    pub fn of(&self, a: A) -> &M {
+        self.of_both(a, Plain)
+    }
+}
+
+impl<A: Label, B: Label> Default for Counters<A, B> {
+    fn default() -> Self {
+        Self::new(Counter::default)
+    }
+}
+
+/// One metric for each member of a list that is known at the start.
+pub fn numbered<M>(
+    name: &'static str,
+    values: impl IntoIterator<Item = String>,
+    make: fn() -> M,
+) -> Numbered<M>
+where
+    M: Clone + Debug + EncodeMetric + TypedMetric + Send + Sync + 'static,
+{
+    let family = Family::new_with_constructor(make);
+    let each = values
+        .into_iter()
+        .map(|value| family.get_or_create_owned(&vec![(name, value)]))
+        .collect();
+    (family, each)
+}
+
+/// A histogram of what takes a round trip or a few.
+pub fn of_calls() -> Histogram {
+    Histogram::new(CALLS)
+}
+
+/// A histogram of waits.
+pub fn of_waits() -> Histogram {
+    Histogram::new(WAITS)
+}
+
+/// A histogram of how long things are held.
+pub fn of_holds() -> Histogram {
+    Histogram::new(HOLDS)
+}
+
+/// A histogram of parts of leases.
+pub fn of_leases() -> Histogram {
+    Histogram::new(LEASES)
+}
+
+/// A number in a gauge; larger ones than it can show are shown as the largest.
+pub fn set(gauge: &Gauge, value: usize) {
+    gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+}
+
+/// A time in a histogram.
+pub fn observe(histogram: &Histogram, time: Duration) {
+    histogram.observe(time.as_secs_f64());
+}
+
+// === impl Registrar ===
+
+impl<'a> Registrar<'a> {
+    /// Registers Lockkeeper's own metrics in a registry.
+    pub fn new(registry: &'a mut Registry) -> Self {
+        Self(registry.sub_registry_with_prefix(PREFIX))
+    }
+
+    /// Shows a metric by this name, behind `lockkeeper` and before its unit or `total`.
+    pub fn add(&mut self, name: &str, help: &str, metric: impl Metric) {
+        self.0.register(name, help, metric);
+    }
+}

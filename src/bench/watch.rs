@@ -1,0 +1,265 @@
+//! Sessions that hold many watched grants: none may be lost, and no lease may come near its end.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::try_join_all;
+use lockkeeper_api::pb::{
+    DescribeRequest, DescribeResponse, LockMode, TryAcquireRequest, session_request::Request,
+    session_response::Response as Said,
+};
+use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_cli::{
+    client::Client,
+    failure::{Failure, status_of},
+};
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::{
+    sync::Barrier,
+    time::{Instant, sleep},
+};
+use tonic::{Response, Status};
+
+use super::{
+    Played,
+    conduct::{Interrupts, conduct},
+    plan::Plan,
+    progress::Progress,
+    session::{Session, not_opened},
+    stage::{Lock, Stage},
+    tally::What,
+};
+
+/// Between two looks at a lock: seldom enough to cost nothing.
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// As many locks are looked at, in turn.
+const SAMPLE: usize = 100;
+
+/// A session with its share of the locks.
+struct Watched {
+    stage: Arc<Stage>,
+    connection: usize,
+    session: Session,
+    /// The numbers of its locks.
+    locks: Vec<usize>,
+}
+
+/// What the tasks tell each other.
+struct Told {
+    /// All sessions hold what they are to hold.
+    established: Barrier,
+    took: Mutex<Option<Duration>>,
+    /// The lease of the grants.
+    lease: Mutex<Duration>,
+    /// The smallest share of its lease that a lock had left.
+    least: Mutex<Option<f64>>,
+}
+
+pub(super) async fn play(
+    plan: Plan,
+    clients: Vec<Client>,
+    interrupts: &mut Interrupts,
+) -> Result<Played, Failure> {
+    let stage = Arc::new(Stage::open_ended(plan));
+    let progress = Progress::show(&stage);
+    let asked_at = Instant::now();
+    let count = stage.plan.sessions;
+    let sessions = (0..count).map(|number| {
+        let mut client = clients[number % clients.len()].clone();
+        let lease = stage.plan.lease;
+        async move { Session::open(&mut client, lease).await }
+    });
+    let sessions = try_join_all(sessions).await.map_err(not_opened)?;
+    let told = Arc::new(Told {
+        established: Barrier::new(count + 1),
+        took: Mutex::new(None),
+        lease: Mutex::new(Duration::ZERO),
+        least: Mutex::new(None),
+    });
+    let tasks = sessions.into_iter().enumerate().map(|(number, session)| {
+        let watched = Watched {
+            stage: Arc::clone(&stage),
+            connection: number % clients.len(),
+            session,
+            locks: (number..stage.locks.len()).step_by(count).collect(),
+        };
+        spawn_detached("watched", watched.run(Arc::clone(&told)))
+    });
+    let mut tasks: Vec<_> = tasks.collect();
+    let client = clients[clients.len() - 1].clone();
+    let looks = look_until_end(Arc::clone(&stage), client, Arc::clone(&told), asked_at);
+    tasks.push(spawn_detached("looks", looks));
+    let signal = conduct(&stage, tasks, interrupts).await?;
+    drop(progress);
+    let took = *told.took.lock();
+    let least = *told.least.lock();
+    let mut played = Played::new(stage, signal);
+    played.extra = vec![
+        ("sessions", json!(count)),
+        ("established_s", json!(took.map(|it| it.as_secs_f64()))),
+        ("least_remaining_lease", json!(least)),
+    ];
+    Ok(played)
+}
+
+/// The measurement is what happens from when all is held.
+async fn look_until_end(stage: Arc<Stage>, client: Client, told: Arc<Told>, asked_at: Instant) {
+    let looks = async {
+        told.established.wait().await;
+        *told.took.lock() = Some(asked_at.elapsed());
+        stage.timeline.begin_now(stage.plan.duration);
+        look(&stage, client, &told).await;
+        stage.stop.cancel();
+    };
+    stage.stop.run_until_cancelled(looks).await;
+}
+
+/// Looks at some of the locks, all the time, until the end.
+async fn look(stage: &Stage, mut client: Client, told: &Told) {
+    let step = stage.locks.len().div_ceil(SAMPLE);
+    for lock in stage.locks.iter().step_by(step).cycle() {
+        let asked_at = stage.timeline.now();
+        if asked_at >= stage.timeline.end() {
+            return;
+        }
+        let name = lock.name.clone();
+        let answer = client.describe(DescribeRequest { name }).await;
+        let at = stage.timeline.now();
+        if !stage.timeline.measures(at) {
+            // They may have been closed by now.
+            return;
+        }
+        told.looked(stage, answer, at - asked_at);
+        sleep(LOOK_INTERVAL).await;
+    }
+}
+
+// === impl Told ===
+
+impl Told {
+    fn looked(
+        &self,
+        stage: &Stage,
+        answer: Result<Response<DescribeResponse>, Status>,
+        latency: u64,
+    ) {
+        let mut tally = stage.tally(0);
+        match answer.map(Response::into_inner) {
+            Ok(answer) if answer.holders.is_empty() => stage.seen.lost(),
+            Ok(answer) => {
+                tally.operations += 1;
+                tally.time(What::Describe, latency);
+                let left = answer
+                    .remaining_lease
+                    .and_then(|it| Duration::try_from(it).ok());
+                let left = left.map(|it| it.as_secs_f64() / self.lease.lock().as_secs_f64());
+                let mut least = self.least.lock();
+                *least = least.into_iter().chain(left).reduce(f64::min);
+            }
+            Err(status) => tally.failed(&status),
+        }
+    }
+}
+
+// === impl Watched ===
+
+impl Watched {
+    async fn run(mut self, told: Arc<Told>) {
+        let stage = Arc::clone(&self.stage);
+        let held = stage.stop.run_until_cancelled(self.hold_all(&told)).await;
+        match held {
+            Some(Ok(())) => {
+                let stop = stage.stop.clone();
+                let stayed = stop
+                    .run_until_cancelled(async {
+                        told.established.wait().await;
+                        self.stay().await
+                    })
+                    .await;
+                if let Some(Err(status)) = stayed {
+                    stage.tally(self.connection).failed(&status);
+                }
+                for lock in &self.locks {
+                    let witness = &stage.locks[*lock].witness;
+                    witness.leave(LockMode::Exclusive, stage.timeline.now());
+                }
+            }
+            Some(Err(status)) => {
+                stage.tally(self.connection).failed(&status);
+                // There is nothing to measure without it.
+                stage.stop.cancel();
+            }
+            None => {}
+        }
+        if let Err(status) = self.session.close().await {
+            stage.tally(self.connection).failed(&status);
+        }
+    }
+
+    /// Takes all of its locks, some at once.
+    async fn hold_all(&mut self, told: &Told) -> Result<(), Status> {
+        let plan = &self.stage.plan;
+        let at_once = (plan.in_flight / plan.sessions).max(1);
+        let (mut asked, mut held) = (0, 0);
+        while held < self.locks.len() {
+            while asked < self.locks.len() && asked - held < at_once {
+                let request = TryAcquireRequest {
+                    name: self.lock(asked).name.clone(),
+                    ..TryAcquireRequest::default()
+                };
+                asked += 1;
+                self.session
+                    .collect(asked as u64, Request::TryAcquire(request));
+            }
+            self.session.send();
+            let frame = self.session.next().await.transpose()?;
+            let Some(frame) = frame else {
+                return Err(Status::internal("the coordinator ended a session's stream"));
+            };
+            match frame.response {
+                Some(Said::Tried(answer)) if answer.acquired => {
+                    held += 1;
+                    let grant = answer.grant.unwrap_or_default();
+                    let number = usize::try_from(frame.op_id).unwrap_or(0);
+                    let Some(number) = number.checked_sub(1).filter(|it| *it < asked) else {
+                        return Err(Status::internal("an answer to no operation"));
+                    };
+                    let token = grant.fencing_token;
+                    let witness = &self.lock(number).witness;
+                    witness.enter(LockMode::Exclusive, token, &self.stage.seen);
+                    if !grant.watched {
+                        return Err(Status::internal("a grant of a session is not watched"));
+                    }
+                    let lease = grant.lease.and_then(|it| Duration::try_from(it).ok());
+                    *told.lease.lock() = lease.unwrap_or_default();
+                }
+                Some(Said::Failed(status)) => return Err(status_of(&status)),
+                other => self.notice(other)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds them until it is dropped.
+    async fn stay(&mut self) -> Result<(), Status> {
+        while let Some(frame) = self.session.next().await.transpose()? {
+            self.notice(frame.response)?;
+        }
+        Err(Status::internal("the coordinator ended a session's stream"))
+    }
+
+    fn notice(&self, response: Option<Said>) -> Result<(), Status> {
+        match response {
+            Some(Said::Lost(_)) => self.stage.seen.lost(),
+            Some(Said::AtRisk(_)) => self.stage.tally(self.connection).refused("AT_RISK"),
+            Some(Said::Recovered(_)) => {}
+            other => return Err(Status::internal(format!("{other:?} in place of an answer"))),
+        }
+        Ok(())
+    }
+
+    fn lock(&self, nth: usize) -> &Lock {
+        &self.stage.locks[self.locks[nth]]
+    }
+}

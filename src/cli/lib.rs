@@ -1,0 +1,56 @@
+//! The commands that are clients of the public gRPC API.
+
+pub mod args;
+pub mod client;
+mod commands;
+pub mod exit;
+pub mod failure;
+mod json;
+pub mod output;
+mod run;
+
+use std::process::ExitCode;
+
+use self::args::ClientCommand;
+
+/// Runs a client command and returns the process's exit code.
+pub async fn execute(command: ClientCommand) -> ExitCode {
+    let ended = match command {
+        ClientCommand::Run(args) => return run::run(args).await.into(),
+        ClientCommand::Acquire(args) => commands::acquire(args).await,
+        ClientCommand::TryAcquire(args) => commands::try_acquire(args).await,
+        ClientCommand::Release(args) => commands::release(args).await,
+        ClientCommand::Renew(args) => commands::renew(args).await,
+        ClientCommand::AcquireAll(args) => commands::acquire_all(args).await,
+        ClientCommand::TryAcquireAll(args) => commands::try_acquire_all(args).await,
+        ClientCommand::ReleaseAll(args) => commands::release_all(args).await,
+        ClientCommand::Semaphore(command) => commands::semaphore(command).await,
+        ClientCommand::Latch(command) => commands::latch(command).await,
+        ClientCommand::Describe(args) => commands::describe(args).await,
+        ClientCommand::CheckToken(args) => commands::check_token(args).await,
+        ClientCommand::List(args) => commands::list(args).await,
+        ClientCommand::Sessions(args) => commands::sessions(args).await,
+        ClientCommand::Watch(args) => commands::watch(args).await,
+        ClientCommand::ForceRelease(args) => commands::force_release(args).await,
+    };
+    self::ended(ended)
+}
+
+/// The exit code of a command. A failure is said on stderr.
+pub fn ended(ended: Result<u8, failure::Failure>) -> ExitCode {
+    let code = ended.unwrap_or_else(|failure| {
+        output::say(&failure.message);
+        failure.exit
+    });
+    code.into()
+}
+
+/// Prints a whole document, such as the settings. Fails if nobody reads it.
+pub fn print(text: &str) -> std::io::Result<()> {
+    output::print(text)
+}
+
+/// Tells the user something on stderr.
+pub fn say(message: &str) {
+    output::say(message);
+}

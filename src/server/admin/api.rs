@@ -1,0 +1,184 @@
+//! The JSON that the console is made from. `docs/console.md` has it.
+
+use std::convert::Infallible;
+
+use axum::{
+    Json, Router,
+    extract::{Query, State, rejection::JsonRejection},
+    http::StatusCode,
+    response::sse::{Event, KeepAlive, Sse},
+    routing::{get, post},
+};
+use futures::{Stream, stream};
+use lockkeeper_coordinator::{Answer, Invalid, LockName, Operation, Reason};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    Admin,
+    failure::Failure,
+    guard::Caller,
+    json::{described, listed_lock, listed_session, watched},
+};
+
+/// What a list may be asked for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Listing {
+    prefix: String,
+    page_size: usize,
+    page_token: String,
+}
+
+/// Which lock.
+#[derive(Debug, Deserialize)]
+struct Named {
+    name: String,
+}
+
+/// What is to be taken away.
+#[derive(Debug, Deserialize)]
+struct ForceRelease {
+    name: String,
+    reason: String,
+    /// The name once more, as somebody has typed it.
+    confirm: String,
+}
+
+pub(super) fn routes() -> Router<Admin> {
+    Router::new()
+        .route("/api/v1/status", get(status))
+        .route("/api/v1/locks", get(locks))
+        .route("/api/v1/lock", get(lock))
+        .route("/api/v1/sessions", get(sessions))
+        .route("/api/v1/events", get(events))
+        .route("/api/v1/force-release", post(force_release))
+}
+
+async fn status(State(admin): State<Admin>, caller: Caller) -> Result<Json<Value>, Failure> {
+    caller.looks(&admin, "Status", "")?;
+    let coordinator = &admin.coordinator;
+    let store = coordinator.probe().await;
+    let load = coordinator.load();
+    Ok(Json(json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "draining": coordinator.is_draining(),
+        "storeAnswers": store.is_ok(),
+        "storeError": store.err().map(|error| error.to_string()),
+        "sessions": load.sessions,
+        "waiters": load.waiters,
+        "forceReleaseAllowed": admin.allow_force_release,
+    })))
+}
+
+async fn locks(
+    State(admin): State<Admin>,
+    caller: Caller,
+    Query(page): Query<Listing>,
+) -> Result<Json<Value>, Failure> {
+    caller.looks(&admin, "ListLocks", &page.prefix)?;
+    let listed = admin
+        .coordinator
+        .list_locks(&page.prefix, page.page_size, &page.page_token);
+    let listed = listed.await.map_err(|error| Failure::of(&error))?;
+    let locks: Vec<Value> = listed.locks.into_iter().map(listed_lock).collect();
+    Ok(Json(
+        json!({ "locks": locks, "nextPageToken": listed.next }),
+    ))
+}
+
+async fn lock(
+    State(admin): State<Admin>,
+    caller: Caller,
+    Query(Named { name }): Query<Named>,
+) -> Result<Json<Value>, Failure> {
+    caller.looks(&admin, "Describe", &name)?;
+    let parsed = LockName::parse(&name, admin.coordinator.limits());
+    let name = parsed.map_err(|error| Failure::of(&error.into()))?;
+    match admin.coordinator.ask(Operation::Describe(name)).await {
+        Answer::Described(seen) => Ok(Json(described(&seen))),
+        Answer::Failed(error) => Err(Failure::of(&error)),
+        _ => Err(Failure::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "INTERNAL",
+            "unexpected answer",
+        )),
+    }
+}
+
+async fn sessions(
+    State(admin): State<Admin>,
+    caller: Caller,
+    Query(page): Query<Listing>,
+) -> Result<Json<Value>, Failure> {
+    caller.looks(&admin, "ListSessions", "")?;
+    let listed = admin
+        .coordinator
+        .list_sessions(page.page_size, &page.page_token);
+    let sessions: Vec<Value> = listed.sessions.iter().map(listed_session).collect();
+    Ok(Json(json!({
+        "sessions": sessions,
+        "sessionCount": listed.count,
+        "nextPageToken": listed.next,
+    })))
+}
+
+async fn events(
+    State(admin): State<Admin>,
+    caller: Caller,
+    Query(page): Query<Listing>,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Failure> {
+    let asked = caller.asks(&admin, "Watch", &page.prefix, "")?;
+    let watcher = admin.coordinator.watch(page.prefix.clone());
+    let watcher = watcher.map_err(|error| {
+        asked.failed(&error);
+        Failure::of(&error)
+    })?;
+    asked.done();
+    let coordinator = admin.coordinator.clone();
+    // It ends when the coordinator drains.
+    let told = stream::unfold((watcher, coordinator), |(mut watcher, coordinator)| async {
+        let told = watcher.next().await.ok()?;
+        let (name, data) = watched(&coordinator, &told);
+        let event = Event::default().event(name).data(data.to_string());
+        Some((Ok(event), (watcher, coordinator)))
+    });
+    Ok(Sse::new(told).keep_alive(KeepAlive::default()))
+}
+
+/// A page of another site cannot send JSON here without asking first, and nobody answers that.
+async fn force_release(
+    State(admin): State<Admin>,
+    caller: Caller,
+    body: Result<Json<ForceRelease>, JsonRejection>,
+) -> Result<Json<Value>, Failure> {
+    let Json(request) =
+        body.map_err(|error| Failure::new(error.status(), "INVALID", error.body_text()))?;
+    let asked = caller.asks(&admin, "ForceRelease", &request.name, &request.reason)?;
+    if !admin.allow_force_release {
+        asked.denied();
+        let why = "admin.allow_force_release is not set";
+        return Err(Failure::new(StatusCode::FORBIDDEN, "NOT_ENABLED", why));
+    }
+    let release = async {
+        let name = LockName::parse(&request.name, admin.coordinator.limits())?;
+        let reason = Reason::parse(&request.reason)?;
+        if request.confirm != request.name {
+            return Err(Invalid::new("confirm", "is not the name").into());
+        }
+        admin.coordinator.force_release(&name, &reason).await
+    };
+    match release.await {
+        Ok(released) => {
+            asked.done();
+            Ok(Json(json!({
+                "released": released.holder_count > 0,
+                "holderCount": released.holder_count,
+            })))
+        }
+        Err(error) => {
+            asked.failed(&error);
+            Err(Failure::of(&error))
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Errors as HTTP answers: `{"error": {"reason": …, "message": …}}`, with the reasons of the gRPC API where there is one.
+
+use axum::{
+    Json,
+    http::{StatusCode, header::WWW_AUTHENTICATE},
+    response::{IntoResponse, Response},
+};
+use lockkeeper_access::Unauthenticated;
+use lockkeeper_coordinator::Error;
+use serde_json::json;
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) struct Failure {
+    status: StatusCode,
+    reason: &'static str,
+    message: String,
+}
+
+// === impl Failure ===
+
+impl Failure {
+    pub(super) fn new(
+        status: StatusCode,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            status,
+            reason,
+            message: message.into(),
+        }
+    }
+
+    pub(super) fn unauthenticated(why: &Unauthenticated) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", why.to_string())
+    }
+
+    pub(super) fn of(error: &Error) -> Self {
+        let (status, reason) = match error {
+            Error::Invalid(_) => (StatusCode::BAD_REQUEST, "INVALID"),
+            Error::LimitReached(_) => (StatusCode::TOO_MANY_REQUESTS, "LIMIT_REACHED"),
+            Error::Draining => (StatusCode::SERVICE_UNAVAILABLE, "DRAINING"),
+            Error::Store(store) if store.is_transient() => {
+                (StatusCode::SERVICE_UNAVAILABLE, "STORE_UNAVAILABLE")
+            }
+            Error::Store(_) => (StatusCode::CONFLICT, "REFUSED"),
+            _ => (StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL"),
+        };
+        Self::new(status, reason, error.to_string())
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let body = json!({ "error": { "reason": self.reason, "message": self.message } });
+        let mut response = (self.status, Json(body)).into_response();
+        if self.status == StatusCode::UNAUTHORIZED {
+            let scheme = axum::http::HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+        }
+        response
+    }
+}

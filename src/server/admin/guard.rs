@@ -1,0 +1,242 @@
+//! Who may see what: the name that the page was asked by, the bearer's rights, and the audit log.
+
+use std::{collections::HashMap, net::SocketAddr, time::Duration};
+
+use axum::{
+    extract::{ConnectInfo, FromRequestParts, Request, State},
+    http::{
+        HeaderMap, HeaderValue, StatusCode, Uri,
+        header::{AUTHORIZATION, HOST, ORIGIN},
+        request::Parts,
+    },
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use lockkeeper_access::{Audited, Identity, Right};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::{Admin, failure::Failure};
+
+/// Pages look again every few seconds; the audit log says so once in this time.
+const REPEATS_WITHIN: Duration = Duration::from_secs(60);
+
+/// So many different ones are remembered.
+const REPEATS_MAX: usize = 1024;
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    identity: Identity,
+    peer: Option<SocketAddr>,
+}
+
+/// What has been audited lately.
+#[derive(Debug, Default)]
+pub(super) struct Repeats(Mutex<HashMap<String, Instant>>);
+
+/// Headers of every answer. The page has nothing inline and loads nothing from elsewhere.
+const HEADERS: [(&str, &str); 8] = [
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+    ),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    (
+        "permissions-policy",
+        "camera=(), geolocation=(), microphone=()",
+    ),
+    ("cache-control", "no-store"),
+];
+
+/// Refuses a request that a page of another site may have sent, and adds the headers.
+///
+/// On a loopback address only names of this machine are taken: a site whose name is made to lead here would otherwise be of the same origin.
+pub(super) async fn guard(State(admin): State<Admin>, request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let host = host(headers, request.uri());
+    let refused = if admin.is_loopback && !host.as_deref().is_some_and(is_local) {
+        Some("this address serves requests to localhost only")
+    } else if !is_same_origin(headers, host.as_deref()) {
+        Some("the request comes from another site")
+    } else {
+        None
+    };
+    let mut response = match refused {
+        Some(why) => Failure::new(StatusCode::FORBIDDEN, "ANOTHER_SITE", why).into_response(),
+        None => next.run(request).await,
+    };
+    for (name, value) in HEADERS {
+        let value = HeaderValue::from_static(value);
+        response.headers_mut().insert(name, value);
+    }
+    response
+}
+
+/// With its port.
+fn host(headers: &HeaderMap, uri: &Uri) -> Option<String> {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let host = host.or_else(|| uri.authority().map(axum::http::uri::Authority::as_str));
+    host.map(str::to_ascii_lowercase)
+}
+
+fn is_local(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|it| it.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let bare = name
+        .strip_prefix('[')
+        .and_then(|name| name.strip_suffix(']'));
+    let address = bare.unwrap_or(name).parse::<std::net::IpAddr>();
+    name == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// Browsers say where a request comes from.
+fn is_same_origin(headers: &HeaderMap, host: Option<&str>) -> bool {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let site = text("sec-fetch-site").is_none_or(|site| matches!(site, "same-origin" | "none"));
+    let origin = text(ORIGIN.as_str()).is_none_or(|origin| {
+        let named = origin.split_once("://").map(|(_, host)| host);
+        named.is_some() && named == host
+    });
+    site && origin
+}
+
+impl FromRequestParts<Admin> for Caller {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, admin: &Admin) -> Result<Self, Failure> {
+        let given = parts.headers.get(AUTHORIZATION);
+        let token = given
+            .and_then(|given| given.to_str().ok())
+            .and_then(|given| given.split_once(' '))
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .map(|(_, token)| token.trim());
+        let identity = admin.access.bearer(token);
+        let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+        Ok(Self {
+            identity: identity.map_err(|why| Failure::unauthenticated(&why))?,
+            peer: peer.map(|peer| peer.0),
+        })
+    }
+}
+
+// === impl Caller ===
+
+impl Caller {
+    /// Refuses a caller that has no right to this name, or to every name that begins with it. What it asks for, to be audited.
+    pub(super) fn asks<'a>(
+        &'a self,
+        admin: &Admin,
+        operation: &'a str,
+        name: &'a str,
+        reason: &'a str,
+    ) -> Result<Audited<'a>, Failure> {
+        let asked = Audited {
+            identity: &self.identity,
+            peer: self.peer,
+            operation,
+            name,
+            reason,
+        };
+        if admin.access.allows(&self.identity, Right::Admin, name) {
+            return Ok(asked);
+        }
+        asked.denied();
+        Err(Failure::new(
+            StatusCode::FORBIDDEN,
+            "PERMISSION_DENIED",
+            "no rule allows this to the caller",
+        ))
+    }
+
+    /// The same for what a page asks again and again.
+    pub(super) fn looks(&self, admin: &Admin, operation: &str, name: &str) -> Result<(), Failure> {
+        let asked = self.asks(admin, operation, name, "")?;
+        let peer = self.peer.map_or_else(String::new, |it| it.ip().to_string());
+        let what = [self.identity.as_str(), &peer, operation, name].join("\n");
+        if admin.repeats.is_first(what) {
+            asked.done();
+        }
+        Ok(())
+    }
+}
+
+// === impl Repeats ===
+
+impl Repeats {
+    fn is_first(&self, what: String) -> bool {
+        let now = Instant::now();
+        let mut known = self.0.lock();
+        if known.len() >= REPEATS_MAX {
+            known.retain(|_, at| now.duration_since(*at) < REPEATS_WITHIN);
+        }
+        if known.len() >= REPEATS_MAX {
+            known.clear();
+        }
+        let before = known.get(&what);
+        let is_first = before.is_none_or(|at| now.duration_since(*at) >= REPEATS_WITHIN);
+        if is_first {
+            known.insert(what, now);
+        }
+        is_first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_this_machine_are_known() {
+        for local in [
+            "localhost",
+            "localhost:7626",
+            "127.0.0.1:1",
+            "[::1]:7626",
+            "[::1]",
+        ] {
+            assert!(is_local(local), "{local}");
+        }
+        for other in [
+            "evil.example:7626",
+            "localhost.evil.example",
+            "10.0.0.1",
+            "",
+            "127.0.0.1.evil.example:80",
+        ] {
+            assert!(!is_local(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_request_of_another_site_is_known() {
+        let from = |name: &'static str, value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().unwrap());
+            is_same_origin(&headers, Some("localhost:7626"))
+        };
+        assert!(is_same_origin(&HeaderMap::new(), Some("localhost:7626")));
+        assert!(from("origin", "http://localhost:7626"));
+        assert!(!from("origin", "http://localhost:1"));
+        assert!(!from("origin", "null"));
+        assert!(from("sec-fetch-site", "same-origin"));
+        assert!(from("sec-fetch-site", "none"));
+        assert!(!from("sec-fetch-site", "cross-site"));
+        assert!(!from("sec-fetch-site", "same-site"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_repeats_is_audited_once_a_minute() {
+        let repeats = Repeats::default();
+        assert!(repeats.is_first("a".to_owned()));
+        assert!(!repeats.is_first("a".to_owned()) && repeats.is_first("b".to_owned()));
+        tokio::time::advance(REPEATS_WITHIN).await;
+        assert!(repeats.is_first("a".to_owned()));
+    }
+}

@@ -1,0 +1,175 @@
+//! `LockAdminService`. Every call is audited, also one that is denied.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use futures::stream::BoxStream;
+use lockkeeper_access::{Access, Audited, Right};
+use lockkeeper_coordinator::{Coordinator, Error, LockName, Reason};
+use tokio_stream::{Stream, StreamExt as _};
+use tonic::{Request, Response, Status};
+
+use super::{
+    audit::Caller,
+    convert,
+    convert_admin::{listed_lock, listed_session, watched},
+    pb,
+    status::{not_admin, status},
+    viewer::Viewer,
+};
+
+/// The service.
+#[derive(Clone, Debug)]
+pub(super) struct LockAdminService {
+    coordinator: Coordinator,
+    access: Access,
+}
+
+/// What a watcher is told.
+pub(super) struct WatchStream(BoxStream<'static, Result<pb::WatchResponse, Status>>);
+
+// === impl LockAdminService ===
+
+impl LockAdminService {
+    pub(super) fn new(coordinator: Coordinator, access: Access) -> Self {
+        Self {
+            coordinator,
+            access,
+        }
+    }
+
+    fn viewer(&self, caller: &Caller) -> Viewer {
+        Viewer::new(&self.coordinator, &self.access, &caller.identity)
+    }
+
+    /// Refuses who may not do this with the name, or with every name that begins with it.
+    fn admit(&self, asked: &Audited<'_>) -> Result<(), Status> {
+        if self.access.allows(asked.identity, Right::Admin, asked.name) {
+            return Ok(());
+        }
+        asked.denied();
+        Err(not_admin(asked.name))
+    }
+}
+
+/// Audits what came of a call.
+fn audited<T>(asked: &Audited<'_>, outcome: Result<T, Error>) -> Result<T, Status> {
+    match outcome {
+        Ok(outcome) => {
+            asked.done();
+            Ok(outcome)
+        }
+        Err(error) => {
+            asked.failed(&error);
+            Err(status(&error))
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
+    type WatchStream = WatchStream;
+
+    async fn list_locks(
+        &self,
+        request: Request<pb::ListLocksRequest>,
+    ) -> Result<Response<pb::ListLocksResponse>, Status> {
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        let asked = caller.asks("ListLocks", &request.prefix, "");
+        self.admit(&asked)?;
+        let page = self.coordinator.list_locks(
+            &request.prefix,
+            request.page_size as usize,
+            &request.page_token,
+        );
+        let page = audited(&asked, page.await)?;
+        let viewer = self.viewer(&caller);
+        Ok(Response::new(pb::ListLocksResponse {
+            locks: page
+                .locks
+                .into_iter()
+                .map(|seen| listed_lock(seen, &viewer))
+                .collect(),
+            next_page_token: page.next.unwrap_or_default(),
+        }))
+    }
+
+    async fn list_sessions(
+        &self,
+        request: Request<pb::ListSessionsRequest>,
+    ) -> Result<Response<pb::ListSessionsResponse>, Status> {
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        let asked = caller.asks("ListSessions", "", "");
+        self.admit(&asked)?;
+        let page = self
+            .coordinator
+            .list_sessions(request.page_size as usize, &request.page_token);
+        asked.done();
+        Ok(Response::new(pb::ListSessionsResponse {
+            sessions: page.sessions.into_iter().map(listed_session).collect(),
+            next_page_token: page.next.unwrap_or_default(),
+            session_count: u32::try_from(page.count).unwrap_or(u32::MAX),
+        }))
+    }
+
+    async fn force_release(
+        &self,
+        request: Request<pb::ForceReleaseRequest>,
+    ) -> Result<Response<pb::ForceReleaseResponse>, Status> {
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        let asked = caller.asks("ForceRelease", &request.name, &request.reason);
+        self.admit(&asked)?;
+        let release = async {
+            let name = LockName::parse(&request.name, self.coordinator.limits())?;
+            let reason = Reason::parse(&request.reason)?;
+            self.coordinator.force_release(&name, &reason).await
+        };
+        let released = audited(&asked, release.await)?;
+        let viewer = self.viewer(&caller);
+        Ok(Response::new(pb::ForceReleaseResponse {
+            released: released.holder_count > 0,
+            holder_count: u32::try_from(released.holder_count).unwrap_or(u32::MAX),
+            holders: released
+                .holders
+                .into_iter()
+                .map(|seen| convert::holder(seen, &viewer))
+                .collect(),
+        }))
+    }
+
+    async fn watch(
+        &self,
+        request: Request<pb::WatchRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        let asked = caller.asks("Watch", &request.prefix, "");
+        self.admit(&asked)?;
+        let watcher = audited(&asked, self.coordinator.watch(request.prefix.clone()))?;
+        let (coordinator, viewer) = (self.coordinator.clone(), self.viewer(&caller));
+        let told = futures::stream::unfold(Some(watcher), |watcher| async {
+            let mut watcher = watcher?;
+            match watcher.next().await {
+                Ok(told) => Some((Ok(told), Some(watcher))),
+                Err(error) => Some((Err(status(&error)), None)),
+            }
+        });
+        let told = told.map(move |told| Ok(watched(&coordinator, &viewer, told?)));
+        Ok(Response::new(WatchStream(Box::pin(told))))
+    }
+}
+
+// === impl WatchStream ===
+
+impl Stream for WatchStream {
+    type Item = Result<pb::WatchResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.as_mut().poll_next(cx)
+    }
+}

@@ -1,0 +1,439 @@
+//! Between proto and domain. Everything that comes in is checked here, once.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use lockkeeper_access::{Access, Account, Audited, Identity, Right};
+use lockkeeper_coordinator::{
+    Acquire, Coordinator, Description, Error, Grant, HolderSeen, Invalid, Lease, LockName,
+    LostReason, Mode, NotGranted, Notice, OnDisconnect, Operation, Owner, Release, Renew,
+    RequestId, ResumedGrant, SessionId, TokenChecked, Tried, WaiterSeen, Waiting,
+};
+use tonic::Status;
+
+use super::{convert_permits::permits_lost, pb, status::status, viewer::Viewer};
+
+/// Requests become operations under one coordinator's limits, of a caller who may do what they ask; on a session's stream in that session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Requests<'a> {
+    pub(super) coordinator: &'a Coordinator,
+    pub(super) access: &'a Access,
+    pub(super) account: &'a Account,
+    /// The stream's session, for requests that come as frames.
+    pub(super) session: Option<&'a SessionId>,
+}
+
+// === impl Requests ===
+
+impl Requests<'_> {
+    pub(super) fn acquire(&self, request: pb::AcquireRequest) -> Result<Acquire, Error> {
+        let pb::AcquireRequest {
+            name,
+            mode,
+            session_id,
+            owner,
+            lease,
+            wait_timeout,
+            request_id,
+            min_replica_acks,
+        } = request;
+        let wait = wait_timeout
+            .map(|wait| duration("wait_timeout", wait))
+            .transpose()?;
+        let request = pb::TryAcquireRequest {
+            name,
+            mode,
+            session_id,
+            owner,
+            lease,
+            request_id,
+            min_replica_acks,
+        };
+        Ok(Acquire {
+            wait,
+            ..self.try_acquire(&request)?
+        })
+    }
+
+    pub(super) fn try_acquire(&self, request: &pb::TryAcquireRequest) -> Result<Acquire, Error> {
+        let name = self.name(&request.name, Right::Acquire)?;
+        let mode = mode(request.mode)?;
+        let request_id = self.request_id(&request.request_id)?;
+        let session = self.session(&request.session_id)?;
+        let owner = match session {
+            None if request.owner.is_empty() => self.made(&name, request_id.as_ref()),
+            session => self.owner(session, &request.owner)?,
+        };
+        let lease = self.lease(request.lease)?;
+        Ok(Acquire {
+            name,
+            mode,
+            owner,
+            lease,
+            wait: None,
+            request_id,
+            min_replica_acks: request.min_replica_acks,
+        })
+    }
+
+    pub(super) fn release(&self, request: &pb::ReleaseRequest) -> Result<Release, Error> {
+        let name = self.name(&request.name, Right::Release)?;
+        let session = self.session(&request.session_id)?;
+        Ok(Release {
+            name,
+            mode: mode(request.mode)?,
+            owner: self.owner(session, &request.owner)?,
+            request_id: self.request_id(&request.request_id)?,
+        })
+    }
+
+    pub(super) fn renew(&self, request: &pb::RenewRequest) -> Result<Renew, Error> {
+        let name = self.name(&request.name, Right::Acquire)?;
+        let session = self.session(&request.session_id)?;
+        Ok(Renew {
+            name,
+            mode: mode(request.mode)?,
+            owner: self.owner(session, &request.owner)?,
+            lease: self.lease(request.lease)?,
+        })
+    }
+
+    pub(super) fn describe(&self, request: &pb::DescribeRequest) -> Result<Operation, Error> {
+        let name = self.name(&request.name, Right::Describe)?;
+        Ok(Operation::Describe(name))
+    }
+
+    pub(super) fn check_token(&self, request: &pb::CheckTokenRequest) -> Result<Operation, Error> {
+        let name = self.name(&request.name, Right::Describe)?;
+        Ok(Operation::CheckToken(name, request.fencing_token))
+    }
+
+    pub(super) fn lease(
+        &self,
+        lease: Option<prost_types::Duration>,
+    ) -> Result<Option<Lease>, Error> {
+        let Some(lease) = lease else { return Ok(None) };
+        Ok(Some(Lease::new(
+            duration("lease", lease)?,
+            self.coordinator.limits(),
+        )?))
+    }
+
+    /// The grants that a resuming client names.
+    pub(super) fn resumed(
+        &self,
+        id: &SessionId,
+        grants: Vec<pb::Grant>,
+    ) -> Result<Vec<ResumedGrant>, Error> {
+        let limits = self.coordinator.limits();
+        let resumed = grants.into_iter().map(|grant| {
+            Ok(ResumedGrant {
+                name: self.name(&grant.name, Right::Acquire)?,
+                mode: mode(grant.mode)?,
+                owner: Owner::in_session(id.clone(), &grant.owner, limits)?,
+                watched: grant.watched,
+                fencing_token: grant.fencing_token,
+                hold_count: grant.hold_count,
+            })
+        });
+        resumed.collect()
+    }
+
+    fn caller(&self) -> &Identity {
+        self.account.identity()
+    }
+
+    /// A name that the caller may do this with.
+    pub(super) fn name(&self, name: &str, right: Right) -> Result<LockName, Error> {
+        let name = LockName::parse(name, self.coordinator.limits())?;
+        self.may(right, &name)?;
+        Ok(name)
+    }
+
+    pub(super) fn may(&self, right: Right, name: &LockName) -> Result<(), Error> {
+        if self.access.allows(self.caller(), right, name.told()) {
+            return Ok(());
+        }
+        let denied = Audited {
+            identity: self.caller(),
+            peer: self.account.peer(),
+            operation: right.name(),
+            name: name.told(),
+            reason: "",
+        };
+        denied.denied();
+        let name = name.clone();
+        Err(Error::Forbidden { right, name })
+    }
+
+    /// An id that has not the form of one cannot be any session's, and a session that is somebody else's is none to this caller.
+    pub(super) fn session(&self, id: &str) -> Result<Option<SessionId>, Error> {
+        match self.session {
+            Some(own) if id.is_empty() || id == own.as_str() => Ok(Some(own.clone())),
+            Some(_) => Err(Invalid::new("session_id", "is not the session of this stream").into()),
+            None if id.is_empty() => Ok(None),
+            None => SessionId::parse(id)
+                .filter(|id| {
+                    !self.access.is_on() || self.coordinator.is_session_of(id, self.caller())
+                })
+                .map(Some)
+                .ok_or(Error::SessionNotFound),
+        }
+    }
+
+    pub(super) fn request_id(&self, id: &str) -> Result<Option<RequestId>, Error> {
+        let id = RequestId::parse(id, self.coordinator.limits())?;
+        Ok(match self.mark() {
+            Some(mark) => id.map(|id| id.marked(mark)),
+            None => id,
+        })
+    }
+
+    /// The owner of a sessionless request that names none.
+    pub(super) fn made(&self, name: &LockName, request_id: Option<&RequestId>) -> Owner {
+        self.marked(Owner::made(name, request_id))
+    }
+
+    pub(super) fn owner(&self, session: Option<SessionId>, label: &str) -> Result<Owner, Error> {
+        let limits = self.coordinator.limits();
+        let owner = match session {
+            Some(session) => Owner::in_session(session, label, limits)?,
+            None => Owner::sessionless(label, limits)?,
+        };
+        Ok(self.marked(owner))
+    }
+
+    fn marked(&self, owner: Owner) -> Owner {
+        match self.mark() {
+            Some(mark) => owner.marked(mark),
+            None => owner,
+        }
+    }
+
+    /// What tells the caller's owners and requests from those of others. None where everybody is anonymous.
+    fn mark(&self) -> Option<&str> {
+        self.access.is_on().then(|| self.caller().mark())
+    }
+}
+
+/// How a lock is held; an unset mode means exclusive.
+pub(super) fn mode(number: i32) -> Result<Mode, Invalid> {
+    Ok(match pb::LockMode::try_from(number) {
+        Ok(pb::LockMode::Unspecified | pb::LockMode::Exclusive) => Mode::Exclusive,
+        Ok(pb::LockMode::Fair) => Mode::Fair,
+        Ok(pb::LockMode::Read) => Mode::Read,
+        Ok(pb::LockMode::Write) => Mode::Write,
+        Err(_) => {
+            let why = format!("{number} is not a mode that this coordinator knows");
+            return Err(Invalid::new("mode", why));
+        }
+    })
+}
+
+pub(super) fn proto_mode(mode: Mode) -> pb::LockMode {
+    match mode {
+        Mode::Exclusive => pb::LockMode::Exclusive,
+        Mode::Fair => pb::LockMode::Fair,
+        Mode::Read => pb::LockMode::Read,
+        Mode::Write => pb::LockMode::Write,
+    }
+}
+
+/// A duration that is not negative.
+pub(super) fn duration(
+    field: &'static str,
+    duration: prost_types::Duration,
+) -> Result<Duration, Invalid> {
+    Duration::try_from(duration)
+        .map_err(|_| Invalid::new(field, "must not be negative or out of range"))
+}
+
+/// An enum's number that `open` may carry.
+pub(super) fn on_disconnect(number: i32) -> Result<OnDisconnect, Invalid> {
+    match pb::OnDisconnect::try_from(number) {
+        Ok(pb::OnDisconnect::Unspecified | pb::OnDisconnect::Keep) => Ok(OnDisconnect::Keep),
+        Ok(pb::OnDisconnect::Release) => Ok(OnDisconnect::Release),
+        Err(_) => Err(Invalid::new(
+            "on_disconnect",
+            format!("{number} is not known"),
+        )),
+    }
+}
+
+pub(super) fn proto_duration(duration: Duration) -> prost_types::Duration {
+    let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+    let nanos = i32::try_from(duration.subsec_nanos()).unwrap_or(i32::MAX);
+    prost_types::Duration { seconds, nanos }
+}
+
+/// A moment as what is left until then; whole milliseconds, because the store counts no finer.
+pub(super) fn remaining(until: Option<Instant>) -> Option<prost_types::Duration> {
+    until.map(|until| whole_millis(until.saturating_duration_since(Instant::now())))
+}
+
+pub(super) fn whole_millis(duration: Duration) -> prost_types::Duration {
+    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    proto_duration(Duration::from_millis(millis))
+}
+
+pub(super) fn grant(grant: &Grant) -> pb::Grant {
+    let session = grant.owner.session.as_ref();
+    pb::Grant {
+        name: grant.name.told().to_owned(),
+        mode: proto_mode(grant.mode).into(),
+        session_id: session.map_or("", SessionId::as_str).to_owned(),
+        owner: grant.owner.label.as_ref().to_owned(),
+        hold_count: grant.hold_count,
+        fencing_token: grant.fencing_token,
+        lease: Some(whole_millis(grant.lease)),
+        valid_for: remaining(Some(grant.safe_until)),
+        watched: grant.watched,
+        replica_acks: grant.replica_acks,
+    }
+}
+
+pub(super) fn waiting(waiting: Waiting) -> pb::Waiting {
+    pb::Waiting {
+        position: waiting.position,
+        holder_remaining_lease: remaining(waiting.holder_until),
+    }
+}
+
+/// Why a wait ended.
+pub(super) fn proto_wait_end(cancelled: bool) -> pb::NotGrantedReason {
+    if cancelled {
+        pb::NotGrantedReason::Cancelled
+    } else {
+        pb::NotGrantedReason::WaitTimeout
+    }
+}
+
+pub(super) fn not_granted(ended: NotGranted) -> pb::NotGranted {
+    pb::NotGranted {
+        reason: proto_wait_end(ended.cancelled).into(),
+        holder_remaining_lease: remaining(ended.holder_until),
+    }
+}
+
+/// The answer to `TryAcquire`; a grant counts as told from here on.
+pub(super) fn tried(tried: Tried) -> Result<pb::TryAcquireResponse, Status> {
+    Ok(match tried {
+        Tried::Acquired(delivery) => pb::TryAcquireResponse {
+            acquired: true,
+            grant: Some(grant(&delivery.take().map_err(|error| status(&error))?)),
+            holder_remaining_lease: None,
+        },
+        Tried::Busy { holder_until } => pb::TryAcquireResponse {
+            acquired: false,
+            grant: None,
+            holder_remaining_lease: remaining(holder_until),
+        },
+    })
+}
+
+pub(super) fn released(hold_count: u32) -> pb::ReleaseResponse {
+    pb::ReleaseResponse {
+        released: hold_count == 0,
+        hold_count,
+    }
+}
+
+pub(super) fn token_checked(checked: TokenChecked) -> pb::CheckTokenResponse {
+    pb::CheckTokenResponse {
+        current: checked.current,
+        last_fencing_token: checked.last,
+        held: checked.held,
+    }
+}
+
+pub(super) fn described(seen: Description, viewer: &Viewer) -> pb::DescribeResponse {
+    let mode = seen.mode.map_or(pb::LockMode::Unspecified, proto_mode);
+    let waiters = seen.waiters.into_iter().zip(1..);
+    pb::DescribeResponse {
+        name: seen.name.told().to_owned(),
+        mode: mode.into(),
+        holders: seen
+            .holders
+            .into_iter()
+            .map(|seen| holder(seen, viewer))
+            .collect(),
+        remaining_lease: seen.remaining.map(whole_millis),
+        last_fencing_token: seen.fencing_token,
+        waiters: waiters
+            .map(|(seen, position)| waiter(seen, position, viewer))
+            .collect(),
+        waiter_count: u32::try_from(seen.waiter_count).unwrap_or(u32::MAX),
+        holder_count: u32::try_from(seen.holder_count).unwrap_or(u32::MAX),
+    }
+}
+
+pub(super) fn holder(seen: HolderSeen, viewer: &Viewer) -> pb::Holder {
+    pb::Holder {
+        session_digest: seen
+            .owner
+            .session
+            .as_ref()
+            .map_or_else(String::new, SessionId::digest),
+        owner: viewer.owner(&seen.owner),
+        hold_count: seen.hold_count,
+        client_name: seen.client_name,
+        mode: proto_mode(seen.mode).into(),
+        remaining_lease: seen.remaining.map(whole_millis),
+    }
+}
+
+fn waiter(seen: WaiterSeen, position: u32, viewer: &Viewer) -> pb::Waiter {
+    pb::Waiter {
+        session_digest: seen
+            .owner
+            .session
+            .as_ref()
+            .map_or_else(String::new, SessionId::digest),
+        owner: viewer.owner(&seen.owner),
+        client_name: seen.client_name,
+        position,
+        waiting_for: seen.since.map(|since| whole_millis(since.elapsed())),
+        mode: proto_mode(seen.mode).into(),
+    }
+}
+
+pub(super) fn proto_lost_reason(reason: &LostReason) -> pb::LostReason {
+    match reason {
+        LostReason::Expired => pb::LostReason::Expired,
+        LostReason::TakenOver => pb::LostReason::TakenOver,
+        LostReason::StoreUnreachable => pb::LostReason::StoreUnreachable,
+        LostReason::ForceReleased(_) => pb::LostReason::ForceReleased,
+    }
+}
+
+/// What was said besides.
+pub(super) fn lost_detail(reason: &LostReason) -> String {
+    match reason {
+        LostReason::ForceReleased(why) => why.as_ref().to_owned(),
+        LostReason::Expired | LostReason::TakenOver | LostReason::StoreUnreachable => String::new(),
+    }
+}
+
+pub(super) fn notice(notice: Notice) -> pb::session_response::Response {
+    use pb::session_response::Response;
+    match notice {
+        Notice::Lost(lost, reason) => {
+            let grant = pb::Grant {
+                valid_for: None,
+                ..grant(&lost)
+            };
+            Response::Lost(pb::GrantLost {
+                grant: Some(grant),
+                reason: proto_lost_reason(&reason).into(),
+                detail: lost_detail(&reason),
+            })
+        }
+        Notice::PermitsLost(lost, reason) => Response::PermitsLost(permits_lost(&lost, &reason)),
+        Notice::AtRisk(left) => Response::AtRisk(pb::SessionAtRisk {
+            valid_for: Some(whole_millis(left)),
+        }),
+        Notice::Recovered => Response::Recovered(pb::SessionRecovered {}),
+        Notice::GoingAway => Response::GoingAway(pb::SessionGoingAway {}),
+    }
+}

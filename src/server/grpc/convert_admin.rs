@@ -1,0 +1,151 @@
+//! Between proto and domain: what is told of others.
+
+use lockkeeper_coordinator::{
+    Coordinator, Event, LockSeen, LostReason, NameKind, SessionId, SessionSeen, Watched, What,
+};
+use tokio::time::Instant;
+
+use super::{
+    convert::{self, holder, lost_detail, proto_lost_reason, proto_mode, whole_millis},
+    convert_permits, pb,
+    viewer::Viewer,
+};
+
+pub(super) fn listed_lock(seen: LockSeen, viewer: &Viewer) -> pb::LockSummary {
+    match seen {
+        LockSeen::Lock(kind, seen) => pb::LockSummary {
+            name: seen.name.told().to_owned(),
+            kind: proto_kind(kind).into(),
+            mode: seen
+                .mode
+                .map_or(pb::LockMode::Unspecified, proto_mode)
+                .into(),
+            holder_count: count(seen.holder_count),
+            holders: seen
+                .holders
+                .into_iter()
+                .map(|seen| holder(seen, viewer))
+                .collect(),
+            remaining_lease: seen.remaining.map(whole_millis),
+            last_fencing_token: seen.fencing_token,
+            waiter_count: count(seen.waiter_count),
+            ..pb::LockSummary::default()
+        },
+        LockSeen::Semaphore(seen) => {
+            let seen = convert_permits::described(seen, viewer);
+            let holders = seen.holders.into_iter().map(|holder| pb::Holder {
+                session_digest: holder.session_digest,
+                owner: holder.owner,
+                hold_count: holder.permits,
+                client_name: holder.client_name,
+                mode: pb::LockMode::Unspecified.into(),
+                remaining_lease: holder.remaining_lease,
+            });
+            pb::LockSummary {
+                name: seen.name,
+                kind: pb::NameKind::Semaphore.into(),
+                holders: holders.collect(),
+                holder_count: seen.holder_count,
+                waiter_count: seen.waiter_count,
+                total_permits: seen.total,
+                available_permits: seen.available,
+                ..pb::LockSummary::default()
+            }
+        }
+        LockSeen::Latch(seen) => pb::LockSummary {
+            name: seen.name.told().to_owned(),
+            kind: pb::NameKind::Latch.into(),
+            remaining_lease: seen.remaining.map(whole_millis),
+            waiter_count: count(seen.waiter_count),
+            count: seen.count,
+            ..pb::LockSummary::default()
+        },
+    }
+}
+
+pub(super) fn listed_session(seen: SessionSeen) -> pb::SessionSummary {
+    let phase = match seen.detached_until {
+        None => pb::SessionPhase::Live,
+        Some(_) => pb::SessionPhase::Detached,
+    };
+    let left = |until: Instant| until.saturating_duration_since(Instant::now());
+    pb::SessionSummary {
+        session_digest: seen.digest,
+        client_name: seen.client_name,
+        identity: seen.identity,
+        phase: phase.into(),
+        age: Some(whole_millis(seen.since.elapsed())),
+        lease: Some(whole_millis(seen.lease)),
+        grant_count: count(seen.grants),
+        wait_count: count(seen.waits),
+        resumable_for: seen.detached_until.map(left).map(whole_millis),
+        peer_address: seen.peer.map(|it| it.to_string()).unwrap_or_default(),
+    }
+}
+
+pub(super) fn watched(
+    coordinator: &Coordinator,
+    viewer: &Viewer,
+    told: Watched,
+) -> pb::WatchResponse {
+    use pb::watch_response::Event;
+    let event = match told {
+        Watched::Delta(event) => Event::Delta(delta(coordinator, viewer, &event)),
+        Watched::Snapshot {
+            first,
+            last,
+            entries,
+        } => Event::Snapshot(pb::WatchSnapshot {
+            first,
+            last,
+            entries: entries
+                .iter()
+                .map(|it| delta(coordinator, viewer, it))
+                .collect(),
+        }),
+    };
+    pb::WatchResponse { event: Some(event) }
+}
+
+fn delta(coordinator: &Coordinator, viewer: &Viewer, event: &Event) -> pb::WatchDelta {
+    let (what, lost): (_, Option<&LostReason>) = match &event.what {
+        What::Granted => (pb::WatchEvent::Granted, None),
+        What::Released => (pb::WatchEvent::Released, None),
+        What::Lost(reason) => (pb::WatchEvent::Lost, Some(reason)),
+        What::WaitBegan => (pb::WatchEvent::WaitBegan, None),
+        What::WaitEnded => (pb::WatchEvent::WaitEnded, None),
+        What::Abandoned => (pb::WatchEvent::Abandoned, None),
+    };
+    let session = event.owner.session.as_ref();
+    pb::WatchDelta {
+        event: what.into(),
+        name: event.name.told().to_owned(),
+        kind: proto_kind(event.kind).into(),
+        mode: event
+            .mode
+            .map_or(pb::LockMode::Unspecified, convert::proto_mode)
+            .into(),
+        session_digest: session.map_or_else(String::new, SessionId::digest),
+        owner: viewer.owner(&event.owner),
+        client_name: coordinator.client_name(&event.owner),
+        fencing_token: event.fencing_token,
+        hold_count: event.holds,
+        reason: lost
+            .map_or(pb::LostReason::Unspecified, proto_lost_reason)
+            .into(),
+        detail: lost.map_or_else(String::new, lost_detail),
+    }
+}
+
+fn proto_kind(kind: NameKind) -> pb::NameKind {
+    match kind {
+        NameKind::Lock => pb::NameKind::Lock,
+        NameKind::ReadWriteLock => pb::NameKind::ReadWriteLock,
+        NameKind::Semaphore => pb::NameKind::Semaphore,
+        NameKind::Latch => pb::NameKind::Latch,
+    }
+}
+
+fn count(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,74 @@
+//! The doors of this layer for `src/fuzzing`.
+
+use lockkeeper_access::{Access, Identity};
+use lockkeeper_coordinator::{Coordinator, Lease, Operation, SessionId};
+use prost::Message as _;
+use tonic::metadata::MetadataMap;
+
+use super::{
+    call::within,
+    convert::{self, Requests},
+    pb::{self, session_request::Request},
+    session::operation,
+};
+
+/// The longest time limit of a call, in seconds: 8 digits of hours.
+const LONGEST: u64 = 99_999_999 * 3600;
+
+/// A frame of a session's stream, as bytes, becomes an operation or is refused; as does what a client opens or resumes with.
+pub fn request(
+    coordinator: &Coordinator,
+    access: &Access,
+    session: Option<&SessionId>,
+    bytes: &[u8],
+) {
+    let Ok(frame) = pb::SessionRequest::decode(bytes) else {
+        return;
+    };
+    let account = access.account(Identity::anonymous());
+    let requests = Requests {
+        coordinator,
+        access,
+        account: &account,
+        session,
+    };
+    match frame.request {
+        Some(Request::Open(open)) => {
+            let _ = convert::on_disconnect(open.on_disconnect);
+            let _ = requests.lease(open.lease);
+        }
+        Some(Request::Resume(resume)) => {
+            let Some(id) = SessionId::parse(&resume.session_id) else {
+                return;
+            };
+            assert_eq!(id.as_str(), resume.session_id);
+            let _ = requests.resumed(&id, resume.grants);
+            let _ = requests.resumed_permits(&id, resume.permits);
+        }
+        request => {
+            if let Ok(operation) = operation(&requests, request) {
+                check(coordinator, &operation);
+            }
+        }
+    }
+}
+
+/// What is let in keeps to the limits.
+fn check(coordinator: &Coordinator, operation: &Operation) {
+    let limits = coordinator.limits();
+    if let Operation::Acquire(it) | Operation::TryAcquire(it) = operation {
+        let name = it.name.as_str();
+        assert!(!name.is_empty() && name.len() <= limits.name_bytes_max);
+        assert!(it.owner.label.len() <= limits.owner_bytes_max);
+        let lease = it.lease.map(Lease::get);
+        assert!(lease.is_none_or(|it| it >= limits.lease_min && it <= limits.lease_max));
+    }
+}
+
+/// What a call's `grpc-timeout` leaves a wait.
+pub fn grpc_timeout(bytes: &[u8]) {
+    let Ok(value) = bytes.try_into() else { return };
+    let mut metadata = MetadataMap::new();
+    metadata.insert("grpc-timeout", value);
+    assert!(within(None, &metadata).is_none_or(|it| it.as_secs() <= LONGEST));
+}

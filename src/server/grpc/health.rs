@@ -1,0 +1,123 @@
+//! `grpc.health.v1`, asked and not pushed: the store is probed when somebody wants to know, so that an idle coordinator does not talk to it.
+//!
+//! The empty service is the process; those of `lockkeeper.v1` also need the store. All are `NOT_SERVING` from the moment a drain begins.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use lockkeeper_coordinator::Coordinator;
+use tokio::{sync::Mutex, time::Instant};
+use tokio_stream::Stream;
+use tonic::{Request, Response, Status};
+use tonic_health::pb::{
+    HealthCheckRequest, HealthCheckResponse,
+    health_check_response::ServingStatus,
+    health_server::{Health, HealthServer},
+};
+
+/// What needs the store.
+const SERVICES: [&str; 3] = [
+    "lockkeeper.v1.LockService",
+    "lockkeeper.v1.SemaphoreService",
+    "lockkeeper.v1.LatchService",
+];
+
+/// How long an answer of the store is good for, and how often a watch looks.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The service.
+#[derive(Clone, Debug)]
+pub(super) struct HealthService {
+    coordinator: Coordinator,
+    /// When the store was last asked, and whether it answered.
+    probed: Arc<Mutex<Option<(Instant, bool)>>>,
+}
+
+// === impl HealthService ===
+
+impl HealthService {
+    pub(super) fn server(coordinator: Coordinator) -> HealthServer<Self> {
+        HealthServer::new(Self {
+            coordinator,
+            probed: Arc::default(),
+        })
+    }
+
+    /// None for a service that is not known.
+    async fn status(&self, service: &str) -> Option<ServingStatus> {
+        let serving = match service {
+            "" => !self.coordinator.is_draining(),
+            service if SERVICES.contains(&service) => {
+                !self.coordinator.is_draining() && self.store_answers().await
+            }
+            _ => return None,
+        };
+        Some(if serving {
+            ServingStatus::Serving
+        } else {
+            ServingStatus::NotServing
+        })
+    }
+
+    /// Many who ask at once share one probe.
+    async fn store_answers(&self) -> bool {
+        let mut probed = self.probed.lock().await;
+        match *probed {
+            Some((at, answers)) if at.elapsed() < PROBE_INTERVAL => answers,
+            _ => {
+                let answers = self.coordinator.probe().await.is_ok();
+                *probed = Some((Instant::now(), answers));
+                answers
+            }
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl Health for HealthService {
+    async fn check(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<HealthCheckResponse>, Status> {
+        let service = request.into_inner().service;
+        let status = self.status(&service).await;
+        let status = status.ok_or_else(|| Status::not_found(format!("no service {service:?}")))?;
+        Ok(Response::new(HealthCheckResponse {
+            status: status.into(),
+        }))
+    }
+
+    type WatchStream =
+        Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send + 'static>>;
+
+    async fn watch(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let (this, service) = (self.clone(), request.into_inner().service);
+        // Ends with the drain, so that a watcher does not hold the process up.
+        let changes = futures::stream::unfold(None, move |told: Option<ServingStatus>| {
+            let (this, service) = (this.clone(), service.clone());
+            async move {
+                loop {
+                    // Looked at first: a drain that begins after it shows in the next round, so NOT_SERVING is told before the end.
+                    let draining = this.coordinator.is_draining();
+                    let status = this
+                        .status(&service)
+                        .await
+                        .unwrap_or(ServingStatus::ServiceUnknown);
+                    if told != Some(status) {
+                        let answer = HealthCheckResponse {
+                            status: status.into(),
+                        };
+                        return Some((Ok(answer), Some(status)));
+                    }
+                    if draining {
+                        return None;
+                    }
+                    tokio::time::sleep(PROBE_INTERVAL).await;
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(changes)))
+    }
+}

@@ -1,0 +1,214 @@
+//! Connections: accepted over TCP, with TLS or without it, and over a Unix-domain socket, and handed on once they speak HTTP/2.
+//!
+//! tonic would accept by itself, but it keeps one certificate for ever, waits for ever for those that say nothing, and counts nobody. Nothing that a client
+//! does before its first call holds up the accepting of others: that is a task for each, with a time limit.
+
+mod admission;
+mod connection;
+mod failures;
+mod metrics;
+mod tls;
+mod unix;
+
+pub use connection::Connection;
+pub use metrics::Metrics;
+pub use tls::{Tls, TlsFiles};
+pub use unix::UnixSocket;
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use lockkeeper_access::Identity;
+use lockkeeper_base::{metrics::Label as _, tasks::spawn_detached};
+use tokio::{
+    net::{TcpListener, TcpSocket, TcpStream},
+    sync::mpsc,
+};
+use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
+use tracing::debug;
+
+use self::{
+    admission::{Admission, Admitted},
+    failures::Failures,
+    metrics::Refused,
+};
+use super::Peer;
+
+/// What is refused before a client can ask for anything.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at once.
+    pub connections_max: usize,
+    /// Connections from one address.
+    pub per_peer_max: usize,
+    /// How long a connection may take until it speaks HTTP/2.
+    pub handshake_timeout: Duration,
+    /// Whether it may speak HTTP/1.1 too.
+    pub takes_http1: bool,
+}
+
+/// Where to listen: at either or both.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    /// A port, with TLS or without it.
+    pub tcp: Option<(TcpListener, Option<Arc<Tls>>)>,
+    /// A Unix-domain socket.
+    pub unix: Option<UnixSocket>,
+}
+
+/// Connections that are ready and that the server has not taken yet.
+const READY: usize = 64;
+
+/// Connections that have not been accepted yet, as when all clients come back at once; the machine may allow fewer. A client that finds no place tries again
+/// after a second.
+const BACKLOG: u32 = 4096;
+
+/// Listens at a port.
+pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // A process that has just ended here leaves connections behind that are closing.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Accepts until the stream is dropped, which closes the listeners.
+pub fn accept(
+    listeners: Listeners,
+    limits: Limits,
+    metrics: &Metrics,
+) -> impl tokio_stream::Stream<Item = io::Result<Connection>> {
+    let (ready, connections) = mpsc::channel(READY);
+    let acceptor = Acceptor {
+        admission: Admission::new(limits.connections_max, limits.per_peer_max, metrics.clone()),
+        metrics: metrics.clone(),
+        handshake_timeout: limits.handshake_timeout,
+        takes_http1: limits.takes_http1,
+        ready,
+    };
+    if let Some((listener, tls)) = listeners.tcp {
+        spawn_detached("accept", acceptor.clone().over_tcp(listener, tls));
+    }
+    if let Some(socket) = listeners.unix {
+        spawn_detached("accept", acceptor.over_unix(socket));
+    }
+    ReceiverStream::new(connections).map(Ok)
+}
+
+#[derive(Clone)]
+struct Acceptor {
+    admission: Admission,
+    metrics: Metrics,
+    handshake_timeout: Duration,
+    takes_http1: bool,
+    ready: mpsc::Sender<Connection>,
+}
+
+// === impl Acceptor ===
+
+impl Acceptor {
+    async fn over_tcp(self, listener: TcpListener, tls: Option<Arc<Tls>>) {
+        let mut failures = Failures::new(self.metrics.clone());
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = self.ready.closed() => return,
+                accepted = listener.accept() => accepted,
+            };
+            let (stream, address) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    failures.pause(&error).await;
+                    continue;
+                }
+            };
+            // Without it a grant can wait 40 ms for the acknowledgement of the frame before it.
+            if stream.set_nodelay(true).is_err() {
+                continue;
+            }
+            if let Some(admitted) = self.admit(Some(address.ip())) {
+                let peer = Peer {
+                    address: Some(address),
+                    identity: None,
+                };
+                let tls = tls.clone();
+                self.begin(async move { secure(stream, peer, tls, admitted).await });
+            }
+        }
+    }
+
+    async fn over_unix(self, socket: UnixSocket) {
+        let mut failures = Failures::new(self.metrics.clone());
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = self.ready.closed() => return,
+                accepted = socket.accept() => accepted,
+            };
+            let stream = match accepted {
+                Ok(stream) => stream,
+                Err(error) => {
+                    failures.pause(&error).await;
+                    continue;
+                }
+            };
+            if let Some(admitted) = self.admit(None) {
+                let user = stream.peer_cred().map(|peer| Identity::of_uid(peer.uid()));
+                let peer = Peer {
+                    address: None,
+                    identity: user.ok(),
+                };
+                self.begin(async move { Ok(Connection::over_unix(stream, peer, admitted)) });
+            }
+        }
+    }
+
+    /// None if there are too many connections already; the new one is closed at once, so that its client knows.
+    fn admit(&self, from: Option<IpAddr>) -> Option<Admitted> {
+        let admitted = self.admission.admit(from);
+        if let Err(limit) = admitted {
+            self.metrics.refused(limit);
+            debug!(limit = limit.value(), "a connection was refused");
+            return None;
+        }
+        admitted.ok()
+    }
+
+    /// Brings a connection to where it speaks HTTP/2, within the time limit.
+    fn begin(&self, connection: impl Future<Output = io::Result<Connection>> + Send + 'static) {
+        let (ready, limit) = (self.ready.clone(), self.handshake_timeout);
+        let (takes_http1, metrics) = (self.takes_http1, self.metrics.clone());
+        spawn_detached("handshake", async move {
+            let greeted = async { connection.await?.greeted(takes_http1).await };
+            match tokio::time::timeout(limit, greeted).await {
+                Ok(Ok(connection)) => {
+                    drop(ready.send(connection).await);
+                    return;
+                }
+                Ok(Err(error)) => debug!(%error, "a connection came to nothing"),
+                Err(_elapsed) => debug!("a connection took too long to begin"),
+            }
+            metrics.refused(Refused::Handshake);
+        });
+    }
+}
+
+async fn secure(
+    stream: TcpStream,
+    peer: Peer,
+    tls: Option<Arc<Tls>>,
+    admitted: Admitted,
+) -> io::Result<Connection> {
+    let Some(tls) = tls else {
+        return Ok(Connection::over_tcp(stream, peer, admitted));
+    };
+    let stream = tls.acceptor().accept(stream).await?;
+    Ok(Connection::over_tls(stream, peer, admitted))
+}

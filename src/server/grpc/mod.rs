@@ -1,0 +1,157 @@
+//! The surface: proto in, proto out. Requests are checked and converted here, statuses are made here, and nothing here knows of stores.
+
+mod admin;
+mod answers;
+mod audit;
+pub mod auth;
+mod call;
+mod convert;
+mod convert_admin;
+mod convert_permits;
+pub mod direct;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
+pub mod gathered;
+mod health;
+mod latch;
+pub mod layer;
+pub mod listen;
+mod lock;
+mod metrics;
+mod multi;
+mod outbound;
+mod semaphore;
+mod session;
+mod spans;
+mod status;
+mod viewer;
+
+pub use metrics::Metrics;
+
+use std::{sync::Arc, time::Duration};
+
+use lockkeeper_access::Access;
+use lockkeeper_api::pb;
+use lockkeeper_coordinator::Coordinator;
+use tonic::{
+    service::Routes,
+    transport::server::{Router, Server},
+};
+use tower::layer::util::{Identity, Stack};
+
+pub use auth::Peer;
+
+/// How the server behaves towards its clients.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Peers are asked whether they live this often.
+    pub keepalive_interval: Duration,
+    /// A peer that has not answered for this long is gone.
+    pub keepalive_timeout: Duration,
+    /// Bytes of one message from a client.
+    pub message_bytes_max: usize,
+    /// Whether gRPC-Web is understood, over HTTP/1.1 too.
+    pub grpc_web: bool,
+    /// Calls under way on one connection.
+    pub connection_streams_max: u32,
+    /// Operations of one session under way that do not wait; a client that sends more is not read until some are answered.
+    pub operations_per_session_max: usize,
+    /// The headers of one call, as HTTP/2 counts them.
+    pub header_list_bytes_max: u32,
+}
+
+/// Calls that a client has reset before they were looked at, and mistakes that it has made; with more its connection ends.
+const PENDING_RESETS_MAX: usize = 20;
+const LOCAL_ERRORS_MAX: usize = 1024;
+
+/// Bytes that a client may send on one stream ahead of what is read of it: of a session that is held up, a thousand frames or so.
+const STREAM_WINDOW: u32 = 64 << 10;
+
+/// What a message counts at least while nobody has read it. The HTTP/2 library takes the connection of a client for abused when that comes to half of the
+/// connection's window.
+const UNREAD_MESSAGE: u32 = 256;
+
+/// What every request goes through: it is counted, then who calls, then how its body ends, then its service is found.
+pub type Layers = Stack<
+    direct::DirectLayer,
+    Stack<layer::BodyFateLayer, Stack<auth::AuthLayer, Stack<metrics::MetricsLayer, Identity>>>,
+>;
+
+/// All services, ready to be served; their calls are counted.
+pub fn router(
+    coordinator: &Coordinator,
+    config: Config,
+    access: &Access,
+    metrics: &Metrics,
+) -> Result<Router<Layers>, tonic_reflection::server::Error> {
+    let config = Arc::new(config);
+    let calls = call::Calls {
+        coordinator: coordinator.clone(),
+        access: access.clone(),
+        metrics: metrics.clone(),
+    };
+    let lock = lock::LockService::new(calls.clone(), Arc::clone(&config));
+    let lock = direct::LockServer::new(lock).max_decoding_message_size(config.message_bytes_max);
+    let semaphore = semaphore::SemaphoreService {
+        calls: calls.clone(),
+    };
+    let semaphore = pb::semaphore_service_server::SemaphoreServiceServer::new(semaphore)
+        .max_decoding_message_size(config.message_bytes_max);
+    let latch = pb::latch_service_server::LatchServiceServer::new(latch::LatchService { calls })
+        .max_decoding_message_size(config.message_bytes_max);
+    let admin = admin::LockAdminService::new(coordinator.clone(), access.clone());
+    let admin = pb::lock_admin_service_server::LockAdminServiceServer::new(admin)
+        .max_decoding_message_size(config.message_bytes_max);
+    let mut routes = Routes::default();
+    routes = routes
+        .add_service(lock.clone())
+        .add_service(semaphore)
+        .add_service(latch)
+        .add_service(admin)
+        .add_service(health::HealthService::server(coordinator.clone()))
+        .add_service(descriptors().build_v1()?)
+        .add_service(descriptors().build_v1alpha()?);
+    if config.grpc_web {
+        routes = Routes::from(
+            routes
+                .into_axum_router()
+                .layer(tonic_web::GrpcWebLayer::new()),
+        );
+    }
+    // gRPC-Web has to be translated first, which the routes do.
+    let direct = (!config.grpc_web).then_some(lock);
+    let server = Server::builder()
+        .accept_http1(config.grpc_web)
+        .http2_keepalive_interval(Some(config.keepalive_interval))
+        .http2_keepalive_timeout(Some(config.keepalive_timeout))
+        .max_concurrent_streams(config.connection_streams_max)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(connection_window(config.connection_streams_max))
+        .http2_max_header_list_size(config.header_list_bytes_max)
+        .http2_max_pending_accept_reset_streams(Some(PENDING_RESETS_MAX))
+        .http2_max_local_error_reset_streams(Some(LOCAL_ERRORS_MAX))
+        .layer(metrics::MetricsLayer(metrics.clone()))
+        .layer(auth::AuthLayer::new(access.clone()))
+        .layer(layer::BodyFateLayer)
+        .layer(direct::DirectLayer::new(direct))
+        .add_routes(routes);
+    Ok(server)
+}
+
+/// Wide enough for as many calls as there may be to come at once.
+fn connection_window(streams_max: u32) -> u32 {
+    const LEAST: u32 = 1 << 20;
+    const MOST: u32 = i32::MAX as u32;
+    streams_max
+        .saturating_mul(2 * UNREAD_MESSAGE)
+        .clamp(LEAST, MOST)
+}
+
+/// What clients without the proto files can ask for, error details included.
+fn descriptors() -> tonic_reflection::server::Builder<'static> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(pb::DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+}

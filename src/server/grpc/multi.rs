@@ -1,0 +1,132 @@
+//! Several locks at once, between proto and domain.
+
+use lockkeeper_access::Right;
+use lockkeeper_coordinator::{
+    AcquireAll, DeliveryAll, Error, Grant, LockName, Locks, ReleaseAll, ReleasedLock, TriedAll,
+    Waiting,
+};
+use tonic::Status;
+
+use super::{
+    convert::{self, Requests},
+    pb,
+    status::status,
+};
+
+// === impl Requests ===
+
+impl Requests<'_> {
+    pub(super) fn acquire_all(&self, request: pb::AcquireAllRequest) -> Result<AcquireAll, Error> {
+        let pb::AcquireAllRequest {
+            locks,
+            session_id,
+            owner,
+            lease,
+            wait_timeout,
+            request_id,
+            min_replica_acks,
+        } = request;
+        let wait = wait_timeout
+            .map(|wait| convert::duration("wait_timeout", wait))
+            .transpose()?;
+        let request = pb::TryAcquireAllRequest {
+            locks,
+            session_id,
+            owner,
+            lease,
+            request_id,
+            min_replica_acks,
+        };
+        Ok(AcquireAll {
+            wait,
+            ..self.try_acquire_all(&request)?
+        })
+    }
+
+    pub(super) fn try_acquire_all(
+        &self,
+        request: &pb::TryAcquireAllRequest,
+    ) -> Result<AcquireAll, Error> {
+        let locks = self.locks(&request.locks, Right::Acquire)?;
+        let request_id = self.request_id(&request.request_id)?;
+        let owner = match self.session(&request.session_id)? {
+            None if request.owner.is_empty() => self.made(locks.first(), request_id.as_ref()),
+            session => self.owner(session, &request.owner)?,
+        };
+        Ok(AcquireAll {
+            locks,
+            owner,
+            lease: self.lease(request.lease)?,
+            wait: None,
+            request_id,
+            min_replica_acks: request.min_replica_acks,
+        })
+    }
+
+    pub(super) fn release_all(&self, request: &pb::ReleaseAllRequest) -> Result<ReleaseAll, Error> {
+        let session = self.session(&request.session_id)?;
+        Ok(ReleaseAll {
+            locks: self.locks(&request.locks, Right::Release)?,
+            owner: self.owner(session, &request.owner)?,
+            request_id: self.request_id(&request.request_id)?,
+        })
+    }
+
+    fn locks(&self, specs: &[pb::LockSpec], right: Right) -> Result<Locks, Error> {
+        let limits = self.coordinator.limits();
+        let named = specs.iter().map(|spec| {
+            let name = LockName::parse(&spec.name, limits)?;
+            Ok((name, convert::mode(spec.mode)?))
+        });
+        let locks = Locks::new(named, limits)?;
+        for (name, _) in locks.iter() {
+            self.may(right, name)?;
+        }
+        Ok(locks)
+    }
+}
+
+pub(super) fn waiting(name: &LockName, waiting: Waiting) -> pb::WaitingForAll {
+    pb::WaitingForAll {
+        name: name.told().to_owned(),
+        waiting: Some(convert::waiting(waiting)),
+    }
+}
+
+/// The last answer of `AcquireAll`; the grants count as told from here on.
+pub(super) fn granted(delivery: DeliveryAll) -> Result<pb::GrantedAll, Status> {
+    let grants = grants(&delivery.take().map_err(|error| status(&error))?);
+    Ok(pb::GrantedAll { grants })
+}
+
+/// The answer to `TryAcquireAll`; the grants count as told from here on.
+pub(super) fn tried(tried: TriedAll) -> Result<pb::TryAcquireAllResponse, Status> {
+    Ok(match tried {
+        TriedAll::Acquired(delivery) => pb::TryAcquireAllResponse {
+            acquired: true,
+            grants: grants(&delivery.take().map_err(|error| status(&error))?),
+            ..pb::TryAcquireAllResponse::default()
+        },
+        TriedAll::Busy { name, holder_until } => pb::TryAcquireAllResponse {
+            busy_name: name.told().to_owned(),
+            holder_remaining_lease: convert::remaining(holder_until),
+            ..pb::TryAcquireAllResponse::default()
+        },
+    })
+}
+
+pub(super) fn released(locks: Vec<ReleasedLock>) -> pb::ReleaseAllResponse {
+    let locks = locks.into_iter().map(|lock| pb::ReleasedLock {
+        name: lock.name.told().to_owned(),
+        mode: convert::proto_mode(lock.mode).into(),
+        held: lock.left.is_some(),
+        hold_count: lock.left.unwrap_or(0),
+    });
+    pb::ReleaseAllResponse {
+        locks: locks.collect(),
+    }
+}
+
+fn grants(grants: &[Grant]) -> Vec<pb::Grant> {
+    grants.iter().map(convert::grant).collect()
+}

@@ -1,0 +1,417 @@
+//! The I/O of a session's stream: frames become operations, answers and notices become frames. One task reads; whatever is said goes through bounded
+//! queues that tonic empties as fast as the client reads.
+
+mod running;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use lockkeeper_access::Account;
+use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_coordinator::{
+    Answer, AnswersTo, Error, Invalid, LatchOperation, Notice, Opened, Operation, PeerAddress,
+    PermitOperation, Reply, Resumed, SessionId, Stream,
+};
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+use tonic::{Status, Streaming};
+
+use self::running::Running;
+use super::{
+    Config,
+    call::Calls,
+    convert::{self, Requests},
+    convert_permits::permit_grant,
+    layer::BodyFate,
+    outbound::{Out, Outbound},
+    pb::{self, session_request::Request},
+    spans,
+    status::{self, status},
+};
+
+/// Answers that may wait for the client to read, and notices; more notices stay with the session.
+const ANSWERS_QUEUED: usize = 1024;
+const NOTICES_QUEUED: usize = 16;
+
+/// How long a client may take to open or resume.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A client that reads nothing for this long although its answers fill the queue is taken for gone.
+const STUCK_AFTER: Duration = Duration::from_secs(10);
+
+/// How long the end of the stream waits for operations under way, and for the store to know of the releases; the rest goes on without it.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The field that tells a stream's operations apart.
+pub(super) const OP_ID: &str = "op_id";
+
+/// Waiting operations of the stream, by `op_id`, to be cancelled.
+pub(super) type Waits = Arc<Mutex<HashMap<u64, CancellationToken>>>;
+
+/// How the reading ended.
+enum End {
+    /// The client closed or half-closed: it does not need its grants any more.
+    Closed,
+    /// The stream broke, or is to be broken with a status: the client may still be at work.
+    Broken(Option<Status>),
+}
+
+/// The reading side of a stream.
+struct Reader {
+    calls: Calls,
+    account: Account,
+    peer: Option<PeerAddress>,
+    frames: Streaming<pb::SessionRequest>,
+    fate: BodyFate,
+    output: Output,
+}
+
+/// Where answers and notices go.
+#[derive(Clone)]
+struct Output {
+    answers: mpsc::Sender<(u64, Answer)>,
+    notices: mpsc::Sender<Out>,
+    waits: Waits,
+    /// Bounds the operations that are under way and not waiting.
+    slots: Arc<Semaphore>,
+    operations_max: usize,
+}
+
+/// Serves a stream until it ends. What is returned are the frames to the client.
+pub(super) fn serve(
+    calls: Calls,
+    account: Account,
+    peer: Option<PeerAddress>,
+    config: &Config,
+    frames: Streaming<pb::SessionRequest>,
+    fate: BodyFate,
+) -> Outbound {
+    let (answers, answers_out) = mpsc::channel(ANSWERS_QUEUED);
+    let (notices, notices_out) = mpsc::channel(NOTICES_QUEUED);
+    let waits = Waits::default();
+    let progress = Arc::new(AtomicU64::new(0));
+    let operations_max = config.operations_per_session_max;
+    let slots = Arc::new(Semaphore::new(operations_max));
+    let output = Output {
+        answers,
+        notices,
+        waits: Arc::clone(&waits),
+        slots,
+        operations_max,
+    };
+    let viewer = calls.viewer(&account);
+    let metrics = calls.metrics.clone();
+    let reader = Reader {
+        calls,
+        account,
+        peer,
+        frames,
+        fate,
+        output,
+    };
+    let outbound = Outbound::new(
+        answers_out,
+        notices_out,
+        Arc::clone(&progress),
+        waits,
+        viewer,
+        metrics,
+    );
+    spawn_detached("session", reader.run(progress));
+    outbound
+}
+
+// === impl Reader ===
+
+impl Reader {
+    async fn run(mut self, progress: Arc<AtomicU64>) {
+        let opened = match tokio::time::timeout(OPEN_TIMEOUT, self.open()).await {
+            Ok(opened) => opened,
+            Err(_) => Err(Some(status::session_timed_out(
+                "the first frame must come within 10 s",
+            ))),
+        };
+        let output = self.output.clone();
+        let ended = match opened {
+            Err(ended) => ended,
+            Ok(stream) => match self.until_end(&stream, &progress).await {
+                End::Broken(status) => status,
+                End::Closed => {
+                    let _ = tokio::time::timeout(CLOSE_TIMEOUT, stream.close()).await;
+                    None
+                }
+            },
+        };
+        let _ = output.notices.send(Out::End(ended)).await;
+    }
+
+    /// Serves the stream and answers what is under way when it is closed. Whatever has not ended then goes on as tasks, because others may wait for it.
+    async fn until_end(&mut self, stream: &Stream, progress: &AtomicU64) -> End {
+        let output = self.output.clone();
+        let mut running = Running::new(output.answers.clone());
+        let end = self.serve(stream, progress, &mut running).await;
+        if let End::Closed = end {
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, output.answered(&mut running)).await;
+        }
+        end
+    }
+
+    /// Reads the first frame. An error is how the stream is to end.
+    async fn open(&mut self) -> Result<Stream, Option<Status>> {
+        let Some(frame) = self.frames.message().await.map_err(|_| None)? else {
+            return Err(None);
+        };
+        let opened = match frame.request {
+            Some(Request::Open(open)) => self.open_new(open),
+            Some(Request::Resume(resume)) => self.resume(resume).await,
+            _ => {
+                let why = "the first frame must be open or resume";
+                return Err(Some(status::invalid_frame("request", why)));
+            }
+        };
+        let Opened {
+            stream,
+            resume_token,
+            grants,
+            permits,
+        } = opened.map_err(|error| Some(status(&error)))?;
+        if let Some(peer) = self.peer {
+            stream.comes_from(peer);
+        }
+        let frame = pb::SessionOpened {
+            session_id: stream.id().as_str().to_owned(),
+            resume_token,
+            lease: Some(convert::proto_duration(stream.lease())),
+            grants: grants.iter().map(convert::grant).collect(),
+            permits: permits.iter().map(permit_grant).collect(),
+        };
+        let _ = self.output.notices.send(Out::Opened(Box::new(frame))).await;
+        Ok(stream)
+    }
+
+    fn open_new(&self, open: pb::OpenSession) -> Result<Opened, Error> {
+        let lease = self.requests(None).lease(open.lease)?;
+        let on_disconnect = convert::on_disconnect(open.on_disconnect)?;
+        let account = self.account.clone();
+        self.calls
+            .coordinator
+            .open(account, lease, open.client_name, on_disconnect)
+    }
+
+    async fn resume(&self, resume: pb::ResumeSession) -> Result<Opened, Error> {
+        let id = SessionId::parse(&resume.session_id).ok_or(Error::SessionNotFound)?;
+        let requests = self.requests(Some(&id));
+        let named = Resumed {
+            locks: requests.resumed(&id, resume.grants)?,
+            permits: requests.resumed_permits(&id, resume.permits)?,
+        };
+        let account = self.account.clone();
+        self.calls
+            .coordinator
+            .resume(account, &id, &resume.resume_token, named)
+            .await
+    }
+
+    /// Requests of the stream's caller, in its session as soon as there is one.
+    fn requests<'a>(&'a self, session: Option<&'a SessionId>) -> Requests<'a> {
+        Requests {
+            session,
+            ..self.calls.requests(&self.account)
+        }
+    }
+
+    async fn serve(&mut self, stream: &Stream, progress: &AtomicU64, running: &mut Running) -> End {
+        let output = self.output.clone();
+        tokio::select! {
+            biased;
+            () = stream.superseded().cancelled() => End::Broken(Some(status::superseded())),
+            // The client is gone, or tonic has given the stream up.
+            () = output.notices.closed() => End::Broken(None),
+            () = output.stuck(progress) => End::Broken(None),
+            () = output.forward_notices(stream) => End::Broken(Some(status(&Error::Draining))),
+            end = self.read(stream.id(), running) => end,
+        }
+    }
+
+    async fn read(&mut self, session: &SessionId, running: &mut Running) -> End {
+        let slots = Arc::clone(&self.output.slots);
+        let mut room = None;
+        loop {
+            tokio::select! {
+                biased;
+                () = running.drive(), if !running.is_empty() => {}
+                // Waiting here, and not reading on, is what bounds the operations under way.
+                slot = Arc::clone(&slots).acquire_owned(), if room.is_none() => match slot {
+                    Ok(slot) => room = Some(slot),
+                    Err(_closed) => return End::Broken(None),
+                },
+                frame = self.frames.message(), if room.is_some() => {
+                    let frame = match frame {
+                        Ok(Some(frame)) => frame,
+                        Ok(None) if self.fate.is_broken() => return End::Broken(None),
+                        Ok(None) => return End::Closed,
+                        Err(status) => return End::Broken(Some(status)),
+                    };
+                    let pb::SessionRequest {
+                        op_id,
+                        request,
+                        traceparent,
+                    } = frame;
+                    match request {
+                        Some(Request::Close(_)) => return End::Closed,
+                        Some(Request::Cancel(_)) => {
+                            if let Some(wait) = self.output.waits.lock().get(&op_id) {
+                                wait.cancel();
+                            }
+                        }
+                        request => {
+                            let span = spans::of_frame(request.as_ref(), &traceparent);
+                            span.in_scope(|| {
+                                self.begin(session, op_id, request, room.take(), running);
+                            });
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Begins an operation. One that waits has a task of its own, the others are run by the reader.
+    fn begin(
+        &self,
+        session: &SessionId,
+        op_id: u64,
+        request: Option<Request>,
+        slot: Option<OwnedSemaphorePermit>,
+        running: &mut Running,
+    ) {
+        match self.operation(session, op_id, request) {
+            Ok(operation) if operation.waits() => {
+                let cancel = CancellationToken::new();
+                self.output.waits.lock().insert(op_id, cancel.clone());
+                let reply = Reply {
+                    op_id,
+                    to: AnswersTo::Queue(self.output.answers.clone()),
+                    cancel: Some(cancel),
+                    slot,
+                    account: self.account.clone(),
+                };
+                self.calls.coordinator.submit(operation, reply);
+            }
+            Ok(operation) => running.ask(op_id, self.calls.coordinator.ask(operation), slot),
+            Err(error) => running.tell(op_id, Answer::Failed(error), slot),
+        }
+    }
+
+    fn operation(
+        &self,
+        session: &SessionId,
+        op_id: u64,
+        request: Option<Request>,
+    ) -> Result<Operation, Error> {
+        if op_id == 0 {
+            return Err(Invalid::new(OP_ID, "must not be 0").into());
+        }
+        self.account.request()?;
+        let operation = operation(&self.requests(Some(session)), request)?;
+        if operation.waits() && self.output.waits.lock().contains_key(&op_id) {
+            let why = "is that of an operation that is still waiting";
+            return Err(Invalid::new(OP_ID, why).into());
+        }
+        Ok(operation)
+    }
+}
+
+/// What a frame asks for.
+pub(super) fn operation(
+    requests: &Requests<'_>,
+    request: Option<Request>,
+) -> Result<Operation, Error> {
+    match request {
+        Some(Request::Acquire(acquire)) => requests.acquire(acquire).map(Operation::Acquire),
+        Some(Request::TryAcquire(request)) => {
+            requests.try_acquire(&request).map(Operation::TryAcquire)
+        }
+        Some(Request::AcquireAll(request)) => {
+            requests.acquire_all(request).map(Operation::AcquireAll)
+        }
+        Some(Request::TryAcquireAll(request)) => requests
+            .try_acquire_all(&request)
+            .map(Operation::TryAcquireAll),
+        Some(Request::ReleaseAll(request)) => {
+            requests.release_all(&request).map(Operation::ReleaseAll)
+        }
+        Some(Request::Release(request)) => requests.release(&request).map(Operation::Release),
+        Some(Request::Renew(request)) => requests.renew(&request).map(Operation::Renew),
+        Some(Request::Describe(request)) => requests.describe(&request),
+        Some(Request::CheckToken(request)) => requests.check_token(&request),
+        Some(Request::AcquirePermits(request)) => requests
+            .acquire_permits(request)
+            .map(|it| Operation::Permits(PermitOperation::Acquire(it))),
+        Some(Request::TryAcquirePermits(request)) => requests
+            .try_acquire_permits(&request)
+            .map(|it| Operation::Permits(PermitOperation::TryAcquire(it))),
+        Some(Request::ReleasePermits(request)) => requests.release_permits(&request),
+        Some(Request::RenewPermits(request)) => requests.renew_permits(&request),
+        Some(Request::SetPermits(request)) => requests.set_permits(&request),
+        Some(Request::DescribeSemaphore(request)) => requests.describe_semaphore(&request),
+        Some(Request::SetCount(request)) => requests.set_count(&request),
+        Some(Request::CountDown(request)) => requests.count_down(&request),
+        Some(Request::AwaitLatch(request)) => requests
+            .await_latch(&request)
+            .map(|it| Operation::Latch(LatchOperation::Await(it))),
+        Some(Request::DescribeLatch(request)) => requests.describe_latch(&request),
+        Some(Request::DeleteLatch(request)) => requests.delete_latch(&request),
+        Some(Request::Open(_) | Request::Resume(_)) => {
+            Err(Invalid::new("request", "the session of this stream is open already").into())
+        }
+        Some(Request::Close(_) | Request::Cancel(_)) | None => {
+            Err(Invalid::new("request", "must be set to an operation that is known").into())
+        }
+    }
+}
+
+// === impl Output ===
+
+impl Output {
+    /// Passes notices on until the coordinator goes away. A notice is taken from the session only when there is room for it.
+    async fn forward_notices(&self, stream: &Stream) {
+        while let Ok(room) = self.notices.reserve().await {
+            let notice = stream.notice().await;
+            let last = matches!(notice, Notice::GoingAway);
+            room.send(Out::Notice(notice));
+            if last {
+                return;
+            }
+        }
+    }
+
+    /// Resolves when every operation that does not wait has been answered.
+    async fn answered(&self, running: &mut Running) {
+        running.drive().await;
+        let all = u32::try_from(self.operations_max).unwrap_or(u32::MAX);
+        let _ = self.slots.acquire_many(all).await;
+    }
+
+    /// Resolves when the queue of answers has been full for long and nothing was read from it.
+    async fn stuck(&self, progress: &AtomicU64) {
+        let mut before = None;
+        loop {
+            let full = self.answers.capacity() == 0;
+            let now = full.then(|| progress.load(Ordering::Relaxed));
+            if now.is_some() && now == before {
+                tracing::info!("a client does not read its session's stream");
+                return;
+            }
+            before = now;
+            tokio::time::sleep(STUCK_AFTER).await;
+        }
+    }
+}

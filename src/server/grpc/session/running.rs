@@ -1,0 +1,101 @@
+//! The operations of one stream that do not wait, until they are answered. The stream's reader runs them all, so that what the store answers
+//! together is told together, without a task for each.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use futures::{
+    FutureExt as _,
+    future::BoxFuture,
+    stream::{FuturesUnordered, StreamExt as _},
+};
+use lockkeeper_base::tasks::Outliving;
+use lockkeeper_coordinator::Answer;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+/// See [`Running::drive`].
+pub(super) struct Running {
+    operations: FuturesUnordered<Stage>,
+    answers: mpsc::Sender<(u64, Answer)>,
+}
+
+/// The slot is given back with the answer.
+type Slot = Option<OwnedSemaphorePermit>;
+
+enum Stage {
+    Asked {
+        op_id: u64,
+        answer: Outliving<Answer>,
+        slot: Slot,
+    },
+    /// The queue of answers is full.
+    Telling(BoxFuture<'static, ()>),
+}
+
+// === impl Running ===
+
+impl Running {
+    pub(super) fn new(answers: mpsc::Sender<(u64, Answer)>) -> Self {
+        Self {
+            operations: FuturesUnordered::new(),
+            answers,
+        }
+    }
+
+    /// Runs an operation and tells its answer.
+    pub(super) fn ask(&mut self, op_id: u64, answer: Outliving<Answer>, slot: Slot) {
+        self.operations.push(Stage::Asked {
+            op_id,
+            answer,
+            slot,
+        });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    /// Runs the operations; resolves when all have been answered. May be dropped at any instant.
+    pub(super) async fn drive(&mut self) {
+        while let Some(ended) = self.operations.next().await {
+            if let Some((op_id, answer, slot)) = ended {
+                self.tell(op_id, answer, slot);
+            }
+        }
+    }
+
+    /// Tells an answer as soon as there is room for it.
+    pub(super) fn tell(&mut self, op_id: u64, answer: Answer, slot: Slot) {
+        // A queue that is closed drops what is told, and a grant in it is given back.
+        if let Err(mpsc::error::TrySendError::Full(answer)) = self.answers.try_send((op_id, answer))
+        {
+            let answers = self.answers.clone();
+            let telling = async move {
+                let _ = answers.send(answer).await;
+                drop(slot);
+            };
+            self.operations.push(Stage::Telling(telling.boxed()));
+        }
+    }
+}
+
+// === impl Stage ===
+
+impl Future for Stage {
+    type Output = Option<(u64, Answer, Slot)>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Self::Asked {
+                op_id,
+                answer,
+                slot,
+            } => answer
+                .poll_unpin(cx)
+                .map(|answer| Some((*op_id, answer, slot.take()))),
+            Self::Telling(telling) => telling.poll_unpin(cx).map(|()| None),
+        }
+    }
+}

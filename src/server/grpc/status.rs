@@ -1,0 +1,410 @@
+//! Domain errors as gRPC statuses: a code, a stable reason, and details that clients can act on. The only place that makes statuses of them.
+
+use std::{collections::HashMap, time::Duration};
+
+use lockkeeper_access::{QuotaReached, Unauthenticated};
+use lockkeeper_coordinator::{Error, Limit};
+use lockkeeper_store::script::{CallError, Ownership, Unsupported};
+use prost::Message as _;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+/// The domain of all reasons.
+const DOMAIN: &str = "lockkeeper";
+
+/// When to try again if the store is away, and if this coordinator goes away.
+const STORE_RETRY: Duration = Duration::from_millis(500);
+const DRAIN_RETRY: Duration = Duration::from_millis(100);
+const LIMIT_RETRY: Duration = Duration::from_secs(1);
+
+/// The status of an error.
+#[deny(clippy::wildcard_enum_match_arm)]
+pub(super) fn status(error: &Error) -> Status {
+    let text = error.to_string();
+    match error {
+        Error::Invalid(invalid) => {
+            let reason = format!("INVALID_{}", invalid.field.replace('.', "_").to_uppercase());
+            let mut details = info(&reason, &[("field", invalid.field)]);
+            details.add_bad_request_violation(invalid.field, &invalid.why);
+            Status::with_error_details(Code::InvalidArgument, text, details)
+        }
+        Error::NotOwner(ownership) => {
+            let state = match ownership {
+                Ownership::HeldByAnother => "held_by_another",
+                Ownership::Expired => "expired",
+                Ownership::NeverHeld => "never_held",
+                Ownership::HeldInAnotherMode => "held_in_another_mode",
+            };
+            plain(
+                Code::FailedPrecondition,
+                text,
+                "NOT_OWNER",
+                &[("state", state)],
+            )
+        }
+        Error::SessionNotFound => plain(Code::NotFound, text, "SESSION_NOT_FOUND", &[]),
+        Error::SessionDetached => plain(
+            Code::NotFound,
+            text,
+            "SESSION_NOT_FOUND",
+            &[("state", "detached")],
+        ),
+        Error::ResumeTokenInvalid => plain(
+            Code::NotFound,
+            text,
+            "SESSION_NOT_FOUND",
+            &[("state", "resume_token_invalid")],
+        ),
+        Error::LimitReached(limit) => {
+            let mut details = info(&limit.name().to_uppercase(), &[("limit", limit.name())]);
+            details.add_quota_failure_violation(limit_subject(*limit), limit.name());
+            details.set_retry_info(Some(LIMIT_RETRY));
+            Status::with_error_details(Code::ResourceExhausted, text, details)
+        }
+        Error::QuotaReached(reached) => quota(*reached),
+        Error::Forbidden { right, name } => plain(
+            Code::PermissionDenied,
+            text,
+            "PERMISSION_DENIED",
+            &[("right", right.name()), ("name", name.told())],
+        ),
+        Error::SemaphoreNotFound => plain(Code::NotFound, text, "SEMAPHORE_NOT_FOUND", &[]),
+        Error::PermitsExceeded { total } => {
+            let total = total.to_string();
+            plain(
+                Code::FailedPrecondition,
+                text,
+                "PERMITS_EXCEEDED",
+                &[("total", &total)],
+            )
+        }
+        Error::CountExceeded { count } => {
+            let count = count.to_string();
+            plain(
+                Code::FailedPrecondition,
+                text,
+                "COUNT_EXCEEDED",
+                &[("count", &count)],
+            )
+        }
+        Error::Draining => retry(Code::Unavailable, text, "DRAINING", &[], DRAIN_RETRY),
+        Error::Store(error) | Error::StoreOf(_, error) => store_status(error, text),
+    }
+}
+
+/// A caller that has no right to what is others'.
+pub(super) fn not_admin(name: &str) -> Status {
+    let text = if name.is_empty() {
+        "no rule allows the caller to look at every name".to_owned()
+    } else {
+        format!("no rule allows the caller to look at what begins with {name}, or to take it away")
+    };
+    let about = [("right", "admin"), ("name", name)];
+    plain(Code::PermissionDenied, text, "PERMISSION_DENIED", &about)
+}
+
+/// A caller whose credentials are missing or not good.
+pub(super) fn unauthenticated(why: &Unauthenticated) -> Status {
+    plain(
+        Code::Unauthenticated,
+        why.to_string(),
+        "UNAUTHENTICATED",
+        &[],
+    )
+}
+
+/// A caller that has what one identity may have.
+pub(super) fn quota(reached: QuotaReached) -> Status {
+    let reason = format!("QUOTA_{}", reached.name().to_uppercase());
+    let mut details = info(&reason, &[("quota", reached.name())]);
+    details.add_quota_failure_violation("identity", reached.name());
+    details.set_retry_info(Some(match reached {
+        QuotaReached::TooOften(after) => after,
+        QuotaReached::Full(_) => LIMIT_RETRY,
+    }));
+    Status::with_error_details(Code::ResourceExhausted, reached.to_string(), details)
+}
+
+/// A frame that cannot be understood where it stands.
+pub(super) fn invalid_frame(field: &'static str, why: &str) -> Status {
+    status(&lockkeeper_coordinator::Invalid::new(field, why).into())
+}
+
+/// A client that does not do its part of the session's protocol in time.
+pub(super) fn session_timed_out(why: &str) -> Status {
+    plain(
+        Code::DeadlineExceeded,
+        why.to_owned(),
+        "SESSION_TIMED_OUT",
+        &[],
+    )
+}
+
+/// The stream's session goes on with another stream.
+pub(super) fn superseded() -> Status {
+    let text = "the session was resumed with another stream, or has ended".to_owned();
+    plain(Code::Aborted, text, "SESSION_SUPERSEDED", &[])
+}
+
+/// An answer of another kind than was asked for; a fault of this program.
+pub(super) fn unexpected_answer() -> Status {
+    plain(
+        Code::Internal,
+        "unexpected answer".to_owned(),
+        "INTERNAL",
+        &[],
+    )
+}
+
+/// The same as a message, for frames.
+pub(super) fn message(status: &Status) -> tonic_types::Status {
+    tonic_types::Status::decode(status.details()).unwrap_or_else(|_| tonic_types::Status {
+        code: status.code().into(),
+        message: status.message().to_owned(),
+        details: Vec::new(),
+    })
+}
+
+#[deny(clippy::wildcard_enum_match_arm)]
+fn store_status(error: &CallError, text: String) -> Status {
+    match error {
+        CallError::Unavailable(_) => retry(
+            Code::Unavailable,
+            text,
+            "STORE_UNAVAILABLE",
+            &[],
+            STORE_RETRY,
+        ),
+        CallError::OutcomeUnknown(_) => {
+            let safe = [("safe_with", "request_id")];
+            retry(
+                Code::Unavailable,
+                text,
+                "OUTCOME_UNKNOWN",
+                &safe,
+                STORE_RETRY,
+            )
+        }
+        CallError::NotReplicated {
+            acknowledged,
+            required,
+            problem: _,
+        } => {
+            let (acknowledged, required) = (acknowledged.to_string(), required.to_string());
+            let counts = [
+                ("acknowledged", acknowledged.as_str()),
+                ("required", required.as_str()),
+            ];
+            retry(
+                Code::Unavailable,
+                text,
+                "NOT_REPLICATED",
+                &counts,
+                STORE_RETRY,
+            )
+        }
+        CallError::OutOfMemory => retry(
+            Code::ResourceExhausted,
+            text,
+            "STORE_OUT_OF_MEMORY",
+            &[],
+            LIMIT_RETRY,
+        ),
+        CallError::SelfDeadlock => plain(Code::FailedPrecondition, text, "SELF_DEADLOCK", &[]),
+        CallError::WrongKind => plain(Code::FailedPrecondition, text, "WRONG_KIND", &[]),
+        CallError::RequestIdReused => {
+            let mut details = info("INVALID_REQUEST_ID", &[("field", "request_id")]);
+            details.add_bad_request_violation("request_id", &text);
+            Status::with_error_details(Code::InvalidArgument, text, details)
+        }
+        CallError::RequestOver => plain(
+            Code::FailedPrecondition,
+            text,
+            "NOT_OWNER",
+            &[("state", "expired")],
+        ),
+        CallError::Unsupported(what) => {
+            let kind = match what {
+                Unsupported::FairLocks => ("mode", "FAIR"),
+                Unsupported::Semaphores => ("kind", "semaphore"),
+                Unsupported::Latches => ("kind", "latch"),
+                Unsupported::SeveralAtOnce => ("kind", "several"),
+            };
+            let store = ("store", "quorum");
+            plain(
+                Code::Unimplemented,
+                text,
+                "UNSUPPORTED_BY_STORE",
+                &[kind, store],
+            )
+        }
+        CallError::Refused(_) => plain(Code::Internal, text, "STORE_REFUSED", &[]),
+    }
+}
+
+fn limit_subject(limit: Limit) -> &'static str {
+    match limit {
+        Limit::WaitersPerLock => "lock",
+        Limit::Waiters | Limit::Sessions | Limit::Watchers => "coordinator",
+        Limit::WaitsPerSession | Limit::GrantsPerSession => "session",
+    }
+}
+
+fn plain(code: Code, text: String, reason: &str, metadata: &[(&str, &str)]) -> Status {
+    Status::with_error_details(code, text, info(reason, metadata))
+}
+
+fn retry(
+    code: Code,
+    text: String,
+    reason: &str,
+    metadata: &[(&str, &str)],
+    after: Duration,
+) -> Status {
+    let mut details = info(reason, metadata);
+    details.set_retry_info(Some(after));
+    Status::with_error_details(code, text, details)
+}
+
+fn info(reason: &str, metadata: &[(&str, &str)]) -> ErrorDetails {
+    let metadata: HashMap<String, String> = metadata
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect();
+    ErrorDetails::with_error_info(reason, DOMAIN, metadata)
+}
+
+#[cfg(test)]
+mod tests {
+    use lockkeeper_coordinator::Invalid;
+
+    use super::*;
+    use lockkeeper_access::Quota;
+
+    fn not_replicated() -> Error {
+        let why = CallError::NotReplicated {
+            acknowledged: 1,
+            required: 2,
+            problem: None,
+        };
+        why.into()
+    }
+
+    #[test]
+    fn every_status_names_a_reason_in_our_domain() {
+        let cases = [
+            (
+                Invalid::new("name", "x").into(),
+                Code::InvalidArgument,
+                "INVALID_NAME",
+            ),
+            (
+                Error::NotOwner(Ownership::Expired),
+                Code::FailedPrecondition,
+                "NOT_OWNER",
+            ),
+            (Error::SessionNotFound, Code::NotFound, "SESSION_NOT_FOUND"),
+            (Error::SessionDetached, Code::NotFound, "SESSION_NOT_FOUND"),
+            (
+                Error::ResumeTokenInvalid,
+                Code::NotFound,
+                "SESSION_NOT_FOUND",
+            ),
+            (
+                Error::LimitReached(Limit::Waiters),
+                Code::ResourceExhausted,
+                "WAITERS_MAX",
+            ),
+            (
+                Error::SemaphoreNotFound,
+                Code::NotFound,
+                "SEMAPHORE_NOT_FOUND",
+            ),
+            (
+                Error::PermitsExceeded { total: 1 },
+                Code::FailedPrecondition,
+                "PERMITS_EXCEEDED",
+            ),
+            (
+                Error::CountExceeded { count: 1 },
+                Code::FailedPrecondition,
+                "COUNT_EXCEEDED",
+            ),
+            (Error::Draining, Code::Unavailable, "DRAINING"),
+            (
+                CallError::Unavailable(String::new()).into(),
+                Code::Unavailable,
+                "STORE_UNAVAILABLE",
+            ),
+            (
+                CallError::OutcomeUnknown(String::new()).into(),
+                Code::Unavailable,
+                "OUTCOME_UNKNOWN",
+            ),
+            (not_replicated(), Code::Unavailable, "NOT_REPLICATED"),
+            (
+                CallError::OutOfMemory.into(),
+                Code::ResourceExhausted,
+                "STORE_OUT_OF_MEMORY",
+            ),
+            (
+                CallError::SelfDeadlock.into(),
+                Code::FailedPrecondition,
+                "SELF_DEADLOCK",
+            ),
+            (
+                CallError::Unsupported(Unsupported::FairLocks).into(),
+                Code::Unimplemented,
+                "UNSUPPORTED_BY_STORE",
+            ),
+            (
+                CallError::WrongKind.into(),
+                Code::FailedPrecondition,
+                "WRONG_KIND",
+            ),
+            (
+                CallError::RequestIdReused.into(),
+                Code::InvalidArgument,
+                "INVALID_REQUEST_ID",
+            ),
+            (
+                CallError::RequestOver.into(),
+                Code::FailedPrecondition,
+                "NOT_OWNER",
+            ),
+            (
+                CallError::Refused(String::new()).into(),
+                Code::Internal,
+                "STORE_REFUSED",
+            ),
+        ];
+        for (error, code, reason) in cases {
+            let status = status(&error);
+            let details = status.get_error_details();
+            let info = details.error_info().unwrap();
+            assert_eq!((status.code(), info.reason.as_str()), (code, reason));
+            assert_eq!(info.domain, DOMAIN);
+            let unavailable = code == Code::Unavailable;
+            assert!(!unavailable || details.retry_info().is_some(), "{reason}");
+            let invalid = code == Code::InvalidArgument;
+            assert_eq!(invalid, details.bad_request().is_some(), "{reason}");
+            assert_eq!(message(&status).code, i32::from(code));
+        }
+    }
+
+    #[test]
+    fn a_quota_is_named_and_says_when_to_ask_again() {
+        let after = Duration::from_millis(1);
+        for (reached, reason) in [
+            (QuotaReached::Full(Quota::Sessions), "QUOTA_SESSIONS"),
+            (QuotaReached::TooOften(after), "QUOTA_REQUESTS_PER_SECOND"),
+        ] {
+            let status = status(&reached.into());
+            assert_eq!(status.code(), Code::ResourceExhausted);
+            let details = status.get_error_details();
+            assert_eq!(details.error_info().unwrap().reason, reason);
+            let retry = details.retry_info().and_then(|it| it.retry_delay);
+            assert_eq!(retry == Some(after), reason.ends_with("SECOND"));
+        }
+    }
+}

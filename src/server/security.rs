@@ -1,0 +1,137 @@
+//! From settings to who may connect and what they may do.
+
+use std::{future::Future, path::Path, sync::Arc, time::Duration};
+
+use lockkeeper_access::{Access, JwtConfig, Port, Quotas, Right, Rule, Unusable};
+
+use crate::{
+    config::{AccessRight, AccessRule, Settings},
+    grpc::listen::{Tls, TlsFiles},
+};
+
+/// How often files are looked at.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What was read from the files that the settings name.
+pub(crate) struct Security {
+    pub(crate) access: Access,
+    pub(crate) tls: Option<Arc<Tls>>,
+}
+
+// === impl Security ===
+
+impl Security {
+    /// Reads the files. An error names the section of the settings.
+    pub(crate) fn read(settings: &Settings) -> Result<Self, (&'static str, Unusable)> {
+        let tls = &settings.server.tls;
+        let files = file(&tls.certificate_file).zip(file(&tls.key_file));
+        let tls = files.map(|(certificate, key)| {
+            Tls::new(TlsFiles {
+                certificate,
+                key,
+                client_ca: file(&tls.client_ca_file),
+            })
+        });
+        let tls = tls.transpose();
+        let tls = tls.map_err(|problem| ("server.tls", problem))?;
+        let config = access_config(settings);
+        let port = port(settings, config.is_on());
+        let access = Access::new(config, port);
+        Ok(Self {
+            access: access.map_err(|problem| ("auth", problem))?,
+            tls: tls.map(Arc::new),
+        })
+    }
+}
+
+/// Takes what is new in the files, until told to stop.
+pub(crate) async fn reload(access: Access, tls: Option<Arc<Tls>>, stop: impl Future<Output = ()>) {
+    tokio::pin!(stop);
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut stop => return,
+            () = tokio::time::sleep(RELOAD_INTERVAL) => {}
+        }
+        let (access, tls) = (access.clone(), tls.clone());
+        // A file may be on a disk that does not answer.
+        let read = tokio::task::spawn_blocking(move || {
+            access.reload();
+            if let Some(tls) = &tls {
+                tls.reload();
+            }
+        });
+        let _ = read.await;
+    }
+}
+
+/// What the gRPC port is like. Where it may listen was checked with the settings.
+fn port(settings: &Settings, is_on: bool) -> Port {
+    let server = &settings.server;
+    let is_local = server.listen.0.is_none_or(|it| is_loopback(it.ip()));
+    Port {
+        admits_anonymous: !is_on || server.allow_unauthenticated,
+        is_trusted: is_local,
+        takes_tokens: true,
+    }
+}
+
+/// What the admin port is like, which has no TLS.
+pub(crate) fn admin_port(settings: &Settings) -> Port {
+    let is_local = settings
+        .admin
+        .listen
+        .0
+        .is_none_or(|it| is_loopback(it.ip()));
+    let is_on = access_config(settings).is_on();
+    let allowed = settings.admin.allow_unauthenticated;
+    Port {
+        admits_anonymous: allowed || (is_local && !is_on),
+        is_trusted: allowed || is_local,
+        takes_tokens: is_local || settings.auth.allow_plaintext,
+    }
+}
+
+fn is_loopback(address: std::net::IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
+fn access_config(settings: &Settings) -> lockkeeper_access::Config {
+    let Settings { auth, access, .. } = settings;
+    let jwt = file(&auth.jwks_file).map(|file| JwtConfig {
+        file,
+        issuer: auth.jwt_issuer.clone(),
+        audience: auth.jwt_audience.clone(),
+    });
+    let quotas = access.quotas;
+    lockkeeper_access::Config {
+        token_file: file(&auth.token_file),
+        jwt,
+        certificates: file(&settings.server.tls.client_ca_file).is_some(),
+        rules: access.rules.iter().map(rule).collect(),
+        quotas: Quotas {
+            sessions: quotas.sessions,
+            grants: quotas.grants,
+            waiters: quotas.waiters,
+            requests_per_second: quotas.requests_per_second,
+        },
+    }
+}
+
+fn rule(rule: &AccessRule) -> Rule {
+    let right = |right: &AccessRight| match right {
+        AccessRight::Acquire => Right::Acquire,
+        AccessRight::Release => Right::Release,
+        AccessRight::Describe => Right::Describe,
+        AccessRight::Admin => Right::Admin,
+    };
+    Rule {
+        identity: rule.identity.clone(),
+        prefix: rule.prefix.clone(),
+        allow: rule.allow.iter().map(right).collect(),
+    }
+}
+
+fn file(path: &Path) -> Option<std::path::PathBuf> {
+    (!path.as_os_str().is_empty()).then(|| path.to_owned())
+}

@@ -1,0 +1,389 @@
+//! The wiring: the only file that sees every layer. Builds a coordinator from settings, serves it, and drains it.
+
+use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use futures::TryStreamExt as _;
+use lockkeeper_access::Access;
+use lockkeeper_base::{metrics::Registrar, tasks::spawn_detached};
+use lockkeeper_coordinator::{Coordinator, Limits};
+use lockkeeper_store::{
+    host::{
+        self, Connected, Replicas,
+        embedded::{Clock, EmbeddedStore},
+        redis::{ConfigError, TlsCertificates},
+    },
+    script,
+};
+use prometheus_client::{metrics::info::Info, registry::Registry};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
+use tracing::{info, warn};
+use uuid::Uuid;
+
+use crate::{
+    admin::{self, Admin},
+    config::{ReplicaAcks, Settings, StoreUrl},
+    grpc::{
+        self,
+        listen::{self, Listeners, Tls, UnixSocket},
+    },
+    process::{rlimit, systemd},
+    security::{self, Security},
+    telemetry,
+};
+
+/// Serves until SIGTERM or SIGINT, then drains; the metrics name the commit. Fails if it cannot
+/// start.
+pub async fn run(settings: Settings, commit: &'static str) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let listener = match settings.server.listen.0 {
+        Some(address) => Some(bind(address, "server.listen")?),
+        None => None,
+    };
+    let stop = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    serve_on(settings, commit, listener, stop).await
+}
+
+/// Serves on a listener, and at the Unix-domain socket if one is set, until `stop` resolves, then drains within the grace time.
+pub async fn serve(
+    settings: Settings,
+    listener: TcpListener,
+    stop: impl Future<Output = ()> + Send,
+) -> anyhow::Result<()> {
+    serve_on(settings, "unknown", Some(listener), stop).await
+}
+
+async fn serve_on(
+    settings: Settings,
+    commit: &str,
+    listener: Option<TcpListener>,
+    stop: impl Future<Output = ()> + Send,
+) -> anyhow::Result<()> {
+    let grace = settings.server.drain_grace;
+    // Every name begins with it, so what is wrong with it is wrong with all of them.
+    if let Some(why) = script::keys::refuse(&format!("{}x", settings.store.key_prefix)) {
+        return Err(misconfigured("store.key_prefix", &why));
+    }
+    let admin = bind_admin(&settings)?;
+    let connections = host::Metrics::default();
+    let calls = grpc::Metrics::default();
+    let Security { access, tls } =
+        Security::read(&settings).map_err(|(key, problem)| misconfigured(key, &problem))?;
+    let listeners = listeners(&settings, listener, tls.clone())?;
+    let coordinator = start(&settings, &connections)?;
+    let router = grpc::router(&coordinator, grpc_config(&settings), &access, &calls)?;
+    let limits = listen_limits(&settings);
+    announce(&settings, &listeners)?;
+    let drained = tokio_util::sync::CancellationToken::new();
+    if let Some(listener) = admin {
+        let address = listener.local_addr()?;
+        info!(%address, "admin port");
+        info!("console: http://{address}/");
+        let metrics = registry(commit, &coordinator, &connections, &calls, &access);
+        let metrics = admin::Metrics::new(metrics);
+        let access = access.at(security::admin_port(&settings));
+        let allow_force_release = settings.admin.allow_force_release;
+        let admin = Admin::new(coordinator.clone(), access, metrics, allow_force_release);
+        let serving = admin::serve(admin, listener, drained.clone().cancelled_owned());
+        spawn_detached("admin", async move {
+            if let Err(error) = serving.await {
+                warn!(%error, "the admin port has failed");
+            }
+        });
+    }
+    spawn_detached(
+        "reload",
+        security::reload(access, tls, drained.clone().cancelled_owned()),
+    );
+    let server = router.serve_with_incoming_shutdown(
+        listen::accept(listeners, limits, calls.connections())
+            .map_ok(grpc::gathered::Gathered::new),
+        drained.clone().cancelled_owned(),
+    );
+    tokio::pin!(server);
+    systemd::ready();
+    tokio::select! {
+        ended = &mut server => ended?,
+        () = stop => {
+            info!(?grace, "draining");
+            systemd::stopping();
+            let begun = tokio::time::Instant::now();
+            drain(&coordinator, &drained, &mut server, begun, grace).await?;
+        }
+    }
+    Ok(())
+}
+
+/// All that is counted, in one place.
+fn registry(
+    commit: &str,
+    coordinator: &Coordinator,
+    connections: &host::Metrics,
+    calls: &grpc::Metrics,
+    access: &Access,
+) -> Registry {
+    let mut registry = Registry::default();
+    let mut registrar = Registrar::new(&mut registry);
+    registrar.add(
+        "build",
+        "What is running",
+        Info::new([
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("commit", commit.to_owned()),
+        ]),
+    );
+    coordinator.register(&mut registrar);
+    connections.register(&mut registrar);
+    access.register(&mut registrar);
+    calls.register(&mut registry);
+    #[cfg(target_os = "linux")]
+    registry.register_collector(Box::new(telemetry::process::ProcessCollector));
+    registry
+}
+
+fn bind_admin(settings: &Settings) -> anyhow::Result<Option<TcpListener>> {
+    match settings.admin.listen.0 {
+        Some(address) => bind(address, "admin.listen").map(Some),
+        None => Ok(None),
+    }
+}
+
+fn bind(address: SocketAddr, key: &str) -> anyhow::Result<TcpListener> {
+    let listener = listen::bind(address);
+    listener.with_context(|| format!("cannot listen on {address} ({key})"))
+}
+
+fn listeners(
+    settings: &Settings,
+    listener: Option<TcpListener>,
+    tls: Option<Arc<Tls>>,
+) -> anyhow::Result<Listeners> {
+    let path = &settings.server.uds_path;
+    let unix = if path.as_os_str().is_empty() {
+        None
+    } else {
+        let bound = UnixSocket::bind(path, settings.server.uds_mode.0);
+        let why = || format!("cannot listen at {} (server.uds_path)", path.display());
+        Some(bound.with_context(why)?)
+    };
+    Ok(Listeners {
+        tcp: listener.map(|listener| (listener, tls)),
+        unix,
+    })
+}
+
+/// Says where it can be reached, with a line to try.
+fn announce(settings: &Settings, listeners: &Listeners) -> anyhow::Result<()> {
+    let Listeners { tcp, unix } = listeners;
+    let address = tcp.as_ref().map(|(listener, _)| listener.local_addr());
+    let address = address.transpose()?;
+    let has_tls = tcp.as_ref().is_some_and(|(_, tls)| tls.is_some());
+    info!(
+        address = address.map(display),
+        path = unix.as_ref().map(|unix| display(unix.path().display())),
+        tls = has_tls.then_some(true),
+        store = %stores(settings).join(" "),
+        "serving"
+    );
+    if let (Some(address), false, false) = (address, has_tls, settings.auth.takes_tokens()) {
+        info!("try: lockkeeper try-acquire my-lock --server http://{address}");
+    }
+    Ok(())
+}
+
+fn listen_limits(settings: &Settings) -> listen::Limits {
+    listen::Limits {
+        connections_max: rlimit::connections_max(settings.server.connections_max),
+        per_peer_max: settings.limits.connections_per_peer_max,
+        handshake_timeout: settings.server.handshake_timeout,
+        takes_http1: settings.server.grpc_web,
+    }
+}
+
+/// Waits end and sessions are told while the server still answers; then it stops accepting, and what is under way may finish.
+async fn drain<E: std::error::Error + Send + Sync + 'static>(
+    coordinator: &Coordinator,
+    drained: &tokio_util::sync::CancellationToken,
+    server: &mut (impl Future<Output = Result<(), E>> + Unpin),
+    begun: tokio::time::Instant,
+    grace: Duration,
+) -> anyhow::Result<()> {
+    let left = || grace.saturating_sub(begun.elapsed());
+    tokio::select! {
+        ended = &mut *server => return Ok(ended?),
+        () = coordinator.drain(grace / 2) => {}
+    }
+    drained.cancel();
+    if tokio::time::timeout(left(), server).await.is_err() {
+        warn!("connections are still open after the grace time");
+    }
+    if !coordinator.stop(left().max(STOP_GRACE_MIN)).await {
+        warn!("tasks are still running after the grace time");
+    }
+    info!("drained");
+    Ok(())
+}
+
+/// Tasks that have been asked to stop get this long even if the grace time was used up.
+const STOP_GRACE_MIN: Duration = Duration::from_millis(100);
+
+/// Enough to drive the polls of coordinators apart that were started together.
+const POLL_JITTER: f64 = 0.2;
+
+/// The addresses of the stores, without passwords.
+fn stores(settings: &Settings) -> Vec<String> {
+    let store = &settings.store;
+    match store.quorum.as_slice() {
+        [] => vec![store.url.redacted()],
+        several => several.iter().map(StoreUrl::redacted).collect(),
+    }
+}
+
+fn start(settings: &Settings, metrics: &host::Metrics) -> anyhow::Result<Coordinator> {
+    let store = &settings.store;
+    let config = coordinator_config(settings);
+    if store.quorum.is_empty() {
+        let connected = connect(settings, &store.url, store.call_timeout, metrics)?;
+        return Ok(Coordinator::start(config, connected));
+    }
+    let refused = script::Unsupported::REFUSED.map(script::Unsupported::name);
+    info!(
+        stores = store.quorum.len(),
+        refused = refused.join(", "),
+        "locks are held on a majority of the stores"
+    );
+    let mut members = Vec::new();
+    for (at, url) in store.quorum.iter().enumerate() {
+        let name = format!("store {} ({})", at + 1, url.redacted());
+        let connected = connect(settings, url, store.quorum_member_timeout, metrics)
+            .with_context(|| format!("store.quorum: {name}"))?;
+        members.push((name, connected));
+    }
+    Ok(Coordinator::start_on_quorum(config, members))
+}
+
+fn connect(
+    settings: &Settings,
+    url: &StoreUrl,
+    call_timeout: Duration,
+    metrics: &host::Metrics,
+) -> anyhow::Result<Connected> {
+    let store = &settings.store;
+    if url.scheme() == Some("embedded") {
+        info!("the embedded store keeps locks in this process only: they end with it");
+        return Ok(EmbeddedStore::new(Clock::system()).connect());
+    }
+    let certificates = store.tls.read();
+    let certificates = certificates.map_err(|(key, problem)| misconfigured(key, &problem))?;
+    let config = host::redis::RedisConfig {
+        client_name: store.client_name.clone(),
+        url: url.expose().to_owned(),
+        call_timeout,
+        connect_timeout: store.connect_timeout,
+        replica_ack_timeout: store.replica_ack_timeout,
+        replica_marker: script::keys::replicated(&store.key_prefix),
+        connections: store.connections,
+        ping_interval: store.pubsub_ping_interval,
+        tls: TlsCertificates {
+            root: certificates.root,
+            client: certificates.client,
+        },
+        scripts: &script::catalog::ALL,
+        metrics: metrics.clone(),
+    };
+    host::redis::connect(&config).map_err(|error| {
+        let key = match error {
+            ConfigError::Tls(_) => "store.tls",
+            ConfigError::Url { .. } if store.quorum.is_empty() => "store.url",
+            ConfigError::Url { .. } => "store.quorum",
+            ConfigError::NoConnections => "store.connections",
+        };
+        misconfigured(key, &error)
+    })
+}
+
+/// A setting that turns out to be unusable when it is used.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Misconfigured(String);
+
+fn misconfigured(key: &str, problem: &dyn std::fmt::Display) -> anyhow::Error {
+    Misconfigured(format!("{key}: {problem}")).into()
+}
+
+/// What the settings say of the coordinator.
+pub fn coordinator_config(settings: &Settings) -> lockkeeper_coordinator::Config {
+    let Settings {
+        store,
+        session,
+        limits,
+        ..
+    } = settings;
+    let session_secret = if session.secret.is_empty() {
+        info!("session.secret is not set: sessions can be resumed on this process only");
+        Uuid::new_v4().as_bytes().to_vec()
+    } else {
+        session.secret.expose().as_bytes().to_vec()
+    };
+    lockkeeper_coordinator::Config {
+        limits: Limits {
+            key_prefix: store.key_prefix.as_str().into(),
+            name_bytes_max: limits.name_bytes_max,
+            owner_bytes_max: limits.owner_bytes_max,
+            request_id_bytes_max: limits.request_id_bytes_max,
+            client_name_bytes_max: limits.client_name_bytes_max,
+            lease_min: limits.lease_min,
+            lease_max: limits.lease_max,
+            waiters_per_lock_max: limits.waiters_per_lock_max,
+            waiters_max: limits.waiters_max,
+            waits_per_session_max: limits.waits_per_session_max,
+            sessions_max: limits.sessions_max,
+            grants_per_session_max: limits.grants_per_session_max,
+            locks_per_request_max: limits.locks_per_request_max,
+        },
+        lease: session.lease,
+        poll_interval: store.poll_interval,
+        poll_jitter: POLL_JITTER,
+        call_timeout: store.call_timeout,
+        replica_acks: match store.replica_acks {
+            ReplicaAcks::None => None,
+            ReplicaAcks::AtLeast(at_least) => Some(Replicas {
+                at_least,
+                all: false,
+            }),
+            ReplicaAcks::All => Some(Replicas {
+                at_least: 1,
+                all: true,
+            }),
+        },
+        scripts: script::Config {
+            idle_token_retention: store.idle_token_retention,
+            request_retention: store.request_retention,
+            fair_waiter_timeout: store.fair_waiter_timeout,
+            writer_hold_back: store.writer_hold_back,
+        },
+        session_secret,
+    }
+}
+
+fn grpc_config(settings: &Settings) -> grpc::Config {
+    let Settings { server, limits, .. } = settings;
+    grpc::Config {
+        keepalive_interval: server.keepalive_interval,
+        keepalive_timeout: server.keepalive_timeout,
+        grpc_web: server.grpc_web,
+        message_bytes_max: limits.message_bytes_max,
+        connection_streams_max: limits.connection_streams_max,
+        operations_per_session_max: limits.operations_per_session_max,
+        header_list_bytes_max: limits.header_list_bytes_max,
+    }
+}

@@ -1,0 +1,169 @@
+//! Which channels are wanted, and at which masters they are subscribed.
+//!
+//! A channel is subscribed at the master of its slot: sharded messages are heard nowhere else, and whoever publishes counts only those who listen
+//! there. When a slot gets another master its channels follow, and a gap is told once they are back.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::future::join_all;
+use lockkeeper_base::tasks::spawn_detached;
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
+
+use super::{
+    router::{Node, Router},
+    slot::slot,
+    topology::{Address, Topology},
+};
+use crate::host::{HostError, Wake};
+
+/// Between a node's word that a slot is elsewhere and the next try.
+const MOVED_PAUSE: Duration = Duration::from_millis(20);
+
+pub(super) struct Channels {
+    router: Arc<Router>,
+    wanted: Mutex<HashMap<String, Place>>,
+}
+
+/// Where a channel that is wanted is subscribed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// Whoever wants it is looking for the master of its slot.
+    Sought,
+    /// Nowhere yet, because nobody served its slot in time.
+    Nowhere,
+    At(Address),
+}
+
+// === impl Channels ===
+
+impl Channels {
+    pub(super) fn new(router: Arc<Router>) -> Self {
+        Self {
+            router,
+            wanted: Mutex::default(),
+        }
+    }
+
+    /// Resolves when the master of the channel's slot has confirmed.
+    pub(super) async fn subscribe(
+        &self,
+        channel: &str,
+        deadline: Instant,
+    ) -> Result<(), HostError> {
+        self.seek(channel);
+        loop {
+            let master = self.router.master(slot(channel.as_bytes()), deadline);
+            let node = match master.await {
+                Ok(node) => node,
+                Err(error) => {
+                    self.give_up_seeking(channel);
+                    return Err(error);
+                }
+            };
+            if !self.assign(channel, &node.address) {
+                return Err(HostError::Unavailable("unsubscribed meanwhile".into()));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Err(error) = node.subscriber.subscribe(channel, left).await else {
+                return Ok(());
+            };
+            let is_moved = matches!(&error, HostError::Rejected { code, .. } if code == "MOVED");
+            if is_moved {
+                self.router.refresh_soon();
+                sleep(MOVED_PAUSE).await;
+            }
+            let again = is_moved || !self.is_at(channel, &node.address);
+            if !again || Instant::now() >= deadline {
+                return Err(error);
+            }
+        }
+    }
+
+    pub(super) fn unsubscribe(&self, channel: &str) {
+        let place = self.wanted.lock().remove(channel);
+        self.leave(place, channel);
+    }
+
+    /// Has the channels follow their slots.
+    pub(super) fn follow(&self, topology: &Topology) {
+        let mut moved = BTreeMap::<Address, Vec<String>>::new();
+        for (channel, place) in self.wanted.lock().iter_mut() {
+            let Some(master) = topology.master(slot(channel.as_bytes())) else {
+                continue;
+            };
+            let here = Place::At(master.clone());
+            if *place != Place::Sought && *place != here {
+                let before = std::mem::replace(place, here);
+                self.leave(Some(before), channel);
+                let channels = moved.entry(master.clone()).or_default();
+                channels.push(channel.clone());
+            }
+        }
+        for (master, channels) in moved {
+            if let Ok(node) = self.router.node(&master) {
+                self.resubscribe(node, channels);
+            }
+        }
+    }
+
+    fn resubscribe(&self, node: Arc<Node>, channels: Vec<String>) {
+        let limit = self.router.config().call_timeout;
+        let wakes = self.router.wakes().clone();
+        spawn_detached("redis-resubscribe", async move {
+            let subscribing = channels
+                .iter()
+                .map(|channel| node.subscriber.subscribe(channel, limit));
+            // Those that fail are gone on with, and a gap is told when they are back.
+            join_all(subscribing).await;
+            wakes.send(Wake::Gap);
+        });
+    }
+
+    fn seek(&self, channel: &str) {
+        let mut wanted = self.wanted.lock();
+        wanted.entry(channel.to_owned()).or_insert(Place::Sought);
+    }
+
+    /// The channel stays wanted: it is subscribed, and a gap told, when somebody serves its slot.
+    fn give_up_seeking(&self, channel: &str) {
+        if let Some(place @ Place::Sought) = self.wanted.lock().get_mut(channel) {
+            *place = Place::Nowhere;
+        }
+        // Somebody may do so since a moment ago.
+        if let Some(topology) = self.router.known_topology() {
+            self.follow(&topology);
+        }
+    }
+
+    /// Notes where a channel is subscribed; false if it is not wanted any more.
+    fn assign(&self, channel: &str, master: &Address) -> bool {
+        let mut wanted = self.wanted.lock();
+        let Some(place) = wanted.get_mut(channel) else {
+            return false;
+        };
+        let here = Place::At(master.clone());
+        if *place != here {
+            let before = std::mem::replace(place, here);
+            self.leave(Some(before), channel);
+        }
+        true
+    }
+
+    fn is_at(&self, channel: &str, master: &Address) -> bool {
+        let wanted = self.wanted.lock();
+        matches!(wanted.get(channel), Some(Place::At(at)) if at == master)
+    }
+
+    fn leave(&self, place: Option<Place>, channel: &str) {
+        if let Some(Place::At(master)) = place
+            && let Some(node) = self.router.open_node(&master)
+        {
+            node.subscriber.unsubscribe(channel);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The doors of this host for `src/fuzzing`.
+
+use deadpool_redis::redis::parse_redis_value;
+
+use super::{ClusterUrl, ConfigError, RedisConfig, SentinelUrl, endpoint::Endpoint, reply, target};
+use crate::host::{HostError, Value};
+
+/// An answer on the wire, as a script's caller gets it; none if it is no answer.
+pub fn reply(bytes: &[u8]) -> Option<Result<Value, HostError>> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        let _ = reply::info_field(text, "redis_version");
+        let _ = target::refuse_old(text);
+    }
+    parse_redis_value(bytes).ok().map(reply::value)
+}
+
+/// The address of a store, in each of its grammars. Why it is refused repeats nothing of it.
+pub fn url(url: &str) {
+    let refused = if ClusterUrl::is_one(url) {
+        ClusterUrl::parse(url).err()
+    } else if SentinelUrl::is_one(url) {
+        SentinelUrl::parse(url).err()
+    } else {
+        let config = RedisConfig {
+            url: url.to_owned(),
+            ..RedisConfig::default()
+        };
+        Endpoint::new(&config).err()
+    };
+    match refused {
+        None | Some(ConfigError::Url { .. }) => {}
+        Some(other) => panic!("{other}"),
+    }
+}

@@ -1,0 +1,349 @@
+//! A shared connection to one server that repairs itself.
+//!
+//! Its rules, in the order in which a caller meets them:
+//!
+//! - never connected yet, or just lost: the caller waits for the outcome of the attempt that is under way;
+//! - the last attempt failed: the caller is told at once, while attempts go on in the background;
+//! - the server has not answered in time: the connection is *kept*, because what is sent over it later runs after what was sent before,
+//!   whenever the server goes on. Only a few more calls are sent meanwhile; the rest is told at once. The connection is replaced when the
+//!   server answers on a new one.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use deadpool_redis::redis::{
+    Cmd, Pipeline, PushInfo, PushKind, RedisResult, Value,
+    aio::{MultiplexedConnection, SendError},
+    cmd,
+};
+use lockkeeper_base::tasks::spawn_detached;
+use tokio::{
+    sync::{Notify, watch},
+    time::{Instant, sleep, sleep_until, timeout_at},
+};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{endpoint::Endpoint, reply, target::Target};
+use crate::host::{HostError, metrics::Purpose};
+
+/// Between the starts of two attempts to connect.
+const RECONNECT_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A connection is not replaced on suspicion before it is this old.
+const SUSPECT_AFTER: Duration = Duration::from_secs(1);
+
+/// For so long a silent connection is given the benefit of the doubt, before and after a new one was answered.
+const SECOND_OPINION_AFTER: Duration = Duration::from_secs(1);
+
+/// Calls sent to a server that has stopped answering. They must fit into the buffers of the two kernels, or the connection would be taken
+/// for dead, and with it would go the order of what was sent.
+const CALLS_UNANSWERED_MAX: usize = 64;
+
+/// A shared connection that repairs itself. Dropping it closes the connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    state: watch::Receiver<State>,
+    _keeper: AbortOnDropHandle<()>,
+}
+
+/// What a link is at an instant.
+#[derive(Clone, Debug)]
+enum State {
+    /// The outcome of an attempt will be known soon.
+    Connecting,
+    /// Can be used.
+    Up(Arc<Live>),
+    /// The last attempt failed, and why.
+    Down(Arc<str>),
+}
+
+/// A connection while it lives.
+#[derive(Debug)]
+pub(super) struct Live {
+    connection: MultiplexedConnection,
+    /// Which process it leads to; none if the server does not allow to ask.
+    run_id: Option<Arc<str>>,
+    loss: Arc<Loss>,
+    /// 0 while the server answers in time; from then on how many calls were made.
+    unanswered: AtomicUsize,
+    stalled: Notify,
+}
+
+/// Tells the keeper that a connection has to be replaced.
+#[derive(Debug, Default)]
+struct Loss {
+    certain: AtomicBool,
+    noticed: Notify,
+}
+
+// === impl Link ===
+
+impl Link {
+    /// Starts connecting.
+    pub(super) fn open(target: Target) -> Self {
+        let (states, state) = watch::channel(State::Connecting);
+        let keeper = spawn_detached("redis-link", keep(target, states));
+        Self {
+            state,
+            _keeper: AbortOnDropHandle::new(keeper),
+        }
+    }
+
+    /// The connection to use now.
+    pub(super) async fn live(&self, deadline: Instant) -> Result<Arc<Live>, HostError> {
+        if let Some(known) = self.state.borrow().known() {
+            return known;
+        }
+        // Boxed, as it is rare: every call would carry its state otherwise.
+        Box::pin(self.settled(deadline)).await
+    }
+
+    async fn settled(&self, deadline: Instant) -> Result<Arc<Live>, HostError> {
+        let mut state = self.state.clone();
+        let settled = state.wait_for(|state| !matches!(state, State::Connecting));
+        match timeout_at(deadline, settled).await {
+            Ok(Ok(settled)) => settled.known().unwrap_or_else(not_connected),
+            Ok(Err(_)) | Err(_) => not_connected(),
+        }
+    }
+
+    /// Which process it leads to, if it is up and that is known.
+    pub(super) fn run_id(&self) -> Option<Arc<str>> {
+        match &*self.state.borrow() {
+            State::Up(live) => live.run_id(),
+            State::Connecting | State::Down(_) => None,
+        }
+    }
+
+    /// Resolves when the link has been up; false if it was closed before. Does not keep the link open.
+    pub(super) fn first_up(&self) -> impl Future<Output = bool> + Send + use<> {
+        let mut state = self.state.clone();
+        async move {
+            state
+                .wait_for(|state| matches!(state, State::Up(_)))
+                .await
+                .is_ok()
+        }
+    }
+}
+
+fn not_connected<T>() -> Result<T, HostError> {
+    Err(HostError::Unavailable("not connected".into()))
+}
+
+// === impl State ===
+
+impl State {
+    fn known(&self) -> Option<Result<Arc<Live>, HostError>> {
+        match self {
+            Self::Connecting => None,
+            Self::Up(live) => Some(Ok(live.clone())),
+            Self::Down(error) => Some(Err(HostError::Unavailable(error.to_string()))),
+        }
+    }
+}
+
+/// Connects, and again whenever the connection is lost, until the link is dropped.
+async fn keep(target: Target, states: watch::Sender<State>) {
+    let mut next_attempt = Instant::now();
+    let mut failure: Option<Arc<str>> = None;
+    // Whoever calls before that waits, as for the first attempt itself.
+    target.first_named().await;
+    loop {
+        sleep_until(next_attempt).await;
+        next_attempt = Instant::now() + RECONNECT_INTERVAL;
+        match connect(&target).await {
+            Ok((endpoint, live)) => {
+                tracing::info!(?endpoint, "connected");
+                let _open = endpoint.opened(Purpose::Calls);
+                failure = None;
+                let live = Arc::new(live);
+                states.send_replace(State::Up(live.clone()));
+                tokio::select! {
+                    () = live.until_lost(&endpoint) => {}
+                    () = target.superseded(&endpoint) => live.loss.declare(),
+                }
+                tracing::info!(?endpoint, "connection lost");
+                states.send_replace(State::Connecting);
+            }
+            Err(error) => {
+                let error = target.explain(error);
+                if failure.as_deref() != Some(&error) {
+                    tracing::warn!(?target, error, "cannot connect, trying on");
+                    let error: Arc<str> = error.into();
+                    failure = Some(error.clone());
+                    states.send_replace(State::Down(error));
+                }
+            }
+        }
+    }
+}
+
+async fn connect(target: &Target) -> Result<(Endpoint, Live), String> {
+    let endpoint = target.endpoint()?;
+    let loss = Arc::new(Loss::default());
+    let pushes = {
+        let loss = loss.clone();
+        move |push: PushInfo| {
+            if push.kind == PushKind::Disconnection {
+                loss.declare();
+            }
+            Ok::<(), SendError>(())
+        }
+    };
+    let connection = endpoint
+        .connect(pushes)
+        .await
+        .map_err(|error| reply::connect_failure(&error))?;
+    let run_id = target.check(&endpoint, &connection).await?;
+    target.confirm(&endpoint).await?;
+    endpoint.load_scripts(&connection).await;
+    let live = Live {
+        connection,
+        run_id,
+        loss,
+        unanswered: AtomicUsize::new(0),
+        stalled: Notify::new(),
+    };
+    Ok((endpoint, live))
+}
+
+// === impl Live ===
+
+impl Live {
+    /// Which process the connection leads to, if that is known.
+    pub(super) fn run_id(&self) -> Option<Arc<str>> {
+        self.run_id.clone()
+    }
+
+    /// Sends a command and waits for its answer. An error says whether it may have been executed.
+    pub(super) async fn call(&self, command: &Cmd, deadline: Instant) -> Result<Value, HostError> {
+        self.admit()?;
+        let mut connection = self.connection.clone();
+        self.outcome(connection.send_packed_command(command), deadline)
+            .await
+    }
+
+    /// The same after `ASKING`, with nothing in between: so a node takes a command for a slot that is about to become its own.
+    pub(super) async fn call_asking(
+        &self,
+        command: &Cmd,
+        deadline: Instant,
+    ) -> Result<Value, HostError> {
+        self.admit()?;
+        let mut both = Pipeline::with_capacity(2);
+        both.add_command(cmd("ASKING")).add_command(command.clone());
+        let mut connection = self.connection.clone();
+        let sent = async move {
+            let answers = connection.send_packed_commands(&both, 1, 1).await?;
+            Ok(answers.into_iter().next().unwrap_or(Value::Nil))
+        };
+        self.outcome(sent, deadline).await
+    }
+
+    /// Whether one more command may be sent.
+    fn admit(&self) -> Result<(), HostError> {
+        if self.loss.certain.load(Ordering::Acquire) {
+            return Err(HostError::Unavailable("the connection was lost".into()));
+        }
+        if self.unanswered.load(Ordering::Relaxed) > 0
+            && self.unanswered.fetch_add(1, Ordering::Relaxed) >= CALLS_UNANSWERED_MAX
+        {
+            return Err(HostError::Unavailable(
+                "the server has stopped answering".into(),
+            ));
+        }
+        Ok(())
+    }
+
+    async fn outcome(
+        &self,
+        sent: impl Future<Output = RedisResult<Value>>,
+        deadline: Instant,
+    ) -> Result<Value, HostError> {
+        match timeout_at(deadline, sent).await {
+            Ok(Ok(Value::ServerError(error))) => {
+                if reply::is_demoted(&error) {
+                    self.loss.noticed.notify_one();
+                }
+                Err(reply::refusal(&error))
+            }
+            Ok(Ok(answer)) => Ok(answer),
+            // From here on there is no way to know how far the command came.
+            Ok(Err(error)) => {
+                if error.is_unrecoverable_error() {
+                    self.loss.declare();
+                }
+                Err(HostError::OutcomeUnknown(error.to_string()))
+            }
+            Err(_) => {
+                if self.unanswered.fetch_max(1, Ordering::Relaxed) == 0 {
+                    self.stalled.notify_one();
+                }
+                Err(HostError::OutcomeUnknown("no answer in time".into()))
+            }
+        }
+    }
+
+    /// Resolves when the connection has to be replaced. Meanwhile finds out when a server that had stopped answering has caught up.
+    async fn until_lost(&self, endpoint: &Endpoint) {
+        let opened = Instant::now();
+        let lost = async {
+            loop {
+                self.loss.noticed.notified().await;
+                if self.loss.certain.load(Ordering::Acquire) || opened.elapsed() >= SUSPECT_AFTER {
+                    return;
+                }
+            }
+        };
+        let ping = cmd("PING");
+        let probes = async {
+            loop {
+                self.stalled.notified().await;
+                // The answer comes after those to all earlier calls.
+                let mut connection = self.connection.clone();
+                tokio::select! {
+                    answer = connection.send_packed_command(&ping) => match answer {
+                        Ok(_) => self.unanswered.store(0, Ordering::Relaxed),
+                        Err(_) => self.loss.declare(),
+                    },
+                    () = answered_elsewhere(endpoint) => self.loss.declare(),
+                }
+            }
+        };
+        tokio::select! {
+            () = lost => {}
+            () = probes => {}
+        }
+    }
+}
+
+/// Resolves if it is not the server that has stopped answering, but a connection to it: a new one works, and the old one stays silent still.
+/// A frozen server does not answer on a new connection either.
+async fn answered_elsewhere(endpoint: &Endpoint) {
+    loop {
+        sleep(SECOND_OPINION_AFTER).await;
+        if endpoint
+            .connect(|_: PushInfo| Ok::<(), SendError>(()))
+            .await
+            .is_ok()
+        {
+            sleep(SECOND_OPINION_AFTER).await;
+            return;
+        }
+    }
+}
+
+// === impl Loss ===
+
+impl Loss {
+    fn declare(&self) {
+        self.certain.store(true, Ordering::Release);
+        self.noticed.notify_one();
+    }
+}

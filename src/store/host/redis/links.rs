@@ -1,0 +1,45 @@
+//! The shared connections to one server.
+
+use std::{hash::BuildHasher as _, sync::Arc};
+
+use foldhash::fast::FixedState;
+use lockkeeper_base::tasks::spawn_detached;
+
+use super::{ConfigError, link::Link, settings, target::Target};
+use crate::host::Call;
+
+/// Never none.
+#[derive(Debug)]
+pub(super) struct Links(Vec<Link>);
+
+// === impl Links ===
+
+impl Links {
+    /// Starts connecting, and has a look at the server's settings when it is reached.
+    pub(super) fn open(count: usize, target: &Target) -> Result<Self, ConfigError> {
+        let links: Vec<_> = (0..count).map(|_| Link::open(target.clone())).collect();
+        let first_up = links.first().ok_or(ConfigError::NoConnections)?.first_up();
+        let reached = target.clone();
+        spawn_detached("redis-settings", async move {
+            let up = first_up.await;
+            if let (true, Ok(endpoint)) = (up, reached.endpoint()) {
+                settings::check(&endpoint).await;
+            }
+        });
+        Ok(Self(links))
+    }
+
+    /// Calls that concern the same key take the same connection, and so run in the order in which they were sent, also after some of them
+    /// have not been answered in time.
+    pub(super) fn of(&self, call: &Call) -> &Link {
+        let hash = FixedState::default().hash_one(call.keys.first());
+        let links = self.0.len() as u64;
+        let index = usize::try_from(hash % links).unwrap_or_default();
+        &self.0[index]
+    }
+
+    /// Which process they lead to, if that is known.
+    pub(super) fn run_id(&self) -> Option<Arc<str>> {
+        self.0.iter().find_map(Link::run_id)
+    }
+}

@@ -1,0 +1,359 @@
+//! A master that sentinels watch over, and that another one may take over from.
+//!
+//! All sentinels are asked at an interval, after each new connection, and when one of them tells of an election; the one with the newest configuration is believed: one
+//! that was cut off goes on naming the old master. Connections to a master that was replaced are given up at once, also if it still answers.
+
+use std::{sync::Arc, time::Duration};
+
+use deadpool_redis::redis::{
+    PushInfo, PushKind, RedisError, Value,
+    aio::{MultiplexedConnection, SendError},
+    cmd, pipe,
+};
+use futures::future::join_all;
+use lockkeeper_base::tasks::spawn_detached;
+use tokio::{
+    sync::{Notify, watch},
+    time::{Instant, timeout, timeout_at},
+};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{
+    ConfigError, RedisConfig,
+    endpoint::Endpoint,
+    reply,
+    sentinel_url::SentinelUrl,
+    single,
+    target::{Elected, Election, Target},
+};
+use crate::host::{Connected, Wake, WakeSender};
+
+/// How often the sentinels are asked. They themselves need seconds to agree.
+const ASK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// What sentinels publish when there is another master: who led the election at once, the others when they hear of it.
+const ELECTIONS: [&str; 2] = ["+promoted-slave", "+switch-master"];
+
+/// A master, as a sentinel names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Named {
+    /// Grows with every election.
+    epoch: u64,
+    host: String,
+    port: u16,
+}
+
+/// One sentinel, and the connection to it while there is one.
+struct Sentinel {
+    endpoint: Endpoint,
+    connection: Option<MultiplexedConnection>,
+}
+
+struct Watcher {
+    url: SentinelUrl,
+    config: RedisConfig,
+    sentinels: Vec<Sentinel>,
+    election: watch::Sender<Election>,
+    /// Somebody wants them asked now.
+    ask: Arc<Notify>,
+    wakes: WakeSender,
+    known: Option<Named>,
+}
+
+/// A client of the master of a service.
+pub(super) fn connect(config: &RedisConfig) -> Result<Connected, ConfigError> {
+    let url = SentinelUrl::parse(&config.url)?;
+    let endpoint = |url: String| {
+        Endpoint::new(&RedisConfig {
+            url,
+            scripts: &[],
+            ..config.clone()
+        })
+    };
+    let sentinels = url
+        .sentinel_urls()
+        .map(|url| {
+            Ok(Sentinel {
+                endpoint: endpoint(url)?,
+                connection: None,
+            })
+        })
+        .collect::<Result<Vec<_>, ConfigError>>()?;
+    // Shows now, and not at the first election, if the rest of the URL cannot be used.
+    endpoint(url.master_url("localhost", 1))?;
+    let (election, elected) = watch::channel(Election {
+        master: None,
+        trouble: None,
+        asked_at: None,
+    });
+    let ask = Arc::new(Notify::new());
+    let (wakes, incoming) = WakeSender::channel();
+    let watcher = Watcher {
+        url,
+        config: config.clone(),
+        sentinels,
+        election,
+        ask: Arc::clone(&ask),
+        wakes: wakes.clone(),
+        known: None,
+    };
+    let watcher = spawn_detached("redis-sentinels", watcher.run());
+    let host = single::host(
+        config,
+        &Target::Elected(Elected {
+            election: elected,
+            ask,
+        }),
+        wakes,
+        Some(AbortOnDropHandle::new(watcher)),
+    )?;
+    Ok((host, incoming))
+}
+
+// === impl Watcher ===
+
+impl Watcher {
+    async fn run(mut self) {
+        loop {
+            let begun = Instant::now();
+            let (limit, service) = (self.config.connect_timeout, self.url.service.as_str());
+            let ask = &self.ask;
+            let asked = self.sentinels.iter_mut().map(|sentinel| async move {
+                let failure = match timeout(limit, sentinel.ask(service, ask)).await {
+                    Ok(Ok(named)) => return Ok(named),
+                    Ok(Err(error)) => reply::connect_failure(&error),
+                    Err(_elapsed) => "no answer in time".to_owned(),
+                };
+                sentinel.connection = None;
+                Err(failure)
+            });
+            let answers = join_all(asked).await;
+            self.tell(trouble(&answers, service));
+            let answers = answers.into_iter().flatten().flatten();
+            if let Some(named) = newest(answers, self.known.as_ref()) {
+                self.follow(named);
+            }
+            self.election
+                .send_modify(|election| election.asked_at = Some(begun));
+            let _ = timeout_at(begun + ASK_INTERVAL, self.ask.notified()).await;
+        }
+    }
+
+    /// Tells what is wrong with the sentinels, when that changes.
+    fn tell(&self, trouble: Option<String>) {
+        let trouble: Option<Arc<str>> = trouble.map(Arc::from);
+        self.election.send_if_modified(|election| {
+            if election.trouble == trouble {
+                return false;
+            }
+            if let Some(trouble) = &trouble {
+                tracing::warn!(trouble = %trouble, "not all sentinels can be asked");
+            } else {
+                tracing::info!("all sentinels answer");
+            }
+            election.trouble = trouble;
+            // Who waits for another master is not concerned.
+            false
+        });
+    }
+
+    /// Goes over to another master if this one is newer than what is known.
+    fn follow(&mut self, named: Named) {
+        if let Some(known) = &mut self.known {
+            if named.epoch < known.epoch {
+                return;
+            }
+            if named.is_at(known) {
+                known.epoch = named.epoch;
+                return;
+            }
+        }
+        let url = self.url.master_url(&named.host, named.port);
+        let config = RedisConfig {
+            url,
+            ..self.config.clone()
+        };
+        let endpoint = match Endpoint::new(&config) {
+            Ok(endpoint) => endpoint,
+            Err(error) => {
+                tracing::warn!(%error, "the master that the sentinels name cannot be used");
+                return;
+            }
+        };
+        tracing::info!(master = ?endpoint, epoch = named.epoch, "master elected");
+        self.election
+            .send_modify(|election| election.master = Some(endpoint));
+        if self.known.replace(named).is_some() {
+            self.wakes.send(Wake::TakenOver);
+        }
+    }
+}
+
+// === impl Named ===
+
+impl Named {
+    fn is_at(&self, other: &Self) -> bool {
+        (&self.host, self.port) == (&other.host, other.port)
+    }
+}
+
+// === impl Sentinel ===
+
+impl Sentinel {
+    /// The master that it knows; none if it does not know the service. From then on it has itself asked when it tells of an election.
+    async fn ask(
+        &mut self,
+        service: &str,
+        again: &Arc<Notify>,
+    ) -> Result<Option<Named>, RedisError> {
+        let mut connection = if let Some(connection) = &self.connection {
+            connection.clone()
+        } else {
+            let again = Arc::clone(again);
+            let pushes = move |push: PushInfo| {
+                if push.kind == PushKind::Message {
+                    again.notify_one();
+                }
+                Ok::<(), SendError>(())
+            };
+            let mut connection = self.endpoint.connect(pushes).await?;
+            // One that does not allow it is asked at the interval.
+            if let Err(error) = connection.subscribe(&ELECTIONS).await {
+                tracing::debug!(%error, "a sentinel does not tell of elections");
+            }
+            self.connection.insert(connection).clone()
+        };
+        let mut both = pipe();
+        let sentinel = |word: &str| cmd("SENTINEL").arg(word).arg(service).take();
+        both.add_command(sentinel("MASTER"));
+        both.add_command(sentinel("GET-MASTER-ADDR-BY-NAME"));
+        let answers = connection.send_packed_commands(&both, 0, 2).await?;
+        Ok(named(&answers))
+    }
+}
+
+/// The one to believe: of the newest configuration, and where several are as new, who is known already.
+fn newest(answers: impl Iterator<Item = Named>, known: Option<&Named>) -> Option<Named> {
+    answers.max_by_key(|named| {
+        let is_known = known.is_some_and(|known| named.is_at(known));
+        (named.epoch, is_known, named.clone())
+    })
+}
+
+/// What is wrong with sentinels that answered so, if anything.
+fn trouble(answers: &[Result<Option<Named>, String>], service: &str) -> Option<String> {
+    let failures: Vec<&String> = answers.iter().filter_map(|it| it.as_ref().err()).collect();
+    let ignorant = answers.iter().filter(|it| matches!(it, Ok(None))).count();
+    let mut parts = Vec::new();
+    if let Some(failure) = failures.first() {
+        parts.push(format!("{} failed ({failure})", failures.len()));
+    }
+    if ignorant > 0 {
+        parts.push(format!("{ignorant} do not know the service {service}"));
+    }
+    let asked = answers.len();
+    (!parts.is_empty()).then(|| format!("of {asked} sentinels {}", parts.join(", ")))
+}
+
+/// Reads the epoch from the answer to `SENTINEL MASTER`, names and values by turns or a map, and the address from that to `SENTINEL GET-MASTER-ADDR-BY-NAME`: who
+/// leads an election knows the new epoch seconds before the first of them names the new master. In this order, so that an old address never comes with a new epoch.
+fn named(answers: &[Value]) -> Option<Named> {
+    let [master, Value::Array(address)] = answers else {
+        return None;
+    };
+    let pairs: Vec<(&Value, &Value)> = match master {
+        Value::Map(pairs) => pairs.iter().map(|(name, value)| (name, value)).collect(),
+        Value::Array(items) => items
+            .chunks_exact(2)
+            .map(|pair| (&pair[0], &pair[1]))
+            .collect(),
+        _ => return None,
+    };
+    let mut texts = pairs
+        .into_iter()
+        .filter_map(|(name, value)| Some((text(name)?, text(value)?)));
+    let (_, epoch) = texts.find(|(name, _)| *name == "config-epoch")?;
+    let [host, port] = address.as_slice() else {
+        return None;
+    };
+    Some(Named {
+        epoch: epoch.parse().ok()?,
+        host: text(host)?.to_owned(),
+        port: text(port)?.parse().ok()?,
+    })
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => str::from_utf8(bytes).ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trouble_says_how_many_were_asked_and_how_many_failed() {
+        let named = || {
+            Ok(Some(Named {
+                epoch: 1,
+                host: "h".to_owned(),
+                port: 1,
+            }))
+        };
+        let failed = || Err("connection refused".to_owned());
+        assert_eq!(trouble(&[named(), named()], "locks"), None);
+        let expected = "of 3 sentinels 2 failed (connection refused)";
+        let told = trouble(&[failed(), named(), failed()], "locks");
+        assert_eq!(told.as_deref(), Some(expected));
+        let expected =
+            "of 2 sentinels 1 failed (connection refused), 1 do not know the service locks";
+        assert_eq!(
+            trouble(&[Ok(None), failed()], "locks").as_deref(),
+            Some(expected)
+        );
+    }
+
+    fn at(epoch: u64, host: &str) -> Named {
+        Named {
+            epoch,
+            host: host.to_owned(),
+            port: 6379,
+        }
+    }
+
+    #[test]
+    fn the_newest_configuration_is_believed_and_of_equals_the_known_one() {
+        let newest = |named: &[Named], known| newest(named.iter().cloned(), known);
+        assert_eq!(newest(&[], None), None);
+        let (old, other) = (at(1, "b"), at(1, "a"));
+        for known in [None, Some(&old), Some(&other)] {
+            let named = [old.clone(), at(2, "a"), old.clone()];
+            assert_eq!(newest(&named, known), Some(at(2, "a")));
+        }
+        for known in [&old, &other] {
+            let named = [old.clone(), other.clone()];
+            assert_eq!(newest(&named, Some(known)), Some(known.clone()));
+        }
+    }
+
+    #[test]
+    fn what_a_sentinel_says_is_read_in_either_form() {
+        let text = |text: &str| Value::BulkString(text.into());
+        // The address stands in both, and that of the first is that of the old master while the election lasts.
+        let words = ["ip", "10.0.0.2", "port", "6379", "config-epoch", "7"].map(text);
+        let address = Value::Array(vec![text("10.0.0.1"), text("6379")]);
+        let expected = Some(at(7, "10.0.0.1"));
+        let array = [Value::Array(words.to_vec()), address.clone()];
+        assert_eq!(named(&array), expected);
+        let [ip, host, port, number, epoch, seven] = words;
+        let map = Value::Map(vec![(ip, host), (port, number), (epoch, seven)]);
+        assert_eq!(named(&[map.clone(), address.clone()]), expected);
+        assert_eq!(named(&[map, Value::Nil]), None);
+        assert_eq!(named(&[Value::Nil, address.clone()]), None);
+        let other = Value::Array(vec![text("ip"), text("x")]);
+        assert_eq!(named(&[other, address]), None);
+    }
+}

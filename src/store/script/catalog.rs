@@ -1,0 +1,227 @@
+//! The scripts of `lua/`, helpers included. The only file that names their paths.
+
+use crate::host::Script;
+
+macro_rules! script {
+    ($name:literal $(, $lib:literal)*) => {
+        Script::with_helpers(
+            $name,
+            concat!($(include_str!(concat!("../../../lua/lib/", $lib, ".lua")), "\n",)*),
+            include_str!(concat!("../../../lua/", $name, ".lua")),
+        )
+    };
+}
+
+/// Takes an exclusive lock or tells what is left of the holder's lease.
+pub static LOCK_ACQUIRE: Script = script!("lock_acquire", "token", "acquire", "sole");
+/// Gives one hold of an exclusive lock back.
+pub static LOCK_RELEASE: Script = script!("lock_release", "publish", "token", "hold", "release");
+/// Gives the last hold of an exclusive lock to who waits for it.
+pub static LOCK_HAND_ON: Script = script!("lock_hand_on", "token");
+/// Undoes an acquire of an exclusive lock whose answer nobody took.
+pub static LOCK_UNDO: Script = script!("lock_undo", "publish", "token", "hold", "release");
+/// Extends the leases of many holds that are not read holds.
+pub static LOCK_RENEW: Script = script!("lock_renew", "token");
+/// Raises the fencing counter under a hold that other stores have too.
+pub static LOCK_RAISE: Script = script!("lock_raise", "token");
+/// Tells who holds a lock.
+pub static LOCK_INSPECT: Script = script!("lock_inspect", "token");
+/// Takes every hold of a lock away.
+pub static LOCK_FORCE: Script = script!("lock_force", "publish", "token", "queue");
+/// Tells whether a lock was taken away by force.
+pub static LOCK_FORCED: Script = script!("lock_forced");
+/// Tells what several names stand for.
+pub static NAME_KINDS: Script = script!("name_kinds");
+/// Takes a fair lock or queues up.
+pub static FAIR_ACQUIRE: Script = script!(
+    "fair_acquire",
+    "publish",
+    "token",
+    "acquire",
+    "sole",
+    "queue"
+);
+/// Gives one hold of a fair lock back.
+pub static FAIR_RELEASE: Script = script!(
+    "fair_release",
+    "publish",
+    "token",
+    "queue",
+    "wake",
+    "hold",
+    "release"
+);
+/// Undoes an acquire of a fair lock whose answer nobody took.
+pub static FAIR_UNDO: Script = script!(
+    "fair_undo",
+    "publish",
+    "token",
+    "queue",
+    "wake",
+    "hold",
+    "release"
+);
+/// Keeps the places of waiters of a fair lock.
+pub static FAIR_VOUCH: Script = script!("fair_vouch", "publish", "token", "queue");
+/// Gives up a place in the queue of a fair lock.
+pub static FAIR_LEAVE: Script = script!("fair_leave", "publish", "token", "queue");
+/// Takes a read hold.
+pub static READ_ACQUIRE: Script =
+    script!("read_acquire", "token", "acquire", "read", "read_acquire");
+/// Gives one read hold back.
+pub static READ_RELEASE: Script = script!(
+    "read_release",
+    "publish",
+    "token",
+    "read",
+    "read_release",
+    "release"
+);
+/// Undoes a read acquire whose answer nobody took.
+pub static READ_UNDO: Script = script!(
+    "read_undo",
+    "publish",
+    "token",
+    "read",
+    "read_release",
+    "release"
+);
+/// Extends the leases of many read holds.
+pub static READ_RENEW: Script = script!("read_renew", "token", "read");
+/// Raises the fencing counter under a read hold that other stores have too.
+pub static READ_RAISE: Script = script!("read_raise", "token", "read");
+/// Takes a write lock.
+pub static WRITE_ACQUIRE: Script = script!(
+    "write_acquire",
+    "publish",
+    "token",
+    "acquire",
+    "read",
+    "hold",
+    "write"
+);
+/// Gives one write hold back.
+pub static WRITE_RELEASE: Script = script!(
+    "write_release",
+    "publish",
+    "token",
+    "read",
+    "hold",
+    "write",
+    "release"
+);
+/// Undoes a write acquire whose answer nobody took.
+pub static WRITE_UNDO: Script = script!(
+    "write_undo",
+    "publish",
+    "token",
+    "read",
+    "hold",
+    "write",
+    "release"
+);
+/// Lets readers in that were held back for a writer.
+pub static WRITE_LEAVE: Script = script!("write_leave", "publish");
+/// Takes several locks if all can be had.
+pub static MULTI_ACQUIRE: Script = script!(
+    "multi_acquire",
+    "publish",
+    "token",
+    "sole",
+    "read",
+    "read_acquire",
+    "hold",
+    "write",
+    "multi"
+);
+/// Gives one hold of each of several locks back.
+pub static MULTI_RELEASE: Script = script!(
+    "multi_release",
+    "publish",
+    "token",
+    "read",
+    "read_release",
+    "queue",
+    "wake",
+    "hold",
+    "write",
+    "multi",
+    "multi_hold"
+);
+/// Undoes an acquire of several locks whose answer nobody took.
+pub static MULTI_UNDO: Script = script!(
+    "multi_undo",
+    "publish",
+    "token",
+    "read",
+    "read_release",
+    "queue",
+    "wake",
+    "hold",
+    "write",
+    "multi",
+    "multi_hold"
+);
+
+/// Takes permits of a semaphore.
+pub static PERMIT_ACQUIRE: Script = script!("permit_acquire", "publish", "token", "kind", "permit");
+/// Gives permits back.
+pub static PERMIT_RELEASE: Script = script!("permit_release", "publish", "token", "kind", "permit");
+/// Undoes an acquire of permits whose answer nobody took.
+pub static PERMIT_UNDO: Script = script!("permit_undo", "publish", "token", "kind", "permit");
+/// Extends the leases of many grants of permits.
+pub static PERMIT_RENEW: Script = script!("permit_renew", "publish", "token", "kind", "permit");
+/// Makes a semaphore or changes its size.
+pub static PERMIT_SET: Script = script!("permit_set", "publish", "token", "kind", "permit");
+/// Tells who holds permits.
+pub static PERMIT_INSPECT: Script = script!("permit_inspect", "publish", "token", "kind", "permit");
+
+/// Gives a latch its count.
+pub static LATCH_SET: Script = script!("latch_set", "publish", "kind");
+/// Lowers a latch's count.
+pub static LATCH_COUNT_DOWN: Script = script!("latch_count_down", "publish", "kind");
+/// Tells a latch's count.
+pub static LATCH_INSPECT: Script = script!("latch_inspect", "kind");
+/// Deletes a latch.
+pub static LATCH_DELETE: Script = script!("latch_delete", "publish", "kind");
+
+/// Every script, for hosts that load or test them all.
+pub static ALL: [&Script; 37] = [
+    &LOCK_ACQUIRE,
+    &LOCK_RELEASE,
+    &LOCK_HAND_ON,
+    &LOCK_UNDO,
+    &LOCK_RENEW,
+    &LOCK_RAISE,
+    &LOCK_INSPECT,
+    &LOCK_FORCE,
+    &LOCK_FORCED,
+    &NAME_KINDS,
+    &FAIR_ACQUIRE,
+    &FAIR_RELEASE,
+    &FAIR_UNDO,
+    &FAIR_VOUCH,
+    &FAIR_LEAVE,
+    &READ_ACQUIRE,
+    &READ_RELEASE,
+    &READ_UNDO,
+    &READ_RENEW,
+    &READ_RAISE,
+    &WRITE_ACQUIRE,
+    &WRITE_RELEASE,
+    &WRITE_UNDO,
+    &WRITE_LEAVE,
+    &MULTI_ACQUIRE,
+    &MULTI_RELEASE,
+    &MULTI_UNDO,
+    &PERMIT_ACQUIRE,
+    &PERMIT_RELEASE,
+    &PERMIT_UNDO,
+    &PERMIT_RENEW,
+    &PERMIT_SET,
+    &PERMIT_INSPECT,
+    &LATCH_SET,
+    &LATCH_COUNT_DOWN,
+    &LATCH_INSPECT,
+    &LATCH_DELETE,
+];

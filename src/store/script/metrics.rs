@@ -1,0 +1,106 @@
+//! What is counted of script calls, where they go to a store. The names are those of docs/metrics.md.
+
+use std::sync::Arc;
+
+use lockkeeper_base::metrics::{self, Counters, Numbered, Registrar, label, numbered, observe};
+use prometheus_client::metrics::{gauge::Gauge, histogram::Histogram};
+use tokio::time::Instant;
+
+use super::catalog;
+use crate::host::{HostError, Script};
+
+label! {
+    /// Why a call has no outcome.
+    pub(super) enum Failure = "kind" {
+        Unavailable = "unavailable",
+        OutcomeUnknown = "outcome_unknown",
+        NotReplicated = "not_replicated",
+        OutOfMemory = "out_of_memory",
+        WrongKind = "wrong_kind",
+        Refused = "refused",
+    }
+}
+
+/// The families of all stores of a coordinator.
+#[derive(Debug)]
+pub(super) struct Metrics {
+    calls: Numbered<Histogram>,
+    errors: Counters<Failure>,
+    up: Numbered<Gauge>,
+}
+
+/// Those of one store.
+#[derive(Clone, Debug)]
+pub(super) struct StoreMetrics {
+    all: Arc<Metrics>,
+    up: Gauge,
+}
+
+// === impl Metrics ===
+
+impl Metrics {
+    /// For so many stores, which are numbered from 1.
+    pub(super) fn new(stores: usize) -> Arc<Self> {
+        let scripts = catalog::ALL.iter().map(|script| script.name.to_owned());
+        let numbers = (1..=stores).map(|number| number.to_string());
+        Arc::new(Self {
+            calls: numbered("script", scripts, metrics::of_calls),
+            errors: Counters::default(),
+            up: numbered("store", numbers, Gauge::default),
+        })
+    }
+
+    /// Those of a store, by its place.
+    pub(super) fn of_store(self: &Arc<Self>, at: usize) -> StoreMetrics {
+        StoreMetrics {
+            all: Arc::clone(self),
+            up: self.up.1[at].clone(),
+        }
+    }
+
+    #[rustfmt::skip]
+    pub(super) fn register(&self, to: &mut Registrar<'_>) {
+        to.add("store_call_seconds", "From sending a script to its answer", self.calls.0.clone());
+        to.add("store_errors", "Script calls without an outcome, by why", self.errors.family());
+        to.add("store_up", "1 if the store answered its last call", self.up.0.clone());
+    }
+}
+
+// === impl StoreMetrics ===
+
+impl StoreMetrics {
+    /// A script that was sent then has this answer.
+    pub(super) fn called<T>(
+        &self,
+        script: &'static Script,
+        begun: Instant,
+        answer: &Result<T, HostError>,
+    ) {
+        let known = catalog::ALL.iter();
+        if let Some(at) = known.copied().position(|it| std::ptr::eq(it, script)) {
+            observe(&self.all.calls.1[at], begun.elapsed());
+        }
+        let failure = match answer {
+            Ok(_) => None,
+            Err(HostError::Unavailable(_)) => Some(Failure::Unavailable),
+            Err(HostError::OutcomeUnknown(_)) => Some(Failure::OutcomeUnknown),
+            Err(HostError::OutOfMemory) => Some(Failure::OutOfMemory),
+            Err(HostError::Rejected { code, .. }) if code == "WRONGTYPE" => {
+                Some(Failure::WrongKind)
+            }
+            Err(HostError::Rejected { .. }) => Some(Failure::Refused),
+        };
+        let silent = matches!(
+            failure,
+            Some(Failure::Unavailable | Failure::OutcomeUnknown)
+        );
+        self.up.set((!silent).into());
+        if let Some(failure) = failure {
+            self.failed(failure);
+        }
+    }
+
+    pub(super) fn failed(&self, failure: Failure) {
+        self.all.errors.of(failure).inc();
+    }
+}

@@ -1,0 +1,21 @@
+//! What the tests of several tiers share: Redis servers in every topology, coordinators as
+//! processes, proxies, and a client of the API that does nothing by itself. Nothing here is shipped.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::len_without_is_empty,
+    clippy::return_self_not_must_use,
+    reason = "helpers of tests"
+)]
+
+pub mod client;
+pub mod cluster;
+pub mod coordinator;
+pub mod counters;
+pub mod fake_redis;
+pub mod quorum;
+pub mod redis_server;
+pub mod sentinels;
+pub mod stores;
+pub mod tcp_proxy;

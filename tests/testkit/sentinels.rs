@@ -1,0 +1,244 @@
+//! A master with two replicas and three sentinels, real processes that belong to one test.
+
+use std::{
+    fs,
+    process::{Child, Command, Stdio},
+};
+
+use deadpool_redis::redis::{Client, Cmd, Value, cmd};
+use tempfile::TempDir;
+
+use crate::redis_server::{RedisServer, deployed, eventually, free_port};
+
+/// The file that the master and its replicas are started from, here as elsewhere.
+const FILE: &str = "sentinel-master.conf";
+
+/// What the sentinels call the master.
+pub const SERVICE: &str = "locks";
+
+/// A master sends its data to a replica as soon as that asks, and does not wait 5 s for others.
+pub const AT_ONCE: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
+
+const REPLICAS: usize = 2;
+const SENTINELS: usize = 3;
+
+/// A deployment of Redis that survives the loss of its master.
+pub struct Sentinels {
+    /// The first master and its replicas.
+    pub servers: Vec<RedisServer>,
+    pub sentinels: Vec<Sentinel>,
+    /// By which port the others know the first master.
+    known_as: u16,
+}
+
+/// One sentinel. It ends with this.
+pub struct Sentinel {
+    child: Child,
+    port: u16,
+    _directory: TempDir,
+}
+
+// === impl Sentinels ===
+
+impl Sentinels {
+    /// Starts all of them, with masters that do not mind being alone: most tests cut replicas off to see what that does.
+    pub async fn start() -> Self {
+        Self::start_with(&["--min-replicas-to-write", "0"]).await
+    }
+
+    /// The same with arguments for the servers; resolves when each sentinel knows all others and both replicas.
+    pub async fn start_with(arguments: &[&str]) -> Self {
+        Self::start_known_as(arguments, async |port| port).await
+    }
+
+    /// The same, with something at another port between the first master and all others.
+    pub async fn start_known_as(
+        arguments: &[&str],
+        known_as: impl AsyncFnOnce(u16) -> u16,
+    ) -> Self {
+        let arguments = &[arguments, &AT_ONCE].concat();
+        let master = RedisServer::start_from(FILE, arguments).await;
+        let known_as = known_as(master.port()).await;
+        let port = known_as.to_string();
+        let mut servers = vec![master];
+        for _ in 0..REPLICAS {
+            let of_replica = ["--replicaof", "127.0.0.1", &port];
+            let arguments = [arguments.as_slice(), &of_replica].concat();
+            servers.push(RedisServer::start_from(FILE, &arguments).await);
+        }
+        let sentinels = (0..SENTINELS).map(|_| Sentinel::start(&port)).collect();
+        let this = Self {
+            servers,
+            sentinels,
+            known_as,
+        };
+        eventually("the replicas are connected", || async {
+            let info = this.servers[0].info("replication").await;
+            info.matches("state=online").count() == REPLICAS
+        })
+        .await;
+        for sentinel in &this.sentinels {
+            eventually("a sentinel answers", || async {
+                sentinel.look_around_every(["50", "50"]).await
+            })
+            .await;
+        }
+        for sentinel in &this.sentinels {
+            eventually("a sentinel knows all", || async {
+                let master = sentinel.master().await.unwrap_or_default();
+                let known = |field: &str, count: usize| {
+                    let expected = format!("{field}={count};");
+                    master.contains(&expected)
+                };
+                known("num-slaves", REPLICAS) && known("num-other-sentinels", SENTINELS - 1)
+            })
+            .await;
+        }
+        for sentinel in &this.sentinels {
+            sentinel.look_around_every(["10000", "2000"]).await;
+        }
+        this
+    }
+
+    /// The store's address.
+    pub fn url(&self) -> String {
+        Self::url_at(self.sentinels.iter().map(Sentinel::port))
+    }
+
+    /// The same with others in the place of the sentinels.
+    pub fn url_at(ports: impl Iterator<Item = u16>) -> String {
+        let hosts: Vec<_> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
+        format!("redis+sentinel://{}/{SERVICE}", hosts.join(","))
+    }
+
+    /// Where the sentinels themselves are.
+    pub fn sentinel_urls(&self) -> impl Iterator<Item = String> {
+        let ports = self.sentinels.iter().map(|sentinel| sentinel.port);
+        ports.map(|port| format!("redis://127.0.0.1:{port}"))
+    }
+
+    /// Lets the servers be slow, for tests in which none of them dies.
+    pub async fn be_patient(&self) {
+        for sentinel in &self.sentinels {
+            let mut set = cmd("SENTINEL");
+            set.arg("SET").arg(SERVICE);
+            set.arg("down-after-milliseconds").arg("30000");
+            let answer = sentinel.ask(&set).await;
+            assert_eq!(answer, Some(Value::Okay), "a sentinel takes the setting");
+        }
+    }
+
+    /// The server that the sentinels name.
+    pub async fn master(&self) -> Option<usize> {
+        let master = self.sentinels[0].master().await?;
+        let is = |port: u16| master.contains(&format!(";port={port};"));
+        let named = self.servers.iter().position(|server| is(server.port()));
+        named.or_else(|| is(self.known_as).then_some(0))
+    }
+
+    /// Resolves when another server than this one is the master, and says which.
+    pub async fn until_another_than(&self, before: usize) -> usize {
+        let found = parking_lot::Mutex::new(None);
+        eventually("another master is elected", || async {
+            let Some(master) = self.master().await.filter(|master| *master != before) else {
+                return false;
+            };
+            *found.lock() = Some(master);
+            self.servers[master].connect_anew().await;
+            let info = self.servers[master].info("replication").await;
+            info.contains("role:master")
+        })
+        .await;
+        let found = found.into_inner();
+        found.expect("it was found")
+    }
+}
+
+// === impl Sentinel ===
+
+impl Sentinel {
+    fn start(master_port: &str) -> Self {
+        let directory = TempDir::new().expect("a temporary directory");
+        let port = free_port();
+        let config = directory.path().join("sentinel.conf");
+        // The file as it is used elsewhere, but for the addresses and less patience; of two values the later counts.
+        let deployed = fs::read_to_string(deployed("sentinel.conf")).expect("it is in the tree");
+        let elsewhere = deployed
+            .lines()
+            .find(|line| line.starts_with("sentinel monitor "));
+        let elsewhere = elsewhere.expect("a line that names the master");
+        let here = format!("sentinel monitor {SERVICE} 127.0.0.1 {master_port} 2");
+        let text = format!(
+            "{}\nport {port}\nbind 127.0.0.1\ndir {}\n\
+             sentinel down-after-milliseconds {SERVICE} 1000\n\
+             sentinel failover-timeout {SERVICE} 3000\n",
+            deployed.replace(elsewhere, &here),
+            directory.path().display()
+        );
+        fs::write(&config, text).expect("written");
+        let child = Command::new("redis-server")
+            .arg(&config)
+            .arg("--sentinel")
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server is installed");
+        Self {
+            child,
+            port,
+            _directory: directory,
+        }
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What it knows of the master, as `;name=value;…`; none while it does not answer.
+    async fn master(&self) -> Option<String> {
+        let mut ask = cmd("SENTINEL");
+        ask.arg("MASTER").arg(SERVICE);
+        let Some(Value::Array(words)) = self.ask(&ask).await else {
+            return None;
+        };
+        let words = words.chunks(2).map(|pair| match pair {
+            [Value::BulkString(name), Value::BulkString(value)] => format!(
+                "{}={}",
+                String::from_utf8_lossy(name),
+                String::from_utf8_lossy(value)
+            ),
+            _ => String::new(),
+        });
+        Some(format!(";{};", words.collect::<Vec<_>>().join(";")))
+    }
+
+    /// How often it asks the servers about replicas and tells other sentinels of itself, in milliseconds; before Redis 7.0 that cannot be changed. False
+    /// while it does not answer.
+    async fn look_around_every(&self, [info, hello]: [&str; 2]) -> bool {
+        let mut set = cmd("SENTINEL");
+        set.arg("DEBUG").arg("INFO-PERIOD").arg(info);
+        set.arg("PUBLISH-PERIOD").arg(hello);
+        self.ask(&set).await.is_some()
+    }
+
+    /// None while it does not answer.
+    async fn ask(&self, command: &Cmd) -> Option<Value> {
+        let client = Client::open(format!("redis://127.0.0.1:{}", self.port)).expect("a URL");
+        let mut connection = client.get_multiplexed_async_connection().await.ok()?;
+        // An error is an answer, too.
+        connection.send_packed_command(command).await.ok()
+    }
+
+    /// Ends it.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("gone");
+    }
+}
+
+impl Drop for Sentinel {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
