@@ -1,13 +1,18 @@
--- Takes a fair lock if it is free and nobody waits before the owner, takes it again, or queues the owner up.
+-- Takes a fair lock if it is free and nobody waits before the owner, takes it again, or queues the
+-- owner up.
 --
--- KEYS: 1 lock, 2 fencing counter, 3 queue, 4 deadlines of the queue, 5 vouched waiters, 6 record of the request (only with a request id)
--- ARGV: 1 to 7 as of lock_acquire, 8 '1' to queue up, 9 how long a waiter that nobody vouches for keeps its place ms,
---       10 channel, to be followed by the owner that is woken, 11 publish command, 12 message
+-- KEYS: 1 lock, 2 fencing counter, 3 queue, 4 deadlines of the queue, 5 vouched waiters, 6 record
+--       of the request (only with a request id)
+-- ARGV: 1 to 7 as of lock_acquire, 8 '1' to queue up, 9 how long a waiter that nobody vouches for
+--       keeps its place ms, 10 channel, to be followed by the owner that is woken, 11 publish
+--       command, 12 message
 -- Returns: {1, hold count, token, lease ms, serial}  granted
 --          {5, hold count, token, lease ms, serial}  the same, as answer to a repeat
---          {0, remaining lease ms, place, counter}   not granted; -1: no time to live, -2: free, but others come first; the place in the queue if it
---                                                    is known, else 0
---          {2}                                       a repeat of a request that was granted, but the grant has ended
+--          {0, remaining lease ms, place, counter}   not granted; -1: no time to live, -2: free,
+--                                                    but others come first; the place in the queue
+--                                                    if it is known, else 0
+--          {2}                                       a repeat of a request that was granted, but
+--                                                    the grant has ended
 --          {3}                                       the request id was used for something else
 --          {4}                                       a key is not such a lock's
 -- Publishes: the message on the channel of a head of another program that may take the lock
@@ -41,7 +46,8 @@ end, function(seen)
   end
   if not redis.call('zscore', q.deadlines, owner) then
     local others = others_in_queue(q)
-    -- Another program's script took a waiter for dead that its coordinator still vouches for: it was the first, so it is again.
+    -- Another program's script removed this waiter as dead, although its coordinator still vouches
+    -- for it. It was first then, so it becomes first again.
     if redis.call('zscore', q.vouched, owner) then
       redis.call('lpush', q.queue, owner)
       place, others = 1, 0

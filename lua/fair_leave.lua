@@ -1,8 +1,8 @@
 -- Takes a waiter out of the queue of a fair lock. Safe to repeat.
 --
 -- KEYS: 1 lock, 2 queue, 3 deadlines of the queue, 4 vouched waiters
--- ARGV: 1 owner, 2 how long a waiter that nobody vouches for keeps its place ms, 3 channel, to be followed by the owner that is woken,
---       4 publish command, 5 message
+-- ARGV: 1 owner, 2 how long a waiter that nobody vouches for keeps its place ms, 3 channel, to be
+--       followed by the owner that is woken, 4 publish command, 5 message
 -- Returns: {1}
 -- Publishes: the message on the channel of the first waiter if the lock is free
 

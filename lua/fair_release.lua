@@ -1,6 +1,7 @@
 -- Gives one hold of a fair lock back; the last one frees the lock and wakes the first waiter.
 --
--- KEYS: 1 lock, 2 fencing counter, 3 channel, 4 queue, 5 deadlines of the queue, 6 vouched waiters, 7 record of the request (only with a request id)
+-- KEYS: 1 lock, 2 fencing counter, 3 channel, 4 queue, 5 deadlines of the queue, 6 vouched waiters,
+--       7 record of the request (only with a request id)
 -- ARGV: 1 to 6 as of lock_release, 7 how long a waiter that nobody vouches for keeps its place ms
 -- Returns: as lock_release
 -- Publishes: the message on the channel of the first waiter when the lock becomes free

@@ -1,4 +1,5 @@
--- Undoes an acquire of a fair lock whose answer nobody took or nobody knows. Safe to repeat, and safe if the acquire never ran.
+-- Undoes an acquire of a fair lock whose answer nobody took or nobody knows. Safe to repeat, and
+-- safe if the acquire never ran.
 --
 -- KEYS: as of fair_release
 -- ARGV: 1 to 6 as of lock_undo, 7 how long a waiter that nobody vouches for keeps its place ms

@@ -1,10 +1,11 @@
 -- Says of waiters of a fair lock that they live, and tells where they stand.
 --
 -- KEYS: 1 lock, 2 queue, 3 deadlines of the queue, 4 vouched waiters
--- ARGV: 1 how long a waiter that nobody vouches for keeps its place ms, 2 channel, to be followed by the owner that is woken, 3 publish command,
---       4 message, then the owners, in the order they came
--- Returns: {remaining lease ms, then for each owner its place in the queue; 0: it is not in the queue}; the lease is -2 if nobody holds the lock,
---          -1 if it has no time to live
+-- ARGV: 1 how long a waiter that nobody vouches for keeps its place ms, 2 channel, to be followed
+--       by the owner that is woken, 3 publish command, 4 message, then the owners, in the order
+--       they came
+-- Returns: {remaining lease ms, then for each owner its place in the queue; 0: it is not in the
+--           queue}; the lease is -2 if nobody holds the lock, -1 if it has no time to live
 -- Publishes: the message on the channel of the first waiter if the lock is free
 
 local lock = KEYS[1]
@@ -14,7 +15,8 @@ local q = {
 }
 local now = now_millis()
 
--- Those that another program's script took for dead stood before all that are still there. One that waits twice is named twice.
+-- Waiters that another program's script removed as dead were ahead of all that remain. An owner
+-- that waits twice is listed twice.
 for i = #ARGV, 5, -1 do
   if redis.call('zscore', q.vouched, ARGV[i]) and not redis.call('zscore', q.deadlines, ARGV[i]) then
     redis.call('lpush', q.queue, ARGV[i])

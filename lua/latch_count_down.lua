@@ -1,8 +1,9 @@
 -- Lowers a latch's count; at 0 the latch opens and the key goes.
 --
--- KEYS: 1 latch, 2 kind, 3 leases that a semaphore of the name would have, 4 record of the request (only with a request id)
--- ARGV: 1 by how many, 2 retention of the record ms, 3 publish command, 4 channel, which is no key because Redisson's name of it need not share the
---       latch's slot
+-- KEYS: 1 latch, 2 kind, 3 leases that a semaphore of the name would have, 4 record of the request
+--       (only with a request id)
+-- ARGV: 1 by how many, 2 retention of the record ms, 3 publish command, 4 channel, which is no key
+--       because Redisson's name of it need not share the latch's slot
 -- Returns: {1, count left}  lowered
 --          {5, count left}  the same, as answer to a repeat
 --          {0, count}       it would be below zero, so nothing changed
@@ -35,7 +36,8 @@ if left == 0 then
   publish_to(publish, channel, '0')
   redis.call('del', latch, kind)
 else
-  -- A store that is out of memory refuses DECRBY as the first write of a script, and ZREM not. There are no leases, or this were no latch.
+  -- A store that is out of memory refuses DECRBY as the first write of a script, but not ZREM. The
+  -- key has no leases, otherwise it would be no latch.
   redis.call('zrem', leases, '')
   redis.call('decrby', latch, by)
 end

@@ -2,7 +2,8 @@
 --
 -- KEYS: 1 latch, 2 kind, 3 leases that a semaphore of the name would have
 -- ARGV: none
--- Returns: {1, count, remaining time to live ms}  the time is -1 if there is no end, -2 if there is no count, and the count is 0 then
+-- Returns: {1, count, remaining time to live ms}  the time is -1 if there is no end, -2 if there is
+--                                                 no count, and the count is 0 then
 --          {4}                                    the key is not a latch's
 -- Publishes: nothing
 

@@ -1,8 +1,10 @@
 -- Gives a latch its count, if it has none.
 --
--- KEYS: 1 latch, 2 kind, 3 leases that a semaphore of the name would have, 4 record of the request (only with a request id)
--- ARGV: 1 count, 2 time to live ms; 0: none, 3 time to live of an idle kind ms, 4 retention of the record ms, 5 publish command, 6 channel, which is
---       no key because Redisson's name of it need not share the latch's slot
+-- KEYS: 1 latch, 2 kind, 3 leases that a semaphore of the name would have, 4 record of the request
+--       (only with a request id)
+-- ARGV: 1 count, 2 time to live ms; 0: none, 3 time to live of an idle kind ms, 4 retention of the
+--       record ms, 5 publish command, 6 channel, which is no key because Redisson's name of it need
+--       not share the latch's slot
 -- Returns: {1, count}  set
 --          {5, count}  the same, as answer to a repeat
 --          {0, count}  it has a count already: this

@@ -1,18 +1,24 @@
--- Takes every hold of a lock of any mode away, whoever has it, and wakes who waits. The fencing counter is raised, so that the tokens of those who held it are
--- outdated at once, and a record says why, for their coordinators.
+-- Takes every hold of a lock of any mode away, whoever has it, and wakes who waits. The fencing
+-- counter is raised, so that the tokens of those who held it are outdated at once, and a record
+-- says why, for their coordinators.
 --
--- KEYS: 1 lock, 2 fencing counter, 3 channel, 4 queue, 5 deadlines of the queue, 6 vouched waiters, 7 our readers, 8 base of the read hold keys of any owner,
---       9 channel of the read/write lock, 10 record of the release by force
--- ARGV: 1 publish command, 2 message, 3 message for all, 4 how long a waiter that nobody vouches for keeps its place ms, 5 time to live of an idle counter ms,
---       6 reason, 7 retention of the record ms, 8 how many holders to list at the most
--- Returns: {1, mode, token of those who held it, number of holders, holders}  mode and holders as of lock_inspect
+-- KEYS: 1 lock, 2 fencing counter, 3 channel, 4 queue, 5 deadlines of the queue, 6 vouched waiters,
+--       7 our readers, 8 base of the read hold keys of any owner, 9 channel of the read/write lock,
+--       10 record of the release by force
+-- ARGV: 1 publish command, 2 message, 3 message for all, 4 how long a waiter that nobody vouches
+--       for keeps its place ms, 5 time to live of an idle counter ms, 6 reason, 7 retention of the
+--       record ms, 8 how many holders to list at the most
+-- Returns: {1, mode, token of those who held it, number of holders, holders}  mode and holders as
+--                                                                             of lock_inspect
 --          {0}  nobody holds it
 --          {4}  the key or its counter is not such a lock's
--- Publishes: the message on the lock's channel and on that of the first in the queue; of a read/write lock the message for all
+-- Publishes: the message on the lock's channel and on that of the first in the queue; of a
+--            read/write lock the message for all
 
 local lock, counter, record, max = KEYS[1], KEYS[2], KEYS[10], tonumber(ARGV[8])
 local publish = ARGV[1]
--- A program that sent a hold twice may have inflated its count; a script must not look at as many keys as it says.
+-- A program that sent a hold twice may have inflated its count, so the script limits the number of
+-- keys that it reads.
 local HOLDS_LOOKED_AT = 100
 
 local fields, token, now = redis.call('hgetall', lock), read_token(counter), now_millis()
@@ -51,7 +57,8 @@ for i = 1, #fields, 2 do
   end
 end
 
--- As in a release, a refused message leaves everything as it was, and the first write is one that a full store allows.
+-- As in a release, a refused message leaves everything unchanged, and the first write is one that a
+-- full store allows.
 if mode == 'sole' then
   publish_to(publish, KEYS[3], ARGV[2])
 else

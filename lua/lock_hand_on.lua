@@ -1,9 +1,12 @@
--- Gives the last hold of an exclusive lock to somebody else, who waits for it: a release and an acquire, and the lock is free at no moment between them.
+-- Gives the last hold of an exclusive lock to somebody else, who waits for it: a release and an
+-- acquire, and the lock is free at no moment between them.
 --
 -- KEYS: 1 lock, 2 fencing counter
--- ARGV: 1 owner, 2 serial of the grant to give back; '' if the caller does not know it, 3 next owner, 4 lease ms, 5 time to live of an idle counter ms
+-- ARGV: 1 owner, 2 serial of the grant to give back; '' if the caller does not know it, 3 next
+--       owner, 4 lease ms, 5 time to live of an idle counter ms
 -- Returns: {1, token}  the owner has given it back, and the next one holds it
---          {0}         nothing changed: it is not the owner's last hold of that grant, or a key is not such a lock's
+--          {0}         nothing changed: it is not the owner's last hold of that grant, or a key is
+--                      not such a lock's
 -- Publishes: nothing, because the lock is not free
 
 local lock, counter = KEYS[1], KEYS[2]
@@ -15,8 +18,9 @@ if fields[1] ~= '1' or fields[2] or not newest or newest > (serial or newest) th
   return {0}
 end
 
--- Nothing may fail halfway. The counter comes first, because Redis refuses to set it when its memory is full; and the lock's key is there all the time,
--- because in a cluster a script may not make one in a slot that is being moved.
+-- Nothing may fail halfway. The counter is set first, because Redis refuses to set it when its
+-- memory is full. The lock's key exists throughout, because a cluster lets no script create a key
+-- in a slot that is being moved.
 local token = raise_token(counter, newest, counter_ttl)
 redis.call('hset', lock, next_owner, '1')
 redis.call('hdel', lock, owner)

@@ -2,7 +2,8 @@
 --
 -- KEYS: 1 lock, 2 fencing counter, 3 queue, 4 base of the read hold keys of any owner
 -- ARGV: 1 how many holders and how many waiters to list at the most
--- Returns: {1, mode, remaining lease ms, token, number of holders, holders, number of waiters, waiters}
+-- Returns: {1, mode, remaining lease ms, token, number of holders, holders, number of waiters,
+--           waiters}
 --            mode: 'free', 'sole' (exclusive or fair), 'read', 'write'
 --            remaining lease ms: -2: nobody holds it, -1: no time to live
 --            holders: for each its field, hold count, remaining lease ms; waiters: owners
@@ -32,7 +33,7 @@ for i = 1, #fields, 2 do
     if mode ~= 'sole' and count and string.sub(owner, -6) ~= ':write' then
       left = redis.call('pttl', KEYS[4] .. ':' .. owner .. ':rwlock_timeout:' .. string.format('%.0f', count))
     end
-    -- The field of a reader whose lease is over may still be there.
+    -- The field of a reader whose lease has ended may still exist.
     if left ~= -2 or remaining == -2 then
       number = number + 1
       if number <= max then

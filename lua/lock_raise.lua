@@ -1,4 +1,5 @@
--- Raises the fencing counter of a lock to the token of a grant that other stores have told of too, if its owner holds the lock here.
+-- Raises the fencing counter of a lock to the token of a grant that other stores have told of too,
+-- if its owner holds the lock here.
 --
 -- KEYS: 1 lock, 2 fencing counter, 3 record of the request
 -- ARGV: 1 owner, 2 token, 3 time to live of an idle counter ms
@@ -16,7 +17,7 @@ if not before then
 elseif redis.call('hexists', lock, owner) == 0 then
   return {0}
 end
--- The token is the serial of the grant, by which the record knows it.
+-- The token is the grant's serial, by which the record identifies the grant.
 local recorded = tonumber(redis.call('hget', record, 'answer') or nil)
 local raised = raise_to(counter, before, token, counter_ttl)
 if raised ~= before and recorded == before then

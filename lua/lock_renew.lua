@@ -1,4 +1,5 @@
--- Extends the leases of many holds. One that is gone, or a key that is no lock, does not stop the others.
+-- Extends the leases of many holds. One that is gone, or a key that is no lock, does not stop the
+-- others.
 --
 -- KEYS: 2i - 1 lock, 2i fencing counter
 -- ARGV: 1 time to live of an idle counter ms, then for each lock: owner, lease ms
@@ -17,7 +18,7 @@ local function renew(lock, counter, owner, lease)
   if fields.err then
     return -2, 0, 0
   elseif not count or (fields[2] and string.sub(owner, -6) ~= ':write') then
-    -- A hold of another mode is not the one that is asked for.
+    -- A hold in another mode does not count as the requested hold.
     return redis.call('exists', lock) == 1 and -2 or -1, 0, 0
   end
   lease = math.max(lease, redis.call('pttl', lock))

@@ -1,10 +1,12 @@
--- Undoes an acquire of an exclusive lock whose answer nobody took or nobody knows. Safe to repeat, and safe if the acquire never ran.
+-- Undoes an acquire of an exclusive lock whose answer nobody took or nobody knows. Safe to repeat,
+-- and safe if the acquire never ran.
 --
 -- KEYS: as of lock_release
--- ARGV: 1 owner, 2 attempt, 3 holds that the owner has without it (used when there is no record), 4 publish command, 5 message,
---       6 serial of the grant it is about; '' if that is not known
+-- ARGV: 1 owner, 2 attempt, 3 holds that the owner has without it (used when there is no record),
+--       4 publish command, 5 message, 6 serial of the grant it is about; '' if that is not known
 -- Returns: {1, holds left}  a hold was taken back
---          {0, holds left}  there was nothing to undo, its grant has ended, or a repeat of the request has taken the grant over
+--          {0, holds left}  there was nothing to undo, its grant has ended, or a repeat of the
+--                           request has taken the grant over
 --          {4}              a key is not such a lock's
 -- Publishes: as lock_release
 

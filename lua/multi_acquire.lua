@@ -1,12 +1,14 @@
--- Takes several locks for one owner if all of them can be had, else none, and tells of one that cannot.
+-- Takes several locks for one owner if all can be had, else none, and tells of one that cannot.
 --
--- KEYS: for each lock those of the acquire script of its mode but for the record, then the record of the request
--- ARGV: 1 to 6 as of lock_acquire, 7 what tells these locks from others, 8 field of the owner's write holds, 9 serial of read grants that are new ones,
---       10 how long a waiting writer holds readers back ms, 11 '1' if the caller waits,
---       then for each lock: mode ('sole', 'read', 'write'), holds that the caller knows the owner has ('' if it does not know)
+-- KEYS: for each lock those of the acquire script of its mode but for the record, then the record
+--       of the request
+-- ARGV: 1 to 6 as of lock_acquire, 7 what tells these locks from others, 8 field of the owner's
+--       write holds, 9 serial of read grants that are new ones, 10 how long a waiting writer holds
+--       readers back ms, 11 '1' if the caller waits, then for each lock: mode ('sole', 'read',
+--       'write'), holds that the caller knows the owner has ('' if it does not know)
 -- Returns: {1, then for each lock: hold count, token, lease ms, serial}  granted
---          {5, then for each lock: hold count, token, lease ms, serial}  the same, as answer to a repeat
---          {0, which, remaining lease ms}  none is taken, because this one is held by another; -1: its key has no time to live
+--          {5, then for each lock: hold count, token, lease ms, serial}  the same, for a repeat
+--          {0, which, remaining lease ms}  none is taken, this one is held; -1: no time to live
 --          {2}         a repeat of a request that was granted, but one of the grants has ended
 --          {3}         the request id was used for something else
 --          {4, which}  a key is not such a lock's
@@ -43,7 +45,7 @@ local function remember(answer)
   redis.call('pexpire', record, ARGV[5])
 end
 
--- As `repeated` of lib/acquire.lua, for which its comments hold too.
+-- Same as `repeated` of lib/acquire.lua; its comments apply here too.
 local function repeated()
   local first = redis.call('hmget', record, 'op', 'owner', 'locks', 'answer')
   if not first[1] then

@@ -1,14 +1,18 @@
--- Gives one hold of each of several locks back; one that the owner does not hold does not keep the others.
+-- Gives one hold of each of several locks back; one that the owner does not hold does not keep the
+-- others.
 --
--- KEYS: for each lock those of the release script of its mode but for the record, then the record of the request (only with a request id)
--- ARGV: 1 owner, 2 field of its write holds, 3 retention of the record ms, 4 publish command, 5 message that wakes one, 6 message that wakes all,
---       7 how long a waiter of a fair lock that nobody vouches for keeps its place ms, 8 what tells these locks from others,
---       then for each lock: mode ('sole', 'fair', 'read', 'write'), lease ms that a hold which remains gets, serial of the grant to give back ('' if the
---       caller does not know it)
+-- KEYS: for each lock those of the release script of its mode but for the record, then the record
+--       of the request (only with a request id)
+-- ARGV: 1 owner, 2 field of its write holds, 3 retention of the record ms, 4 publish command,
+--       5 message that wakes one, 6 message that wakes all, 7 how long a waiter of a fair lock that
+--       nobody vouches for keeps its place ms, 8 what tells these locks from others, then for each
+--       lock: mode ('sole', 'fair', 'read', 'write'), lease ms that a hold which remains gets,
+--       serial of the grant to give back ('' if the caller does not know it)
 -- Returns: {1, then for each lock four numbers}  given back as far as they were held
 --            1, holds left, holds now, lease ms  given back
 --            0, why, 0, -2                       not the owner; why: as of lock_release
---          {5, then for each lock four numbers}  the same, as answer to a repeat: the first answer, then holds and remaining lease of now
+--          {5, then for each lock four numbers}  the same, as answer to a repeat: the first answer,
+--                                                then holds and remaining lease of now
 --          {0, then for each lock four numbers}  the owner holds none of them
 --          {3}         the request id was used for something else
 --          {4, which}  a key is not such a lock's
@@ -37,7 +41,8 @@ if first and first[1] then
   if first[1] ~= 'release_all' or first[2] ~= who.owner or first[3] ~= locks then
     return {3}
   end
-  -- The owner may have given back or taken more since, so the first answer does not say what it holds.
+  -- The owner may have released or acquired holds since, so the first answer does not tell what it
+  -- holds now.
   local reply, at = {5}, 0
   for given, left in string.gmatch(first[4], '(%d+) (%d+)') do
     at = at + 1

@@ -1,12 +1,16 @@
--- Undoes an acquire of several locks whose answer nobody took or nobody knows. Safe to repeat, and safe if the acquire never ran.
+-- Undoes an acquire of several locks whose answer nobody took or nobody knows. Safe to repeat, and
+-- safe if the acquire never ran.
 --
--- KEYS: for each lock those of the release script of its mode but for the record, none of one to leave alone; then the record of the request
--- ARGV: 1 owner, 2 field of its write holds, 3 attempt, 4 publish command, 5 message that wakes one, 6 message that wakes all,
---       7 how long a waiter of a fair lock that nobody vouches for keeps its place ms,
---       then for each lock of the acquire: mode ('sole', 'read', 'write'; '' to leave it alone), holds that the owner has without the attempt, used when
---       there is no record ('' if only the record can tell), serial of the grant it is about ('' if that is not known)
+-- KEYS: for each lock those of the release script of its mode but for the record, none of one to
+--       leave alone; then the record of the request
+-- ARGV: 1 owner, 2 field of its write holds, 3 attempt, 4 publish command, 5 message that wakes
+--       one, 6 message that wakes all, 7 how long a waiter of a fair lock that nobody vouches for
+--       keeps its place ms, then for each lock of the acquire: mode ('sole', 'read', 'write'; '' to
+--       leave it alone), holds that the owner has without the attempt, used when there is no record
+--       ('' if only the record can tell), serial of the grant it is about ('' if that is not known)
 -- Returns: {1}         the attempt is undone
---          {0}         there was nothing to undo, or a repeat of the request has taken the grants over
+--          {0}         there was nothing to undo, or a repeat of the request has taken the grants
+--                      over
 --          {4, which}  a key is not such a lock's; nothing is undone
 -- Publishes: as the release script of each mode
 
@@ -30,7 +34,7 @@ for i, member in ipairs(members) do
   end
 end
 
--- Takes holds off until `expected` are left.
+-- Removes holds until `expected` are left.
 local function lower(member, expected)
   local hold, lowered = member.hold, 0
   while (hold.count or 0) > expected do
@@ -56,7 +60,7 @@ elseif first[1] == 'acquire_all' and first[2] == ARGV[3] then
   for serial in string.gmatch(first[3], '%d+') do
     at = at + 1
     local hold = members[at] and members[at].hold
-    -- One whose grant has ended has no share in what the owner may hold by now.
+    -- A grant that has ended has no share in what the owner may hold by now.
     if hold and hold.count and not hold.newer and tonumber(serial) == hold.serial then
       lower(members[at], hold.count - 1)
     end

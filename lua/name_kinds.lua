@@ -1,9 +1,11 @@
--- What kind of lock, semaphore or latch each of several names is now, if any. Changes nothing. A hash is a lock if it has the shape of one: with a `mode`, or
--- one field that is a count, and either an end or an owner as clients make them.
+-- What kind of lock, semaphore or latch each of several names is now, if any. Changes nothing. A
+-- hash is a lock if it has the shape of one: with a `mode`, or one field that is a count, and
+-- either an end or an owner as clients make them.
 --
 -- KEYS: 4i - 3 name, 4i - 2 kind, 4i - 1 leases of permits, 4i queue
 -- ARGV: none
--- Returns: for each name 0: none that is known, 1: a lock with one owner, 2: a read/write lock, 3: a semaphore, 4: a latch
+-- Returns: for each name 0: none that is known, 1: a lock with one owner, 2: a read/write lock,
+--           3: a semaphore, 4: a latch
 -- Publishes: nothing
 
 local OWNER = '^%x+%-%x+%-%x+%-%x+%-%x+:'

@@ -1,11 +1,13 @@
 -- Takes permits of a semaphore, all that are asked for or none.
 --
--- KEYS: 1 semaphore, 2 leases, 3 owners, 4 kind, 5 channel, 6 record of the request (only with a request id)
--- ARGV: 1 owner, 2 lease ms, 3 time to live of an idle kind ms, 4 attempt, 5 retention of the record ms,
---       6 '1' to record a refusal too (an answer), '0' not to (the caller will wait), 7 publish command, 8 the ids of the permits, 16 bytes each
+-- KEYS: 1 semaphore, 2 leases, 3 owners, 4 kind, 5 channel, 6 record of the request (only with a
+--       request id)
+-- ARGV: 1 owner, 2 lease ms, 3 time to live of an idle kind ms, 4 attempt, 5 retention of the
+--       record ms, 6 '1' to record a refusal too (an answer), '0' not to (the caller will wait),
+--       7 publish command, 8 the ids of the permits, 16 bytes each
 -- Returns: {1, available, total, lease ms}           granted
---          {5, available, total, lease ms, ids}      the same, as answer to a repeat; the ids are those of the first, in hexadecimal digits
---          {0, available, total, ms}                 too few are free; the next lease ends in so many ms; -1: none ever does
+--          {5, available, total, lease ms, ids}      a repeat's answer: the ids of the first in hex
+--          {0, available, total, ms}                 too few are free; ms until a lease ends, or -1
 --          {2}         a repeat of a request that was granted, but the grant has ended
 --          {3}         the request id was used for something else
 --          {4}         the key is not a semaphore's
@@ -34,7 +36,7 @@ end
 local function repeated(answer)
   local busy = { string.match(answer, '^busy (%S+) (%S+) (%S+)$') }
   if busy[1] then
-    -- The answer to a try says nothing to a call that waits.
+    -- The answer to a try is of no use to a call that waits.
     return record_refusal and {0, tonumber(busy[1]), tonumber(busy[2]), tonumber(busy[3])} or {3}
   elseif #answer ~= 32 * #ids then
     return {3}
@@ -47,8 +49,8 @@ local function repeated(answer)
     end
     ends = math.min(ends or until_ms, until_ms)
   end
-  -- From now on several attempts may have been told of the grant, so no undo of one of them may take it away: it finds no attempt's mark
-  -- and leaves the grant alone. PEXPIRE first: it works when memory is full.
+  -- Several attempts may now know of the grant, so no undo of one of them may remove it: it finds
+  -- no attempt's mark. PEXPIRE is first, because it works when memory is full.
   redis.call('pexpire', record, retention)
   redis.call('hset', record, 'attempt', '')
   return {5, state.available or 0, state.total, ends - now, answer}
@@ -83,7 +85,7 @@ if #ids > state.available then
   return {0, state.available, state.total, wait}
 end
 
--- A semaphore with a time to live takes its permits with it, so their leases cannot be longer.
+-- A semaphore with a time to live ends together with its permits, so their leases cannot be longer.
 local ttl = redis.call('pttl', semaphore)
 if ttl >= 0 then
   lease = math.min(lease, math.max(ttl, 1))

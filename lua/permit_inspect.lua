@@ -1,9 +1,10 @@
--- How many permits a semaphore has and who holds them. Permits whose leases are over count as free. Changes nothing.
+-- How many permits a semaphore has and who holds them. Permits whose leases are over count as free.
+-- Changes nothing.
 --
 -- KEYS: 1 semaphore, 2 leases, 3 owners, 4 kind
 -- ARGV: none
--- Returns: {1, total, available, then for each owner: owner, permits, ms until the last of its leases ends; -1: never}; the owner is '' for
---           permits that Redisson clients took
+-- Returns: {1, total, available, then for each owner: owner, permits, ms until the last of its
+--           leases ends; -1: never}; the owner is '' for permits that Redisson clients took
 --          {4}  the key is not a semaphore's
 -- Publishes: nothing
 

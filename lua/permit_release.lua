@@ -1,9 +1,12 @@
 -- Gives permits back, all that are named or none, and wakes those who wait.
 --
--- KEYS: 1 semaphore, 2 leases, 3 owners, 4 kind, 5 channel, 6 record of the request (only with a request id)
--- ARGV: 1 owner, 2 the ids of the permits, 16 bytes each; '' for all that the owner has, 3 retention of the record ms, 4 publish command
+-- KEYS: 1 semaphore, 2 leases, 3 owners, 4 kind, 5 channel, 6 record of the request (only with a
+--       request id)
+-- ARGV: 1 owner, 2 the ids of the permits, 16 bytes each; '' for all that the owner has,
+--       3 retention of the record ms, 4 publish command
 -- Returns: {1, permits given back, available}  given back
---          {5, permits given back, available}  the same, as answer to a repeat; the second number is that of now
+--          {5, permits given back, available}  the same, as answer to a repeat; the second number
+--                                              is that of now
 --          {0, 1}  not the owner of one of them: somebody else has it
 --          {0, 2}  not the owner of one of them: its lease has ended, or it was given back
 --          {0, 3}  the owner has none

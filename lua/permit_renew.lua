@@ -1,4 +1,5 @@
--- Extends the leases of many grants of permits, each as a whole. One that is gone, or a key that is no semaphore's, does not stop the others.
+-- Extends the leases of many grants of permits, each as a whole. One that is gone, or a key that is
+-- no semaphore's, does not stop the others.
 --
 -- KEYS: 2i - 1 leases, 2i owners
 -- ARGV: for each grant: owner, lease ms, the ids of its permits, 16 bytes each
@@ -24,12 +25,12 @@ local function renew(leases, owners, owner, lease, ids)
     end
     least = math.min(least or held, held)
   end
-  -- A semaphore with a time to live takes its permits with it.
+  -- A semaphore with a time to live ends together with its permits.
   local ttl = redis.call('pttl', leases)
   if ttl >= 0 then
     lease = math.min(lease, ttl)
   end
-  -- PEXPIRE first: it works when memory is full.
+  -- PEXPIRE is first, because it works when memory is full.
   redis.call('pexpire', owners, math.max(lease, redis.call('pttl', owners), 1))
   local ends = string.format('%.0f', now + lease)
   for _, id in ipairs(ids) do

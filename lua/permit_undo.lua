@@ -1,9 +1,12 @@
--- Undoes an acquire of permits whose answer nobody took or nobody knows. Safe to repeat, and safe if the acquire never ran.
+-- Undoes an acquire of permits whose answer nobody took or nobody knows. Safe to repeat, and safe
+-- if the acquire never ran.
 --
--- KEYS: 1 semaphore, 2 leases, 3 owners, 4 kind, 5 channel, 6 record of the request (only with a request id)
+-- KEYS: 1 semaphore, 2 leases, 3 owners, 4 kind, 5 channel, 6 record of the request (only with a
+--       request id)
 -- ARGV: 1 attempt, 2 the ids of its permits, 16 bytes each, 3 publish command
 -- Returns: {1, permits}  so many were given back
---          {0, 0}        there was nothing to undo, or a repeat of the request has taken the grant over
+--          {0, 0}        there was nothing to undo, or a repeat of the request has taken the grant
+--                        over
 --          {4}           the key is not a semaphore's
 -- Publishes: what is available then, unless that is nothing
 
@@ -23,7 +26,7 @@ if record then
   redis.call('del', record)
 end
 
--- The ids are this attempt's and nobody else's, so they say all.
+-- The ids belong to this attempt alone, so they identify everything to undo.
 local ids = {}
 for _, id in ipairs(split_ids(ARGV[2])) do
   if tonumber(redis.call('zscore', leases, id) or 0) > now then

@@ -1,13 +1,16 @@
 -- Takes a read hold, one more by the same owner, or tells what is left of the writer's lease.
 --
--- KEYS: 1 lock, 2 fencing counter, 3 prefix of the owner's hold keys, 4 our readers, 5 mark of a waiting writer, 6 record of the request (only with a
---       request id)
--- ARGV: 1 to 7 as of lock_acquire, 8 field of the owner's write hold, 9 serial of the grant if it is a new one,
---       10 how long a waiting writer holds readers back ms
+-- KEYS: 1 lock, 2 fencing counter, 3 prefix of the owner's hold keys, 4 our readers, 5 mark of a
+--       waiting writer, 6 record of the request (only with a request id)
+-- ARGV: 1 to 7 as of lock_acquire, 8 field of the owner's write hold, 9 serial of the grant if it
+--       is a new one, 10 how long a waiting writer holds readers back ms
 -- Returns: {1, hold count, token of the last writer, lease ms, serial}  granted
---          {5, hold count, token of the last writer, lease ms, serial}  the same, as answer to a repeat
---          {0, remaining lease ms, 0, counter}  a writer holds it, or waits and is let go first; -1: the key has no time to live
---          {2}                                  a repeat of a request that was granted, but the grant has ended
+--          {5, hold count, token of the last writer, lease ms, serial}  the same, as answer to a
+--                                                                       repeat
+--          {0, remaining lease ms, 0, counter}  a writer holds it, or waits and is let go first;
+--                                               -1: the key has no time to live
+--          {2}                                  a repeat of a request that was granted, but the
+--                                               grant has ended
 --          {3}                                  the request id was used for something else
 --          {4}                                  a key is not such a lock's
 -- Publishes: nothing

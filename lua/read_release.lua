@@ -1,7 +1,7 @@
 -- Gives one read hold back; the last reader frees the lock and wakes a waiter.
 --
--- KEYS: 1 lock, 2 fencing counter, 3 prefix of the owner's hold keys, 4 our readers, 5 base of the hold keys of any owner, 6 channel,
---       7 record of the request (only with a request id)
+-- KEYS: 1 lock, 2 fencing counter, 3 prefix of the owner's hold keys, 4 our readers, 5 base of the
+--       hold keys of any owner, 6 channel, 7 record of the request (only with a request id)
 -- ARGV: 1 to 6 as of lock_release
 -- Returns: as lock_release
 -- Publishes: the message on the channel when the lock becomes free

@@ -1,12 +1,14 @@
--- Extends the leases of many read holds. One that is gone, or a key that is no lock, does not stop the others. A lease of 0 only makes the lock live as
--- long as the hold again: a Redisson reader's watchdog cuts the lock's time to live to its own lease.
+-- Extends the leases of many read holds. One that is gone, or a key that is no lock, does not stop
+-- the others. A lease of 0 only makes the lock live as long as the hold again: a Redisson reader's
+-- watchdog cuts the lock's time to live to its own lease.
 --
 -- KEYS: 4i - 3 lock, 4i - 2 fencing counter, 4i - 1 prefix of the owner's hold keys, 4i our readers
 -- ARGV: 1 time to live of an idle counter ms, then for each hold: owner, lease ms
 -- Returns: {the store's clock in microseconds, then for each hold four numbers:
 --           lease ms, hold count, token of the last writer, serial   renewed
 --           -1, 0, 0, 0                                              the owner does not hold it
---           -2, 0, 0, 0                                              the owner does not hold it, but another one does}
+--           -2, 0, 0, 0                                              the owner does not hold it,
+--                                                                    but another one does}
 -- Publishes: nothing
 
 local counter_ttl = tonumber(ARGV[1])

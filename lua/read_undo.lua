@@ -1,4 +1,5 @@
--- Undoes a read acquire whose answer nobody took or nobody knows. Safe to repeat, and safe if it never ran.
+-- Undoes a read acquire whose answer nobody took or nobody knows. Safe to repeat, and safe if it
+-- never ran.
 --
 -- KEYS: as of read_release
 -- ARGV: 1 to 6 as of lock_undo

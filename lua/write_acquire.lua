@@ -1,15 +1,21 @@
--- Takes a write lock, takes it again, or tells what is left of the holders' leases; who waits has new readers held back for a while.
+-- Takes a write lock, takes it again, or tells what is left of the holders' leases; who waits has
+-- new readers held back for a while.
 --
--- KEYS: 1 lock, 2 fencing counter, 3 prefix of the owner's read hold keys, 4 our readers, 5 base of the hold keys of any owner,
---       6 mark of a waiting writer, 7 record of the request (only with a request id)
--- ARGV: 1 to 7 as of lock_acquire, 8 the owner as a reader, 9 how long a waiting writer holds readers back ms; '' if it does not wait
+-- KEYS: 1 lock, 2 fencing counter, 3 prefix of the owner's read hold keys, 4 our readers, 5 base of
+--       the hold keys of any owner, 6 mark of a waiting writer, 7 record of the request (only with
+--       a request id)
+-- ARGV: 1 to 7 as of lock_acquire, 8 the owner as a reader, 9 how long a waiting writer holds
+--       readers back ms; '' if it does not wait
 -- Returns: {1, hold count, token, lease ms, serial}  granted
 --          {5, hold count, token, lease ms, serial}  the same, as answer to a repeat
---          {0, remaining lease ms, 0, counter}       held by another, or by readers; -1: the key has no time to live
---          {2}                                       a repeat of a request that was granted, but the grant has ended
+--          {0, remaining lease ms, 0, counter}       held by another, or by readers; -1: the key
+--                                                    has no time to live
+--          {2}                                       a repeat of a request that was granted, but
+--                                                    the grant has ended
 --          {3}                                       the request id was used for something else
 --          {4}                                       a key is not such a lock's
---          {6}                                       the owner holds it for reading and would wait for itself
+--          {6}                                       the owner holds it for reading and would wait
+--                                                    for itself
 -- Publishes: nothing
 
 local record = KEYS[7]

@@ -1,4 +1,5 @@
--- A writer waits no longer: readers need not be held back for it. Another one that waits marks that again with its next attempt. Safe to repeat.
+-- A writer waits no longer: readers need not be held back for it. Another one that waits marks that
+-- again with its next attempt. Safe to repeat.
 --
 -- KEYS: 1 mark of a waiting writer, 2 channel
 -- ARGV: 1 publish command, 2 message

@@ -1,4 +1,5 @@
--- Gives one write hold back; the last one frees the lock, or leaves it to the read holds of the same owner, and wakes all waiters.
+-- Gives one write hold back; the last one frees the lock, or leaves it to the read holds of the
+-- same owner, and wakes all waiters.
 --
 -- KEYS: 1 lock, 2 fencing counter, 3 channel, 4 record of the request (only with a request id)
 -- ARGV: 1 to 6 as of lock_release

@@ -1,4 +1,5 @@
--- Undoes a write acquire whose answer nobody took or nobody knows. Safe to repeat, and safe if it never ran.
+-- Undoes a write acquire whose answer nobody took or nobody knows. Safe to repeat, and safe if it
+-- never ran.
 --
 -- KEYS: as of write_release
 -- ARGV: 1 to 6 as of lock_undo

@@ -1,20 +1,22 @@
--- What every acquire does around its lock: the fencing counter, the record of the request, and the form of the answers.
+-- What every acquire does around its lock: the fencing counter, the record of the request, and the
+-- form of the answers.
 --
--- request: owner, attempt, retention of the record ms, record_refusal
--- look(token): nil if the key is no such lock, else a table with
---   remaining  ms of the lock's lease; -2: nobody holds it, -1: no time to live
---   count      holds of the owner, nil if it has none; then serial, which tells its grant from all others, and left, ms of its lease
---   open       whether the owner may take it now
---   deadlock   whether it would wait for itself
+-- request: owner, attempt, retention of the record in ms, record_refusal
+-- look(token): nil if the key is not this kind of lock, otherwise a table with
+--   remaining: ms of the lock's lease; -2: the lock is free, -1: no time to live
+--   count: the owner's holds, nil if it has none; if set, also serial, which identifies the grant,
+--     and left, ms of its lease
+--   open: whether the owner may take the lock now
+--   deadlock: whether the owner would wait for itself
 -- take(token, seen): holds, token, lease ms, serial
--- refuse(seen): remaining lease ms, place in the queue (0: not known)
+-- refuse(seen): remaining lease ms, place in the queue (0: unknown)
 
 local function remember(record, request, answer)
   redis.call('hset', record, 'op', 'acquire', 'owner', request.owner, 'attempt', request.attempt, 'answer', answer)
   redis.call('pexpire', record, request.retention)
 end
 
--- The answer to a repeat of a request, nil if this is the first call with its id.
+-- Returns the answer to a repeat of a request; nil if this is the first call with its id.
 local function repeated(record, request, token, seen)
   local first = redis.call('hmget', record, 'op', 'owner', 'answer')
   if not first[1] then
@@ -22,7 +24,7 @@ local function repeated(record, request, token, seen)
   elseif first[1] ~= 'acquire' or first[2] ~= request.owner then
     return {3}
   elseif string.sub(first[3], 1, 4) == 'busy' then
-    -- The answer to a try says nothing to a call that waits.
+    -- The answer to a try is of no use to a call that waits.
     if not request.record_refusal then
       return {3}
     end
@@ -30,8 +32,9 @@ local function repeated(record, request, token, seen)
   elseif not seen.count or tonumber(first[3]) ~= seen.serial then
     return {2}
   end
-  -- From now on several attempts may have been told of the grant, so no undo of one of them may take it away: it finds no attempt's mark
-  -- and leaves the grant alone. PEXPIRE first: it works when memory is full.
+  -- Several attempts may now know of the grant, so no undo of one of them may remove it: it finds
+  -- no attempt's mark and leaves the grant alone. PEXPIRE is first, because it works when memory is
+  -- full.
   redis.call('pexpire', record, request.retention)
   redis.call('hset', record, 'attempt', '')
   return {5, seen.count, token, seen.left, seen.serial}

@@ -1,9 +1,12 @@
--- Holds are fields of the lock's hash: owner -> count, as Redisson's RLock keeps them. The count is text that must be a number.
+-- Holds are fields of the lock's hash, owner -> count, as in Redisson's RLock. The count is text
+-- that must be a number.
 
--- Takes one hold off an owner that has `count`; the last one frees the lock, and `wake` says so. Returns what is left.
--- The wake stands first so that a refusal of it changes nothing; PEXPIRE stands before HINCRBY because a store that is out of memory refuses HINCRBY
--- as the first write of a script, and giving back must work then. PEXPIRE deletes a key if it is given 0 (the PTTL of a key in its last
--- millisecond) or -1 (that of a key without a time to live), and HINCRBY would then leave one that never ends.
+-- Removes one of the `count` holds of an owner and returns the number left. Removing the last one
+-- frees the lock and calls `wake`.
+-- `wake` is first, so that its refusal changes nothing. PEXPIRE is before HINCRBY, because a store
+-- that is out of memory refuses HINCRBY as the first write of a script, and a release must work
+-- then. PEXPIRE with 0 (the PTTL of a key in its last millisecond) or -1 (a key without a time to
+-- live) deletes the key. HINCRBY would then create one that never ends.
 local function drop_hold(lock, owner, count, ttl, wake)
   if count <= 1 then
     wake()
@@ -18,8 +21,9 @@ local function drop_hold(lock, owner, count, ttl, wake)
   return redis.call('hincrby', lock, owner, -1)
 end
 
--- As `hold` of lib/release.lua; nil if the key is not such a lock's. `serial` of the grant it is about, nil if that is not known. What is left of the
--- lease is not looked at where it says nothing: of a last hold that is to be dropped, without a record of an answer that could ask for it.
+-- Returns `hold` of lib/release.lua; nil if the key is not this kind of lock. `serial` identifies
+-- the grant in question, nil if unknown. The remaining lease is not read if it is not needed: for a
+-- last hold that is to be removed, without a record of an answer.
 local function sole_hold(lock, counter, owner, serial, record)
   local fields = redis.call('hmget', lock, owner, 'mode')
   local count = tonumber(fields[1])

@@ -1,7 +1,9 @@
--- Redisson keeps a semaphore and a latch alike, as a number under the name, so a key of our own says which of the two it is. It ends when the name
--- has been idle for long: then, as for a number that a Redisson client made, whoever asks is believed.
+-- Redisson stores a semaphore and a latch alike, as a number under the name, so a key of our own
+-- records the kind. It expires when the name has been idle for long. Then, as for a number that a
+-- Redisson client created, the caller's kind is accepted.
 
--- The number under a name; nil if there is none, false if it is not a number or one of another kind. `leases` only a semaphore has.
+-- Returns the number under a name; nil if there is none, false if it is not a number or is of
+-- another kind. Only a semaphore has `leases`.
 local function read_number(key, kind, wanted, leases)
   local value, known = redis.call('get', key), redis.call('get', kind)
   if redis.call('zcard', leases) > 0 and wanted == 'latch' then
@@ -14,7 +16,7 @@ local function read_number(key, kind, wanted, leases)
   return tonumber(value)
 end
 
--- Says which kind it is; `ttl` 0: for ever.
+-- Records the kind; `ttl` 0: without a time to live.
 local function mark_kind(kind, is, ttl)
   if ttl == 0 then
     redis.call('set', kind, is)

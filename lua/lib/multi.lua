@@ -1,7 +1,9 @@
--- Several locks in one call. A member is one of them: its mode, its keys, and what the call says of it.
+-- Several locks in one call. A member is one of them: its mode, its keys, and the arguments for it.
 
--- Cuts KEYS and ARGV into members. first: where the arguments of members begin: for each one its mode, then one for each of `names`; sizes: how many
--- keys a member has, by its mode. Returns the members, and the key behind theirs: the record of the request, nil if there is none.
+-- Splits KEYS and ARGV into members. first: the index of the first member's arguments; each member
+-- has its mode, then one argument for each of `names`. sizes: the number of a member's keys, by its
+-- mode. Returns the members and the key after theirs: the record of the request, nil if there is
+-- none.
 local function members_of(keys, args, first, names, sizes)
   local members, key = {}, 1
   for arg = first, #args, 1 + #names do

@@ -1,12 +1,13 @@
--- What an owner holds of several locks, and giving one hold of each back.
+-- An owner's holds of several locks, and the release of one hold of each.
 --
--- who: owner, writer (the field of its write holds), publish (command), one (message that wakes one), all (message that wakes all),
---      patience (of a fair lock, how long a waiter that nobody vouches for keeps its place ms)
+-- who: owner, writer (the field of its write holds), publish (command), one (message that wakes one
+-- waiter), all (message that wakes all), patience (for a fair lock, how long a waiter that its
+-- coordinator no longer vouches for keeps its place, in ms)
 
--- Keys of a member: those of the release script of its mode but for the record.
+-- The number of a member's keys: those of the release script of its mode without the record.
 local MEMBER_KEYS = {sole = 3, fair = 6, read = 6, write = 3}
 
--- As `hold` of lib/release.lua; nil if the key is not such a lock's.
+-- Returns `hold` of lib/release.lua; nil if the key is not this kind of lock.
 local function member_hold(member, who)
   local keys, serial = member.keys, tonumber(member.serial)
   if redis.call('exists', keys[1]) == 1 and redis.call('type', keys[1]).ok ~= 'hash' then
@@ -19,7 +20,8 @@ local function member_hold(member, who)
   return sole_hold(keys[1], keys[2], who.owner, serial, true)
 end
 
--- Takes one hold off; what remains gets at least `lease`. Returns holds left, and their lease.
+-- Removes one hold; the remaining ones get at least `lease`. Returns the number of holds left and
+-- their lease.
 local function drop_member(member, who, hold, lease, now)
   local keys, ttl = member.keys, math.max(lease, hold.left)
   if member.mode == 'read' then

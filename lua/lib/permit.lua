@@ -1,10 +1,11 @@
--- Permits as Redisson's RPermitExpirableSemaphore keeps them: `semaphore` is the number of those that are free; `leases` has the ids (16 raw bytes) of those
--- that are taken, scored by the end of their leases in epoch ms. `owners` is ours and says whose they are, by the id's hexadecimal digits.
+-- Permits as in Redisson's RPermitExpirableSemaphore: `semaphore` is the number of free permits.
+-- `leases` has the ids (16 raw bytes) of held permits, scored by the end of their leases in epoch
+-- ms. `owners` is ours and maps an id's hexadecimal digits to its owner.
 
--- The score of a permit that never ends. Only Redisson clients take such.
+-- The score of a permit that never ends. Only Redisson clients acquire such permits.
 local NEVER = 922337203685477
 local ID_BYTES = 16
--- As many members as one command gets.
+-- The maximum number of members in one command.
 local CHUNK = 1000
 
 local function hex(id)
@@ -19,7 +20,7 @@ local function unhex(digits)
   end))
 end
 
--- The ids that stand behind each other in a text.
+-- Splits a text of concatenated ids.
 local function split_ids(text)
   local ids = {}
   for i = 1, #text, ID_BYTES do
@@ -32,7 +33,8 @@ local function now_millis()
   return math.floor(now_micros() / 1000)
 end
 
--- When the lease of an owner's permit ends. Nil and a reason otherwise: 1 it is another's, 2 its lease is over.
+-- Returns when the lease of an owner's permit ends. Otherwise nil and a reason: 1 another owner
+-- holds it, 2 its lease has ended.
 local function held_until(leases, owners, id, owner, now)
   local score = tonumber(redis.call('zscore', leases, id) or 0)
   if score <= now then
@@ -43,8 +45,9 @@ local function held_until(leases, owners, id, owner, now)
   return score
 end
 
--- A semaphore, in which permits whose leases are over count as free: `available` (nil if there is no semaphore), `total` and `expired`, which are
--- still to be swept. Nil if the key is not a semaphore's. Changes nothing.
+-- Reads a semaphore; permits whose leases have ended count as free. Returns `available` (nil if
+-- there is no semaphore), `total` and `expired`, which are still to be removed; nil if the key is
+-- not a semaphore's. Changes nothing.
 local function read_semaphore(semaphore, leases, owners, kind, now)
   local number = read_number(semaphore, kind, 'semaphore', leases)
   local expired = redis.call('zrangebyscore', leases, '-inf', now)
@@ -57,8 +60,8 @@ local function read_semaphore(semaphore, leases, owners, kind, now)
   return { available = available, taken = taken, total = (available or 0) + taken, expired = expired }
 end
 
--- Takes permits off the books. Without a semaphore there is nothing that they would be given back to.
--- ZREM stands before INCRBY because a store that is out of memory refuses INCRBY as the first write of a script.
+-- Removes held permits. Without a semaphore there is nothing to return them to. ZREM is before
+-- INCRBY, because a store that is out of memory refuses INCRBY as the first write of a script.
 local function drop_permits(semaphore, leases, owners, ids, change)
   for first = 1, #ids, CHUNK do
     local last = math.min(first + CHUNK - 1, #ids)
@@ -74,8 +77,10 @@ local function drop_permits(semaphore, leases, owners, ids, change)
   end
 end
 
--- Gives back the expired permits and `ids`, and returns what is available then. PUBLISH stands first so that a refusal of it changes nothing. Nothing is
--- published if no permit can be had: the number is negative after a semaphore was made smaller than what is taken, and Redisson stumbles over that.
+-- Releases the expired permits and `ids`, and returns the number then available. PUBLISH is first,
+-- so that its refusal changes nothing. Nothing is published if no permit is available. The number
+-- is negative if a semaphore was made smaller than its held permits, and Redisson cannot handle
+-- that.
 local function give_back(semaphore, leases, owners, channel, publish, state, ids)
   local gone = {}
   for _, list in ipairs({ state.expired, ids }) do

@@ -1,7 +1,9 @@
--- Sends a message, and returns how many heard it here. The command SPUBLISH stands for both kinds of it that a cluster knows: Redisson listens to the
--- one that belongs to a slot where the servers have it, and to the plain one elsewhere and in its older versions. A server without the first kind
--- refuses it, as does one that has the channel's slot somewhere else; that must not keep the second from being sent. They stand next to each other,
--- so that who listens to both can tell that it is one.
+-- Publishes a message and returns the number of subscribers that received it here. The command
+-- SPUBLISH stands for both kinds of publishing that a cluster has. Redisson subscribes to the
+-- sharded channel where the servers have it, and to the plain one elsewhere and in its older
+-- versions. A server without sharded channels refuses SPUBLISH, and so does one that has the
+-- channel's slot elsewhere. That must not prevent the plain message. The two are adjacent, so that
+-- a subscriber to both can tell that they are one.
 local function publish_to(command, channel, message)
   if command ~= 'SPUBLISH' then
     return redis.call(command, channel, message)

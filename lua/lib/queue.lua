@@ -1,14 +1,17 @@
--- The queue of a fair lock: Redisson's list of owners and its sorted set of when each of them counts as dead (ms), and a sorted set of our own:
--- until when a coordinator has vouched for its waiter. Scores that Redisson's scripts change, or evict a live waiter by, are put right when its
--- coordinator vouches again; so a live waiter keeps its place.
+-- The queue of a fair lock: Redisson's list of owners, its sorted set of the time (ms) at which
+-- each counts as dead, and a sorted set of our own: the time until which a coordinator vouches for
+-- its waiter. Redisson's scripts may change a score, or remove a live waiter by it. The waiter's
+-- coordinator repairs that when it next vouches, so a live waiter keeps its place.
 --
--- q: queue, deadlines, vouched (keys), channel (without the owner), publish (command), message, patience ms
+-- q: queue, deadlines, vouched (keys), channel (without the owner), publish (command), message,
+-- patience ms
 
--- Redisson takes this much off the score of everybody behind a waiter that got the lock (its fairLockWaitTimeout).
+-- Redisson subtracts this from every score behind a waiter that got the lock (fairLockWaitTimeout).
 local REDISSON_WAIT = 300000
 -- The keys outlive the latest deadline by this much.
 local QUEUE_RETENTION = 600000
--- So many waiters that do not listen are looked past. (A server of a cluster does not know of listeners at others.)
+-- At most this many waiters without a subscriber are skipped. (A cluster server knows only its
+-- own.)
 local WOKEN_MAX = 100
 
 local function leave_queue(q, owner)
@@ -17,7 +20,7 @@ local function leave_queue(q, owner)
   redis.call('lrem', q.queue, 1, owner)
 end
 
--- The keys end by themselves when nobody looks after them any more.
+-- The keys expire when no coordinator keeps them.
 local function keep_queue(q, now)
   local last = redis.call('zrevrange', q.deadlines, 0, 0, 'withscores')
   if last[1] then
@@ -28,13 +31,14 @@ local function keep_queue(q, now)
   end
 end
 
--- The owner's coordinator lives. `others` of another program stand before it.
+-- The owner's coordinator is alive. `others`: waiters of another program ahead of it.
 local function vouch(q, owner, now, others)
   redis.call('zadd', q.deadlines, string.format('%.0f', now + q.patience + others * REDISSON_WAIT), owner)
   redis.call('zadd', q.vouched, string.format('%.0f', now + q.patience), owner)
 end
 
--- How many of another program stand in the queue, without a walk through all of it: the last of ours knows how many stand before it.
+-- Returns how many waiters belong to another program. Our last waiter knows how many are ahead of
+-- it, so there is no need to read the whole queue.
 local function others_in_queue(q)
   local others = 0
   while true do
@@ -51,8 +55,8 @@ local function others_in_queue(q)
   end
 end
 
--- Whether the head of another program is to be passed over. One that listens lives and is woken by the way; one that does not gets the patience to
--- come back: a Redisson waiter listens to its own channel all the time.
+-- Whether to skip a head of another program. A head that listens is alive, and this wakes it. One
+-- that does not gets the patience to return: a Redisson waiter always listens to its own channel.
 local function is_dead(q, head, now)
   local deadline = tonumber(redis.call('zscore', q.deadlines, head) or nil)
   local listeners = publish_to(q.publish, q.channel .. ':' .. head, q.message)
@@ -65,7 +69,7 @@ local function is_dead(q, head, now)
   return false
 end
 
--- Takes dead waiters off the head of the queue. Returns the head, and whether it has been woken.
+-- Removes dead waiters from the head. Returns the head, and whether it has been woken.
 local function live_head(q, now, free)
   while true do
     local head = redis.call('lindex', q.queue, 0)
@@ -91,8 +95,9 @@ local function live_head(q, now, free)
   end
 end
 
--- Wakes the first live waiter of a lock that has become free. One that does not listen may have died while it was still vouched for; then the next
--- that listens is woken too, so that it comes when the other's time is over: a Redisson waiter would sleep for the lease that it was told of.
+-- Wakes the first live waiter of a free lock. If it does not listen, it may have died while still
+-- vouched for. Then the next waiter that listens is woken too, to come when the first one's time is
+-- over: a Redisson waiter would sleep for the whole lease it knows of.
 local function wake_head(q, now)
   local head, woken = live_head(q, now, true)
   local place = 0

@@ -1,8 +1,10 @@
--- Read holds, as Redisson's RReadWriteLock keeps them: in the lock's hash `mode` and owner -> count, and for each hold a key of its own whose time to
--- live is the hold's lease. We look at the key of an owner's newest hold only; its value is the serial of the grant. A sorted set of our own has
--- our readers by the end of their leases (ms), so that a release need not look at all of them.
+-- Read holds, as in Redisson's RReadWriteLock: in the lock's hash `mode` and owner -> count, and
+-- for each hold a key whose time to live is the hold's lease. We read only the key of an owner's
+-- newest hold; its value is the grant's serial. A sorted set of our own lists our readers by the
+-- end of their leases (ms), so that a release need not read all of them.
 
--- The owner's grant: holds, ms of its lease, serial; nil if it has none or its lease is over.
+-- Returns the owner's grant: holds, ms of its lease, serial; nil if it has none or its lease has
+-- ended.
 local function read_hold(lock, prefix, owner)
   local count = tonumber(redis.call('hget', lock, owner) or nil)
   if not count then
@@ -30,7 +32,7 @@ local function write_read_hold(lock, prefix, readers, owner, count, lease, seria
   keep_at_least(readers, lease)
 end
 
--- Ours whose lease ends last: what is left of it, nil if there is none.
+-- Returns the longest remaining lease of our readers, nil if there are none.
 local function longest_of_ours(lock, readers, now)
   while true do
     local last = redis.call('zrevrange', readers, 0, 0, 'withscores')
@@ -44,11 +46,12 @@ local function longest_of_ours(lock, readers, now)
   end
 end
 
--- A program that sent a hold twice may have inflated its count; a script must not look at as many keys as it says.
+-- A program that sent a hold twice may have inflated its count, so scripts limit the number of keys
+-- that they read.
 local HOLDS_LOOKED_AT = 100
 
--- What is left of the longest read lease, nil if there is none. Readers whose leases are over are forgotten by the way. `base`: of the hold keys of any
--- owner.
+-- Returns the longest remaining read lease, nil if there is none, and removes readers whose leases
+-- have ended. `base`: of the hold keys of all owners.
 local function longest_read(lock, readers, base, now)
   local longest = longest_of_ours(lock, readers, now)
   if longest then

@@ -1,7 +1,9 @@
--- Taking a read hold. See lib/acquire.lua for what `look` and `take` give.
+-- Acquires a read hold. See lib/acquire.lua for the results of `look` and `take`.
 
--- `own_write`: field of the owner's write hold, with which it may read. `known`: as of look_sole. `hold_back`: how long a waiting writer holds
--- readers back ms. Its mark lives twice as long, so that for as long again readers are let in and a reader that stays long does not keep all others out.
+-- `own_write`: the field of the owner's write hold, which allows it to read. `known`: as in
+-- look_sole. `hold_back`: how long a waiting writer blocks new readers, in ms. The writer's mark
+-- lives twice as long. In its second half readers are let in, so that a long read does not keep all
+-- others out.
 local function look_read(lock, prefix, mark, owner, own_write, hold_back, known)
   local seen = {remaining = redis.call('pttl', lock)}
   local mode

@@ -1,6 +1,6 @@
--- Giving a read hold back. See lib/release.lua for what `hold` and `drop` are.
+-- Releases a read hold. See lib/release.lua for `hold` and `drop`.
 
--- keys: as of read_release. nil if the key is not such a lock's.
+-- keys: the KEYS of read_release. Returns nil if the key is not this kind of lock.
 local function own_read_hold(keys, owner, serial)
   local mode = redis.call('hget', keys[1], 'mode')
   local locked = redis.call('exists', keys[1]) == 1
@@ -10,7 +10,8 @@ local function own_read_hold(keys, owner, serial)
   local count, left, own = read_hold(keys[1], keys[3], owner)
   local hold = {count = count, left = left or -2, serial = own, newer = serial and count and own ~= serial}
   if not count then
-    -- That others hold the lock does not say that this owner's lease has not run out; its field in the hash does.
+    -- Other holders do not prove that this owner's lease has not expired; its field in the hash
+    -- does.
     local expired = redis.call('hexists', keys[1], owner) == 1
     if redis.call('hexists', keys[1], owner .. ':write') == 1 then
       hold.refused = 4
@@ -23,8 +24,8 @@ local function own_read_hold(keys, owner, serial)
   return hold
 end
 
--- Takes one hold off; the last reader frees the lock. `lease` is what a hold that remains gets. Returns holds left, and their lease.
--- What a full store refuses stands behind what it allows.
+-- Removes one hold; the last reader frees the lock. Remaining holds get `lease`. Returns the number
+-- of holds left and their lease. Writes that a full store refuses come after those that it allows.
 local function drop_read_hold(keys, owner, hold, lease, publish, message, now)
   local lock, prefix, readers, base, channel = keys[1], keys[3], keys[4], keys[5], keys[6]
   local newest = prefix .. ':' .. string.format('%.0f', hold.count)
@@ -51,7 +52,7 @@ local function drop_read_hold(keys, owner, hold, lease, publish, message, now)
     publish_to(publish, channel, message)
     redis.call('del', lock, readers)
   elseif redis.call('hlen', lock) - 1 == redis.call('zcard', readers) then
-    -- No reader of another program is among them, so the lock need not live longer than ours.
+    -- None of the readers belongs to another program, so the lock need not outlive ours.
     redis.call('pexpire', lock, string.format('%.0f', longest))
   end
   return 0, 0

@@ -1,10 +1,14 @@
--- What every release and every undo does around its lock: the record of the request, and the form of the answers.
+-- What every release and every undo does around its lock: the record of the request, and the form
+-- of the answers.
 --
--- hold: count (nil if the owner has none; then refused: why), newer (whether it is of a newer grant than the one it is about), left (ms of the lease;
--- -2: none), and for an undo serial (of the grant it is of)
--- drop(hold): takes one hold off and returns how many are left and their lease ms
+-- hold: a table with
+--   count: the owner's holds; nil if it has none, and then refused: why
+--   newer: whether the hold belongs to a newer grant than the one in question
+--   left: ms of the lease; -2: none
+--   serial: for an undo, identifies the hold's grant
+-- drop(hold): removes one hold and returns the number left and their lease ms
 
--- record: key or nil; request: owner, retention of the record ms
+-- record: key or nil; request: owner, retention of the record in ms
 local function release(record, request, hold, drop)
   if record then
     local first = redis.call('hmget', record, 'op', 'owner', 'answer')
@@ -12,14 +16,15 @@ local function release(record, request, hold, drop)
       if first[1] ~= 'release' or first[2] ~= request.owner then
         return {3}
       end
-      -- The owner may have given back or taken more since, so the first answer does not say what it holds.
+      -- The owner may have released or acquired holds since, so the first answer does not tell what
+      -- it holds now.
       return {5, tonumber(first[3]), hold.count or 0, hold.left}
     end
   end
   if not hold.count then
     return {0, hold.refused}
   end
-  -- The session may have gone on at another coordinator and taken the lock anew while this was on its way.
+  -- Meanwhile the session may have moved to another coordinator and acquired the lock anew.
   if hold.newer then
     return {0, 2}
   end
@@ -31,7 +36,8 @@ local function release(record, request, hold, drop)
   return {1, left, lease}
 end
 
--- record: key or nil; request: attempt, expected (holds that the owner has without it, used when there is no record)
+-- record: key or nil; request: attempt, expected (the owner's holds without the attempt, used if
+-- there is no record)
 local function undo(record, request, hold, drop)
   local count = hold.count or 0
   if hold.newer then
@@ -43,7 +49,8 @@ local function undo(record, request, hold, drop)
       return {0, count}
     end
     redis.call('del', record)
-    -- An attempt that was refused, or whose grant has ended, has no share in what the owner may hold by now.
+    -- An attempt that was refused, or whose grant has ended, has no share in what the owner may
+    -- hold by now.
     if count == 0 or tonumber(first[2]) ~= hold.serial then
       return {0, count}
     end

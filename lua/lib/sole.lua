@@ -1,8 +1,10 @@
--- A lock with one owner, exclusive or fair: a hash with the owner's field -> count, as Redisson's RLock keeps it. The token is the serial of a grant.
+-- A lock with one owner, exclusive or fair: a hash with the field owner -> count, as in Redisson's
+-- RLock. The token is the serial of a grant.
 
--- As `look` of lib/acquire.lua; open if it is free, or the owner's to take again. `known`: holds that the caller knows the owner has, nil if it does
--- not know. Holds that it does not know of are not its to take: its session may hold the lock by another coordinator since, or they are left over
--- from a grant that it was told is lost, and end with their lease.
+-- Same as `look` of lib/acquire.lua; open if the lock is free or the owner may take it again.
+-- `known`: the holds that the caller knows the owner has, nil if it does not know. The owner may
+-- not add to holds that it does not know. Its session may hold the lock through another coordinator
+-- by now. Or they are left over from a grant that was reported lost, and end with their lease.
 local function look_sole(lock, owner, token, known)
   local remaining = redis.call('pttl', lock)
   if remaining == -2 then
@@ -16,7 +18,8 @@ local function look_sole(lock, owner, token, known)
   return {remaining = remaining, count = count, serial = token, left = remaining, open = count ~= nil and known ~= 0}
 end
 
--- As `take` of lib/acquire.lua. Taking it again keeps the token and never shortens what is left. (Redisson overwrites the time to live, also downwards.)
+-- Same as `take` of lib/acquire.lua. Reentry keeps the token and never shortens the remaining
+-- lease. (Redisson overwrites the time to live, even with a shorter one.)
 local function take_sole(lock, counter, counter_ttl, owner, lease, known, token, seen)
   if not seen.count or token == 0 then
     token = raise_token(counter, token, counter_ttl)

@@ -1,12 +1,13 @@
--- The fencing counter of a name: max(previous + 1, the store's clock in microseconds). A plain counter repeats after a failover that lost
--- writes; this one does not, as long as the clocks of two masters differ by less than the failover takes.
+-- The fencing counter of a name: max(previous + 1, the store's clock in microseconds). A plain
+-- counter repeats after a failover that lost writes. This one does not, if the clocks of two
+-- masters differ by less than the failover takes.
 
 local function now_micros()
   local now = redis.call('time')
   return now[1] * 1000000 + now[2]
 end
 
--- The counter's value; 0 if there is none, nil if the key holds something else than a number.
+-- Returns the counter's value; 0 if it does not exist, nil if the key does not hold a number.
 local function read_token(counter)
   local value = redis.call('get', counter)
   if not value then
@@ -15,13 +16,15 @@ local function read_token(counter)
   return tonumber(value)
 end
 
--- Time is cut into windows of this part of a counter's time to live, in each of which a counter in use gets that anew once: no more than the part of a
--- lease that nobody relies on.
+-- Time is divided into windows of this share of a counter's time to live. A counter in use gets its
+-- full time to live once in each window. The share is no more than the part of a lease that the
+-- coordinator does not rely on.
 local TTL_SHARE = 0.01
 
--- Raises the counter to a token, if that is larger; returns what it shows then. A counter found without a time to live (one that a Redisson client
--- made) stays without; `ttl` 0 means that ours have none either. A token says when it was made, so a counter that shows one of this window has got its
--- time in it; but not one that is ahead of the clock.
+-- Raises the counter to a token if that is larger, and returns the counter's value. A counter
+-- without a time to live, such as one that a Redisson client created, stays without one. `ttl` 0
+-- means that our counters have none either. A token tells when it was made. So a counter with a
+-- token of this window already has its time to live, unless the token is ahead of the clock.
 local function raise_to(counter, previous, token, ttl)
   if previous >= token then
     return previous
@@ -44,7 +47,8 @@ local function raise_token(counter, previous, ttl)
   return raise_to(counter, previous, token, ttl)
 end
 
--- The counter's value, 0 if it holds no number. The counter of a name in use is kept: it outlives the grant, however long that is renewed.
+-- Returns the counter's value, 0 if it is not a number. The counter of a name in use is kept: it
+-- outlives the grant, however long the grant is renewed.
 local function kept_token(counter, ttl)
   local left = redis.call('pttl', counter)
   if left >= 0 and left * 2 < ttl then

@@ -1,6 +1,7 @@
--- Waking who waits for a lock with one owner.
+-- Wakes the waiters of a lock with one owner.
 
--- What wakes a waiter of an exclusive lock, or with a patience the first one of a fair lock. keys: as of fair_release.
+-- Returns a function that wakes a waiter of an exclusive lock or, with a patience, the first waiter
+-- of a fair lock. keys: the KEYS of fair_release.
 local function wake_sole(keys, patience, publish, message)
   patience = tonumber(patience)
   return function()

@@ -1,6 +1,8 @@
--- Write holds, as Redisson's RReadWriteLock keeps them: in the lock's hash `mode` and `<owner>:write` -> count. The token is the serial of a grant.
+-- Write holds, as in Redisson's RReadWriteLock: in the lock's hash `mode` and `<owner>:write` ->
+-- count. The token is the serial of a grant.
 
--- As `look` of lib/acquire.lua. keys: as of write_acquire. `reads_as`: the owner as a reader; `known`: as of look_sole.
+-- Same as `look` of lib/acquire.lua. keys: the KEYS of write_acquire. `reads_as`: the owner as a
+-- reader. `known`: as in look_sole.
 local function look_write(keys, owner, reads_as, token, known, now)
   local lock = keys[1]
   local seen = {remaining = redis.call('pttl', lock)}
@@ -25,14 +27,16 @@ local function look_write(keys, owner, reads_as, token, known, now)
   return seen
 end
 
--- Marks that a writer waits, if it is readers that keep it from the lock. `hold_back`: how long new ones are held back ms; nil or 0: not at all.
+-- Marks that a writer waits, if readers keep it from the lock. `hold_back`: how long new readers
+-- are blocked, in ms; nil or 0: not at all.
 local function hold_readers_back(mark, seen, hold_back)
   if seen.reads and hold_back and hold_back > 0 then
     redis.call('set', mark, '1', 'px', string.format('%.0f', 2 * hold_back), 'nx')
   end
 end
 
--- As `take` of lib/acquire.lua. Taking it again never shortens what is left. (Redisson adds the lease to it.)
+-- Same as `take` of lib/acquire.lua. Reentry never shortens the remaining lease. (Redisson adds the
+-- lease to it.)
 local function take_write(keys, counter_ttl, owner, lease, known, token, seen)
   local lock, readers, mark = keys[1], keys[4], keys[6]
   if not seen.count or token == 0 then
@@ -43,7 +47,7 @@ local function take_write(keys, counter_ttl, owner, lease, known, token, seen)
     lease = math.max(lease, seen.remaining)
     count = (known or seen.count) + 1
   else
-    -- What is left of readers whose leases are over goes with them.
+    -- The remains of readers whose leases have ended are deleted too.
     redis.call('del', lock, readers, mark)
   end
   redis.call('hset', lock, 'mode', 'write', owner, string.format('%.0f', count))
@@ -51,7 +55,7 @@ local function take_write(keys, counter_ttl, owner, lease, known, token, seen)
   return count, token, lease, token
 end
 
--- As `hold` of lib/release.lua; nil if the key is not such a lock's.
+-- Returns `hold` of lib/release.lua; nil if the key is not this kind of lock.
 local function write_hold(lock, counter, owner, serial)
   local fields = redis.call('hmget', lock, 'mode', owner, string.sub(owner, 1, -7))
   local locked = redis.call('exists', lock) == 1
@@ -63,8 +67,8 @@ local function write_hold(lock, counter, owner, serial)
   return {count = tonumber(fields[2]), newer = newer, left = redis.call('pttl', lock), refused = refused}
 end
 
--- Takes one hold off; the last one frees the lock, or leaves it to the read holds of the same owner. Readers elsewhere are woken then too.
--- (Redisson forgets that.)
+-- Removes one hold; the last one frees the lock or leaves it to the read holds of the same owner.
+-- Other readers are woken then too. (Redisson omits that.)
 local function drop_write_hold(lock, owner, count, ttl, channel, publish, message)
   local function wake()
     publish_to(publish, channel, message)
