@@ -6,8 +6,10 @@ fn main() {
     println!("cargo:rustc-env=LOCKKEEPER_COMMIT={}", commit());
 }
 
-/// The commit that is built, for `--version` and the metrics: `LOCKKEEPER_COMMIT` of the environment if it is set, as where sources are built without their
-/// repository; else what git says, in release builds only, because others would be built anew after every commit; else `unknown`.
+/// The commit that is built, for `--version` and the metrics: `LOCKKEEPER_COMMIT` of the
+/// environment if it is set, as where sources are built without their repository; else what git
+/// says, in release builds only, because others would be built anew after every commit; else
+/// `unknown`.
 fn commit() -> String {
     println!("cargo:rerun-if-env-changed=LOCKKEEPER_COMMIT");
     let given = env::var("LOCKKEEPER_COMMIT").unwrap_or_default();

@@ -1,6 +1,8 @@
-//! What the scripts of a try and a release cost on the embedded store, without a server around it. `cargo bench --bench embedded`
+//! What the scripts of a try and a release cost on the embedded store, without a server around it.
+//! `cargo bench --bench embedded`
 //!
-//! With a number of pairs as its argument it only runs so many of them, for tools that count instructions.
+//! With a number of pairs as its argument it only runs so many of them, for tools that count
+//! instructions.
 
 #![allow(
     clippy::print_stdout,

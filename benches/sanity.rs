@@ -1,8 +1,9 @@
-//! A sanity check of speed, as ratios measured in one run on one machine: what a lock costs on top of a call that does nothing, what
-//! frames on a session's stream save, and what the store costs. `cargo bench --bench sanity`
+//! A sanity check of speed, as ratios measured in one run on one machine: what a lock costs on top
+//! of a call that does nothing, what frames on a session's stream save, and what the store costs.
+//! `cargo bench --bench sanity`
 //!
-//! Servers and callers share this process and its cores, and the variants take turns, so that whatever else the machine does falls on all
-//! of them alike.
+//! Servers and callers share this process and its cores, and the variants take turns, so that
+//! whatever else the machine does falls on all of them alike.
 
 #![allow(
     clippy::print_stdout,

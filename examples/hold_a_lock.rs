@@ -1,6 +1,8 @@
-//! Holds a lock around work: `cargo run --example hold_a_lock -- http://127.0.0.1:7625 nightly-report 10`.
+//! Holds a lock around work: `cargo run --example hold_a_lock -- http://127.0.0.1:7625
+//! nightly-report 10`.
 //!
-//! Ends with 0 if the work was done, with 3 if the lock was lost meanwhile. The client resumes the session and repeats what was under way by itself.
+//! Ends with 0 if the work was done, with 3 if the lock was lost meanwhile. The client resumes the
+//! session and repeats what was under way by itself.
 
 #![expect(clippy::print_stdout, reason = "it shows what happens")]
 

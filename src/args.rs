@@ -63,13 +63,15 @@ pub(crate) struct ServeArgs {
     /// Where to listen [server.listen].
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// Let callers in without credentials, from other machines too [`server.allow_unauthenticated`].
+    /// Let callers in without credentials, from other machines too
+    /// [`server.allow_unauthenticated`].
     #[arg(long)]
     allow_unauthenticated: bool,
     /// Where the admin port listens: probes and pages [admin.listen].
     #[arg(long, value_name = "ADDRESS")]
     admin_listen: Option<String>,
-    /// Where the locks are: embedded:, redis://…, redis+sentinel://…, redis+cluster://…, or with rediss over TLS [store.url]; given several times, a quorum of them [store.quorum].
+    /// Where the locks are: embedded:, redis://…, redis+sentinel://…, redis+cluster://…, or with
+    /// rediss over TLS [store.url]; given several times, a quorum of them [store.quorum].
     #[arg(long, value_name = "URL")]
     store: Vec<String>,
     /// Any other setting, as in --set session.lease=10s.

@@ -12,7 +12,8 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::args::{Cli, Command, ServeArgs};
 
-/// Every call makes dozens of small allocations, and 100,000 waiters keep theirs; see docs/performance.md.
+/// Every call makes dozens of small allocations, and 100,000 waiters keep theirs; see
+/// docs/performance.md.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -38,8 +39,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Reads the process's arguments. Fails with the exit code of a process that has said what is wrong,
-/// or has shown its help.
+/// Reads the process's arguments. Fails with the exit code of a process that has said what is
+/// wrong, or has shown its help.
 fn parse() -> Result<Command, ExitCode> {
     Cli::try_parse().map(|cli| cli.command).map_err(|error| {
         // Nothing is left to be told if the terminal is gone.
@@ -97,8 +98,8 @@ fn runtime(server: &config::Server) -> Builder {
     let workers = server.workers(threads::cores());
     let mut builder = threads::runtime(workers);
     if workers == 1 {
-        // What one connection has brought goes on to the store before the next is read. All at once, the store would wait for this thread, and then this
-        // thread for the store.
+        // What one connection has brought goes on to the store before the next is read. All at
+        // once, the store would wait for this thread, and then this thread for the store.
         builder.max_io_events_per_tick(1);
         busy_poll::install(&mut builder, server.busy_poll);
     }

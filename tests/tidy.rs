@@ -1,5 +1,7 @@
-//! What must not break and what no compiler checks: the arrows between the layers, the form of the scripts, what the documents say, and
-//! that every line of the list of promises, and every test in the table of Redisson's, has a test. Each check reads the tree; each matcher has a test that it can fail.
+//! What must not break and what no compiler checks: the arrows between the layers, the form of the
+//! scripts, what the documents say, and that every line of the list of promises, and every test in
+//! the table of Redisson's, has a test. Each check reads the tree; each matcher has a test that it
+//! can fail.
 
 #![allow(
     clippy::unwrap_used,
@@ -26,7 +28,8 @@ mod redisson;
 
 use source::{File, tree};
 
-/// Parts of paths that exist on one machine only; put together here, so that this file does not contain them.
+/// Parts of paths that exist on one machine only; put together here, so that this file does not
+/// contain them.
 const PLACES: [&str; 5] = [
     concat!("/ho", "me/"),
     concat!("/ro", "ot/"),

@@ -1,5 +1,6 @@
-//! Makes the bare server's half of `LockService` as any user of tonic would, with tonic's own codec. The coordinator's is made with smaller buffers,
-//! and an anchor must not profit from what is to be measured.
+//! Makes the bare server's half of `LockService` as any user of tonic would, with tonic's own
+//! codec. The coordinator's is made with smaller buffers, and an anchor must not profit from what
+//! is to be measured.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let proto = "../../proto";

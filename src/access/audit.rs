@@ -1,6 +1,8 @@
-//! The audit log: one line for each call that concerns what is others', and for each call that was denied.
+//! The audit log: one line for each call that concerns what is others', and for each call that was
+//! denied.
 //!
-//! Its lines are log lines of the target `audit`, so they go where the logs go, in the same form, and a filter can set them apart: `audit=info`.
+//! Its lines are log lines of the target `audit`, so they go where the logs go, in the same form,
+//! and a filter can set them apart: `audit=info`.
 
 use std::{fmt, net::SocketAddr};
 

@@ -42,9 +42,11 @@ impl<T> Watched<T> {
         Arc::clone(&self.value.read())
     }
 
-    /// Reads the files again. What cannot be used is logged once, under the key of the setting that names them; the value stays as it was.
+    /// Reads the files again. What cannot be used is logged once, under the key of the setting that
+    /// names them; the value stays as it was.
     ///
-    /// The contents are compared, because files that are swapped by a symbolic link may be older than those before them.
+    /// The contents are compared, because files that are swapped by a symbolic link may be older
+    /// than those before them.
     pub fn reload(&self, key: &str) {
         let mut seen = self.seen.lock();
         let read = read(&self.files);

@@ -8,7 +8,8 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-/// Who calls: what a certificate or a token says, or nobody in particular where credentials are not asked for.
+/// Who calls: what a certificate or a token says, or nobody in particular where credentials are not
+/// asked for.
 #[derive(Clone, Default)]
 pub struct Identity(Option<Arc<Named>>);
 
@@ -55,7 +56,8 @@ impl Identity {
         Self::named(&format!("{}{uid}", Self::UID_PREFIX))
     }
 
-    /// A name out of a token, or why it cannot be one: what stands for callers of another kind is not for tokens to say.
+    /// A name out of a token, or why it cannot be one: what stands for callers of another kind is
+    /// not for tokens to say.
     pub fn of_token(name: &str) -> Result<Self, &'static str> {
         if name.is_empty() || name.chars().any(|it| it.is_control() || it.is_whitespace()) {
             return Err("an identity must not be empty or contain blanks");

@@ -1,4 +1,5 @@
-//! Tokens that somebody else has signed (JWT), with keys from a file (a JWKS). The identity is the token's subject.
+//! Tokens that somebody else has signed (JWT), with keys from a file (a JWKS). The identity is the
+//! token's subject.
 
 use std::path::PathBuf;
 
@@ -125,7 +126,8 @@ impl Jwts {
 // === impl Key ===
 
 impl Key {
-    /// None for keys that cannot be used: secrets, curves that nobody checks here, keys that encrypt.
+    /// None for keys that cannot be used: secrets, curves that nobody checks here, keys that
+    /// encrypt.
     fn new(jwk: &Jwk) -> Option<Self> {
         use Algorithm::{ES256, ES384, EdDSA, PS256, PS384, PS512, RS256, RS384, RS512};
         let may = match &jwk.algorithm {

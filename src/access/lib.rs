@@ -1,6 +1,8 @@
-//! Who calls, and what they may do. A leaf: it knows neither the protocol that brings credentials nor what a lock is.
+//! Who calls, and what they may do. A leaf: it knows neither the protocol that brings credentials
+//! nor what a lock is.
 //!
-//! An identity is a name: of a certificate, of a token, or of a user of this machine. [`Rules`] say what it may do, [`Account`] how much.
+//! An identity is a name: of a certificate, of a token, or of a user of this machine. [`Rules`] say
+//! what it may do, [`Account`] how much.
 
 mod account;
 mod audit;
@@ -70,7 +72,8 @@ pub struct Access {
 pub struct Port {
     /// Callers without credentials are let in, as anonymous ones.
     pub admits_anonymous: bool,
-    /// Anonymous callers have every right as long as nothing is configured: only this machine can reach the port.
+    /// Anonymous callers have every right as long as nothing is configured: only this machine can
+    /// reach the port.
     pub is_trusted: bool,
     /// Tokens are taken: nobody on the way can read them.
     pub takes_tokens: bool,
@@ -138,8 +141,8 @@ impl Access {
         self.is_on() || !self.port.admits_anonymous
     }
 
-    /// Looks at the files and takes what is new in them. A file that cannot be used is logged, and what it said before stays in force.
-    /// Reads files, so it may block.
+    /// Looks at the files and takes what is new in them. A file that cannot be used is logged, and
+    /// what it said before stays in force. Reads files, so it may block.
     pub fn reload(&self) {
         if let Some(tokens) = &self.shared.tokens {
             tokens.reload("auth.token_file");
@@ -149,7 +152,8 @@ impl Access {
         }
     }
 
-    /// Who calls: whoever a token says, else whoever the connection belongs to, else nobody in particular where that is enough.
+    /// Who calls: whoever a token says, else whoever the connection belongs to, else nobody in
+    /// particular where that is enough.
     pub fn identify(
         &self,
         connection: Option<&Identity>,
@@ -239,7 +243,8 @@ impl Default for Access {
 // === impl Config ===
 
 impl Config {
-    /// Whether anything is configured. Callers of a Unix-domain socket are known as soon as something is.
+    /// Whether anything is configured. Callers of a Unix-domain socket are known as soon as
+    /// something is.
     pub fn is_on(&self) -> bool {
         let asks = self.token_file.is_some() || self.jwt.is_some() || self.certificates;
         asks || !self.rules.is_empty() || self.quotas != Quotas::default()

@@ -1,4 +1,5 @@
-//! The signatures of tokens, checked by ring, as those of TLS are: one library of cryptography, and none that signs.
+//! The signatures of tokens, checked by ring, as those of TLS are: one library of cryptography, and
+//! none that signs.
 
 use jsonwebtoken::{
     Algorithm, DecodingKey, DecodingKeyKind, EncodingKey,
@@ -68,7 +69,8 @@ impl Key {
             Algorithm::ES256 => plain(&by::ECDSA_P256_SHA256_FIXED),
             Algorithm::ES384 => plain(&by::ECDSA_P384_SHA384_FIXED),
             Algorithm::EdDSA => plain(&by::ED25519),
-            // Above all a secret that both sides know (HS256): a public key must never be taken for one.
+            // Above all a secret that both sides know (HS256): a public key must never be taken for
+            // one.
             _ => None,
         }
     }

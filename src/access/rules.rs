@@ -1,4 +1,5 @@
-//! What is allowed. Rules only add up: a call is allowed if any rule allows it, and refused if none does.
+//! What is allowed. Rules only add up: a call is allowed if any rule allows it, and refused if none
+//! does.
 
 use super::Identity;
 
@@ -18,7 +19,8 @@ pub enum Right {
 /// What some identities may do with some names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// A name; one that ends in `*` stands for all that begin so. `*` is everybody with a name, `anonymous` is whoever has none.
+    /// A name; one that ends in `*` stands for all that begin so. `*` is everybody with a name,
+    /// `anonymous` is whoever has none.
     pub identity: String,
     /// What names of locks, semaphores and latches begin with; empty: all.
     pub prefix: String,

@@ -1,4 +1,5 @@
-//! Tokens from a file: on each line an identity, a blank, and its token. An identity may have several, so that tokens can be changed without a gap.
+//! Tokens from a file: on each line an identity, a blank, and its token. An identity may have
+//! several, so that tokens can be changed without a gap.
 
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
@@ -45,7 +46,8 @@ impl Tokens {
         Ok(Self(tokens))
     }
 
-    /// Whose token this is. Every known one is compared, each in constant time, so that the time tells nothing.
+    /// Whose token this is. Every known one is compared, each in constant time, so that the time
+    /// tells nothing.
     pub(super) fn find(&self, token: &str) -> Option<Identity> {
         let digest: Digest = Sha256::digest(token).into();
         let mut found = None;

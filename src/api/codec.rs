@@ -1,5 +1,5 @@
-//! How messages become bytes: as tonic does by itself, but with buffers as large as our messages are. Its own are 8 kB for each call, and a call that waits
-//! keeps one of them.
+//! How messages become bytes: as tonic does by itself, but with buffers as large as our messages
+//! are. Its own are 8 kB for each call, and a call that waits keeps one of them.
 
 use std::{any::TypeId, marker::PhantomData};
 

@@ -1,8 +1,12 @@
-//! Looking for events a little longer before the thread sleeps. To wake a sleeping thread takes longer than most of what is waited for here, above all on a virtual machine, whose
-//! idle processors are taken away from it: the store answers, and a caller that has an answer asks for the next thing, within a fraction of a millisecond.
+//! Looking for events a little longer before the thread sleeps. To wake a sleeping thread takes
+//! longer than most of what is waited for here, above all on a virtual machine, whose idle
+//! processors are taken away from it: the store answers, and a caller that has an answer asks for
+//! the next thing, within a fraction of a millisecond.
 //!
-//! What is looked for in vain costs time of a processor, so the thread looks only where that has paid lately, apart for the two things that it waits for, and where
-//! nothing else wants the processor. The idea, and the limit that is usual, are those of the halt polling of Linux, for virtual machines and in them.
+//! What is looked for in vain costs time of a processor, so the thread looks only where that has
+//! paid lately, apart for the two things that it waits for, and where nothing else wants the
+//! processor. The idea, and the limit that is usual, are those of the halt polling of Linux, for
+//! virtual machines and in them.
 
 use std::{cell::Cell, sync::Arc, thread, time::Duration};
 
@@ -26,7 +30,8 @@ struct Waits {
     limit: Duration,
     /// Of the last expectation, so that a new one is seen.
     expected: Expected,
-    /// When there was nothing more to do than to wait for that; none before there is an expectation, and if the processor is wanted.
+    /// When there was nothing more to do than to wait for that; none before there is an
+    /// expectation, and if the processor is wanted.
     since: Option<Instant>,
     woken_at: Instant,
     /// How often lately it came within the limit, for each [`Next`].
@@ -37,7 +42,8 @@ struct Waits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Expected(u64, Next);
 
-/// To give way takes longer if something else has run meanwhile. Then the processor is wanted, and to sleep is better than to take turns.
+/// To give way takes longer if something else has run meanwhile. Then the processor is wanted, and
+/// to sleep is better than to take turns.
 const GAVE_WAY: Duration = Duration::from_micros(10);
 
 /// From so much credit on looking is worth while; more than the most tells nothing.
@@ -54,7 +60,8 @@ pub fn expect(next: Next) {
     EXPECTED.with(|it| it.set(Expected(it.get().0.wrapping_add(1), next)));
 }
 
-/// Lets the thread of a runtime that has only one look for events for up to `limit` before it sleeps; zero lets it sleep at once.
+/// Lets the thread of a runtime that has only one look for events for up to `limit` before it
+/// sleeps; zero lets it sleep at once.
 pub fn install(builder: &mut Builder, limit: Duration) {
     if limit.is_zero() {
         return;
@@ -67,7 +74,8 @@ pub fn install(builder: &mut Builder, limit: Duration) {
         let mut waits = waits.lock();
         let waits = waits.get_or_insert_with(|| {
             let again = Arc::clone(&again);
-            // A task that can run is what keeps the thread from sleeping; then it only looks whether there is anything.
+            // A task that can run is what keeps the thread from sleeping; then it only looks
+            // whether there is anything.
             spawn_detached("busy-poll", async move {
                 loop {
                     again.notified().await;

@@ -1,5 +1,6 @@
-//! What layers count and time with. A layer keeps its families in a file `metrics.rs`; the label sets are all known beforehand and each is resolved once,
-//! so that counting costs an atomic or a short lock and never an allocation. Families that nobody registers count for nobody.
+//! What layers count and time with. A layer keeps its families in a file `metrics.rs`; the label
+//! sets are all known beforehand and each is resolved once, so that counting costs an atomic or a
+//! short lock and never an allocation. Families that nobody registers count for nobody.
 
 use std::{fmt::Debug, marker::PhantomData, time::Duration};
 

@@ -1,5 +1,6 @@
-//! Spans of distributed traces. They have a target of their own, so that without an exporter nobody wants them and none is ever made. A trace begins with a
-//! request, or before it where the caller says so in the W3C form; what the coordinator does of its own accord has none.
+//! Spans of distributed traces. They have a target of their own, so that without an exporter nobody
+//! wants them and none is ever made. A trace begins with a request, or before it where the caller
+//! says so in the W3C form; what the coordinator does of its own accord has none.
 
 use opentelemetry::{
     propagation::{Extractor, TextMapPropagator as _},

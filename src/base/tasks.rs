@@ -1,4 +1,5 @@
-//! Stopping in two phases: a token asks every task to stop, a tracker tells when all have. The only file that spawns tasks.
+//! Stopping in two phases: a token asks every task to stop, a tracker tells when all have. The only
+//! file that spawns tasks.
 
 use std::{
     future::Future,
@@ -18,13 +19,15 @@ use tracing::Instrument as _;
 /// The tasks of one coordinator, and the wish to stop them.
 #[derive(Clone, Debug)]
 pub struct Tasks {
-    /// Kept so that values dropped outside of the runtime can still spawn what cleans up after them.
+    /// Kept so that values dropped outside of the runtime can still spawn what cleans up after
+    /// them.
     runtime: Handle,
     stop: CancellationToken,
     tracker: TaskTracker,
 }
 
-/// Work that comes to its end whatever becomes of whoever waits for it: dropped before, it goes on as a task, and nobody takes what it comes to.
+/// Work that comes to its end whatever becomes of whoever waits for it: dropped before, it goes on
+/// as a task, and nobody takes what it comes to.
 pub struct Outliving<T: Send + 'static> {
     name: &'static str,
     tasks: Tasks,
@@ -67,7 +70,8 @@ impl Tasks {
         self.runtime.spawn(self.tracker.track_future(task))
     }
 
-    /// Work that the caller polls itself, so that it needs no task as long as somebody waits for it. [`Tasks::finished`] waits for it too.
+    /// Work that the caller polls itself, so that it needs no task as long as somebody waits for
+    /// it. [`Tasks::finished`] waits for it too.
     pub fn outliving<T, F>(&self, name: &'static str, work: F) -> Outliving<T>
     where
         F: Future<Output = T> + Send + 'static,

@@ -20,7 +20,8 @@ pub struct BenchArgs {
     /// What to do, for as long as --duration says.
     #[arg(value_enum)]
     pub(crate) scenario: Scenario,
-    /// Send operations as frames on one session's stream for each connection, and not as an RPC each.
+    /// Send operations as frames on one session's stream for each connection, and not as an RPC
+    /// each.
     #[arg(long)]
     pub(crate) frames: bool,
     /// HTTP/2 connections; never more than operations in flight.
@@ -29,8 +30,9 @@ pub struct BenchArgs {
     /// Operations under way at once, on all connections together.
     #[arg(long, value_name = "NUMBER", default_value = "64")]
     pub(crate) in_flight: NonZeroUsize,
-    /// Operations begun in a second (of churn: sessions), whether or not earlier ones were answered; latency counts from when one was due
-    /// [default: the next as soon as one was answered].
+    /// Operations begun in a second (of churn: sessions), whether or not earlier ones were
+    /// answered; latency counts from when one was due [default: the next as soon as one was
+    /// answered].
     #[arg(long, value_name = "NUMBER", value_parser = rate)]
     pub(crate) rate: Option<f64>,
     /// What happens before the measurement.
@@ -42,7 +44,8 @@ pub struct BenchArgs {
     /// The lease of sessions, and of grants without one [default: the coordinator's].
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) lease: Option<Duration>,
-    /// Names of locks; of churn: sessions [default: uncontended: one for each operation in flight, read-mostly: 8, watch and churn: 10000].
+    /// Names of locks; of churn: sessions [default: uncontended: one for each operation in flight,
+    /// read-mostly: 8, watch and churn: 10000].
     #[arg(long, value_name = "NUMBER")]
     pub(crate) names: Option<NonZeroUsize>,
     /// Calls that wait, of waiters.

@@ -25,7 +25,8 @@ struct Calls {
     number: usize,
 }
 
-/// A grant, none if there was none, with the rest of the stream that told it: dropping that before its end would make a reset of it.
+/// A grant, none if there was none, with the rest of the stream that told it: dropping that before
+/// its end would make a reset of it.
 type Answer = Option<(Grant, Option<Streaming<AcquireResponse>>)>;
 
 /// Starts all callers; each makes one call after the other.

@@ -1,4 +1,5 @@
-//! How a run ends: at its time, or when a signal asks for it, or because all of its tasks have ended; and that it leaves nothing behind.
+//! How a run ends: at its time, or when a signal asks for it, or because all of its tasks have
+//! ended; and that it leaves nothing behind.
 
 use std::{io, pin::pin, sync::Arc, thread, time::Duration};
 
@@ -13,7 +14,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::stage::Stage;
 
-/// How long what has begun may take to come to its end by itself: after the end of the time, and after a signal.
+/// How long what has begun may take to come to its end by itself: after the end of the time, and
+/// after a signal.
 const GRACE: Duration = Duration::from_secs(10);
 const GRACE_OF_SIGNAL: Duration = Duration::from_secs(1);
 
@@ -46,7 +48,8 @@ impl Interrupts {
     }
 }
 
-/// Waits until tasks that repeat something have ended. Returns the signal that ended them before their time.
+/// Waits until tasks that repeat something have ended. Returns the signal that ended them before
+/// their time.
 pub(super) async fn conduct(
     stage: &Arc<Stage>,
     tasks: Vec<JoinHandle<()>>,

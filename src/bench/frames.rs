@@ -1,4 +1,5 @@
-//! Callers that take a lock and give it back, as frames on a session's stream: one task for all callers of a connection.
+//! Callers that take a lock and give it back, as frames on a session's stream: one task for all
+//! callers of a connection.
 
 use std::{pin::pin, sync::Arc};
 
@@ -174,7 +175,8 @@ impl Conversation {
         self.session.collect(number as u64 + 1, request);
     }
 
-    /// Takes an answer and all others that are there already. False if there was a fault, or the stream has ended.
+    /// Takes an answer and all others that are there already. False if there was a fault, or the
+    /// stream has ended.
     fn take_all_answers(
         &mut self,
         first: Option<Result<SessionResponse, Status>>,

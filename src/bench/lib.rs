@@ -1,4 +1,5 @@
-//! The load generator: drives a coordinator as its clients would, measures, and watches with its own eyes that a lock stays one.
+//! The load generator: drives a coordinator as its clients would, measures, and watches with its
+//! own eyes that a lock stays one.
 
 mod args;
 mod calls;

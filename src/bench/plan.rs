@@ -101,7 +101,8 @@ impl Plan {
         matches!(self.scenario, Scenario::Handover | Scenario::Fair)
     }
 
-    /// How often in a second something has to begin for `rate` operations in a second: a lock that is taken and given back is two of them.
+    /// How often in a second something has to begin for `rate` operations in a second: a lock that
+    /// is taken and given back is two of them.
     pub(super) fn beginnings_per_second(&self) -> Option<f64> {
         let each = match self.scenario {
             Scenario::Churn => 1.0,
@@ -128,7 +129,8 @@ impl Caller {
         self.turns += 1;
         let (lock, mode) = match plan.scenario {
             Scenario::Uncontended => {
-                // Callers 0, 1, 2 and so on have the names that are left when the number of callers is taken away as often as possible.
+                // Callers 0, 1, 2 and so on have the names that are left when the number of callers
+                // is taken away as often as possible.
                 let own = (plan.names - 1 - self.number) / plan.in_flight + 1;
                 let nth = usize::try_from(turn).unwrap_or(0) % own;
                 (self.number + nth * plan.in_flight, LockMode::Exclusive)

@@ -52,7 +52,8 @@ struct Queue {
     is_closed: bool,
 }
 
-/// The end that tonic reads: it takes all frames that are there, and writes them to the connection in one piece.
+/// The end that tonic reads: it takes all frames that are there, and writes them to the connection
+/// in one piece.
 struct Outgoing {
     taken: VecDeque<SessionRequest>,
     shared: Arc<Shared>,
@@ -69,7 +70,8 @@ impl Session {
         Self::open_and_ask(client, lease, None).await
     }
 
-    /// Opens one and asks for something in the same breath. The answer comes from [`Session::next`].
+    /// Opens one and asks for something in the same breath. The answer comes from
+    /// [`Session::next`].
     pub(super) async fn open_and_ask(
         client: &mut Client,
         lease: Option<prost_types::Duration>,
@@ -102,7 +104,8 @@ impl Session {
                 None => Err(Status::internal("the stream ended before opened")),
             }
         };
-        // A connection that has as many streams as the coordinator allows keeps further ones waiting.
+        // A connection that has as many streams as the coordinator allows keeps further ones
+        // waiting.
         let opened = timeout(OPEN_TIMEOUT, opened).await;
         opened.unwrap_or_else(|_| {
             Err(Status::deadline_exceeded(

@@ -180,7 +180,8 @@ impl Stage {
             if self.plan.hands_over() {
                 tally.grants[caller] += 1;
                 let released_at = witness.take_released_at();
-                // At a fixed rate it may be that nobody waited when the lock was given back; then nothing was handed over.
+                // At a fixed rate it may be that nobody waited when the lock was given back; then
+                // nothing was handed over.
                 let waited = |released_at: &u64| self.pace.is_closed() || due <= *released_at;
                 if let Some(released_at) = released_at.filter(waited) {
                     tally.time(What::Gap, at.saturating_sub(released_at));
@@ -218,7 +219,8 @@ impl Stage {
         }
     }
 
-    /// A try was refused, which is right only where a call before has failed with the lock perhaps in hand.
+    /// A try was refused, which is right only where a call before has failed with the lock perhaps
+    /// in hand.
     pub(super) fn not_acquired(&self, tally: &mut Tally, turn: Turn) {
         let lock = &self.locks[turn.lock];
         if lock.is_unclear.load(Ordering::Relaxed) {
@@ -231,7 +233,8 @@ impl Stage {
         }
     }
 
-    /// A call failed: counted as a refusal if a coordinator may answer so and it may be different later, else as a fault.
+    /// A call failed: counted as a refusal if a coordinator may answer so and it may be different
+    /// later, else as a fault.
     pub(super) fn failed(&self, tally: &mut Tally, turn: Turn, status: &Status) {
         self.locks[turn.lock]
             .is_unclear

@@ -131,7 +131,8 @@ impl Tally {
         }
     }
 
-    /// A call failed: a refusal if a coordinator may answer so and it may be different later, else a fault.
+    /// A call failed: a refusal if a coordinator may answer so and it may be different later, else
+    /// a fault.
     pub(super) fn failed(&mut self, status: &Status) {
         let may_be_later = matches!(
             status.code(),

@@ -44,7 +44,8 @@ async fn at_a_fixed_rate_latency_counts_from_when_an_operation_was_due() {
     pace.release(9 * MS);
     let begun = due(&pace, &timeline, 9 * MS);
     assert_eq!(begun, (0..10).map(|n| n * MS).collect::<Vec<_>>());
-    // Somebody held everything up until now. Each of those that were due meanwhile has felt it, not only the one that was under way.
+    // Somebody held everything up until now. Each of those that were due meanwhile has felt it, not
+    // only the one that was under way.
     let mut tally = Tally::default();
     for due in begun {
         tally.time(What::Pair, 10 * MS - due);
@@ -216,7 +217,8 @@ fn shares_are_all_there_is() {
 
 // === what is told ===
 
-/// A caller takes a lock and gives it back, 12 and 14 ms after the start; another connection has a refusal.
+/// A caller takes a lock and gives it back, 12 and 14 ms after the start; another connection has a
+/// refusal.
 fn played(arguments: &str) -> Stage {
     let stage = Stage::new(plan(arguments));
     let turn = Turn {

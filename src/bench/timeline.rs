@@ -10,7 +10,8 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// Between two looks of the pacemaker at what has become due: finer than tokio's timers, which know milliseconds.
+/// Between two looks of the pacemaker at what has become due: finer than tokio's timers, which know
+/// milliseconds.
 const BEAT: Duration = Duration::from_micros(100);
 
 /// Longer than any run.
@@ -179,7 +180,8 @@ impl Pace {
         }
     }
 
-    /// Whether an operation counts: by when it was due if that was fixed beforehand, so that a slow answer cannot leave the measurement.
+    /// Whether an operation counts: by when it was due if that was fixed beforehand, so that a slow
+    /// answer cannot leave the measurement.
     pub(super) fn counts(&self, timeline: &Timeline, due: u64, answered: u64) -> bool {
         timeline.measures(match self {
             Self::Closed => answered,
@@ -187,7 +189,8 @@ impl Pace {
         })
     }
 
-    /// Lets operations become due until the end, then no more. Blocks the thread, which should have nothing else to do.
+    /// Lets operations become due until the end, then no more. Blocks the thread, which should have
+    /// nothing else to do.
     pub(super) fn beat(&self, timeline: &Timeline) {
         let Self::Open(schedule) = self else { return };
         while !timeline.is_over() && !schedule.is_complete.load(Ordering::Relaxed) {

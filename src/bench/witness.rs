@@ -1,4 +1,5 @@
-//! What this process sees of a lock with its own eyes: who is inside, and the tokens of those who were. It trusts no coordinator.
+//! What this process sees of a lock with its own eyes: who is inside, and the tokens of those who
+//! were. It trusts no coordinator.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 

@@ -12,7 +12,8 @@ pub use lockkeeper_client::short;
 /// The generated client.
 pub type Client = LockClient;
 
-/// Connects. As long as this fails nothing was asked, which is why it is not left to the first call.
+/// Connects. As long as this fails nothing was asked, which is why it is not left to the first
+/// call.
 pub async fn connect(server: &ServerArgs) -> Result<Client, Failure> {
     let connected = async { server.client()?.locks().await };
     connected.await.map_err(not_connected)

@@ -6,7 +6,8 @@ pub const OK: u8 = 0;
 pub const NOT_GRANTED: u8 = 1;
 /// The command line, or a value in it, is wrong.
 pub const USAGE: u8 = 64;
-/// What was measured is not to be believed: a lock did what it must not do, or a call failed as none should.
+/// What was measured is not to be believed: a lock did what it must not do, or a call failed as
+/// none should.
 pub const VOID: u8 = 65;
 /// The coordinator or its store cannot be reached, or refuses work for now.
 pub const UNAVAILABLE: u8 = 69;

@@ -115,7 +115,8 @@ impl From<std::io::Error> for Failure {
 fn exit_code(code: Code, reason: Option<&str>, effect: Effect) -> u8 {
     match (code, reason, effect) {
         (_, Some("NOT_OWNER"), _) => exit::NOT_GRANTED,
-        // The coordinator says a reason with everything it refuses. Without one, the call was lost on the way to it or back.
+        // The coordinator says a reason with everything it refuses. Without one, the call was lost
+        // on the way to it or back.
         (_, Some("OUTCOME_UNKNOWN"), _)
         | (
             Code::Unavailable

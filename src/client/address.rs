@@ -4,7 +4,8 @@ use std::{fmt, str::FromStr};
 
 use super::Error;
 
-/// The address of a coordinator: `http://HOST:PORT`, `https://HOST:PORT`, `unix:///PATH/OF/SOCKET`, or `HOST:PORT`, which means `http://`.
+/// The address of a coordinator: `http://HOST:PORT`, `https://HOST:PORT`, `unix:///PATH/OF/SOCKET`,
+/// or `HOST:PORT`, which means `http://`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address(String);
 

@@ -26,7 +26,8 @@ type Dial = dyn Fn(Address) -> BoxFuture<'static, io::Result<Box<dyn Wire>>> + S
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A silent connection is asked this often whether it lives, and has as long to answer: a dead coordinator is noticed after twice this.
+/// A silent connection is asked this often whether it lives, and has as long to answer: a dead
+/// coordinator is noticed after twice this.
 pub(super) const KEEPALIVE: Duration = Duration::from_secs(5);
 
 /// How long a call that does not wait may take; longer than a coordinator waits for its store.
@@ -45,7 +46,8 @@ pub struct Connector {
 // === impl Connector ===
 
 impl Connector {
-    /// Connects. As long as this fails nothing was asked, which is why it is not left to the first call.
+    /// Connects. As long as this fails nothing was asked, which is why it is not left to the first
+    /// call.
     pub async fn connect(&self, address: &Address) -> Result<Transport, Error> {
         self.connect_to(address, self.endpoint(address, KEEPALIVE)?)
             .await

@@ -1,4 +1,5 @@
-//! Who the client is: certificates and tokens. Files are read anew for every connection, so that renewed ones take effect.
+//! Who the client is: certificates and tokens. Files are read anew for every connection, so that
+//! renewed ones take effect.
 
 use std::{
     fmt,
@@ -32,7 +33,8 @@ pub struct TlsFiles {
 pub enum Token {
     /// The token itself.
     Text(String),
-    /// A file that has it. Read for every call, because such files are replaced when tokens are renewed.
+    /// A file that has it. Read for every call, because such files are replaced when tokens are
+    /// renewed.
     File(PathBuf),
 }
 

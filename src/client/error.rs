@@ -43,13 +43,15 @@ pub enum Error {
         name: String,
         /// Why. `Unspecified` if the session has ended.
         reason: LostReason,
-        /// More about it, for people: what an operator said who took it away, or why the session has ended. Empty if nothing was said.
+        /// More about it, for people: what an operator said who took it away, or why the session
+        /// has ended. Empty if nothing was said.
         detail: String,
     },
     /// The coordinator refused it, or the call was lost on the way.
     #[error("{}", describe(.0))]
     Refused(Box<Status>),
-    /// The session is over: closed, or its coordinator could not be reached for as long as its lease. Open a new one.
+    /// The session is over: closed, or its coordinator could not be reached for as long as its
+    /// lease. Open a new one.
     #[error("the session has ended: {0}")]
     SessionEnded(String),
 }

@@ -182,18 +182,20 @@ impl Guard {
         &self.grants
     }
 
-    /// How long the lock is certainly held from now on if nothing more is heard. Renewals make it longer again.
+    /// How long the lock is certainly held from now on if nothing more is heard. Renewals make it
+    /// longer again.
     pub fn valid_for(&self) -> Duration {
         self.held.valid_for()
     }
 
-    /// Until when the lock is certainly held by what is known now, unless it is [lost](Self::lost) before: for who must have stopped by then, and so
-    /// has to begin earlier.
+    /// Until when the lock is certainly held by what is known now, unless it is [lost](Self::lost)
+    /// before: for who must have stopped by then, and so has to begin earlier.
     pub fn valid_until(&self) -> Instant {
         self.held.valid_until()
     }
 
-    /// Cancelled when the lock is lost, or is not certainly held any more because nobody could be reached to renew it.
+    /// Cancelled when the lock is lost, or is not certainly held any more because nobody could be
+    /// reached to renew it.
     pub fn lost(&self) -> &CancellationToken {
         &self.held.lost
     }
@@ -203,7 +205,8 @@ impl Guard {
         self.held.loss()
     }
 
-    /// Extends the lease of a lock that was acquired with a lease of its own. Others are renewed without being asked.
+    /// Extends the lease of a lock that was acquired with a lease of its own. Others are renewed
+    /// without being asked.
     pub async fn renew(&self, lease: Option<Duration>) -> Result<(), Error> {
         let renewals = self.grants.iter().map(|grant| async {
             let thing = grant.clone().into();

@@ -1,5 +1,5 @@
-//! A client: sessions whose operations are frames on one stream, guards that give back what they hold when they are dropped, and resuming without
-//! being asked.
+//! A client: sessions whose operations are frames on one stream, guards that give back what they
+//! hold when they are dropped, and resuming without being asked.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -28,13 +28,16 @@
 //! # }
 //! ```
 //!
-//! What a guard holds is renewed as long as the process lives, by this client, which so knows until when it holds it whatever happens to the coordinator,
-//! and by the coordinator if this client is late. A stream that breaks, or a coordinator that stops, is left for the next endpoint: the session is resumed there with
-//! everything it holds, and operations under way are repeated with their request ids, so that none is done twice. Only if no coordinator can be reached
-//! for as long as the lease is the session over, and every guard lost.
+//! What a guard holds is renewed as long as the process lives, by this client, which so knows until
+//! when it holds it whatever happens to the coordinator, and by the coordinator if this client is
+//! late. A stream that breaks, or a coordinator that stops, is left for the next endpoint: the
+//! session is resumed there with everything it holds, and operations under way are repeated with
+//! their request ids, so that none is done twice. Only if no coordinator can be reached for as long
+//! as the lease is the session over, and every guard lost.
 //!
-//! Each acquire has an owner of its own unless it names one, so two tasks of one session exclude each other like any others. Dropping the future of an
-//! acquire gives up the wait, and gives back what comes too late.
+//! Each acquire has an owner of its own unless it names one, so two tasks of one session exclude
+//! each other like any others. Dropping the future of an acquire gives up the wait, and gives back
+//! what comes too late.
 
 mod address;
 mod cause;
@@ -83,7 +86,8 @@ pub type LatchClient = LatchServiceClient<Transport>;
 /// The same of `LockAdminService`.
 pub type AdminClient = LockAdminServiceClient<Transport>;
 
-/// How to reach the coordinators of one store. Cheap to clone; connects only when something is asked.
+/// How to reach the coordinators of one store. Cheap to clone; connects only when something is
+/// asked.
 #[derive(Clone, Debug)]
 pub struct Client {
     connector: Connector,
@@ -158,7 +162,8 @@ fn no_endpoint() -> Error {
 // === impl ClientBuilder ===
 
 impl ClientBuilder {
-    /// Adds a coordinator: `http://HOST:PORT`, `https://HOST:PORT` or `unix:///PATH`. Those added first are tried first.
+    /// Adds a coordinator: `http://HOST:PORT`, `https://HOST:PORT` or `unix:///PATH`. Those added
+    /// first are tried first.
     pub fn endpoint(mut self, address: &str) -> Result<Self, Error> {
         self.addresses.push(address.parse()?);
         Ok(self)

@@ -24,13 +24,15 @@ pub(super) enum LinkEvent {
 /// A stream that is opened, open or ended. Dropping it drops the connection without a word.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// Not bounded: it has at most one frame for each operation that its user has not got an answer to.
+    /// Not bounded: it has at most one frame for each operation that its user has not got an answer
+    /// to.
     frames: mpsc::UnboundedSender<SessionRequest>,
     events: mpsc::Receiver<LinkEvent>,
     _connection: DropGuard,
 }
 
-/// Runs a connection's tasks until the link is dropped. Otherwise hyper keeps a connection as long as one of its streams is open.
+/// Runs a connection's tasks until the link is dropped. Otherwise hyper keeps a connection as long
+/// as one of its streams is open.
 #[derive(Clone)]
 struct UntilDropped(CancellationToken);
 
@@ -52,7 +54,8 @@ impl Link {
         let endpoint = connector
             .endpoint(&address, keepalive)
             .map(|it| it.executor(executor.clone()));
-        // The end of this stream would end the session and release its grants. Only `close` may do that.
+        // The end of this stream would end the session and release its grants. Only `close` may do
+        // that.
         let frames_to_send = stream::once(async { first })
             .chain(UnboundedReceiverStream::new(to_send))
             .chain(stream::once(pending()));

@@ -1,4 +1,5 @@
-//! A connection without TLS that notices if the other end wants it: then what is read first is an alert, and no frame of HTTP/2.
+//! A connection without TLS that notices if the other end wants it: then what is read first is an
+//! alert, and no frame of HTTP/2.
 
 use std::{
     io,
@@ -57,8 +58,9 @@ impl<T: Wire> Plain<T> {
         Poll::Ready(Ok((bytes, count)))
     }
 
-    /// What failed may have failed because the other end has closed the connection, with an alert that was not read yet. Whatever closed it, there will be
-    /// something to read: the alert, or the end.
+    /// What failed may have failed because the other end has closed the connection, with an alert
+    /// that was not read yet. Whatever closed it, there will be something to read: the alert, or
+    /// the end.
     fn or_alert<R>(
         &mut self,
         cx: &mut Context<'_>,

@@ -66,8 +66,8 @@ impl Thing {
         }
     }
 
-    /// Whether both are the same grant, as it was known at two times. Within a session the name and the owner tell of a lock; the store may have
-    /// forgotten the token.
+    /// Whether both are the same grant, as it was known at two times. Within a session the name and
+    /// the owner tell of a lock; the store may have forgotten the token.
     pub(super) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Lock(one), Self::Lock(two)) => one.name == two.name && one.owner == two.owner,

@@ -1,7 +1,9 @@
-//! The life of an acquire: try, queue up, try again when there is reason to, and end in exactly one way.
+//! The life of an acquire: try, queue up, try again when there is reason to, and end in exactly one
+//! way.
 //!
-//! An attempt always runs to its end; only between attempts the wait looks at whether it should go on. So it may be stopped at any instant
-//! and leaves neither a place in the queue nor a hold behind.
+//! An attempt always runs to its end; only between attempts the wait looks at whether it should go
+//! on. So it may be stopped at any instant and leaves neither a place in the queue nor a hold
+//! behind.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,7 +26,8 @@ use super::{
     waiters::{Awaited, Place, Standing},
 };
 
-/// The re-check after a holder's lease comes this much later than its end, so that the store agrees that it is over.
+/// The re-check after a holder's lease comes this much later than its end, so that the store agrees
+/// that it is over.
 const LEASE_OVER_MARGIN: Duration = Duration::from_millis(2);
 
 /// What a wait does next.
@@ -48,7 +51,8 @@ pub(super) struct Stops<'a> {
 pub(super) struct InLine {
     place: Place,
     told: Option<Standing>,
-    /// When to try without a hint; none as long as somebody else is the head, because time spent behind it is no reason to try.
+    /// When to try without a hint; none as long as somebody else is the head, because time spent
+    /// behind it is no reason to try.
     check_at: Option<Instant>,
 }
 
@@ -107,8 +111,8 @@ pub(super) async fn acquire(
     answer
 }
 
-/// Whether an attempt could only push in, because others wait here for the same exclusive lock and the owner does not hold it; then what
-/// they know.
+/// Whether an attempt could only push in, because others wait here for the same exclusive lock and
+/// the owner does not hold it; then what they know.
 fn behind_others(core: &Core, request: &Acquire) -> Option<Awaited> {
     let Acquire { name, owner, .. } = request;
     if request.mode != Mode::Exclusive || request.request_id.is_some() {
@@ -148,8 +152,9 @@ async fn queue_up(
     wait(core, request, place, &stops).await
 }
 
-/// Takes away what a wait has left in the store: a place in a queue, or the mark of a writer. The store is told in the background, in the owner's turn:
-/// nothing that the owner asks for after this comes before it.
+/// Takes away what a wait has left in the store: a place in a queue, or the mark of a writer. The
+/// store is told in the background, in the owner's turn: nothing that the owner asks for after this
+/// comes before it.
 pub(super) fn leave(core: &Arc<Core>, request: &Acquire) {
     if !matches!(request.mode, Mode::Fair | Mode::Write) {
         return;
@@ -158,7 +163,8 @@ pub(super) fn leave(core: &Arc<Core>, request: &Acquire) {
     let turns = Arc::clone(&core.turns);
     let (name, owner) = (request.name.clone(), request.owner.clone());
     let mut turn = Box::pin(async move { turns.take(&name, &owner).await });
-    // Asks for the turn now, and waits for it in the background: an attempt that is in doubt may have it for long.
+    // Asks for the turn now, and waits for it in the background: an attempt that is in doubt may
+    // have it for long.
     let at_once = turn.as_mut().now_or_never();
     core.tasks.clone().spawn("leave", async move {
         let turn = match at_once {
@@ -188,7 +194,8 @@ async fn wait(
     if request.request_id.is_none() && request.owner.holds_are_known() {
         line.place.take_offers();
     }
-    // Why the last attempt had no outcome; a wait rides out a store that is down, but says so if its time runs out meanwhile.
+    // Why the last attempt had no outcome; a wait rides out a store that is down, but says so if
+    // its time runs out meanwhile.
     let mut trouble: Option<CallError> = None;
     loop {
         let tell = |waiting| stops.reply.waiting(waiting);
@@ -270,7 +277,8 @@ async fn elapsed(at: Option<Instant>) {
 // === impl Core ===
 
 impl Core {
-    /// When the head of a queue tries again without a hint: when the holder's lease is over, and at the latest after the poll interval.
+    /// When the head of a queue tries again without a hint: when the holder's lease is over, and at
+    /// the latest after the poll interval.
     pub(super) fn check_at(&self, holder_until: Option<Instant>) -> Instant {
         let jitter = self.config.poll_jitter * rand::rng().random_range(-1.0..1.0);
         let poll = Instant::now() + self.config.poll_interval.mul_f64(1.0 + jitter);
@@ -281,7 +289,8 @@ impl Core {
 // === impl Stops ===
 
 impl<'a> Stops<'a> {
-    /// Lets a wait begin: its session, if it has one, must live, and counts it from now on. It no longer counts as a short operation.
+    /// Lets a wait begin: its session, if it has one, must live, and counts it from now on. It no
+    /// longer counts as a short operation.
     pub(super) fn admit(
         core: &Core,
         session: Option<Arc<Session>>,
@@ -319,7 +328,8 @@ impl InLine {
         }
     }
 
-    /// Waits until there is reason to try, and tells of the wait meanwhile; `tell` says whether it could. Otherwise how the wait ended.
+    /// Waits until there is reason to try, and tells of the wait meanwhile; `tell` says whether it
+    /// could. Otherwise how the wait ended.
     pub(super) async fn until_try(
         &mut self,
         core: &Core,
@@ -347,7 +357,8 @@ impl InLine {
         }
     }
 
-    /// An attempt found the lock held until then, and its own place in the store's queue if that is known.
+    /// An attempt found the lock held until then, and its own place in the store's queue if that is
+    /// known.
     pub(super) fn busy_until(
         &mut self,
         core: &Core,

@@ -83,7 +83,8 @@ pub struct ForceReleased {
     pub holder_count: usize,
 }
 
-/// Where a page of names begins: somewhere in a walk, behind a name that the same step of it has told.
+/// Where a page of names begins: somewhere in a walk, behind a name that the same step of it has
+/// told.
 #[derive(Debug, Default)]
 struct Place {
     cursor: WalkCursor,
@@ -93,7 +94,8 @@ struct Place {
 // === impl Coordinator ===
 
 impl Coordinator {
-    /// A page of what is held or waited for in the store, of names that begin with this. `page_size` 0: as many as is usual.
+    /// A page of what is held or waited for in the store, of names that begin with this.
+    /// `page_size` 0: as many as is usual.
     pub async fn list_locks(
         &self,
         prefix: &str,
@@ -136,7 +138,8 @@ impl Coordinator {
         }
     }
 
-    /// Takes every hold of a lock away, whoever has it, tells those of them that have a session here, and wakes who waits.
+    /// Takes every hold of a lock away, whoever has it, tells those of them that have a session
+    /// here, and wakes who waits.
     pub async fn force_release(
         &self,
         name: &LockName,
@@ -262,7 +265,8 @@ impl Core {
         }
     }
 
-    /// Why a session holds a grant no longer, of which the store says that it is gone: it may have been taken away at another coordinator.
+    /// Why a session holds a grant no longer, of which the store says that it is gone: it may have
+    /// been taken away at another coordinator.
     pub(super) async fn why_lost(
         &self,
         session: &Session,

@@ -30,7 +30,8 @@ const MAX_SERIAL: u64 = 1 << 53;
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
-/// The part of its lease for which the record of an attempt can be relied on: the call that looks for it takes time too.
+/// The part of its lease for which the record of an attempt can be relied on: the call that looks
+/// for it takes time too.
 const RECORD_SHARE: f64 = 0.9;
 
 /// What an attempt came to.
@@ -93,7 +94,8 @@ struct Prepared {
     attempt: String,
 }
 
-/// Makes one attempt, from a place in a line if there is one. Must run to its end: it registers what it gets, or undoes it.
+/// Makes one attempt, from a place in a line if there is one. Must run to its end: it registers
+/// what it gets, or undoes it.
 pub(crate) async fn attempt(
     core: &Arc<Core>,
     request: &Acquire,
@@ -203,7 +205,8 @@ async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error>
         (None, None) => core.config.lease,
     };
     let attempt = core.attempts.next();
-    // Where the holds of the owner are not known, only a record can tell later whether this attempt ran.
+    // Where the holds of the owner are not known, only a record can tell later whether this attempt
+    // ran.
     let own_record = known_holds.is_none().then(|| attempt.clone());
     let record = request
         .request_id
@@ -222,8 +225,8 @@ async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error>
     })
 }
 
-/// Registers a grant and gets it on its way. From here on a grant that cannot be told is given back; but not the answer to a repeat, because
-/// the first one may have arrived.
+/// Registers a grant and gets it on its way. From here on a grant that cannot be told is given
+/// back; but not the answer to a repeat, because the first one may have arrived.
 fn deliver(
     core: &Arc<Core>,
     prepared: Prepared,
@@ -295,7 +298,8 @@ impl Prepared {
 // === impl Delivery ===
 
 impl Delivery {
-    /// The grant, to be told to the caller now; an error if its session has lost it while it was on its way.
+    /// The grant, to be told to the caller now; an error if its session has lost it while it was on
+    /// its way.
     pub fn take(mut self) -> Result<Grant, Error> {
         if self.lost.is_set() {
             return Err(Error::NotOwner(Ownership::Expired));
@@ -366,8 +370,9 @@ impl Undo {
         if let Some(session) = &session {
             session.set_releasing(&key, true);
         }
-        // A record that only an undo looks for ends with the lease that was asked for. A hold that was renewed since, because another of several
-        // locks was waited for, is given back without it: once, because a repeat could take another hold.
+        // A record that only an undo looks for ends with the lease that was asked for. A hold that
+        // was renewed since, because another of several locks was waited for, is given back without
+        // it: once, because a repeat could take another hold.
         let recorded_until = sent_at + grant.lease.mul_f64(RECORD_SHARE);
         if record.as_ref() == Some(&attempt) && Instant::now() >= recorded_until {
             let (hold, serial) = (grant.hold(), Some(grant.serial));
@@ -385,7 +390,8 @@ impl Undo {
             fresh_serial: 0,
         };
         let undone = core.undo(grant.hold(), identity, grant.lease).await;
-        // A repeat of the request may have taken the grant over; then it is not this one's to give back.
+        // A repeat of the request may have taken the grant over; then it is not this one's to give
+        // back.
         if let Some(session) = session {
             if registered && (undone || record.is_none()) {
                 session.set_holds(&core.deadlines, &key, known_holds, None);
@@ -399,8 +405,9 @@ impl Undo {
     }
 }
 
-/// What the owner is to have without a hold that nobody took: the session's books count it only if it was registered. None if it is not to be
-/// given back, because the books have another grant by now, or a resume has confirmed it.
+/// What the owner is to have without a hold that nobody took: the session's books count it only if
+/// it was registered. None if it is not to be given back, because the books have another grant by
+/// now, or a resume has confirmed it.
 pub(crate) fn holds_without(
     session: Option<&Arc<Session>>,
     registered: bool,
@@ -408,7 +415,8 @@ pub(crate) fn holds_without(
     lost: &Lost,
 ) -> Option<u32> {
     let key = GrantKey::of(grant);
-    // A hold that is not in the books is one more than they have; one that is has to be that of the same grant still.
+    // A hold that is not in the books is one more than they have; one that is has to be that of the
+    // same grant still.
     let held = match (session, registered) {
         (None, _) => None,
         (Some(session), false) => session.grant(&key),
@@ -424,7 +432,8 @@ pub(crate) fn holds_without(
 // === impl Core ===
 
 impl Core {
-    /// Undoes an attempt, again and again until the store has answered or the lease is over. True if a hold was taken back.
+    /// Undoes an attempt, again and again until the store has answered or the lease is over. True
+    /// if a hold was taken back.
     pub(crate) async fn undo(&self, hold: Hold<'_>, attempt: Attempt<'_>, lease: Duration) -> bool {
         let undo = || self.scripts.undo(hold, attempt);
         let undone = self.until_answered(lease, undo).await;
@@ -439,7 +448,8 @@ impl Core {
         }
     }
 
-    /// Repeats a call that is safe to repeat until the store answers it, or until what it is about is over anyway.
+    /// Repeats a call that is safe to repeat until the store answers it, or until what it is about
+    /// is over anyway.
     pub(crate) async fn until_answered<T, F>(
         &self,
         at_most: Duration,
@@ -480,7 +490,8 @@ impl Attempts {
         }
     }
 
-    /// Below 2^53, because scripts count in floating point. From a random start, so that the same owner at another coordinator hardly ever gets the same.
+    /// Below 2^53, because scripts count in floating point. From a random start, so that the same
+    /// owner at another coordinator hardly ever gets the same.
     pub(crate) fn fresh_serial(&self) -> u64 {
         let serial = self.serials.wrapping_add(self.next.load(Ordering::Relaxed));
         (serial % MAX_SERIAL).max(1)

@@ -1,4 +1,5 @@
-//! Why an operation has no outcome. Expected outcomes (a try that failed, a wait that ran out) are values, not errors.
+//! Why an operation has no outcome. Expected outcomes (a try that failed, a wait that ran out) are
+//! values, not errors.
 
 use lockkeeper_access::{QuotaReached, Right};
 use lockkeeper_store::script::{CallError, Ownership};
@@ -93,7 +94,8 @@ pub enum Error {
 // === impl Error ===
 
 impl Error {
-    /// The error of an operation on several locks that this one was an error of: who cannot have it is told which one it is.
+    /// The error of an operation on several locks that this one was an error of: who cannot have it
+    /// is told which one it is.
     pub(crate) fn of(self, name: &LockName) -> Self {
         match self {
             Self::Store(

@@ -1,7 +1,9 @@
 //! What happens, told to those who watch. As long as nobody does, that costs one look at a number.
 //!
-//! A watcher has no queue of its own: all read the last so many events, each at its own pace, and one that falls behind starts again with a snapshot. An event is
-//! told under the lock of the state that it changes, so a snapshot, which takes the same locks, misses none that is not told behind it.
+//! A watcher has no queue of its own: all read the last so many events, each at its own pace, and
+//! one that falls behind starts again with a snapshot. An event is told under the lock of the state
+//! that it changes, so a snapshot, which takes the same locks, misses none that is not told behind
+//! it.
 
 use std::{
     collections::VecDeque,

@@ -9,8 +9,8 @@ use lockkeeper_access::Identity;
 
 const SECRET: &[u8] = b"a secret of 16 bytes or more";
 
-/// A resume token that somebody made up is refused. One that holds anything, but was signed by us, is read or refused; and what was read and
-/// is signed again is the same.
+/// A resume token that somebody made up is refused. One that holds anything, but was signed by us,
+/// is read or refused; and what was read and is signed again is the same.
 pub fn resume_token(bytes: &[u8], limits: &Limits) {
     let (id, whose) = (SessionId::random(), Identity::named("somebody"));
     assert_eq!(Claims::verify(bytes, SECRET, &id, &whose, limits), None);

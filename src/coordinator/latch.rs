@@ -1,5 +1,5 @@
-//! Latches: setting a count, counting down, and waiting for the end of that. All that wait here stand in one line; its head looks at the latch, and tells
-//! the others what it has seen.
+//! Latches: setting a count, counting down, and waiting for the end of that. All that wait here
+//! stand in one line; its head looks at the latch, and tells the others what it has seen.
 
 use std::{sync::Arc, time::Duration};
 
@@ -216,7 +216,8 @@ async fn wait_for(
     stops: &Stops<'_>,
 ) -> Result<LatchAnswer, Error> {
     let mut told = None;
-    // Why the last look had no outcome; a wait rides out a store that is down, but says so if its time runs out meanwhile.
+    // Why the last look had no outcome; a wait rides out a store that is down, but says so if its
+    // time runs out meanwhile.
     let mut trouble: Option<CallError> = None;
     let mut check_at = None;
     loop {

@@ -1,7 +1,9 @@
 //! The domain: sessions, grants, waits and the watchdog, over scripts and free of any protocol.
 //!
-//! - **Session**: a client's live stream. As long as it lives, the watchdog renews its watched grants.
-//! - **Owner**: who holds. In the store it is the hash field `<session id>:<owner>`, or the owner itself without a session.
+//! - **Session**: a client's live stream. As long as it lives, the watchdog renews its watched
+//!   grants.
+//! - **Owner**: who holds. In the store it is the hash field `<session id>:<owner>`, or the owner
+//!   itself without a session.
 //! - **Grant**: one owner's hold on one lock: mode, hold count, fencing token, lease.
 //! - **Waiter**: a call that waits for a lock.
 //! - **Watchdog**: the one task that renews **watched** grants; others run out.
@@ -84,7 +86,8 @@ pub struct Config {
     pub lease: Duration,
     /// How long the head of a queue relies on messages before it looks for itself.
     pub poll_interval: Duration,
-    /// Polls come up to this part of the interval earlier or later, so that coordinators do not poll in step.
+    /// Polls come up to this part of the interval earlier or later, so that coordinators do not
+    /// poll in step.
     pub poll_jitter: f64,
     /// The longest that one call of the store can take.
     pub call_timeout: Duration,
@@ -128,7 +131,8 @@ impl Coordinator {
         Self::start_on(config, scripts, vec![connected], Tasks::new())
     }
 
-    /// A coordinator on a quorum of stores that are independent of each other, an odd number of them; each has a name for errors and logs.
+    /// A coordinator on a quorum of stores that are independent of each other, an odd number of
+    /// them; each has a name for errors and logs.
     pub fn start_on_quorum(config: Config, members: Vec<(String, Connected)>) -> Self {
         let tasks = Tasks::new();
         let (mut named, mut connected) = (Vec::new(), Vec::new());
@@ -171,8 +175,8 @@ impl Coordinator {
         Self { core }
     }
 
-    /// Begins an operation and returns at once; the answers go to `reply`. Whatever happens to the caller, the operation comes to its end, and
-    /// undoes itself if nobody takes what it got.
+    /// Begins an operation and returns at once; the answers go to `reply`. Whatever happens to the
+    /// caller, the operation comes to its end, and undoes itself if nobody takes what it got.
     pub fn submit(&self, operation: Operation, reply: Reply) {
         let (core, name) = (Arc::clone(&self.core), operation.name());
         let span = spans::of(&operation);
@@ -183,8 +187,9 @@ impl Coordinator {
         }
     }
 
-    /// An operation that does not wait, and its answer. It begins when it is first polled, and from then on it comes to its end as one that was
-    /// submitted does, but without a task for it as long as the caller waits. (One that waits ends like one that nobody wants.)
+    /// An operation that does not wait, and its answer. It begins when it is first polled, and from
+    /// then on it comes to its end as one that was submitted does, but without a task for it as
+    /// long as the caller waits. (One that waits ends like one that nobody wants.)
     pub fn ask(&self, operation: Operation) -> Outliving<Answer> {
         let (core, name, span) = (
             Arc::clone(&self.core),
@@ -213,8 +218,9 @@ impl Coordinator {
         asked.complete().map(drop)
     }
 
-    /// Begins to stop: no wait goes on or begins (`DRAINING`), every grant of a live session gets one more full lease and is not released, and each
-    /// session is told to go away. Returns when that is done, or when the grace time is over.
+    /// Begins to stop: no wait goes on or begins (`DRAINING`), every grant of a live session gets
+    /// one more full lease and is not released, and each session is told to go away. Returns when
+    /// that is done, or when the grace time is over.
     pub async fn drain(&self, grace: Duration) {
         let core = &self.core;
         core.draining.cancel();
@@ -242,7 +248,8 @@ impl Coordinator {
         self.core.tasks.finished(grace).await
     }
 
-    /// What must be back at nothing when nobody is served: sessions, waits, and things the watchdog has to look at.
+    /// What must be back at nothing when nobody is served: sessions, waits, and things the watchdog
+    /// has to look at.
     pub fn load(&self) -> Load {
         Load {
             sessions: self.core.sessions.count(),
@@ -279,7 +286,8 @@ impl Core {
             .spawn("watchdog", watchdog::run(Arc::clone(self)));
     }
 
-    /// The scripts, for changes that as many replicas must know of as the configuration says, and at least so many.
+    /// The scripts, for changes that as many replicas must know of as the configuration says, and
+    /// at least so many.
     fn replicated(&self, at_least: u32) -> (Scripts, Tally) {
         self.scripts.replicated(self.replicas(at_least))
     }
@@ -318,7 +326,8 @@ impl Core {
         }
     }
 
-    /// Waits for the owner's turn on a lock; an attempt of the same owner whose outcome is not known yet holds it.
+    /// Waits for the owner's turn on a lock; an attempt of the same owner whose outcome is not
+    /// known yet holds it.
     async fn turn(&self, name: &LockName, owner: &Owner) -> Result<Turn, CallError> {
         let turn = self.turns.take(name, owner);
         tokio::time::timeout(self.config.call_timeout, turn)

@@ -1,5 +1,7 @@
-//! The answers of one call: how its wait stands now, and the last one. A newer state of the wait takes the place of one that was not read yet, so nothing
-//! piles up, and a call of which there is nothing to say takes little memory. (A channel would keep room for dozens of answers for each call that waits.)
+//! The answers of one call: how its wait stands now, and the last one. A newer state of the wait
+//! takes the place of one that was not read yet, so nothing piles up, and a call of which there is
+//! nothing to say takes little memory. (A channel would keep room for dozens of answers for each
+//! call that waits.)
 
 use std::{
     future::poll_fn,
@@ -61,7 +63,8 @@ impl MailboxWriter {
         .await;
     }
 
-    /// What it takes the place of is dropped outside of the lock: an answer can be a grant, which is given back then.
+    /// What it takes the place of is dropped outside of the lock: an answer can be a grant, which
+    /// is given back then.
     fn put(
         &self,
         answer: Answer,

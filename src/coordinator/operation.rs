@@ -1,4 +1,5 @@
-//! What can be asked of a coordinator, and what it answers. RPCs and frames of a session's stream become the same operations.
+//! What can be asked of a coordinator, and what it answers. RPCs and frames of a session's stream
+//! become the same operations.
 
 use std::{sync::Arc, time::Duration};
 
@@ -71,7 +72,8 @@ pub struct Acquire {
     pub wait: Option<Duration>,
     /// Makes a repeat safe.
     pub request_id: Option<RequestId>,
-    /// Replicas that must acknowledge the grant and its renewals; the configuration may ask for more.
+    /// Replicas that must acknowledge the grant and its renewals; the configuration may ask for
+    /// more.
     pub min_replica_acks: u32,
 }
 
@@ -101,7 +103,8 @@ pub struct Renew {
     pub lease: Option<Lease>,
 }
 
-/// Where the answers go. The operation counts as unwanted when it is cancelled or when nobody listens any more.
+/// Where the answers go. The operation counts as unwanted when it is cancelled or when nobody
+/// listens any more.
 #[derive(Debug)]
 pub struct Reply {
     /// Repeated in each answer.
@@ -110,7 +113,8 @@ pub struct Reply {
     pub to: AnswersTo,
     /// Ends a wait.
     pub cancel: Option<CancellationToken>,
-    /// The operation's share of a bound on short operations; given back with the answer, or when a wait begins.
+    /// The operation's share of a bound on short operations; given back with the answer, or when a
+    /// wait begins.
     pub slot: Option<OwnedSemaphorePermit>,
     /// On whose account it waits.
     pub account: Account,
@@ -119,7 +123,8 @@ pub struct Reply {
 /// Who takes the answers of an operation.
 #[derive(Debug)]
 pub enum AnswersTo {
-    /// A queue for many operations. A second slot is needed to be told of a wait, the last answer takes any.
+    /// A queue for many operations. A second slot is needed to be told of a wait, the last answer
+    /// takes any.
     Queue(mpsc::Sender<(u64, Answer)>),
     /// A mailbox for this one.
     Mailbox(MailboxWriter),
@@ -256,7 +261,8 @@ pub(super) async fn run(core: Arc<Core>, operation: Operation, mut reply: Reply)
     busy_poll::expect(Next::Answer);
     let answer = match &operation {
         Operation::Acquire(request) => acquire(&core, request, &mut reply).await,
-        // While a lock is waited for, this is what stays in memory; so all but that has a box of its own.
+        // While a lock is waited for, this is what stays in memory; so all but that has a box of
+        // its own.
         other => Box::pin(answer(&core, other, &mut reply)).await,
     };
     busy_poll::expect(Next::Operation);
@@ -265,7 +271,8 @@ pub(super) async fn run(core: Arc<Core>, operation: Operation, mut reply: Reply)
     reply.finish(answer).await;
 }
 
-/// Runs an operation that does not wait. The frequent ones stand apart: the others are boxed, or each call would carry their state.
+/// Runs an operation that does not wait. The frequent ones stand apart: the others are boxed, or
+/// each call would carry their state.
 pub(super) async fn ask(core: Arc<Core>, operation: Operation) -> Answer {
     let begun = Instant::now();
     busy_poll::expect(Next::Answer);
@@ -374,7 +381,8 @@ async fn release(core: &Arc<Core>, request: &Release) -> Result<Answer, Error> {
             held,
             lease,
         }) => {
-            // The answer to a repeat is that of the first call; what the session holds is what the store says now.
+            // The answer to a repeat is that of the first call; what the session holds is what the
+            // store says now.
             let until = Some(safe_until(sent_at, lease));
             session.set_holds(&core.deadlines, &key, held, until);
             Ok(Answer::Released(hold_count))
@@ -401,7 +409,8 @@ async fn release(core: &Arc<Core>, request: &Release) -> Result<Answer, Error> {
     }
 }
 
-/// Brings a release to its end whose outcome is not known: the caller wanted it, and repeating it does no harm.
+/// Brings a release to its end whose outcome is not known: the caller wanted it, and repeating it
+/// does no harm.
 async fn finish_release(
     core: &Arc<Core>,
     session: &Arc<Session>,
@@ -412,7 +421,8 @@ async fn finish_release(
     let left = held.hold_count.saturating_sub(1);
     let (which, serial) = (held.hold(), held.serial);
     let at_most = held.lease;
-    // The grant is the session's no longer, or only with the holds that are left, whatever the store says.
+    // The grant is the session's no longer, or only with the holds that are left, whatever the
+    // store says.
     session.set_holds(&core.deadlines, key, left, None);
     if let Some(id) = &request.request_id {
         // The same call again leaves the record that the client's own repeat will find.

@@ -1,5 +1,5 @@
-//! What a client shows to go on with its session, here or on another coordinator with the same secret: the session's settings, signed together with its
-//! id and with whose it is.
+//! What a client shows to go on with its session, here or on another coordinator with the same
+//! secret: the session's settings, signed together with its id and with whose it is.
 
 use std::time::Duration;
 

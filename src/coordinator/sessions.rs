@@ -98,7 +98,8 @@ pub struct Resumed {
     pub permits: Vec<ResumedPermits>,
 }
 
-/// A grant that was looked at in the store: as it is, when that was asked, and why it is gone if it is.
+/// A grant that was looked at in the store: as it is, when that was asked, and why it is gone if it
+/// is.
 type Checked = (Holding, Instant, Result<(), Ownership>);
 
 /// The stream that serves a session. Dropping it without [`Stream::close`] is a broken stream.
@@ -188,7 +189,8 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Looking at all of them takes a while, so whoever opens one after the other does not have it done each time.
+    /// Looking at all of them takes a while, so whoever opens one after the other does not have it
+    /// done each time.
     fn may_sweep(&self) -> bool {
         let mut swept = self.swept.lock();
         let may = swept.is_none_or(|swept| swept.elapsed() >= SWEEP_INTERVAL);
@@ -202,7 +204,8 @@ impl Sessions {
 // === impl Coordinator ===
 
 impl Coordinator {
-    /// Opens a session. It lives as long as the stream that is returned, and belongs to the account's identity.
+    /// Opens a session. It lives as long as the stream that is returned, and belongs to the
+    /// account's identity.
     pub fn open(
         &self,
         account: Account,
@@ -240,8 +243,9 @@ impl Coordinator {
         session.is_ok_and(|session| session.account.identity() == identity)
     }
 
-    /// Goes on with a session, whether this coordinator knows it or not. The grants that the client names are checked by renewing them; grants of
-    /// the session that it does not name are released, since nobody would give them back. An error leaves the session as it was.
+    /// Goes on with a session, whether this coordinator knows it or not. The grants that the client
+    /// names are checked by renewing them; grants of the session that it does not name are
+    /// released, since nobody would give them back. An error leaves the session as it was.
     pub async fn resume(
         &self,
         account: Account,
@@ -264,11 +268,13 @@ impl Coordinator {
         if named.locks.len() + named.permits.len() > limits.grants_per_session_max {
             return Err(Error::LimitReached(Limit::GrantsPerSession));
         }
-        // Another coordinator would release the grants of such a session whenever it notices that its own stream of it broke.
+        // Another coordinator would release the grants of such a session whenever it notices that
+        // its own stream of it broke.
         if claims.on_disconnect == OnDisconnect::Release {
             core.sessions.get(id)?.live()?;
         }
-        // What is under way for these grants comes to its end before they are looked at, and what comes later knows that they were confirmed.
+        // What is under way for these grants comes to its end before they are looked at, and what
+        // comes later knows that they were confirmed.
         let turns = core.turns_of(&named).await?;
         let mut checked = core.check(&claims, named.locks).await?;
         checked.extend(core.check_permits(&claims, named.permits).await?);
@@ -319,7 +325,8 @@ impl Coordinator {
             match &mut grant {
                 Holding::Lock(_) if is_named => continue,
                 Holding::Lock(_) => {}
-                // Of a grant the client may name some permits only, or name it while it has lost some.
+                // Of a grant the client may name some permits only, or name it while it has lost
+                // some.
                 Holding::Permits(grant) => {
                     let ids = grant.ids.iter().filter(|id| !kept_permits.contains(*id));
                     grant.ids = ids.copied().collect();
@@ -340,7 +347,8 @@ impl Coordinator {
 // === impl Core ===
 
 impl Core {
-    /// The turns of all grants that a resuming client names, in an order that no two resumes can block each other with.
+    /// The turns of all grants that a resuming client names, in an order that no two resumes can
+    /// block each other with.
     async fn turns_of(&self, named: &Resumed) -> Result<Vec<Turn>, CallError> {
         let locks = named.locks.iter().map(|grant| (&grant.name, &grant.owner));
         let permits = named.permits.iter().map(|it| (&it.name, &it.owner));
@@ -355,7 +363,8 @@ impl Core {
         Ok(turns)
     }
 
-    /// Renews what a resuming client names. Grants with a lease of their own are looked at without getting more of it.
+    /// Renews what a resuming client names. Grants with a lease of their own are looked at without
+    /// getting more of it.
     async fn check(
         &self,
         claims: &Claims,
@@ -530,8 +539,8 @@ impl Stream {
         &self.token
     }
 
-    /// Ends the session: its waits end, its grants are released. Returns when the store has been told; dropping
-    /// the future does not stop that. Grants that it cannot be told of run out.
+    /// Ends the session: its waits end, its grants are released. Returns when the store has been
+    /// told; dropping the future does not stop that. Grants that it cannot be told of run out.
     pub async fn close(&self) {
         if self.token.is_cancelled() {
             return;

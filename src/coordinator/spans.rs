@@ -1,4 +1,5 @@
-//! The spans of operations and of their waits, and the one line that each leaves in the logs. Owners and sessions are shown as digests: they are credentials.
+//! The spans of operations and of their waits, and the one line that each leaves in the logs.
+//! Owners and sessions are shown as digests: they are credentials.
 
 use lockkeeper_base::spans::TARGET;
 use lockkeeper_store::script::Mode;

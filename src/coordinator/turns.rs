@@ -1,5 +1,6 @@
-//! One after the other: attempts and releases of one owner on one lock take turns, in the order they came, so that the holds the owner has are
-//! always known. (The `lockable` crate has no owned guard for its pool, and a turn must outlive the call that took it.)
+//! One after the other: attempts and releases of one owner on one lock take turns, in the order
+//! they came, so that the holds the owner has are always known. (The `lockable` crate has no owned
+//! guard for its pool, and a turn must outlive the call that took it.)
 
 use std::{collections::VecDeque, sync::Arc};
 

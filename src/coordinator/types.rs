@@ -1,4 +1,5 @@
-//! The words of the domain as types. Whoever holds a value knows that it was checked: the limits live in the constructors.
+//! The words of the domain as types. Whoever holds a value knows that it was checked: the limits
+//! live in the constructors.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +13,8 @@ use super::error::Invalid;
 /// Bounds of everything that grows.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Put before every name in the store; clients do not see it. It stands here because every name is made under these limits.
+    /// Put before every name in the store; clients do not see it. It stands here because every name
+    /// is made under these limits.
     pub key_prefix: Arc<str>,
     /// Bytes of a lock name.
     pub name_bytes_max: usize,
@@ -40,8 +42,8 @@ pub struct Limits {
     pub locks_per_request_max: usize,
 }
 
-/// A lock's name: not empty, within the limit, without control characters, safe as a cluster key. In the store it has the prefix of all names
-/// before it, as with Redisson's `NameMapper`.
+/// A lock's name: not empty, within the limit, without control characters, safe as a cluster key.
+/// In the store it has the prefix of all names before it, as with Redisson's `NameMapper`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LockName {
     in_store: Arc<str>,
@@ -99,7 +101,8 @@ pub struct Grant {
     pub min_replica_acks: u32,
 }
 
-/// The part of a lease that is not relied on: 1 % and 2 ms, as the Redlock algorithm has it, because clocks drift.
+/// The part of a lease that is not relied on: 1 % and 2 ms, as the Redlock algorithm has it,
+/// because clocks drift.
 const DRIFT_DIVISOR: u32 = 100;
 const DRIFT_MIN: Duration = Duration::from_millis(2);
 
@@ -166,7 +169,8 @@ impl SessionId {
         Self(Uuid::new_v4().to_string().into())
     }
 
-    /// Accepts any UUID in the form it was given out; whether there is such a session is another question.
+    /// Accepts any UUID in the form it was given out; whether there is such a session is another
+    /// question.
     pub fn parse(id: &str) -> Option<Self> {
         Uuid::try_parse(id)
             .ok()
@@ -225,7 +229,8 @@ impl Owner {
         })
     }
 
-    /// A new owner for a sessionless request that names none: the same one for a repeat of the request, else a random one.
+    /// A new owner for a sessionless request that names none: the same one for a repeat of the
+    /// request, else a random one.
     pub fn made(name: &LockName, request_id: Option<&RequestId>) -> Self {
         let uuid = match request_id {
             None => Uuid::new_v4(),
@@ -269,7 +274,8 @@ impl Owner {
         }
     }
 
-    /// The same owner as one that only callers with this mark can be: a sessionless owner is no secret to those who see it in the store.
+    /// The same owner as one that only callers with this mark can be: a sessionless owner is no
+    /// secret to those who see it in the store.
     #[must_use]
     pub fn marked(self, mark: &str) -> Self {
         if self.session.is_some() {
@@ -279,7 +285,8 @@ impl Owner {
         Self { field, ..self }
     }
 
-    /// What a caller with this mark calls the owner, if it is one of those that only such a caller can be.
+    /// What a caller with this mark calls the owner, if it is one of those that only such a caller
+    /// can be.
     pub fn label_under(&self, mark: &str) -> Option<&str> {
         self.field.strip_prefix(mark)?.strip_prefix(MARK_END)
     }
@@ -303,7 +310,8 @@ impl Owner {
         self.made
     }
 
-    /// Whether the coordinator knows what the owner holds: all of it is in its session, or it has just been made.
+    /// Whether the coordinator knows what the owner holds: all of it is in its session, or it has
+    /// just been made.
     pub(crate) fn holds_are_known(&self) -> bool {
         self.session.is_some() || self.made
     }
@@ -343,7 +351,8 @@ impl RequestId {
         Ok((!id.is_empty()).then(|| Self(id.into())))
     }
 
-    /// The same id as one that only callers with this mark can name: another who uses it by chance, or has seen it, is not told the first answer.
+    /// The same id as one that only callers with this mark can name: another who uses it by chance,
+    /// or has seen it, is not told the first answer.
     #[must_use]
     pub fn marked(self, mark: &str) -> Self {
         Self([mark, MARK_END, &self.0].concat().into())
@@ -393,7 +402,8 @@ pub(crate) fn safe_until(sent_at: Instant, lease: Duration) -> Instant {
     sent_at + lease.saturating_sub(lease / DRIFT_DIVISOR + DRIFT_MIN)
 }
 
-/// Why a text is refused: too long, or with control characters, which would garble logs and terminals.
+/// Why a text is refused: too long, or with control characters, which would garble logs and
+/// terminals.
 pub(crate) fn over(text: &str, bytes_max: usize) -> Option<String> {
     if text.len() > bytes_max {
         Some(format!(

@@ -1,5 +1,6 @@
-//! The watchdog: one task and one queue of deadlines. It renews watched grants a third of their lease after the last time, many in one call; it
-//! notices what is lost by the clock even when the store says nothing; and it watches the store's clock.
+//! The watchdog: one task and one queue of deadlines. It renews watched grants a third of their
+//! lease after the last time, many in one call; it notices what is lost by the clock even when the
+//! store says nothing; and it watches the store's clock.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -26,7 +27,8 @@ pub(super) const RENEWALS_PER_CALL: usize = 100;
 /// Renewal calls under way at once; more wait, so that a slow store is not buried.
 const CALLS_AT_ONCE: usize = 16;
 
-/// A step of the store's clock that is larger than this is told; smaller ones are covered by the drift margin of leases.
+/// A step of the store's clock that is larger than this is told; smaller ones are covered by the
+/// drift margin of leases.
 const CLOCK_STEP: Duration = Duration::from_millis(500);
 
 type Batch = Vec<(Arc<Session>, Renewing)>;
@@ -69,7 +71,8 @@ pub(super) async fn run(core: Arc<Core>) {
     }
 }
 
-/// Gives every watched grant of a live session one more full lease, and looks at the others; returns when each has been answered.
+/// Gives every watched grant of a live session one more full lease, and looks at the others;
+/// returns when each has been answered.
 pub(super) async fn renew_all(core: &Arc<Core>) {
     let renewer = Arc::new(Renewer::new(core));
     let renewing = core.sessions.all().into_iter().flat_map(|session| {
@@ -174,7 +177,8 @@ impl Renewer {
         futures::future::join_all(lost).await;
     }
 
-    /// For each of a batch that is all of one kind the lease it has now, or why it is gone; none if too few replicas know of its new lease.
+    /// For each of a batch that is all of one kind the lease it has now, or why it is gone; none if
+    /// too few replicas know of its new lease.
     async fn ask(&self, batch: &Batch) -> PermitRenewals {
         let min_replica_acks = batch.iter().map(|(_, renewing)| renewing.min_replica_acks);
         let (scripts, acks) = self.core.replicated(min_replica_acks.max().unwrap_or(0));
@@ -193,7 +197,8 @@ impl Renewer {
         counted(leases, &acks)
     }
 
-    /// Leases run on the store's wall clock, so a step of it moves their ends. A step forward cuts every lease; a step back only makes them longer.
+    /// Leases run on the store's wall clock, so a step of it moves their ends. A step forward cuts
+    /// every lease; a step back only makes them longer.
     fn watch_clock(&self, clock: &StoreClock, sent_at: Instant) {
         let since = |at: Instant| {
             i128::try_from(at.duration_since(self.started).as_micros()).unwrap_or(i128::MAX)

@@ -1,4 +1,5 @@
-//! The wiring: the only file that sees every layer. Builds a coordinator from settings, serves it, and drains it.
+//! The wiring: the only file that sees every layer. Builds a coordinator from settings, serves it,
+//! and drains it.
 
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -53,7 +54,8 @@ pub async fn run(settings: Settings, commit: &'static str) -> anyhow::Result<()>
     serve_on(settings, commit, listener, stop).await
 }
 
-/// Serves on a listener, and at the Unix-domain socket if one is set, until `stop` resolves, then drains within the grace time.
+/// Serves on a listener, and at the Unix-domain socket if one is set, until `stop` resolves, then
+/// drains within the grace time.
 pub async fn serve(
     settings: Settings,
     listener: TcpListener,
@@ -209,7 +211,8 @@ fn listen_limits(settings: &Settings) -> listen::Limits {
     }
 }
 
-/// Waits end and sessions are told while the server still answers; then it stops accepting, and what is under way may finish.
+/// Waits end and sessions are told while the server still answers; then it stops accepting, and
+/// what is under way may finish.
 async fn drain<E: std::error::Error + Send + Sync + 'static>(
     coordinator: &Coordinator,
     drained: &tokio_util::sync::CancellationToken,

@@ -1,5 +1,6 @@
-//! What operations cost, in counts that do not depend on the machine: the commands that Redis runs for them, and the allocations of everything that has
-//! a part in them. They are compared with figures that stand here, so whoever makes an operation dearer has to say so.
+//! What operations cost, in counts that do not depend on the machine: the commands that Redis runs
+//! for them, and the allocations of everything that has a part in them. They are compared with
+//! figures that stand here, so whoever makes an operation dearer has to say so.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -20,10 +21,12 @@ use service::{Service, Session};
 /// Operations of one kind in a row, after as many that are not counted.
 const OPERATIONS: u32 = 200;
 
-/// Counts may exceed the committed figures by this part: buffers that are shared grow when they must.
+/// Counts may exceed the committed figures by this part: buffers that are shared grow when they
+/// must.
 const MARGIN: f64 = 0.05;
 
-/// Allocations of a pair of a try and a release, one after the other: client, wire, coordinator and the client of Redis, which share a thread here.
+/// Allocations of a pair of a try and a release, one after the other: client, wire, coordinator and
+/// the client of Redis, which share a thread here.
 const PAIR_BY_RPC: u32 = 174;
 const PAIR_BY_FRAMES: u32 = 67;
 
@@ -118,7 +121,8 @@ async fn commands_of_redis_for_a_hand_over() {
     });
     let counts = handed_over.await;
     let scripts = counts.get("evalsha").copied().unwrap_or_default();
-    // Two where they do not follow each other within milliseconds, and one more if the coordinator hears of its subscription only now.
+    // Two where they do not follow each other within milliseconds, and one more if the coordinator
+    // hears of its subscription only now.
     let most = 2 * OPERATIONS + 1;
     assert!((OPERATIONS..=most).contains(&scripts), "{counts:?}");
 }
@@ -165,7 +169,8 @@ fn allocations() {
     }
 }
 
-/// A coordinator that was held up has all of its renewals to make at once, and must not be held up by that again.
+/// A coordinator that was held up has all of its renewals to make at once, and must not be held up
+/// by that again.
 #[test]
 fn bytes_of_a_renewal_do_not_depend_on_how_many_are_due() {
     let (few, many) = (bytes_of_renewals(FEW), bytes_of_renewals(MANY));
@@ -280,7 +285,8 @@ fn release(name: &str, owner: &str) -> Request {
     })
 }
 
-/// What Redis has run for something, but for what is asked of it at other times too: by the test, and for signs of life.
+/// What Redis has run for something, but for what is asked of it at other times too: by the test,
+/// and for signs of life.
 async fn counted(redis: &RedisServer, done: impl Future<Output = ()>) -> BTreeMap<String, u32> {
     redis.command(&["CONFIG", "RESETSTAT"]).await;
     done.await;

@@ -20,13 +20,15 @@ const BEAT: Duration = Duration::from_millis(200);
 /// Something that breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The master is killed and comes back with what it has on disk; or another takes over, and it comes back as a replica.
+    /// The master is killed and comes back with what it has on disk; or another takes over, and it
+    /// comes back as a replica.
     MasterKilled,
     /// The master is frozen, for this long at least and until another has taken over if one can.
     MasterFrozen(Duration),
     /// The first coordinator and the servers do not reach each other.
     CutOff(Duration),
-    /// The first master and the first coordinator reach each other and nobody else, until another has taken over and then for this long.
+    /// The first master and the first coordinator reach each other and nobody else, until another
+    /// has taken over and then for this long.
     Parted(Duration),
     /// `SCRIPT FLUSH`, again and again.
     ScriptsFlushed(Duration),
@@ -38,7 +40,8 @@ pub(crate) enum Fault {
     Flushed,
     /// A script of somebody else's runs for this long.
     Busy(Duration),
-    /// No replica hears from the master any more, and after this long it dies and one of them takes over.
+    /// No replica hears from the master any more, and after this long it dies and one of them takes
+    /// over.
     WritesLost(Duration),
     /// No replica hears from the master for this long.
     ReplicasAway(Duration),
@@ -196,7 +199,8 @@ async fn again(strike: impl AsyncFn(), long: Duration) {
     }
 }
 
-/// Cuts the coordinators' connections, but not those of sentinels, which would take the server for dead and elect another.
+/// Cuts the coordinators' connections, but not those of sentinels, which would take the server for
+/// dead and elect another.
 async fn kill_clients(store: &Store, kind: &str) {
     for server in masters(store).await {
         let clients = server.command(&["CLIENT", "LIST", "TYPE", kind]).await;
@@ -233,7 +237,8 @@ async fn masters(store: &Store) -> Vec<&RedisServer> {
     masters
 }
 
-/// Moves the slot of the lock on which most is seen from master to master, key by key, while it is used.
+/// Moves the slot of the lock on which most is seen from master to master, key by key, while it is
+/// used.
 async fn slot_moved(store: &Store, long: Duration) {
     let Store::Cluster(cluster) = store else {
         panic!("only a cluster has slots")
@@ -259,7 +264,8 @@ async fn busy(store: &Store, long: Duration) {
     master.command(&["EVAL", spin, "0", &millis]).await;
 }
 
-/// Replicas go on believing that they follow the master, and hear nothing: they ask at a port where nobody is. The sentinels would only mend that after seconds.
+/// Replicas go on believing that they follow the master, and hear nothing: they ask at a port where
+/// nobody is. The sentinels would only mend that after seconds.
 async fn deafen(store: &Store, master: usize) {
     for (number, server) in store.servers().enumerate() {
         if number != master {

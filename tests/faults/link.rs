@@ -1,4 +1,5 @@
-//! A contender's session: frames out and in, and what to do when the stream breaks. It never panics, because faults are what it is for.
+//! A contender's session: frames out and in, and what to do when the stream breaks. It never
+//! panics, because faults are what it is for.
 
 use std::net::SocketAddr;
 
@@ -16,7 +17,8 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-/// How long a coordinator may take to open a session. It is dead or frozen after that, and there may be another.
+/// How long a coordinator may take to open a session. It is dead or frozen after that, and there
+/// may be another.
 const OPEN_MAX: Duration = Duration::from_secs(2);
 
 /// An open stream.
@@ -38,7 +40,8 @@ pub(crate) enum Came {
 // === impl Link ===
 
 impl Link {
-    /// Opens or resumes a session; none if that cannot be done there now, and an error if the session is not resumed by anybody.
+    /// Opens or resumes a session; none if that cannot be done there now, and an error if the
+    /// session is not resumed by anybody.
     pub(crate) async fn open(at: SocketAddr, first: Request) -> Result<Option<Self>, ()> {
         match timeout(OPEN_MAX, Self::try_open(at, first)).await {
             Ok(opened) => opened,

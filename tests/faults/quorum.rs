@@ -34,7 +34,8 @@ fn row(name: &'static str, fault: Fault) -> Row {
 async fn quorum_two_of_five_down() {
     let down = Fault::MembersDown(2, long(LEASE + SECOND, 15 * SECOND));
     Row {
-        // A renewal does not bring a grant to members that did not take it, so one that a bare majority took is lost with one of those.
+        // A renewal does not bring a grant to members that did not take it, so one that a bare
+        // majority took is lost with one of those.
         may_lose: true,
         ..row("quorum 2 of 5 down", down)
     }

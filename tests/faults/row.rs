@@ -28,8 +28,8 @@ const AFTER: Duration = Duration::from_millis(2500);
 /// Who has not come to an end by then is stuck, whatever it waits for.
 const END_MAX: Duration = Duration::from_secs(25);
 
-/// So many tokens may be given twice where there are two stores: some twenty grants of a lock in a second by each make one in a few hundred runs, and bursts
-/// more.
+/// So many tokens may be given twice where there are two stores: some twenty grants of a lock in a
+/// second by each make one in a few hundred runs, and bursts more.
 const TWINS_MAX: usize = 2;
 
 /// What a configuration promises while this fault happens.
@@ -168,7 +168,8 @@ impl Row {
                 ));
             }
         }
-        // Two stores that count from the same clock give the same token if they grant in the same microsecond.
+        // Two stores that count from the same clock give the same token if they grant in the same
+        // microsecond.
         let by_chance =
             self.promise == Promise::TwoStores && (1..=TWINS_MAX).contains(&it.twins.len());
         if !by_chance {

@@ -53,7 +53,8 @@ async fn sentinel_master_killed() {
 async fn sentinel_master_frozen_and_back() {
     let frozen = Fault::MasterFrozen(long(4 * SECOND, 15 * SECOND));
     Row {
-        // It may be back in the moment in which another takes over, and serve those who have not heard of that.
+        // It may be back in the moment in which another takes over, and serve those who have not
+        // heard of that.
         promise: Promise::TwoStores,
         ..row("sentinel master frozen", frozen)
     }

@@ -1,6 +1,8 @@
-//! What the locks protect: one register for each, read and written with a pause between, so that two holders at once lose an update.
+//! What the locks protect: one register for each, read and written with a pause between, so that
+//! two holders at once lose an update.
 //!
-//! The unfenced one believes every writer. The fenced one refuses who comes with a smaller token than it has seen.
+//! The unfenced one believes every writer. The fenced one refuses who comes with a smaller token
+//! than it has seen.
 
 use parking_lot::Mutex;
 
@@ -45,7 +47,8 @@ impl Witness {
         Read { unfenced, fenced }
     }
 
-    /// Writes one more than was read. Who knows that it may not any more, says so, and the unfenced register is spared.
+    /// Writes one more than was read. Who knows that it may not any more, says so, and the unfenced
+    /// register is spared.
     pub(crate) fn write(&self, name: Name, token: u64, read: Read, knows_better: bool) {
         let mut it = self.0[name].lock();
         if !knows_better {

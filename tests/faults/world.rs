@@ -1,4 +1,5 @@
-//! What breaks: a store as it is deployed, and two coordinators on it, of which the first may be cut off from the store.
+//! What breaks: a store as it is deployed, and two coordinators on it, of which the first may be
+//! cut off from the store.
 
 use std::time::Duration;
 
@@ -239,7 +240,8 @@ impl Store {
 // === impl World ===
 
 impl World {
-    /// Calls that must not fail get the time that they have by default; the others' outcome counts as unknown sooner, so that a run is short.
+    /// Calls that must not fail get the time that they have by default; the others' outcome counts
+    /// as unknown sooner, so that a run is short.
     pub(crate) async fn start(setup: &Setup, may_fail: bool) -> Self {
         let (store, between) = Store::start(setup).await;
         let call_timeout = if may_fail { "500ms" } else { "2s" };
@@ -250,7 +252,8 @@ impl World {
         };
         let (mut cuts, mut others) = (Vec::new(), Vec::new());
         let (mut first, mut first_sentinels) = (ports.clone(), sentinels.clone());
-        // Servers of a cluster name each other, and sentinels name servers: the first coordinator has to hear of the ports that are meant for it.
+        // Servers of a cluster name each other, and sentinels name servers: the first coordinator
+        // has to hear of the ports that are meant for it.
         let mut renamed = Vec::new();
         if setup.network == Network::OfFirst {
             first = ports.iter().map(|_| reserved_port()).collect();

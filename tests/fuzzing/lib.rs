@@ -1,5 +1,6 @@
-//! What comes from outside, as bytes that nobody has looked at: one function for each kind of it. None of them may panic. `fuzz/` calls them with what a
-//! fuzzer makes up, [`tests`] with the seeds of that and what is a little different from them.
+//! What comes from outside, as bytes that nobody has looked at: one function for each kind of it.
+//! None of them may panic. `fuzz/` calls them with what a fuzzer makes up, [`tests`] with the seeds
+//! of that and what is a little different from them.
 //!
 //! Not part of the product: only tests and the feature `fuzzing` have it.
 
@@ -64,7 +65,8 @@ pub fn request(bytes: &[u8]) {
     grpc::fuzzing::request(coordinator, &access, Some(session), bytes);
 }
 
-/// A file of settings; behind the first byte 0 variables of the environment, `KEY=VALUE` with a byte 0 between them.
+/// A file of settings; behind the first byte 0 variables of the environment, `KEY=VALUE` with a
+/// byte 0 between them.
 pub fn config(bytes: &[u8]) {
     let mut parts = bytes.split(|byte| *byte == 0);
     let path = env::temp_dir().join(format!("lockkeeper-fuzzing-{}", process::id()));

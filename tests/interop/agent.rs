@@ -1,5 +1,6 @@
-//! The JVM: one for each version of Redisson, shared by all tests, because starting one takes seconds. It is told commands by lines on its standard input
-//! and does those of different threads at the same time; `java/` has its side.
+//! The JVM: one for each version of Redisson, shared by all tests, because starting one takes
+//! seconds. It is told commands by lines on its standard input and does those of different threads
+//! at the same time; `java/` has its side.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -34,7 +35,8 @@ pub(crate) enum Version {
     Older,
 }
 
-/// A running JVM. It ends when its standard input does, so at the latest with the process of the tests.
+/// A running JVM. It ends when its standard input does, so at the latest with the process of the
+/// tests.
 pub(crate) struct Agent {
     process: Mutex<Child>,
     commands: Mutex<ChildStdin>,
@@ -131,7 +133,8 @@ impl Agent {
         })
     }
 
-    /// Tells a thread of a client to do something. It begins at once, unless that thread is at something else.
+    /// Tells a thread of a client to do something. It begins at once, unless that thread is at
+    /// something else.
     pub(crate) fn tell(&self, client: &str, thread: &str, words: &[&str]) -> Told {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let what = format!("{client} {thread} {}", words.join(" "));
@@ -214,7 +217,8 @@ impl Told {
     }
 }
 
-/// Reads lines in a thread of its own, because tests have runtimes of their own that end before it does.
+/// Reads lines in a thread of its own, because tests have runtimes of their own that end before it
+/// does.
 fn follow(from: impl Read + Send + 'static, mut take: impl FnMut(String) + Send + 'static) {
     thread::spawn(move || {
         for line in BufReader::new(from).lines().map_while(Result::ok) {

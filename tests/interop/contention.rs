@@ -1,4 +1,5 @@
-//! Everybody wants the same lock. Inside it a counter is read and then written: two who are inside together lose a count.
+//! Everybody wants the same lock. Inside it a counter is read and then written: two who are inside
+//! together lose a count.
 
 use deadpool_redis::redis::{AsyncCommands as _, Client, Value, aio::MultiplexedConnection};
 use lockkeeper_base::tasks::spawn_detached;
@@ -20,7 +21,8 @@ pub(crate) const WITNESS: &str = "witness";
 /// Which side was inside, in order.
 pub(crate) const SIDES: &str = "sides";
 
-/// Eight threads of two Redisson clients against eight sessions at two coordinators, each so many rounds.
+/// Eight threads of two Redisson clients against eight sessions at two coordinators, each so many
+/// rounds.
 pub(crate) async fn for_one_lock(version: Version, kind: Kind, rounds: usize) {
     let world = World::with(version, 2, |settings| settings).await;
     let clients = [world.redisson().await, world.redisson().await];
@@ -52,7 +54,8 @@ pub(crate) async fn for_one_lock(version: Version, kind: Kind, rounds: usize) {
     assert_eq!(world.lease_left(NAME).await, None);
 }
 
-/// No count was lost, and the lock went from one side to the other so many times at least, so they did contend.
+/// No count was lost, and the lock went from one side to the other so many times at least, so they
+/// did contend.
 pub(crate) async fn expect_all_counted(world: &World, rounds: usize, changes_min: usize) {
     let counted = world.witness(WITNESS).await;
     assert_eq!(counted, u64::try_from(2 * SIDE * rounds).unwrap());

@@ -1,4 +1,5 @@
-//! Redis as it is run in production: Redisson's clients of each deployment and ours exclude and wake each other there.
+//! Redis as it is run in production: Redisson's clients of each deployment and ours exclude and
+//! wake each other there.
 
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_store::script::keys;
@@ -64,7 +65,8 @@ impl Shared {
     /// Somebody listens to channels of a name and relies on messages now.
     async fn until_heard(&self, name: &str, channels: &str) {
         self.store.until_listened_to(name, channels, true).await;
-        // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's way.
+        // From here on there is nothing to see from outside; it takes a confirmation's and an
+        // attempt's way.
         tokio::time::sleep(millis(300)).await;
     }
 }

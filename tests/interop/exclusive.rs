@@ -1,5 +1,5 @@
-//! What is particular to locks with one holder: fencing tokens across both sides, and both watchdogs at their default settings, and
-//! what becomes of the lock of a process that was killed.
+//! What is particular to locks with one holder: fencing tokens across both sides, and both
+//! watchdogs at their default settings, and what becomes of the lock of a process that was killed.
 
 use tokio::time::Instant;
 
@@ -73,7 +73,8 @@ async fn java_gets_the_lock_of_a_killed_coordinator_when_its_lease_ends() {
     let left = world.lease_left("build").await.unwrap();
     let (locked, _) = waiting.await.unwrap();
     let delay = locked - killed;
-    // What Redisson was told before the last renewal may be longer than what is left, by a third of the lease at most.
+    // What Redisson was told before the last renewal may be longer than what is left, by a third of
+    // the lease at most.
     measured("Java's lock after a killed coordinator", delay);
     assert!(delay + millis(5) >= left, "{delay:?} of {left:?}");
     assert!(delay < left + secs(3), "{delay:?} of {left:?}");

@@ -1,4 +1,5 @@
-//! What is particular to fair locks: one order of arrival over everybody who waits, however they wait and whoever dies.
+//! What is particular to fair locks: one order of arrival over everybody who waits, however they
+//! wait and whoever dies.
 
 use std::time::Duration;
 
@@ -65,7 +66,8 @@ impl Crowd {
         }
     }
 
-    /// All of them come in the order of their numbers, while somebody holds the lock; then each signs the list when it is granted the lock.
+    /// All of them come in the order of their numbers, while somebody holds the lock; then each
+    /// signs the list when it is granted the lock.
     async fn round(&mut self, world: &World, holder: &mut Ours, round: usize) {
         holder.acquire().await;
         let mut java = self.java.iter();
@@ -205,8 +207,8 @@ async fn a_killed_head_delays_the_next_for_seconds() {
     }
 }
 
-/// Where nobody of ours holds the lock or waits for it any more, no coordinator looks at it, and Redisson's waiter sleeps as long as the lease lasted
-/// that it was told when it came.
+/// Where nobody of ours holds the lock or waits for it any more, no coordinator looks at it, and
+/// Redisson's waiter sleeps as long as the lease lasted that it was told when it came.
 #[tokio::test]
 async fn a_killed_head_among_redisson_clients_delays_the_next_for_no_longer_than_a_lease() {
     let case = KilledHead {

@@ -46,8 +46,9 @@ stories! { read_and_write: Current, Java Read, we Write }
 stories! { write_and_read: Current, Java Write, we Read }
 
 stories! { older_plain: Older, Java Plain, we Plain }
-// Not the end of our lease: before 3.32, a Redisson waiter of a fair lock that looks in the last millisecond of a lease sleeps until it is told
-// something, and nobody tells it of that, also among Redisson clients alone.
+// Not the end of our lease: before 3.32, a Redisson waiter of a fair lock that looks in the last
+// millisecond of a lease sleeps until it is told something, and nobody tells it of that, also among
+// Redisson clients alone.
 stories! {
     older_fair: Older, Java Fair, we Fair,
     java_holds_and_we_wait, we_hold_and_java_waits, javas_lease_ends_and_we_go_on

@@ -1,5 +1,5 @@
-//! Tests with the real Redisson: a JVM with Redisson clients and our coordinators share the locks of a real redis-server. `make interop` builds the
-//! agent in the JVM and runs them.
+//! Tests with the real Redisson: a JVM with Redisson clients and our coordinators share the locks
+//! of a real redis-server. `make interop` builds the agent in the JVM and runs them.
 
 #![allow(
     clippy::unwrap_used,

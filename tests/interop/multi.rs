@@ -271,7 +271,8 @@ async fn our_watchdog_keeps_all_of_them_and_tells_of_the_one_that_was_forced() {
     assert_eq!(ours.release().await, ["a"]);
 }
 
-/// Both sides take three locks at once, in opposite orders. (Redisson clients among themselves get out of that by waiting for seconds.)
+/// Both sides take three locks at once, in opposite orders. (Redisson clients among themselves get
+/// out of that by waiting for seconds.)
 #[tokio::test]
 async fn contenders_for_several_locks_exclude_each_other_and_all_come_to_an_end() {
     const ROUNDS: usize = 60;
@@ -299,7 +300,8 @@ async fn contenders_for_several_locks_exclude_each_other_and_all_come_to_an_end(
         told.value().await;
     }
     measured("three locks, 960 rounds", begun.elapsed());
-    // A side that has them all keeps them for a while: the other one sees each of them free at another moment.
+    // A side that has them all keeps them for a while: the other one sees each of them free at
+    // another moment.
     expect_all_counted(&world, ROUNDS, 4).await;
     for name in ["a", "b", "c"] {
         assert_eq!(world.lease_left(name).await, None);

@@ -1,4 +1,5 @@
-//! What is particular to read/write locks: who may be inside together, and what becomes of the others.
+//! What is particular to read/write locks: who may be inside together, and what becomes of the
+//! others.
 
 use lockkeeper_base::tasks::spawn_detached;
 use tokio::time::Instant;
@@ -215,7 +216,8 @@ async fn a_read_of_ours_is_longer_than_what_javas_watchdog_leaves_of_the_lock() 
         .await;
     }
     jvm.kill();
-    // Nobody would renew it any more, and a writer of Java's would take it for free half a minute later.
+    // Nobody would renew it any more, and a writer of Java's would take it for free half a minute
+    // later.
     for name in ["watched", "unwatched"] {
         eventually("it lives as long as our read again", || async {
             world.lease_left(name).await.unwrap() > secs(60)

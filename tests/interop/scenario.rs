@@ -1,4 +1,5 @@
-//! What holds for every kind of lock: the stories are the same, told once, and `kinds.rs` tells them of each pair.
+//! What holds for every kind of lock: the stories are the same, told once, and `kinds.rs` tells
+//! them of each pair.
 
 use std::time::Duration;
 
@@ -24,8 +25,9 @@ const SHORT: Duration = millis(1500);
 /// How long something is held in spite of [`SHORT`].
 const LONG: Duration = millis(4000);
 
-/// How long after the end of a lease a waiter may get the lock on a busy machine. Nothing is published then: both sides wait for the time they
-/// were told, and ours looks again after a second at the latest.
+/// How long after the end of a lease a waiter may get the lock on a busy machine. Nothing is
+/// published then: both sides wait for the time they were told, and ours looks again after a second
+/// at the latest.
 const HAND_OVER_MAX: Duration = secs(3);
 
 const NAME: &str = "build";

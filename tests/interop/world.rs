@@ -1,4 +1,5 @@
-//! What the tests share: a redis-server, coordinators and Redisson clients on it, and the steps on our side.
+//! What the tests share: a redis-server, coordinators and Redisson clients on it, and the steps on
+//! our side.
 
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ use crate::{
     redisson::{JavaThread, Kind, Redisson},
 };
 
-/// What is woken by a message is so within this, on a busy machine. Leases and, where it is set so, polls are far longer.
+/// What is woken by a message is so within this, on a busy machine. Leases and, where it is set so,
+/// polls are far longer.
 pub(crate) const PROMPT: Duration = secs(5);
 
 /// A poll that no test waits for: what happens is due to messages.
@@ -116,7 +118,8 @@ impl World {
         Redisson::connect(self.version, &self.redis).await
     }
 
-    /// A Redisson client's thread waits for the lock, has tried again after its subscription stood, and relies on messages now.
+    /// A Redisson client's thread waits for the lock, has tried again after its subscription stood,
+    /// and relies on messages now.
     pub(crate) async fn until_java_waits(&self, kind: Kind, name: &str) {
         self.until_listening(&format!("{}*", kind.channel(name)), 1)
             .await;
@@ -129,7 +132,8 @@ impl World {
             matches!(self.redis.command(&command).await, Value::Array(seen) if seen.len() == channels)
         })
         .await;
-        // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's way.
+        // From here on there is nothing to see from outside; it takes a confirmation's and an
+        // attempt's way.
         tokio::time::sleep(millis(300)).await;
     }
 

@@ -1,4 +1,5 @@
-//! Fair locks: granted in the order of asking, by a queue in the store; a dead waiter holds the others up for seconds, a crowd does not.
+//! Fair locks: granted in the order of asking, by a queue in the store; a dead waiter holds the
+//! others up for seconds, a crowd does not.
 
 use std::time::Duration;
 
@@ -268,7 +269,8 @@ async fn exclusive_and_fair_exclude_each_other_and_find_out_by_polls() {
             };
             let mut call = client.acquire(request).await.unwrap();
             call.expect_waiting().await;
-            // Not a multiple of how often waiters are vouched for, which finds out too: one release that comes right before would be followed by others.
+            // Not a multiple of how often waiters are vouched for, which finds out too: one release
+            // that comes right before would be followed by others.
             tokio::time::sleep(millis(4300)).await;
             let released = Instant::now();
             give_back(&mut client, "holder", held).await;

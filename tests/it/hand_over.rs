@@ -22,7 +22,8 @@ fn distant() -> (Faults, World) {
     (faults, world)
 }
 
-/// How often each script was called that hand-overs are made of: in one call, a release, an attempt.
+/// How often each script was called that hand-overs are made of: in one call, a release, an
+/// attempt.
 fn calls_of(faults: &Faults) -> [usize; 3] {
     ["lock_hand_on", "lock_release", "lock_acquire"].map(|script| faults.calls(script))
 }
@@ -137,7 +138,8 @@ async fn a_release_whose_answer_is_lost_hands_the_lock_on_at_once() {
     assert!(begun.elapsed() < millis(100), "not by a poll");
 }
 
-/// The next one may have the lock and not know it, so what it may have is taken back, and the lock goes to whoever stands behind it or to itself.
+/// The next one may have the lock and not know it, so what it may have is taken back, and the lock
+/// goes to whoever stands behind it or to itself.
 #[tokio::test(start_paused = true)]
 async fn a_hand_over_whose_answer_is_lost_is_undone_and_nobody_waits_for_a_poll() {
     let (faults, world) = distant();

@@ -1,4 +1,5 @@
-//! Scripts and hosts, on every host that there is; then behaviour, in one process and under a paused clock. In reading order.
+//! Scripts and hosts, on every host that there is; then behaviour, in one process and under a
+//! paused clock. In reading order.
 
 #![allow(
     clippy::unwrap_used,

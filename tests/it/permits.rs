@@ -1,4 +1,5 @@
-//! Semaphores: leased permits with owners, waiting for them, and what becomes of those of clients that crash.
+//! Semaphores: leased permits with owners, waiting for them, and what becomes of those of clients
+//! that crash.
 
 use futures::future::join_all;
 use lockkeeper_api::pb;
@@ -288,7 +289,8 @@ async fn no_permit_is_left_when_the_caller_goes_at_any_instant() {
             permits.clone().is_idle(2).await
         })
         .await;
-        // What was on its way when the connection broke cannot be told from what arrived; its lease ends it.
+        // What was on its way when the connection broke cannot be told from what arrived; its lease
+        // ends it.
         assert!(
             told || cut_at.elapsed() <= millis(5100),
             "{:?}",

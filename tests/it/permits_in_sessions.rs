@@ -200,7 +200,8 @@ async fn a_resume_gives_back_the_permits_that_it_does_not_name() {
     let world = World::new();
     let mut permits = Semaphore::new(&world.client(0).await, "s");
     permits.set(5).await;
-    // Of the first grant the client knows one permit less than the coordinator: that which is sorted first, or the other one.
+    // Of the first grant the client knows one permit less than the coordinator: that which is
+    // sorted first, or the other one.
     for named in 0..2 {
         let mut client = world.client(0).await;
         let mut session = client.open().await;

@@ -1,4 +1,5 @@
-//! A quorum of embedded stores under a paused clock: answers that come late or never, and what is left behind.
+//! A quorum of embedded stores under a paused clock: answers that come late or never, and what is
+//! left behind.
 
 use lockkeeper_api::pb::{self, session_response::Response};
 use lockkeeper_store::{

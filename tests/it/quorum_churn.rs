@@ -1,5 +1,6 @@
-//! Contenders at three coordinators on five stores, while calls are delayed, lost, refused and frozen at random: never two hold a lock, tokens grow, and
-//! nothing is left behind. A seed tells the faults.
+//! Contenders at three coordinators on five stores, while calls are delayed, lost, refused and
+//! frozen at random: never two hold a lock, tokens grow, and nothing is left behind. A seed tells
+//! the faults.
 
 use std::{
     cell::{Cell, RefCell},

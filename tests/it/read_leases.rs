@@ -1,5 +1,5 @@
-//! A Redisson reader's watchdog cuts the time to live of the whole lock to its own lease of 30 s, every 10 s, and may die after that. A longer read of
-//! ours is not cut with it.
+//! A Redisson reader's watchdog cuts the time to live of the whole lock to its own lease of 30 s,
+//! every 10 s, and may die after that. A longer read of ours is not cut with it.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use crate::support::{
     secs,
 };
 
-/// Takes a read lock with a lease that is far longer, of the session's or of its own, and has it cut; returns what is left of the lock soon after.
+/// Takes a read lock with a lease that is far longer, of the session's or of its own, and has it
+/// cut; returns what is left of the lock soon after.
 async fn left_of_a_cut_lock(session_lease: Duration, lease: Option<Duration>) -> i64 {
     let world = World::new();
     let open = pb::OpenSession {

@@ -290,7 +290,8 @@ async fn no_orphan_is_left_when_the_caller_goes_at_any_instant() {
             seen.waiter_count == 0 && seen.holders.is_empty()
         })
         .await;
-        // What was on its way when the connection broke cannot be told from what arrived; its lease ends it.
+        // What was on its way when the connection broke cannot be told from what arrived; its lease
+        // ends it.
         assert!(
             told || cut_at.elapsed() <= millis(5100),
             "{:?}",

@@ -1,4 +1,5 @@
-//! A master of a cluster that dies: the other shards go on as if nothing had happened, and its own comes back with the replica that is promoted.
+//! A master of a cluster that dies: the other shards go on as if nothing had happened, and its own
+//! comes back with the replica that is promoted.
 
 use std::{
     sync::{
@@ -27,8 +28,9 @@ const TASKS: usize = 64;
 /// What is served is shown for each of these.
 const WINDOW: Duration = millis(100);
 
-/// A shard that lives may not pause for longer: a busy machine makes it pause for a moment, but waiting for the dead one would take the time limit of
-/// a call, which is 2 s, or all of the failover.
+/// A shard that lives may not pause for longer: a busy machine makes it pause for a moment, but
+/// waiting for the dead one would take the time limit of a call, which is 2 s, or all of the
+/// failover.
 const PAUSE_MAX: Duration = secs(1);
 
 /// How much longer than Redis itself a shard may be away.

@@ -1,4 +1,5 @@
-//! The host on a real cluster: whom calls go to, whose messages are heard, and what is said when it cannot be used.
+//! The host on a real cluster: whom calls go to, whose messages are heard, and what is said when it
+//! cannot be used.
 
 use std::sync::Arc;
 

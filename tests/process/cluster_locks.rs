@@ -1,5 +1,6 @@
-//! Everything that coordinators offer, on a cluster: every kind of lock in the slots of its name, several locks across slots, Redisson's messages of
-//! either kind, and slots that move while their locks are fought for.
+//! Everything that coordinators offer, on a cluster: every kind of lock in the slots of its name,
+//! several locks across slots, Redisson's messages of either kind, and slots that move while their
+//! locks are fought for.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -68,7 +69,8 @@ async fn release_in(session: &mut Session, name: &str, mode: LockMode) {
     }
 }
 
-/// The subscription is confirmed and the attempt after it is over: from here on only a message wakes the waiter.
+/// The subscription is confirmed and the attempt after it is over: from here on only a message
+/// wakes the waiter.
 async fn until_listening(store: &Cluster, name: &str, channel: &str) {
     eventually("both kinds of messages are listened to", || async {
         let plain = store.text_on(name, &["PUBLISH", channel, "7"]).await;

@@ -63,7 +63,8 @@ pub(crate) struct Fake {
     pub(crate) address: SocketAddr,
     service: Service,
     runtime: Option<Runtime>,
-    /// Holds the port after a crash, without listening, so that no other test's server is taken for this one.
+    /// Holds the port after a crash, without listening, so that no other test's server is taken for
+    /// this one.
     crashed: Option<TcpSocket>,
 }
 

@@ -137,8 +137,8 @@ async fn write_down(seen: &mut String, line: &str, coordinator: Option<&Coordina
     .unwrap();
 }
 
-/// Tokens, ids and times differ from run to run, so a word takes the place of a number of ten digits,
-/// of 32 hexadecimal digits, of what is left of a lease, and of any time with a fraction.
+/// Tokens, ids and times differ from run to run, so a word takes the place of a number of ten
+/// digits, of 32 hexadecimal digits, of what is left of a lease, and of any time with a fraction.
 fn stable(text: &str) -> String {
     let mut stable = String::new();
     for part in text.split_inclusive(|it: char| !it.is_ascii_alphanumeric() && it != '.') {

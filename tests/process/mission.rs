@@ -26,7 +26,8 @@ async fn quiet_coordinator() -> (RedisServer, Coordinator, Client) {
     (redis, coordinator, client)
 }
 
-/// Everything that happens once has happened: connections, the scripts' texts, the look at the settings.
+/// Everything that happens once has happened: connections, the scripts' texts, the look at the
+/// settings.
 async fn warm_up(redis: &RedisServer, client: &mut Client) {
     let mut session = client.open().await;
     session.acquire("warm-up").await;
@@ -46,7 +47,8 @@ async fn warm_up(redis: &RedisServer, client: &mut Client) {
     expect_no_trace(redis).await;
 }
 
-/// The commands that clients sent, without those that scripts ran and without the liveness checks of the subscriptions' connection.
+/// The commands that clients sent, without those that scripts ran and without the liveness checks
+/// of the subscriptions' connection.
 async fn commands(monitor: &Monitor, redis: &RedisServer) -> Vec<Vec<String>> {
     let lines = monitor.lines(redis).await;
     let sent = lines.iter().filter(|line| !line.contains(" lua]"));
@@ -167,7 +169,8 @@ async fn mission_30_a_release_with_a_hundred_waiters_is_one_hand_over() {
 
 #[tokio::test]
 async fn mission_30_waiters_of_a_session_are_handed_the_lock_by_one_script_and_no_message() {
-    // So many that one of them is the first after the turn of others, which is handed the lock so however slow this machine is.
+    // So many that one of them is the first after the turn of others, which is handed the lock so
+    // however slow this machine is.
     const WAITERS: usize = 40;
     let (redis, _coordinator, mut client) = quiet_coordinator().await;
     let mut session = client.open().await;

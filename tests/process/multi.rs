@@ -1,4 +1,5 @@
-//! Several locks at once on a real Redis: two coordinators, opposite orders, and a thousand names in one call.
+//! Several locks at once on a real Redis: two coordinators, opposite orders, and a thousand names
+//! in one call.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

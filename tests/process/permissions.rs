@@ -1,4 +1,5 @@
-//! A coordinator whose user of Redis may do what the documentation says that it needs, and nothing else.
+//! A coordinator whose user of Redis may do what the documentation says that it needs, and nothing
+//! else.
 
 use lockkeeper_api::pb::{self, LockMode, session_request::Request};
 

@@ -1,4 +1,5 @@
-//! Locks on a majority of real Redis servers: what goes on when some of them are dead or frozen, and what is told when too many are.
+//! Locks on a majority of real Redis servers: what goes on when some of them are dead or frozen,
+//! and what is told when too many are.
 
 use std::time::Duration;
 
@@ -190,7 +191,8 @@ async fn a_waiter_at_another_coordinator_is_woken_by_the_members_that_are_left()
     quorum.members[2].kill();
     quorum.members[4].kill();
     let waiter = timed_wait(&mut b.client().await, "build").await;
-    // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's way.
+    // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's
+    // way.
     tokio::time::sleep(secs(1)).await;
     let released_at = Instant::now();
     assert!(holder.release("build").await.released);

@@ -20,7 +20,8 @@ use crate::{
 async fn mission_28_of_a_thousand_callers_at_once_exactly_one_is_granted() {
     const CALLERS: usize = 1000;
     let quorum = Quorum::start(3).await;
-    // On a busy machine a member may take longer to answer a thousand calls at once than it may in earnest.
+    // On a busy machine a member may take longer to answer a thousand calls at once than it may in
+    // earnest.
     let settings = quorum
         .settings()
         .with("store.call_timeout", "10s")
@@ -121,7 +122,8 @@ async fn of_32_contenders_never_two_hold_it_while_members_freeze_and_restart() {
                 tokio::time::sleep(millis(700)).await;
                 member.cont();
             } else {
-                // Whoever restarts a member without its data leaves it away for as long as the longest lease.
+                // Whoever restarts a member without its data leaves it away for as long as the
+                // longest lease.
                 member.kill();
                 tokio::time::sleep(LEASE).await;
                 member.restart_on_same_port().await;

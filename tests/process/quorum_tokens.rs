@@ -38,7 +38,8 @@ async fn tokens_grow_although_the_members_counters_differ_and_members_lose_their
     let counter = "redisson_lock_token:{build}";
     let mut tokens = vec![take_and_give(&mut client, "build").await];
 
-    // One member's clock is far ahead of the others', or a grant that nobody heard of has left a large number there.
+    // One member's clock is far ahead of the others', or a grant that nobody heard of has left a
+    // large number there.
     quorum.members[0]
         .text(&["SET", counter, &AHEAD.to_string()])
         .await;

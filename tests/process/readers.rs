@@ -105,7 +105,8 @@ async fn cost_of_release(
     commands
 }
 
-/// Calls and microseconds of each command since the statistics were reset, those of the test itself left out.
+/// Calls and microseconds of each command since the statistics were reset, those of the test itself
+/// left out.
 async fn command_stats(redis: &RedisServer) -> BTreeMap<String, (u64, u64)> {
     let info = match redis.command(&["INFO", "commandstats"]).await {
         Value::VerbatimString { text, .. } => text,
@@ -126,7 +127,8 @@ async fn command_stats(redis: &RedisServer) -> BTreeMap<String, (u64, u64)> {
     });
     stats
         .filter(|(name, _)| {
-            // What the test asks, and what connections say when they are opened and to see whether they live.
+            // What the test asks, and what connections say when they are opened and to see whether
+            // they live.
             let other = ["config|", "client|", "hello", "info", "ping"];
             !other.iter().any(|other| name.starts_with(other))
         })

@@ -69,7 +69,8 @@ fn message(channel: &str, payload: &'static str) -> Wake {
     }
 }
 
-/// The ids of the connections that calls are made over: they stay the same as long as the connections do.
+/// The ids of the connections that calls are made over: they stay the same as long as the
+/// connections do.
 async fn connection_ids(server: &RedisServer) -> Vec<String> {
     let list = server.text(&["CLIENT", "LIST"]).await;
     let ours = list.lines().filter(|line| line.contains("name=lockkeeper"));
@@ -342,7 +343,8 @@ async fn an_idle_client_is_silent() {
             == deadpool_redis::redis::Value::Array(Vec::new())
     })
     .await;
-    // The look at the settings, which comes after the first connection, is over when its connection is closed.
+    // The look at the settings, which comes after the first connection, is over when its connection
+    // is closed.
     eventually("the settings were looked at", || async {
         server
             .text(&["INFO", "commandstats"])
@@ -353,7 +355,8 @@ async fn an_idle_client_is_silent() {
     .await;
 
     let monitor = server.monitor().await;
-    // Nothing to wait for here: that nothing happens shows only when time has passed, more than between two probes.
+    // Nothing to wait for here: that nothing happens shows only when time has passed, more than
+    // between two probes.
     tokio::time::sleep(Duration::from_millis(2500)).await;
     assert_eq!(monitor.lines(&server).await, Vec::<String>::new());
 }

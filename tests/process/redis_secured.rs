@@ -181,7 +181,8 @@ async fn tls_works_and_strangers_are_not_trusted() {
     ));
 }
 
-/// A server that wants to see a certificate, and the folder with its own, which is its clients' too.
+/// A server that wants to see a certificate, and the folder with its own, which is its clients'
+/// too.
 async fn suspicious_server() -> (RedisServer, String, TempDir) {
     let directory = TempDir::new().expect("a temporary directory");
     make_certificate(directory.path());

@@ -1,4 +1,5 @@
-//! What a Redisson client does with its `RLock`, as far as others can see it: the same keys, fields, answers and messages, by scripts of this test.
+//! What a Redisson client does with its `RLock`, as far as others can see it: the same keys,
+//! fields, answers and messages, by scripts of this test.
 
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ use crate::redis_server::RedisServer;
 /// How long a message may take that must come.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Free, or ours: one more hold, and the whole lease from now. Otherwise what is left of the holder's.
+/// Free, or ours: one more hold, and the whole lease from now. Otherwise what is left of the
+/// holder's.
 const ACQUIRE: &str = "
     local is_free = redis.call('exists', KEYS[1]) == 0
     if is_free or redis.call('hexists', KEYS[1], ARGV[1]) == 1 then

@@ -196,7 +196,8 @@ async fn a_key_that_is_no_lock_is_told_apart_and_left_alone() {
         session.close().await.unwrap();
     }
     assert_eq!(redis.text(&["GET", "text"]).await, "abc");
-    // A name that turns into something else while it is waited for ends the wait, with the same answer.
+    // A name that turns into something else while it is waited for ends the wait, with the same
+    // answer.
     client.try_acquire("turns", "a", secs(20)).await.unwrap();
     let mut wait = client
         .acquire(sessionless_wait("turns", "b", LEASE))

@@ -47,7 +47,8 @@ impl Replicated {
         this
     }
 
-    /// So many replicas are connected, and have all that was written: one that has just come is busy for a while.
+    /// So many replicas are connected, and have all that was written: one that has just come is
+    /// busy for a while.
     async fn until_online(&self, count: usize) {
         let wanted = count.to_string();
         eventually("so many replicas are online", || async {

@@ -1,5 +1,6 @@
-//! Three coordinators in front of one Redis are restarted one after the other while resuming clients work: nothing is lost, nobody is in together, and
-//! nothing fails that a client would take for final.
+//! Three coordinators in front of one Redis are restarted one after the other while resuming
+//! clients work: nothing is lost, nobody is in together, and nothing fails that a client would take
+//! for final.
 
 use std::{
     sync::{

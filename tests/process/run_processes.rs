@@ -1,4 +1,5 @@
-//! `lockkeeper run` with real coordinators on a real Redis: commands under one lock never overlap, whatever happens.
+//! `lockkeeper run` with real coordinators on a real Redis: commands under one lock never overlap,
+//! whatever happens.
 
 use std::{fs, path::PathBuf, time::Duration};
 

@@ -1,4 +1,5 @@
-//! The crate's own client, given the addresses of two coordinators on a real Redis: what it does by itself when they die.
+//! The crate's own client, given the addresses of two coordinators on a real Redis: what it does by
+//! itself when they die.
 
 use std::time::Duration;
 
@@ -33,7 +34,8 @@ async fn two() -> (RedisServer, Coordinator, Coordinator, Session) {
     (redis, first, second, session.open().await.unwrap())
 }
 
-/// Work under a lock: goes on until it is told to stop, or until the lock is lost. Says whether it could finish.
+/// Work under a lock: goes on until it is told to stop, or until the lock is lost. Says whether it
+/// could finish.
 async fn work(guard: &Guard, until: Instant) -> bool {
     tokio::select! {
         () = guard.lost().cancelled() => false,
@@ -57,7 +59,8 @@ async fn a_killed_coordinator_is_left_for_the_other_and_the_guard_keeps_its_lock
     .await;
     measured("renewed after the kill", killed.elapsed());
     assert!(Instant::now() < end, "resumed too late");
-    // Time itself is what is tested: without the resume the lease would end, and the contender would get the lock.
+    // Time itself is what is tested: without the resume the lease would end, and the contender
+    // would get the lock.
     assert!(work(&guard, end + LEASE).await, "{:?}", guard.loss());
     assert!(!contender.is_finished());
     assert_eq!(waiter_count(&other, "build").await, 1);

@@ -1,4 +1,5 @@
-//! Semaphores and latches on a real Redis: two coordinators, one of which dies; no memory; and a store that has forgotten everything.
+//! Semaphores and latches on a real Redis: two coordinators, one of which dies; no memory; and a
+//! store that has forgotten everything.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -119,7 +120,8 @@ async fn a_release_wakes_waiters_at_another_coordinator() {
         redis.command(&channels).await != Value::Array(Vec::new())
     })
     .await;
-    // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's way.
+    // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's
+    // way.
     tokio::time::sleep(millis(200)).await;
     let released_at = Instant::now();
     near.release("x", &held.permit_ids).await.unwrap();

@@ -99,7 +99,8 @@ async fn a_grant_that_the_new_master_does_not_know_is_told_as_lost() {
     let mut client = coordinator.client().await;
     let mut holder = client.open().await;
     let before = store.master().await.expect("there is a master");
-    // What is written from now on does not reach the replicas, which the sentinels take for connected all the same.
+    // What is written from now on does not reach the replicas, which the sentinels take for
+    // connected all the same.
     for (number, server) in store.servers.iter().enumerate() {
         if number != before {
             server.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
@@ -153,7 +154,8 @@ async fn a_master_that_comes_back_after_its_death_is_not_believed() {
             named.0.load(Ordering::SeqCst),
             named.1.load(Ordering::SeqCst),
         );
-        // Who leads the election has the new epoch, but says of the new master only when asked for the address.
+        // Who leads the election has the new epoch, but says of the new master only when asked for
+        // the address.
         sentinel_says(words, epoch, old, port)
     })
     .await;

@@ -26,7 +26,8 @@ pub(crate) const HAND_OVER_MAX: Duration = millis(200);
 /// How long a notice may take to arrive on a busy machine.
 const NOTICE_MAX: Duration = millis(150);
 
-/// Within this a wait is over that is woken by a message or by a gap, on a busy machine: well below the polls of tests that set them apart.
+/// Within this a wait is over that is woken by a message or by a gap, on a busy machine: well below
+/// the polls of tests that set them apart.
 pub(crate) const PROMPT: Duration = millis(700);
 
 pub(crate) const fn secs(seconds: u64) -> Duration {
@@ -86,7 +87,8 @@ pub(crate) async fn lease_left(redis: &RedisServer, name: &str) -> Option<Durati
     }
 }
 
-/// When a lease that nobody renews any more ends at the latest. The store counts in whole milliseconds.
+/// When a lease that nobody renews any more ends at the latest. The store counts in whole
+/// milliseconds.
 pub(crate) async fn lease_end(redis: &RedisServer, name: &str) -> Instant {
     let left = lease_left(redis, name).await.expect("it is held");
     Instant::now() + left + millis(1)
@@ -164,7 +166,8 @@ pub(crate) async fn until_relying_on_messages(redis: &RedisServer, name: &str) {
         channels != Value::Array(Vec::new())
     })
     .await;
-    // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's way.
+    // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's
+    // way.
     tokio::time::sleep(millis(200)).await;
 }
 
@@ -184,8 +187,8 @@ pub(crate) fn sessionless_wait(name: &str, owner: &str, lease: Duration) -> pb::
     }
 }
 
-/// A loss was found out in time. The coordinator's own words show it, because on a busy machine the notice takes longer to arrive here than the
-/// margin of a short lease.
+/// A loss was found out in time. The coordinator's own words show it, because on a busy machine the
+/// notice takes longer to arrive here than the margin of a short lease.
 pub(crate) fn assert_told_in_time(coordinator: &Coordinator, end: &LeaseEnd) {
     let told_at = Instant::now();
     let early = end.at.saturating_duration_since(told_at);
@@ -219,7 +222,8 @@ pub(crate) async fn expect_no_trace(redis: &RedisServer) {
     expect_only(redis, &["redisson_lock_token:"]).await;
 }
 
-/// The same of clients that may repeat what they ask: there are records of their requests too, which end by themselves.
+/// The same of clients that may repeat what they ask: there are records of their requests too,
+/// which end by themselves.
 pub(crate) async fn expect_only_records(redis: &RedisServer) {
     expect_only(redis, &["redisson_lock_token:", "lockkeeper_request:"]).await;
     for record in keys_of(redis, "lockkeeper_request:*").await {

@@ -183,7 +183,8 @@ async fn connections_that_are_killed_again_and_again() {
         tokio::time::sleep(millis(200)).await;
     }
     assert!(!waiter.is_finished());
-    // A renewal may have been under way when its connection was killed; that was a risk, and no loss.
+    // A renewal may have been under way when its connection was killed; that was a risk, and no
+    // loss.
     assert!(lease_left(&redis, "build").await.is_some());
     assert!(holder.release("build").await.released);
     let (_, (granted, session)) = waiter.await.unwrap();

@@ -1,4 +1,5 @@
-//! Bad days: the store stops answering and goes on later, with everything that was sent to it meanwhile.
+//! Bad days: the store stops answering and goes on later, with everything that was sent to it
+//! meanwhile.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Two coordinators on one Redis: what one of them leaves behind when it dies, and how the other goes on with it.
+//! Two coordinators on one Redis: what one of them leaves behind when it dies, and how the other
+//! goes on with it.
 
 use futures::future::join_all;
 use lockkeeper_api::pb::LostReason;
@@ -14,7 +15,8 @@ use crate::{
 
 async fn two_coordinators() -> (RedisServer, Coordinator, Coordinator) {
     let redis = RedisServer::start().await;
-    // The store always answers here; a busy machine takes longer than a call may take by the other tests' settings.
+    // The store always answers here; a busy machine takes longer than a call may take by the other
+    // tests' settings.
     let settings = settings_on(&redis.url()).with("store.call_timeout", "2s");
     let (a, b) = tokio::join!(Coordinator::start(&settings), Coordinator::start(&settings));
     (redis, a, b)
@@ -67,7 +69,8 @@ async fn a_session_that_is_resumed_in_time_keeps_its_lock() {
     assert_eq!(kept[0].fencing_token, held.fencing_token);
     assert!(kept[0].watched);
 
-    // Time itself is what is tested: without the resume the lease would end, and the waiter would get the lock.
+    // Time itself is what is tested: without the resume the lease would end, and the waiter would
+    // get the lock.
     tokio::time::sleep(LEASE * 2).await;
     assert!(!waiter.is_finished());
     assert_eq!(waiter_count(&other, "build").await, 1);

@@ -1,4 +1,5 @@
-//! Clients that are killed, stopped or cut off while they wait or hold: nothing of them stays for longer than it must.
+//! Clients that are killed, stopped or cut off while they wait or hold: nothing of them stays for
+//! longer than it must.
 
 use std::{process::Stdio, time::Duration};
 
@@ -23,7 +24,8 @@ use crate::{
 
 const KEEPALIVE: &str = "300ms";
 
-/// A question and the time to answer it, and what a busy machine adds. The question comes up to one interval after the last sign of life.
+/// A question and the time to answer it, and what a busy machine adds. The question comes up to one
+/// interval after the last sign of life.
 const GONE_AFTER_MAX: Duration = millis(300 + 300 + 600);
 
 async fn watchful_coordinator() -> (RedisServer, Coordinator, Client) {

@@ -1,4 +1,5 @@
-//! Bad days: messages that get lost, on connections that are killed or fall silent. They are hints, so no wait hangs.
+//! Bad days: messages that get lost, on connections that are killed or fall silent. They are hints,
+//! so no wait hangs.
 
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ use crate::{
     tcp_proxy::TcpProxy,
 };
 
-/// The longest pause between two polls of 1 s, which vary by a fifth, and what a hand-over may take.
+/// The longest pause between two polls of 1 s, which vary by a fifth, and what a hand-over may
+/// take.
 const POLL_MAX: Duration = millis(1200 + 200);
 
 /// A coordinator behind a proxy that can silence the connection of its subscriptions and no other.

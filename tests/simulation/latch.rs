@@ -1,4 +1,5 @@
-//! A latch among the same incidents: it opens when everybody has counted down and not before, however often a call has to be repeated.
+//! A latch among the same incidents: it opens when everybody has counted down and not before,
+//! however often a call has to be repeated.
 
 use std::{
     sync::{
@@ -137,7 +138,8 @@ async fn count_down(world: World, begun: Begun, client: u32, mut dice: Dice) -> 
     None
 }
 
-/// Waits, by many calls, until it is told that the latch is open. How many had begun to count if that was not all.
+/// Waits, by many calls, until it is told that the latch is open. How many had begun to count if
+/// that was not all.
 async fn wait(world: World, begun: Begun, mut dice: Dice) -> Option<u32> {
     loop {
         let wait = LatchOperation::Await(AwaitLatch {

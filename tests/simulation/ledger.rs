@@ -1,4 +1,5 @@
-//! Looks at the locks in the store after everything that may have changed them, so that the history knows the truth and not only what was told.
+//! Looks at the locks in the store after everything that may have changed them, so that the history
+//! knows the truth and not only what was told.
 
 use std::sync::Arc;
 
@@ -92,7 +93,8 @@ impl Ledger {
         });
     }
 
-    /// A call that waits, made with these keys by the owner with this field, was told that the lock is busy.
+    /// A call that waits, made with these keys by the owner with this field, was told that the lock
+    /// is busy.
     pub(crate) fn waits(&self, keys: &[Bytes], field: &[u8]) {
         let name = self.0.names.iter().position(|name| keys[0] == name);
         if let Some((name, holder)) = name.and_then(|name| Some((name, self.holder(name, field)?)))
@@ -106,7 +108,8 @@ impl Ledger {
         self.0.history.owner(field)
     }
 
-    /// A text for a channel that has no random parts, as the owners' fields in those of fair locks are.
+    /// A text for a channel that has no random parts, as the owners' fields in those of fair locks
+    /// are.
     pub(crate) fn same_in_every_run(&self, channel: &str) -> String {
         let owner = |name: &&str| {
             let field = channel.strip_prefix(&keys::channel(name))?;

@@ -1,5 +1,6 @@
-//! A coordinator's way to the store, and everything that can go wrong on it. Calls are carried out one after the other by a task of the link's
-//! own, so that one whose caller has given up is still carried out, late but in order, as a frozen server does it.
+//! A coordinator's way to the store, and everything that can go wrong on it. Calls are carried out
+//! one after the other by a task of the link's own, so that one whose caller has given up is still
+//! carried out, late but in order, as a frozen server does it.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -48,8 +49,9 @@ struct Shared {
     /// The coordinator behind it is dead: nothing comes back any more.
     cut: CancellationToken,
     wanted: Mutex<BTreeSet<String>>,
-    /// How often each thing happened. Chance is drawn from what a call is and its number among its like: calls for different locks that are
-    /// made in the same instant may come in any order, and that must not change what happens to them.
+    /// How often each thing happened. Chance is drawn from what a call is and its number among its
+    /// like: calls for different locks that are made in the same instant may come in any order, and
+    /// that must not change what happens to them.
     counts: Mutex<HashMap<u64, u64>>,
 }
 
@@ -269,7 +271,8 @@ impl Link {
     async fn replicas(&self, spot: &str, wanted: Replicas) -> Acks {
         let required = wanted.required(1);
         sleep(self.0.plan.latency).await;
-        // At once: while an attempt waits for replicas the checker would take it for one that should have been granted.
+        // At once: while an attempt waits for replicas the checker would take it for one that
+        // should have been granted.
         if self.chance("replica", spot, REPLICAS_AWAY) {
             return Acks::none(wanted, "by the simulation");
         }
@@ -330,7 +333,8 @@ impl Link {
     }
 }
 
-/// The field of the owner that waits if this call does not get the lock, and is known to do so in the store.
+/// The field of the owner that waits if this call does not get the lock, and is known to do so in
+/// the store.
 fn waiter(script: &str, args: &[Bytes]) -> Option<Bytes> {
     let waits = match script {
         "fair_acquire" => args.get(7)? == "1",

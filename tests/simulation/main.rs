@@ -1,5 +1,6 @@
-//! Seeds become runs: coordinators, clients and a store under a clock that stands still until everybody waits, with everything that can go wrong
-//! going wrong; and a checker goes through what happened. `SEED=123` runs one seed and prints its history, `SEEDS=5000` sets how many are run,
+//! Seeds become runs: coordinators, clients and a store under a clock that stands still until
+//! everybody waits, with everything that can go wrong going wrong; and a checker goes through what
+//! happened. `SEED=123` runs one seed and prints its history, `SEEDS=5000` sets how many are run,
 //! `MUTANT=undo` runs only the breakages with that in their names.
 
 #![allow(
@@ -92,7 +93,8 @@ fn no_seed_breaks_a_rule() {
     }
 }
 
-/// The same seed gives the same history; events of one millisecond may come in another order, because what is independent may.
+/// The same seed gives the same history; events of one millisecond may come in another order,
+/// because what is independent may.
 #[test]
 fn a_seed_always_gives_the_same_history() {
     for seed in 0..20 {
@@ -103,7 +105,8 @@ fn a_seed_always_gives_the_same_history() {
     }
 }
 
-/// A history as text that does not depend on the order of what happens in the same instant: operations are numbered by what they ask for.
+/// A history as text that does not depend on the order of what happens in the same instant:
+/// operations are numbered by what they ask for.
 fn canonical(events: &[Event]) -> Vec<String> {
     let without_numbers = |event: &Event| {
         let text = event.to_string();
@@ -202,7 +205,8 @@ fn show(run: &Run) {
     }
 }
 
-/// Says something that is seen although the test passes: the harness catches only what the macros print.
+/// Says something that is seen although the test passes: the harness catches only what the macros
+/// print.
 fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -1,4 +1,5 @@
-//! Semaphores among the same incidents: whatever goes wrong, at no moment are more permits held than there are, and at the end all are free.
+//! Semaphores among the same incidents: whatever goes wrong, at no moment are more permits held
+//! than there are, and at the end all are free.
 
 use std::{sync::Arc, time::Duration};
 

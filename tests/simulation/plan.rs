@@ -1,4 +1,5 @@
-//! What a seed stands for: how many of everything, which faults are on and how strong, and when what breaks.
+//! What a seed stands for: how many of everything, which faults are on and how strong, and when
+//! what breaks.
 
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 /// A generator whose numbers stay the same with every version of the crate.
 pub(crate) type Dice = Xoshiro256PlusPlus;
 
-/// A whole run, drawn from its seed. Each seed has only some of the fault classes, because all at once hide each other.
+/// A whole run, drawn from its seed. Each seed has only some of the fault classes, because all at
+/// once hide each other.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
@@ -112,7 +114,8 @@ pub(crate) enum Incident {
 // === impl Plan ===
 
 impl Plan {
-    /// How many replicas must know of what is done: in every fourth seed one. Not drawn, so that the other seeds tell the stories they always told.
+    /// How many replicas must know of what is done: in every fourth seed one. Not drawn, so that
+    /// the other seeds tell the stories they always told.
     pub(crate) fn replica_acks(&self) -> Option<Replicas> {
         self.seed.is_multiple_of(4).then_some(Replicas {
             at_least: 1,
@@ -328,7 +331,8 @@ pub(crate) const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// One step of the `SplitMix64` generator: a number that looks random and depends on nothing but the argument.
+/// One step of the `SplitMix64` generator: a number that looks random and depends on nothing but
+/// the argument.
 pub(crate) fn mix(mut x: u64) -> u64 {
     x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

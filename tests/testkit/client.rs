@@ -1,4 +1,5 @@
-//! A client as its users would write one: plain calls, and a session that sends frames and sorts what comes back.
+//! A client as its users would write one: plain calls, and a session that sends frames and sorts
+//! what comes back.
 
 use std::{collections::VecDeque, time::Duration};
 

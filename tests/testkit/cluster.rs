@@ -19,7 +19,8 @@ pub const SLOTS: u16 = 16384;
 /// How many slots each master has at the start; the last also has what is left.
 const SHARE: usize = SLOTS as usize / MASTERS;
 
-/// The file that the nodes are started from, here as elsewhere. After the timeout that it names nodes take one that is silent for dead.
+/// The file that the nodes are started from, here as elsewhere. After the timeout that it names
+/// nodes take one that is silent for dead.
 const FILE: &str = "cluster.conf";
 
 /// Besides: replicas follow as soon as they can, and nobody adopts another's replica.
@@ -50,7 +51,8 @@ struct Node {
 // === impl Cluster ===
 
 impl Cluster {
-    /// Starts all nodes; resolves when every one of them says that all slots are served and every replica follows its master.
+    /// Starts all nodes; resolves when every one of them says that all slots are served and every
+    /// replica follows its master.
     pub async fn start() -> Self {
         Self::start_with(&[]).await
     }
@@ -246,7 +248,8 @@ impl Cluster {
         self.end_migration(slot, from, to).await;
     }
 
-    /// The first step: from here on keys that are missing are asked for at the new master. Says who the old one is.
+    /// The first step: from here on keys that are missing are asked for at the new master. Says who
+    /// the old one is.
     pub async fn begin_migration(&self, slot: u16, to: usize) -> usize {
         let from = self.master_of_slot(slot).await.expect("it is served");
         assert_ne!(from, to, "it is there already");
@@ -300,7 +303,8 @@ impl Cluster {
         .await;
     }
 
-    /// Resolves when all running nodes agree on who serves what, say that they serve, and all running replicas follow.
+    /// Resolves when all running nodes agree on who serves what, say that they serve, and all
+    /// running replicas follow.
     pub async fn until_settled(&self) {
         eventually("the cluster is settled", || async {
             let running = self.running();

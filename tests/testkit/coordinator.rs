@@ -1,4 +1,5 @@
-//! A coordinator as it is used: the real binary in a process of its own, which belongs to one test and ends with it.
+//! A coordinator as it is used: the real binary in a process of its own, which belongs to one test
+//! and ends with it.
 
 use std::{
     fs::{self, File},
@@ -29,7 +30,8 @@ use crate::{
 /// How long anything that should happen may take before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// A coordinator that is this old is killed, so that a test which waits for it in vain fails and does not hang.
+/// A coordinator that is this old is killed, so that a test which waits for it in vain fails and
+/// does not hang.
 const AGE_MAX: Duration = Duration::from_secs(600);
 
 /// Between two looks at something that should happen.
@@ -82,7 +84,8 @@ impl Settings {
         self
     }
 
-    /// Starts it with these limits of open files, the one in force and the one that it may be raised to.
+    /// Starts it with these limits of open files, the one in force and the one that it may be
+    /// raised to.
     #[allow(dead_code, reason = "only some tests look at it")]
     pub fn with_files(mut self, soft: u32, hard: u32) -> Self {
         self.files = Some((soft, hard));
@@ -197,7 +200,8 @@ impl Coordinator {
         assert!(status.is_none(), "it has ended, {status:?}: {}", self.log());
     }
 
-    /// All connections for calls to so many stores are open, so that what happens to a store happens to all of its connections.
+    /// All connections for calls to so many stores are open, so that what happens to a store
+    /// happens to all of its connections.
     pub async fn until_connected(&self, stores: usize) {
         let connections = stores * config::Settings::default().store.connections;
         eventually("the coordinator is connected", || async {
@@ -305,7 +309,8 @@ fn spawn(settings: &Settings, listen: &str, directory: &TempDir) -> Child {
         .unwrap()
 }
 
-/// Where it listens, from its own words: no other process can be taken for it, as it could if it were asked. None if it ended instead.
+/// Where it listens, from its own words: no other process can be taken for it, as it could if it
+/// were asked. None if it ended instead.
 async fn listening(process: &mut Child, directory: &TempDir) -> Option<SocketAddr> {
     let deadline = Instant::now() + PATIENCE;
     loop {

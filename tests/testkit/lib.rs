@@ -1,5 +1,6 @@
 //! What the tests of several tiers share: Redis servers in every topology, coordinators as
-//! processes, proxies, and a client of the API that does nothing by itself. Nothing here is shipped.
+//! processes, proxies, and a client of the API that does nothing by itself. Nothing here is
+//! shipped.
 
 #![allow(
     missing_docs,

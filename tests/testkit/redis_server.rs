@@ -1,4 +1,5 @@
-//! A real redis-server that belongs to one test: it has a free port, a directory of its own, and ends with the test.
+//! A real redis-server that belongs to one test: it has a free port, a directory of its own, and
+//! ends with the test.
 
 use std::{
     fs,
@@ -72,7 +73,8 @@ pub fn free_port() -> u16 {
     listener.local_addr().expect("it has an address").port()
 }
 
-/// A port that refuses connections as long as this lives, because nobody listens there and nobody else can.
+/// A port that refuses connections as long as this lives, because nobody listens there and nobody
+/// else can.
 #[allow(dead_code, reason = "only some tests ask where nobody answers")]
 pub struct RefusingPort {
     _socket: TcpSocket,
@@ -93,7 +95,8 @@ impl RefusingPort {
     }
 }
 
-/// Sends SIGSTOP and waits until every thread has taken note of it: on a busy machine that takes a while, and the others go on meanwhile.
+/// Sends SIGSTOP and waits until every thread has taken note of it: on a busy machine that takes a
+/// while, and the others go on meanwhile.
 pub fn freeze(process: Pid) {
     kill(process, Signal::SIGSTOP).expect("stopped");
     while !is_frozen(process) {
@@ -136,8 +139,8 @@ impl RedisServer {
         Self::start_as(None, || [forgets.to_vec(), arguments()].concat()).await
     }
 
-    /// Starts a server as it is run elsewhere: from a file in `deploy/redis/`, with arguments that go before what it says. It keeps what the file says
-    /// it keeps, until it is dropped.
+    /// Starts a server as it is run elsewhere: from a file in `deploy/redis/`, with arguments that
+    /// go before what it says. It keeps what the file says it keeps, until it is dropped.
     pub async fn start_from(file: &str, arguments: &[&str]) -> Self {
         let arguments = || {
             let owned = arguments.iter().map(|&argument| argument.to_owned());
@@ -214,7 +217,8 @@ impl RedisServer {
         kill(self.pid(), Signal::SIGCONT).expect("continued");
     }
 
-    /// Starts it again after [`Self::kill`], with what it has on disk: nothing, unless it was started from a file.
+    /// Starts it again after [`Self::kill`], with what it has on disk: nothing, unless it was
+    /// started from a file.
     pub async fn restart_on_same_port(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -229,8 +233,9 @@ impl RedisServer {
         }
     }
 
-    /// Executes a command on the test's own connection; again on a new one if the server has cut it, as sentinels make one do that changes its role, and
-    /// until the server has loaded what it has on disk or is sent by its master.
+    /// Executes a command on the test's own connection; again on a new one if the server has cut
+    /// it, as sentinels make one do that changes its role, and until the server has loaded what it
+    /// has on disk or is sent by its master.
     pub async fn command(&self, words: &[&str]) -> Value {
         let deadline = Instant::now() + PATIENCE;
         let mut answer = self.try_command(words).await;
@@ -359,8 +364,9 @@ pub fn deployed(file: &str) -> PathBuf {
     folder.join(file)
 }
 
-/// A file comes first among the arguments; what follows goes before it.
-/// A directory in memory, where there is such a place: what the nodes of a cluster agree on they write down, and answer nobody until the disk has it.
+/// A file comes first among the arguments; what follows goes before it. A directory in memory,
+/// where there is such a place: what the nodes of a cluster agree on they write down, and answer
+/// nobody until the disk has it.
 fn in_memory() -> std::io::Result<TempDir> {
     tempfile::tempdir_in("/dev/shm").or_else(|_| TempDir::new())
 }

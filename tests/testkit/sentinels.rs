@@ -41,12 +41,14 @@ pub struct Sentinel {
 // === impl Sentinels ===
 
 impl Sentinels {
-    /// Starts all of them, with masters that do not mind being alone: most tests cut replicas off to see what that does.
+    /// Starts all of them, with masters that do not mind being alone: most tests cut replicas off
+    /// to see what that does.
     pub async fn start() -> Self {
         Self::start_with(&["--min-replicas-to-write", "0"]).await
     }
 
-    /// The same with arguments for the servers; resolves when each sentinel knows all others and both replicas.
+    /// The same with arguments for the servers; resolves when each sentinel knows all others and
+    /// both replicas.
     pub async fn start_with(arguments: &[&str]) -> Self {
         Self::start_known_as(arguments, async |port| port).await
     }
@@ -161,7 +163,8 @@ impl Sentinel {
         let directory = TempDir::new().expect("a temporary directory");
         let port = free_port();
         let config = directory.path().join("sentinel.conf");
-        // The file as it is used elsewhere, but for the addresses and less patience; of two values the later counts.
+        // The file as it is used elsewhere, but for the addresses and less patience; of two values
+        // the later counts.
         let deployed = fs::read_to_string(deployed("sentinel.conf")).expect("it is in the tree");
         let elsewhere = deployed
             .lines()
@@ -212,8 +215,8 @@ impl Sentinel {
         Some(format!(";{};", words.collect::<Vec<_>>().join(";")))
     }
 
-    /// How often it asks the servers about replicas and tells other sentinels of itself, in milliseconds; before Redis 7.0 that cannot be changed. False
-    /// while it does not answer.
+    /// How often it asks the servers about replicas and tells other sentinels of itself, in
+    /// milliseconds; before Redis 7.0 that cannot be changed. False while it does not answer.
     async fn look_around_every(&self, [info, hello]: [&str; 2]) -> bool {
         let mut set = cmd("SENTINEL");
         set.arg("DEBUG").arg("INFO-PERIOD").arg(info);

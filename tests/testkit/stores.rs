@@ -14,7 +14,8 @@ use crate::{
 /// How many servers a quorum has.
 const MEMBERS: usize = 5;
 
-/// A kind of deployment. Each of them runs every story of `tests/process/on_every_store/`, which `tests/tidy/mission.rs` checks.
+/// A kind of deployment. Each of them runs every story of `tests/process/on_every_store/`, which
+/// `tests/tidy/mission.rs` checks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Store {
     /// In the coordinator's own process.
@@ -115,13 +116,15 @@ impl Deployment {
             Self::Cluster(cluster) => Settings::on(&cluster.url()),
             Self::Quorum(quorum) => {
                 let urls: Vec<_> = quorum.members.iter().map(RedisServer::url).collect();
-                // As patient as with any other store: here all members answer, however busy the machine is.
+                // As patient as with any other store: here all members answer, however busy the
+                // machine is.
                 Settings::on_quorum(&urls.join(" ")).with("store.quorum_member_timeout", "2s")
             }
         }
     }
 
-    /// How a Redisson client is told of it, in the words of the tests' agent; of a cluster also in which way it is to subscribe.
+    /// How a Redisson client is told of it, in the words of the tests' agent; of a cluster also in
+    /// which way it is to subscribe.
     pub fn in_java(&self, subscription: &str) -> Vec<String> {
         match self {
             Self::Embedded => panic!("no other client gets at it"),
@@ -149,7 +152,8 @@ impl Deployment {
         keepers[0]
     }
 
-    /// The servers on which a key is written: none that could be asked, the one that is its master, or all members of a quorum.
+    /// The servers on which a key is written: none that could be asked, the one that is its master,
+    /// or all members of a quorum.
     async fn keepers(&self, key: &str) -> Vec<&RedisServer> {
         match self {
             Self::Embedded => Vec::new(),
@@ -166,7 +170,8 @@ impl Deployment {
         }
     }
 
-    /// Whether somebody listens to a channel of a name, at each of those who may hear what is said about it.
+    /// Whether somebody listens to a channel of a name, at each of those who may hear what is said
+    /// about it.
     async fn are_listened_to(&self, name: &str, channel: &str) -> Vec<bool> {
         if let Self::Cluster(cluster) = self {
             let mut is_heard = false;
@@ -182,7 +187,8 @@ impl Deployment {
         join_all(keepers.map(|server| hears(server, "CHANNELS", channel))).await
     }
 
-    /// What those that have the key answer. Nothing from the embedded store, into which `tests/it` looks.
+    /// What those that have the key answer. Nothing from the embedded store, into which `tests/it`
+    /// looks.
     pub async fn ask(&self, key: &str, words: &[&str]) -> Vec<String> {
         let mut answers = Vec::new();
         for server in self.keepers(key).await {
@@ -234,7 +240,8 @@ async fn hears(server: &RedisServer, kind: &str, channel: &str) -> bool {
 // === impl Watch ===
 
 impl Watch<'_> {
-    /// The keys of each script that clients have called and that has a key like this, server by server.
+    /// The keys of each script that clients have called and that has a key like this, server by
+    /// server.
     pub async fn scripts_with(&self, key: &str) -> Vec<Vec<Vec<String>>> {
         let commands = self.commands(|line| !line.contains(" lua] ")).await;
         let keys_of = |words: &Vec<String>| {
@@ -259,7 +266,8 @@ impl Watch<'_> {
         published.map(messages).collect()
     }
 
-    /// Channels and what scripts have published to them, in order, server by server; on a cluster what is said in both of its ways is said once.
+    /// Channels and what scripts have published to them, in order, server by server; on a cluster
+    /// what is said in both of its ways is said once.
     pub async fn published(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<Vec<(String, String)>> {
         let commands = self.commands(|line| line.contains(" lua] ")).await;
         let message = |words: &Vec<String>| {

@@ -1,4 +1,5 @@
-//! A TCP proxy that can fall silent, as a network that drops packets does: nobody is told, nothing arrives. Or arrives when the network is back.
+//! A TCP proxy that can fall silent, as a network that drops packets does: nobody is told, nothing
+//! arrives. Or arrives when the network is back.
 
 use std::{
     net::SocketAddr,
@@ -23,7 +24,8 @@ type Renamed = Arc<[(u16, u16)]>;
 /// A proxy in front of a port of this machine.
 pub struct TcpProxy {
     port: u16,
-    /// One switch for each generation of connections: those opened after [`TcpProxy::silence`] work.
+    /// One switch for each generation of connections: those opened after [`TcpProxy::silence`]
+    /// work.
     silent: Arc<Mutex<CancellationToken>>,
     /// Where new connections lead.
     target: Arc<AtomicU16>,
@@ -40,7 +42,8 @@ impl TcpProxy {
         Self::renaming(target, &[]).await
     }
 
-    /// Starts a proxy to a server that tells its clients where others are. It puts a proxy's port in the place of each server's own.
+    /// Starts a proxy to a server that tells its clients where others are. It puts a proxy's port
+    /// in the place of each server's own.
     pub async fn renaming(target: u16, ports: &[(u16, u16)]) -> Self {
         Self::at(0, target, ports).await
     }
@@ -95,7 +98,8 @@ impl TcpProxy {
         std::mem::take(&mut *self.silent.lock()).cancel();
     }
 
-    /// From now on nothing gets through, on new connections neither. What is sent meanwhile arrives after [`TcpProxy::heal`], as a network would send it again.
+    /// From now on nothing gets through, on new connections neither. What is sent meanwhile arrives
+    /// after [`TcpProxy::heal`], as a network would send it again.
     pub fn cut(&self) {
         self.cut.send_replace(true);
     }
@@ -105,7 +109,8 @@ impl TcpProxy {
         self.cut.send_replace(false);
     }
 
-    /// Sets the connections that are open apart: [`TcpProxy::silence`] concerns those that are opened from now on.
+    /// Sets the connections that are open apart: [`TcpProxy::silence`] concerns those that are
+    /// opened from now on.
     pub fn spare_open_connections(&self) {
         *self.silent.lock() = CancellationToken::new();
     }
@@ -164,8 +169,9 @@ async fn copy(
     }
 }
 
-/// What can be passed on, with other ports. Digits at the end stay, because the rest of a number may follow; no answer ends with one. All ports that are renamed have five
-/// digits, and so have those in their place: the lengths in front of texts stay true.
+/// What can be passed on, with other ports. Digits at the end stay, because the rest of a number
+/// may follow; no answer ends with one. All ports that are renamed have five digits, and so have
+/// those in their place: the lengths in front of texts stay true.
 fn rename(text: &mut Vec<u8>, ports: &[(u16, u16)]) -> Vec<u8> {
     let digits = text.iter().rev().take_while(|byte| byte.is_ascii_digit());
     let rest = text.split_off(text.len() - digits.count());

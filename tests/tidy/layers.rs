@@ -1,5 +1,5 @@
-//! The arrows. Cargo holds those between crates, as far as their manifests are what is written here;
-//! what is finer than a crate is checked by what files import.
+//! The arrows. Cargo holds those between crates, as far as their manifests are what is written
+//! here; what is finer than a crate is checked by what files import.
 
 use crate::{
     expect_none,

@@ -1,4 +1,5 @@
-//! Every promise has a test that names its number, and those that hold on every store have a story that every store runs.
+//! Every promise has a test that names its number, and those that hold on every store have a story
+//! that every store runs.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! The dashboard and the alerts: every metric that they ask for is documented, and so (a test of the binary compares) is shown; every alert says what to do.
+//! The dashboard and the alerts: every metric that they ask for is documented, and so (a test of
+//! the binary compares) is shown; every alert says what to do.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! The table of Redisson's tests in docs/redisson.md: every test of ours that it names exists, and none of those written for it is left out.
+//! The table of Redisson's tests in docs/redisson.md: every test of ours that it names exists, and
+//! none of those written for it is left out.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +16,8 @@ const HEADING: &str = "\n## Redisson's tests, and ours\n";
 #[derive(Debug, PartialEq, Eq)]
 struct Row {
     theirs: String,
-    /// As `cargo test --test it` takes them; `process::` and `interop::` stand before those of other tiers.
+    /// As `cargo test --test it` takes them; `process::` and `interop::` stand before those of
+    /// other tiers.
     ours: Vec<String>,
     remark: String,
 }

@@ -1,4 +1,5 @@
-//! The command line. Each anchor can be run by itself; it then prints one JSON object in the form of `lockkeeper bench`.
+//! The command line. Each anchor can be run by itself; it then prints one JSON object in the form
+//! of `lockkeeper bench`.
 
 use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
@@ -8,8 +9,8 @@ use lockkeeper_base::threads;
 /// Measures Lockkeeper against anchors.
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
-    /// Threads of this process; by default as many as there are cores for `bare`, as tokio has them, and half as many for a client, as
-    /// `lockkeeper bench` has them.
+    /// Threads of this process; by default as many as there are cores for `bare`, as tokio has
+    /// them, and half as many for a client, as `lockkeeper bench` has them.
     #[arg(long, global = true)]
     pub(crate) threads: Option<NonZeroUsize>,
     #[command(subcommand)]
@@ -26,7 +27,8 @@ pub(crate) enum Command {
         #[arg(long, default_value = ".")]
         root: PathBuf,
     },
-    /// A server of `LockService` that does nothing but answer. Prints its address and serves until it is killed.
+    /// A server of `LockService` that does nothing but answer. Prints its address and serves until
+    /// it is killed.
     Bare {
         /// Where.
         #[arg(long, default_value = "127.0.0.1:0")]

@@ -125,7 +125,8 @@ fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, max, DIGITS).expect("bounds that hold")
 }
 
-/// Has callers do pairs until the time is over. `caller` makes the n-th one, which does one pair and says when it asked, had taken and had given back.
+/// Has callers do pairs until the time is over. `caller` makes the n-th one, which does one pair
+/// and says when it asked, had taken and had given back.
 pub(crate) async fn run<C, P, F>(names: Names, load: &Load, caller: C) -> anyhow::Result<Measured>
 where
     C: Fn(usize) -> P,

@@ -1,6 +1,8 @@
-//! Measures Lockkeeper against what it cannot be faster than, and against its peers. `make bench` runs it; docs/performance.md is what it writes.
+//! Measures Lockkeeper against what it cannot be faster than, and against its peers. `make bench`
+//! runs it; docs/performance.md is what it writes.
 //!
-//! One program with parts that it starts as processes of their own, so that each has a scheduler and memory of its own:
+//! One program with parts that it starts as processes of their own, so that each has a scheduler
+//! and memory of its own:
 //! - [`runner`]: the run as a whole, and the document;
 //! - [`anchors`]: what is compared with, one subcommand each;
 //! - [`load`]: callers in a closed loop, and what is counted of them.

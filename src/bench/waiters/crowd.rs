@@ -87,7 +87,8 @@ impl Crowd {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Waits until each one waits or never will. False if for a long time no more of them have been heard of.
+    /// Waits until each one waits or never will. False if for a long time no more of them have been
+    /// heard of.
     pub(super) async fn all_settled(&self) -> bool {
         loop {
             let before = self.settled.load(Ordering::Acquire);

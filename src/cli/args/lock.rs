@@ -55,7 +55,8 @@ pub(crate) struct HoldArgs {
     /// How to hold it.
     #[arg(long, short, value_enum, default_value_t)]
     pub(crate) mode: Mode,
-    /// Replicas of the store that must know of the grant before it counts; the coordinator may ask for more.
+    /// Replicas of the store that must know of the grant before it counts; the coordinator may ask
+    /// for more.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub(crate) min_replica_acks: u32,
 }
@@ -193,7 +194,8 @@ pub(crate) struct HoldAllArgs {
     /// Makes a repeat safe: it gets the first answer.
     #[arg(long, value_name = "ID")]
     pub(crate) request_id: Option<String>,
-    /// Replicas of the store that must know of each grant before it counts; the coordinator may ask for more.
+    /// Replicas of the store that must know of each grant before it counts; the coordinator may ask
+    /// for more.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub(crate) min_replica_acks: u32,
 }

@@ -89,7 +89,8 @@ pub(super) enum Mode {
     /// One owner at a time; who comes next is not defined.
     #[default]
     Exclusive,
-    /// One owner at a time, in the order of asking, also across coordinators and with Redisson's fair lock.
+    /// One owner at a time, in the order of asking, also across coordinators and with Redisson's
+    /// fair lock.
     Fair,
     /// Together with other readers, but no writer.
     Read,

@@ -56,10 +56,12 @@ pub struct RunArgs {
     /// Do not wait.
     #[arg(long, short, conflicts_with = "wait")]
     pub(crate) no_wait: bool,
-    /// How long the lock outlives lockkeeper if that dies [default: the coordinator's session.lease].
+    /// How long the lock outlives lockkeeper if that dies [default: the coordinator's
+    /// session.lease].
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) lease: Option<Duration>,
-    /// Replicas of the store that must know of the grant before it counts; the coordinator may ask for more.
+    /// Replicas of the store that must know of the grant before it counts; the coordinator may ask
+    /// for more.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub(crate) min_replica_acks: u32,
     /// Time from TERM to KILL when the lock is lost [default: 5s, at most a sixth of the lease].

@@ -1,5 +1,6 @@
-//! Answers as the API's JSON mapping has them: lowerCamelCase, 64-bit numbers and durations as strings. Fields with a
-//! default value are shown, so that a script finds every field; unset messages are not.
+//! Answers as the API's JSON mapping has them: lowerCamelCase, 64-bit numbers and durations as
+//! strings. Fields with a default value are shown, so that a script finds every field; unset
+//! messages are not.
 
 pub(super) mod admin;
 pub(super) mod permits;

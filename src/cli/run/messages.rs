@@ -1,5 +1,6 @@
-//! Messages on stderr, written by a thread of their own: the command has the same stderr, and if it fills a pipe that nobody reads, writing to it
-//! must not keep us from stopping the command in time.
+//! Messages on stderr, written by a thread of their own: the command has the same stderr, and if it
+//! fills a pipe that nobody reads, writing to it must not keep us from stopping the command in
+//! time.
 
 use std::{sync::mpsc, time::Duration};
 

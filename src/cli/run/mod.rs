@@ -1,5 +1,5 @@
-//! `lockkeeper run`: holds a lock while a command runs. The session is the client's; [`machine`] decides what it means for the command; this file
-//! does it.
+//! `lockkeeper run`: holds a lock while a command runs. The session is the client's; [`machine`]
+//! decides what it means for the command; this file does it.
 
 mod child;
 mod hold;
@@ -133,7 +133,8 @@ fn client_name(args: &RunArgs) -> String {
 // === impl Io ===
 
 impl Io {
-    /// Signals go first, so that nothing is started after one; then the command's end, then what the session tells.
+    /// Signals go first, so that nothing is started after one; then the command's end, then what
+    /// the session tells.
     async fn next(&mut self, wake_at: Option<Instant>) -> Input {
         let child = async {
             match &mut self.child {
@@ -265,7 +266,8 @@ impl Io {
         }))
     }
 
-    /// What the command is told. The session's id is not among it: whoever knows it can act as this session.
+    /// What the command is told. The session's id is not among it: whoever knows it can act as this
+    /// session.
     fn environment(&self, fencing_tokens: &[(String, u64)]) -> Vec<(&'static str, String)> {
         let name = self.args.name.clone();
         let mut environment = self.args.server.environment();

@@ -6,8 +6,8 @@ use futures::FutureExt as _;
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{self, SignalKind};
 
-/// Those that are passed on, and TSTP, which is taken and dropped: a stopped lockkeeper would not guard the lock, and the command, in a
-/// process group of its own, would not stop with it.
+/// Those that are passed on, and TSTP, which is taken and dropped: a stopped lockkeeper would not
+/// guard the lock, and the command, in a process group of its own, would not stop with it.
 const TAKEN: [Signal; 7] = [
     Signal::SIGINT,
     Signal::SIGTERM,
@@ -34,7 +34,8 @@ pub(super) fn is_termination(signal: Signal) -> bool {
 // === impl Signals ===
 
 impl Signals {
-    /// Takes the signals from now on, except those that were ignored when this process started: `nohup` means it.
+    /// Takes the signals from now on, except those that were ignored when this process started:
+    /// `nohup` means it.
     pub(super) fn listen() -> io::Result<Self> {
         let ignored = ignored_at_start();
         let mut streams = Vec::new();

@@ -184,7 +184,8 @@ impl Driver {
             self.lose(id, &loss);
             return;
         }
-        // Only time decides: neither a store that is down nor a coordinator that refuses to renew has taken it away.
+        // Only time decides: neither a store that is down nor a coordinator that refuses to renew
+        // has taken it away.
         let again = now + RETRY_INTERVAL.min(self.lease / 6);
         holding.renew_at = Some(again);
         self.timers.insert((again, Timer::Holding(id)));

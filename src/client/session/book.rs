@@ -36,7 +36,8 @@ pub(super) struct Entry {
     pub(super) lost: CancellationToken,
     /// The request that gives it back.
     pub(super) release: Request,
-    /// Who is to get the guard once all of it was renewed: the answer took so long that it does not tell until when it is valid.
+    /// Who is to get the guard once all of it was renewed: the answer took so long that it does not
+    /// tell until when it is valid.
     pub(super) unconfirmed: Option<Unconfirmed>,
 }
 

@@ -1,4 +1,5 @@
-//! The end of a session: what is asked of the coordinator, and what everybody is told who still waits for something.
+//! The end of a session: what is asked of the coordinator, and what everybody is told who still
+//! waits for something.
 
 use std::time::Duration;
 

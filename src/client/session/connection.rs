@@ -25,7 +25,8 @@ use crate::{
 /// How long an attempt to open may take.
 pub(super) const OPEN_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// How long the first attempts to resume may take; a coordinator that does not answer may hide one that would.
+/// How long the first attempts to resume may take; a coordinator that does not answer may hide one
+/// that would.
 const RESUME_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Pauses after all endpoints have been tried.
@@ -35,7 +36,8 @@ const BACKOFF_MAX: Duration = Duration::from_secs(1);
 /// So that the sessions of a coordinator that died do not come all at once.
 const FIRST_PAUSE_MAX: Duration = Duration::from_millis(50);
 
-/// How long a coordinator that goes away may take to end the stream, with the answers that it still has.
+/// How long a coordinator that goes away may take to end the stream, with the answers that it still
+/// has.
 const LEAVE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// For the liveness checks of a connection, if the lease is not known yet.
@@ -100,7 +102,8 @@ pub(super) async fn establish(
     })
 }
 
-/// Whether a coordinator that answers so will never have the session. Who is asked for credentials may have new ones in a moment: files are replaced.
+/// Whether a coordinator that answers so will never have the session. Who is asked for credentials
+/// may have new ones in a moment: files are replaced.
 fn is_over(code: Code) -> bool {
     error::is_final(code) && !matches!(code, Code::Unauthenticated | Code::PermissionDenied)
 }
@@ -223,7 +226,8 @@ impl Driver {
         };
     }
 
-    /// Grows, because a coordinator that many sessions come to at once may need longer, and an attempt that is broken off costs it as much as one that is not.
+    /// Grows, because a coordinator that many sessions come to at once may need longer, and an
+    /// attempt that is broken off costs it as much as one that is not.
     fn resume_timeout(&self, tries: Tries) -> Duration {
         let round = tries.failed / self.client.addresses.len();
         let factor = 2_u32.saturating_pow(u32::try_from(round).unwrap_or(u32::MAX));

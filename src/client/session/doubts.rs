@@ -17,8 +17,9 @@ impl Driver {
         operations.flat_map(Operation::doubtful_grants).collect()
     }
 
-    /// What may have been taken when the stream broke is asked for again with the same request id, which gets the same grant. Two things cannot be
-    /// had so: permits, which could not be named in the resume, and several locks of which only some are held.
+    /// What may have been taken when the stream broke is asked for again with the same request id,
+    /// which gets the same grant. Two things cannot be had so: permits, which could not be named in
+    /// the resume, and several locks of which only some are held.
     pub(super) fn settle_doubts(&mut self, now: Instant, still_held: &[Thing]) {
         let mut halves = Vec::new();
         for operation in self.operations.values_mut() {

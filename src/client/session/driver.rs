@@ -1,4 +1,5 @@
-//! The task of a session: one loop over what the coordinator says, what handles want, and the clock.
+//! The task of a session: one loop over what the coordinator says, what handles want, and the
+//! clock.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},

@@ -26,7 +26,8 @@ pub enum SessionEvent {
         /// How things are.
         waiting: WaitingForPermits,
     },
-    /// The stream broke, or its coordinator stops. The session is being resumed; what it holds is valid as long as its guards say.
+    /// The stream broke, or its coordinator stops. The session is being resumed; what it holds is
+    /// valid as long as its guards say.
     Broken {
         /// What went wrong.
         cause: String,
@@ -58,8 +59,8 @@ impl SessionEvents {
         Self(events.upgrade().map(|it| it.subscribe()))
     }
 
-    /// The next one; `None` after the end of the session. May be dropped and asked again. More than 64 that nobody looks at are forgotten, the oldest
-    /// first.
+    /// The next one; `None` after the end of the session. May be dropped and asked again. More than
+    /// 64 that nobody looks at are forgotten, the oldest first.
     pub async fn next(&mut self) -> Option<SessionEvent> {
         let events = self.0.as_mut()?;
         loop {

@@ -1,4 +1,5 @@
-//! From the grant to its end: handing a guard over, knowing until when it is valid, and giving back.
+//! From the grant to its end: handing a guard over, knowing until when it is valid, and giving
+//! back.
 
 use std::sync::Arc;
 
@@ -17,15 +18,16 @@ use crate::{
     guard::{Held, Loss},
 };
 
-/// A little before the coordinator's watchdog would: it counts from the last renewal, whoever asked for that, and so has nothing to do as long as this
-/// client has. Only the answer to a request tells until when a grant is valid, because only of that is it known how old it can be.
+/// A little before the coordinator's watchdog would: it counts from the last renewal, whoever asked
+/// for that, and so has nothing to do as long as this client has. Only the answer to a request
+/// tells until when a grant is valid, because only of that is it known how old it can be.
 fn renew_at(sent_at: Instant, thing: &Thing) -> Instant {
     sent_at + thing.lease() * 3 / 10
 }
 
 impl Driver {
-    /// Something is held now. How long the answer was under way is not known, only when it was asked for: after a long wait a renewal has to tell until
-    /// when it is valid.
+    /// Something is held now. How long the answer was under way is not known, only when it was
+    /// asked for: after a long wait a renewal has to tell until when it is valid.
     pub(super) fn on_taken(&mut self, now: Instant, operation: Operation, things: Vec<Thing>) {
         let release = release_of(&things);
         let Some(answer) = operation.answer else {
@@ -185,7 +187,8 @@ impl Driver {
         }
     }
 
-    /// Gives back what a guard has, even if it is lost: a coordinator that could not be reached may still hold it for this session.
+    /// Gives back what a guard has, even if it is lost: a coordinator that could not be reached may
+    /// still hold it for this session.
     pub(super) fn release(
         &mut self,
         now: Instant,

@@ -44,8 +44,8 @@ pub struct SessionBuilder {
     on_disconnect: OnDisconnect,
 }
 
-/// A session. Its clones are handles of the same one. It ends with [`Session::close`], or when the last handle and the last guard are dropped; then
-/// everything it holds is released.
+/// A session. Its clones are handles of the same one. It ends with [`Session::close`], or when the
+/// last handle and the last guard are dropped; then everything it holds is released.
 #[derive(Clone, Debug)]
 pub struct Session {
     commands: Commands,
@@ -81,7 +81,8 @@ impl SessionBuilder {
         }
     }
 
-    /// How long what is held outlives this process, and how long a broken stream may take to be resumed. Without it the coordinator decides (30 s).
+    /// How long what is held outlives this process, and how long a broken stream may take to be
+    /// resumed. Without it the coordinator decides (30 s).
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
         self
@@ -93,8 +94,9 @@ impl SessionBuilder {
         self
     }
 
-    /// Whether what is held is released at once when the stream breaks. By default it stays until its lease ends, because this process may still be at
-    /// work. Such a session can be resumed only on the same coordinator, and only if that has not noticed yet.
+    /// Whether what is held is released at once when the stream breaks. By default it stays until
+    /// its lease ends, because this process may still be at work. Such a session can be resumed
+    /// only on the same coordinator, and only if that has not noticed yet.
     pub fn release_on_disconnect(mut self, release: bool) -> Self {
         self.on_disconnect = if release {
             OnDisconnect::Release
@@ -169,7 +171,8 @@ impl Session {
         self.state.clone()
     }
 
-    /// What happens to the session from now on, for who wants to tell people or write a log. Nobody needs it to be safe: guards say what is lost.
+    /// What happens to the session from now on, for who wants to tell people or write a log. Nobody
+    /// needs it to be safe: guards say what is lost.
     pub fn events(&self) -> SessionEvents {
         SessionEvents::of(&self.events)
     }
@@ -204,7 +207,8 @@ impl Session {
         }
     }
 
-    /// Whether a fencing token is that of the newest grant: for a resource that cannot compare by itself.
+    /// Whether a fencing token is that of the newest grant: for a resource that cannot compare by
+    /// itself.
     pub async fn check_token(
         &self,
         name: impl Into<String>,
@@ -220,8 +224,8 @@ impl Session {
         }
     }
 
-    /// Ends the session: everything it holds is released, and its guards are told so as of a loss. Fails if no coordinator has answered for 2 s: what
-    /// is held is left to its lease.
+    /// Ends the session: everything it holds is released, and its guards are told so as of a loss.
+    /// Fails if no coordinator has answered for 2 s: what is held is left to its lease.
     pub async fn close(self) -> Result<(), Error> {
         let (done, closed) = oneshot::channel();
         self.commands.send(Command::Close(done));

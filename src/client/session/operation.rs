@@ -20,7 +20,8 @@ pub(super) struct Operation {
     pub(super) answer: Option<oneshot::Sender<Result<Answer, Error>>>,
     /// When it was sent on this connection.
     pub(super) sent_at: Option<Instant>,
-    /// It was sent on a connection that broke, or the coordinator does not know what became of it: it may have been done.
+    /// It was sent on a connection that broke, or the coordinator does not know what became of it:
+    /// it may have been done.
     pub(super) is_in_doubt: bool,
     pub(super) is_abandoned: bool,
     /// When the coordinator first said that it cannot be done for now.
@@ -116,7 +117,8 @@ impl Operation {
         )
     }
 
-    /// What may be held by it, so that a resume confirms it and does not give it back. Permits have ids that only the answer tells.
+    /// What may be held by it, so that a resume confirms it and does not give it back. Permits have
+    /// ids that only the answer tells.
     pub(super) fn doubtful_grants(&self) -> Vec<Grant> {
         let grant = |name: &str, mode: i32, owner: &str, is_watched: bool| Grant {
             name: name.to_owned(),

@@ -104,13 +104,15 @@ fn tried<T>(taken: Result<T, Error>) -> Result<Option<T>, Error> {
 
 macro_rules! how {
     () => {
-        /// Who holds it, within the session; the same owner may take it again. Without it, nobody else in the session does.
+        /// Who holds it, within the session; the same owner may take it again. Without it, nobody
+        /// else in the session does.
         pub fn owner(mut self, owner: impl Into<String>) -> Self {
             self.how.owner = Some(owner.into());
             self
         }
 
-        /// A lease of its own, which is not renewed. Without it, it is the session's, renewed until the guard is dropped.
+        /// A lease of its own, which is not renewed. Without it, it is the session's, renewed until
+        /// the guard is dropped.
         pub fn lease(mut self, lease: Duration) -> Self {
             self.how.lease = Some(lease);
             self
@@ -128,7 +130,8 @@ macro_rules! how {
             self
         }
 
-        /// How long to go on asking while the store does not answer. Without it, as long as the session's lease.
+        /// How long to go on asking while the store does not answer. Without it, as long as the
+        /// session's lease.
         pub fn patience(mut self, patience: Duration) -> Self {
             self.how.patience = Some(patience);
             self

@@ -1,4 +1,5 @@
-//! Watches that the fencing tokens of a name grow, for the names that were granted last, in a small table that never grows.
+//! Watches that the fencing tokens of a name grow, for the names that were granted last, in a small
+//! table that never grows.
 
 use std::hash::BuildHasher as _;
 
@@ -36,7 +37,8 @@ impl Default for Tokens {
 }
 
 impl Tokens {
-    /// Takes note of a grant that was asked for then. The token that was seen before that, if it is the greater one.
+    /// Takes note of a grant that was asked for then. The token that was seen before that, if it is
+    /// the greater one.
     pub(super) fn goes_back(&self, grant: &Grant, sent_at: Instant) -> Option<u64> {
         let name = self.hasher.hash_one(grant.name.as_str());
         let place = usize::try_from(name).unwrap_or_default() % NAMES;
@@ -48,7 +50,8 @@ impl Tokens {
             token,
             at: Some(Instant::now()),
         };
-        // An answer may be overtaken by that to a later grant, but none to an attempt that was made after it.
+        // An answer may be overtaken by that to a later grant, but none to an attempt that was made
+        // after it.
         let before = before.filter(|it| it.at.is_some_and(|at| at < sent_at))?;
         (token < before.token).then_some(before.token)
     }

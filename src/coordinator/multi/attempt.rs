@@ -163,7 +163,8 @@ async fn prepare(core: &Arc<Core>, request: &AcquireAll) -> Result<Prepared, Err
     })
 }
 
-/// What the session's books say of the owner's holds; an error if there is no room for all that are new.
+/// What the session's books say of the owner's holds; an error if there is no room for all that are
+/// new.
 fn known(
     core: &Core,
     session: Option<&Arc<Session>>,
@@ -190,8 +191,8 @@ fn known(
     Ok(known.collect())
 }
 
-/// Registers the grants, all or none, and gets them on their way. From here on grants that cannot be told are given back; but not the answer to a
-/// repeat, because the first one may have arrived.
+/// Registers the grants, all or none, and gets them on their way. From here on grants that cannot
+/// be told are given back; but not the answer to a repeat, because the first one may have arrived.
 fn deliver(
     core: &Arc<Core>,
     request: &AcquireAll,

@@ -1,8 +1,10 @@
-//! Several locks one after the other, in the order of their names: where one of them is fair, because a place in its queue is what gets it, and where
-//! they are in different parts of the store, because no script can take them together.
+//! Several locks one after the other, in the order of their names: where one of them is fair,
+//! because a place in its queue is what gets it, and where they are in different parts of the
+//! store, because no script can take them together.
 //!
-//! Each is waited for as a single lock is, while those before it are held. Since everybody takes locks in the same order, no two calls can each hold
-//! what the other waits for. What was taken is given back when a later one cannot be had; if it is lost meanwhile, all begins again.
+//! Each is waited for as a single lock is, while those before it are held. Since everybody takes
+//! locks in the same order, no two calls can each hold what the other waits for. What was taken is
+//! given back when a later one cannot be had; if it is lost meanwhile, all begins again.
 
 use std::sync::Arc;
 
@@ -120,7 +122,8 @@ async fn acquire_each(
     })
 }
 
-/// Waits for one lock as a call for it alone would, and keeps those that were taken before. The second says that one of those was lost.
+/// Waits for one lock as a call for it alone would, and keeps those that were taken before. The
+/// second says that one of those was lost.
 async fn acquire_next(
     taken: &mut Taken<'_>,
     member: &Acquire,
@@ -180,7 +183,8 @@ impl<'a> Taken<'a> {
         let _ = tokio::time::timeout(self.core.config.call_timeout, all).await;
     }
 
-    /// Resolves when a lock that was taken is lost. Keeps them until then: the watchdog does not renew those with a lease of their own.
+    /// Resolves when a lock that was taken is lost. Keeps them until then: the watchdog does not
+    /// renew those with a lease of their own.
     async fn keep(&mut self) {
         let Some(lease) = self.deliveries.iter().map(|one| one.grant().lease).min() else {
             return std::future::pending().await;
@@ -211,8 +215,8 @@ impl<'a> Taken<'a> {
         all.all(|one| !one.is_lost() && one.grant().safe_until > now)
     }
 
-    /// Gives those a full lease again that the watchdog does not renew, and takes over what the session's books say of the others.
-    /// False if one of them is lost.
+    /// Gives those a full lease again that the watchdog does not renew, and takes over what the
+    /// session's books say of the others. False if one of them is lost.
     async fn renew(&mut self) -> Result<bool, CallError> {
         let own: Vec<usize> = (0..self.deliveries.len())
             .filter(|at| !self.deliveries[*at].grant().watched)

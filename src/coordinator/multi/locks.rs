@@ -8,7 +8,8 @@ use super::super::{
     types::{Limits, LockName},
 };
 
-/// Several locks, at least one, in the order of their names. Each name stands for one lock in one mode.
+/// Several locks, at least one, in the order of their names. Each name stands for one lock in one
+/// mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Locks(Arc<[(LockName, Mode)]>);
 

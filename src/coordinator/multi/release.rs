@@ -170,14 +170,16 @@ impl Releasing {
             .collect()
     }
 
-    /// Brings the release to its end when its outcome is not known: the caller wanted it, and repeating it does no harm.
+    /// Brings the release to its end when its outcome is not known: the caller wanted it, and
+    /// repeating it does no harm.
     async fn finish(self, core: &Core) {
         let Some(session) = &self.session else { return };
         let held: Vec<&Grant> = self.held.iter().flatten().collect();
         let at_most = held.iter().map(|held| held.lease).max();
         let at_most = at_most.unwrap_or_default();
         let left = |held: &Grant| held.hold_count.saturating_sub(1);
-        // The grants are the session's no longer, or only with the holds that are left, whatever the store says.
+        // The grants are the session's no longer, or only with the holds that are left, whatever
+        // the store says.
         for grant in &held {
             session.set_holds(&core.deadlines, &GrantKey::of(grant), left(grant), None);
         }

@@ -17,7 +17,8 @@ use super::{
     attempt::{Identity, Known},
 };
 
-/// Several grants on their way to the caller. If this is dropped before it is taken, a hold of each is given back.
+/// Several grants on their way to the caller. If this is dropped before it is taken, a hold of each
+/// is given back.
 #[derive(Debug)]
 pub struct DeliveryAll(Parts);
 
@@ -66,7 +67,8 @@ impl DeliveryAll {
         Self(Parts::InOrder(deliveries))
     }
 
-    /// The grants, to be told to the caller now, in the order of names; an error if one has been lost while they were on their way.
+    /// The grants, to be told to the caller now, in the order of names; an error if one has been
+    /// lost while they were on their way.
     pub fn take(mut self) -> Result<Vec<Grant>, Error> {
         match &mut self.0 {
             Parts::Together { grants, undo } => {
@@ -140,7 +142,8 @@ impl UndoAll {
             Some(turns) => turns,
             None => core.all_turns(&identity).await,
         };
-        // What the owner is to have without this; none where that is not this one's to give back any more.
+        // What the owner is to have without this; none where that is not this one's to give back
+        // any more.
         let left: Vec<Option<u32>> = grants
             .iter()
             .map(|(grant, lost)| holds_without(session.as_ref(), registered, grant, lost))
@@ -170,7 +173,8 @@ impl UndoAll {
         let undone = core
             .undo_all(&identity, &known, |which| left[which].is_some(), lease)
             .await;
-        // A repeat of the request may have taken the grants over; then they are not this one's to give back.
+        // A repeat of the request may have taken the grants over; then they are not this one's to
+        // give back.
         if registered && (undone || identity.has_own_record()) {
             books.set_holds(&core);
         } else {
@@ -209,8 +213,8 @@ impl Core {
         turns
     }
 
-    /// Undoes an attempt on the locks that `undo` says yes to, again and again until the store has answered or the lease is over. True if it is
-    /// undone.
+    /// Undoes an attempt on the locks that `undo` says yes to, again and again until the store has
+    /// answered or the lease is over. True if it is undone.
     pub(super) async fn undo_all(
         &self,
         identity: &Identity,

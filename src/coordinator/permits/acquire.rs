@@ -1,4 +1,5 @@
-//! The life of an acquire of permits: as that of a lock, but whoever gets what it wants may leave some for the next.
+//! The life of an acquire of permits: as that of a lock, but whoever gets what it wants may leave
+//! some for the next.
 
 use std::{sync::Arc, time::Duration};
 
@@ -59,7 +60,8 @@ async fn wait(
     stops: &Stops<'_>,
 ) -> Result<PermitAnswer, Error> {
     let mut line = InLine::at(place);
-    // Why the last attempt had no outcome; a wait rides out a store that is down, but says so if its time runs out meanwhile.
+    // Why the last attempt had no outcome; a wait rides out a store that is down, but says so if
+    // its time runs out meanwhile.
     let mut trouble: Option<CallError> = None;
     loop {
         let tell = |waiting: Waiting| {

@@ -1,4 +1,5 @@
-//! One attempt to take permits, and how it is undone when nobody takes what it got. The ids are the attempt's own, so an undo is exact.
+//! One attempt to take permits, and how it is undone when nobody takes what it got. The ids are the
+//! attempt's own, so an undo is exact.
 
 use std::{sync::Arc, time::Duration};
 
@@ -167,8 +168,8 @@ fn undo_attempt(
     })
 }
 
-/// Registers permits and gets them on their way. From here on those that cannot be told are given back; but not the answer to a repeat, because
-/// the first one may have arrived.
+/// Registers permits and gets them on their way. From here on those that cannot be told are given
+/// back; but not the answer to a repeat, because the first one may have arrived.
 fn deliver(
     core: &Core,
     session: Option<&Arc<Session>>,
@@ -205,7 +206,8 @@ impl Taking {
 // === impl PermitDelivery ===
 
 impl PermitDelivery {
-    /// The grant, to be told to the caller now; an error if its session has lost it while it was on its way.
+    /// The grant, to be told to the caller now; an error if its session has lost it while it was on
+    /// its way.
     pub fn take(mut self) -> Result<PermitGrant, Error> {
         if self.lost.is_set() {
             return Err(Error::NotOwner(Ownership::Expired));

@@ -1,4 +1,5 @@
-//! Permits in the books of a session. One acquire of several is one grant, of which some may be given back.
+//! Permits in the books of a session. One acquire of several is one grant, of which some may be
+//! given back.
 
 use std::sync::Arc;
 
@@ -92,7 +93,8 @@ impl Session {
             };
             let mut rest = grant.clone();
             rest.ids = left;
-            // A renewal under way asks for permits that are no longer there; its answer will be that of another grant.
+            // A renewal under way asks for permits that are no longer there; its answer will be
+            // that of another grant.
             rest.serial = held.grant.serial() + 1;
             let rest_key = GrantKey::of_permits(&rest);
             let at = if held.renewing {

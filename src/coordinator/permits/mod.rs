@@ -296,7 +296,8 @@ impl PermitOperation {
 // === impl PermitCount ===
 
 impl PermitCount {
-    /// The most that one request can name. A script does something for each of them, and nothing else runs in the store meanwhile.
+    /// The most that one request can name. A script does something for each of them, and nothing
+    /// else runs in the store meanwhile.
     pub const MAX: u32 = 1000;
 
     /// Checks a number.

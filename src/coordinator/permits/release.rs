@@ -89,7 +89,8 @@ pub(super) async fn release(
     }
 }
 
-/// Brings a release to its end whose outcome is not known: the caller wanted it, and repeating it does no harm.
+/// Brings a release to its end whose outcome is not known: the caller wanted it, and repeating it
+/// does no harm.
 async fn finish_release(core: &Core, request: &ReleasePermits, held: Vec<PermitGrant>) {
     let at_most = held.iter().map(|grant| grant.lease).max();
     if let Some(id) = &request.request_id {

@@ -20,8 +20,8 @@ use crate::{
     types::Grant,
 };
 
-/// What an answer on its way knows its grant by: whether it has been lost, or has ended with its session; a resume that confirmed the grant gives it
-/// another one.
+/// What an answer on its way knows its grant by: whether it has been lost, or has ended with its
+/// session; a resume that confirmed the grant gives it another one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lost(Arc<AtomicBool>);
 
@@ -46,8 +46,9 @@ pub(crate) struct Held {
 // === impl Session ===
 
 impl Session {
-    /// Holds of a grant as the session knows them, and its serial; an error if there is no room for one more grant. Losses that the client
-    /// has not read yet take room too, so that they cannot pile up.
+    /// Holds of a grant as the session knows them, and its serial; an error if there is no room for
+    /// one more grant. Losses that the client has not read yet take room too, so that they cannot
+    /// pile up.
     pub(crate) fn holds(&self, key: &GrantKey, max: usize) -> Result<(u32, Option<u64>), Error> {
         let known = self.holds_all(std::slice::from_ref(key), max)?;
         Ok(known.into_iter().next().unwrap_or_default())
@@ -72,9 +73,10 @@ impl Session {
         Ok(known)
     }
 
-    /// Takes a grant in before anybody is told of it. `watched` grants are renewed with the session's lease from now on, others run out.
-    /// A grant that adds a hold to another is no grant if that one was lost meanwhile; `adds_to` is its serial.
-    /// An error means that the grant must be undone.
+    /// Takes a grant in before anybody is told of it. `watched` grants are renewed with the
+    /// session's lease from now on, others run out. A grant that adds a hold to another is no grant
+    /// if that one was lost meanwhile; `adds_to` is its serial. An error means that the grant must
+    /// be undone.
     pub(crate) fn register(
         self: &Arc<Self>,
         deadlines: &Deadlines,
@@ -113,7 +115,8 @@ impl Session {
     ) -> (Grant, Lost) {
         let key = GrantKey::of(&grant);
         let before = state.grants.get(&key).and_then(|held| held.grant.lock());
-        // A fair lock that its owner takes again as an exclusive one still has a queue, whose first the release has to wake.
+        // A fair lock that its owner takes again as an exclusive one still has a queue, whose first
+        // the release has to wake.
         if before.is_some_and(|before| before.mode == Mode::Fair) {
             grant.mode = Mode::Fair;
         }
@@ -135,7 +138,8 @@ impl Session {
         let (mut lost, mut since) = (Lost::default(), sent_at);
         let mut terms = grant.terms();
         let before = state.forget(deadlines, &key);
-        // What the store has forgotten meanwhile says nothing of a new grant, least of all how long it is safe.
+        // What the store has forgotten meanwhile says nothing of a new grant, least of all how long
+        // it is safe.
         if let Some(before) = before.filter(|before| before.grant.serial() == grant.serial()) {
             let known = before.grant.terms();
             (lost, since) = (before.lost, before.since);
@@ -176,14 +180,16 @@ impl Session {
             .and_then(|held| held.grant.lock().cloned())
     }
 
-    /// A resuming client was told of the grant, all of its holds included: no answer that nobody took is given back any more.
+    /// A resuming client was told of the grant, all of its holds included: no answer that nobody
+    /// took is given back any more.
     pub(crate) fn confirm(&self, key: &GrantKey) {
         if let Some(held) = self.state.lock().grants.get_mut(key) {
             held.lost = Lost::default();
         }
     }
 
-    /// The lock that an answer on its way is about. None if it is over or no lock; an error if it is another one by now, or was confirmed by a resume.
+    /// The lock that an answer on its way is about. None if it is over or no lock; an error if it
+    /// is another one by now, or was confirmed by a resume.
     pub(crate) fn grant_of(&self, key: &GrantKey, lost: &Lost) -> Result<Option<Grant>, ()> {
         match self.state.lock().grants.get(key) {
             None => Ok(None),
@@ -238,7 +244,8 @@ impl Session {
         }
     }
 
-    /// A grant turned out to be gone: from now on the session does not hold it, and it will be told.
+    /// A grant turned out to be gone: from now on the session does not hold it, and it will be
+    /// told.
     pub(crate) fn lose(&self, deadlines: &Deadlines, key: &GrantKey, reason: LostReason) {
         let mut state = self.state.lock();
         if let Some(held) = state.forget(deadlines, key) {
@@ -262,7 +269,8 @@ impl Session {
         }
     }
 
-    /// A grant that a resuming client named is gone: it is told, whether or not the session knew of it.
+    /// A grant that a resuming client named is gone: it is told, whether or not the session knew of
+    /// it.
     pub(crate) fn lose_named(&self, deadlines: &Deadlines, grant: Holding, reason: LostReason) {
         let key = GrantKey::of_holding(&grant);
         let mut state = self.state.lock();
@@ -296,7 +304,8 @@ impl Session {
 // === impl State ===
 
 impl State {
-    /// Whether a grant may be taken in, which is no grant if the one it adds a hold to was lost meanwhile.
+    /// Whether a grant may be taken in, which is no grant if the one it adds a hold to was lost
+    /// meanwhile.
     fn admit(&self, grant: &Grant, adds_to: Option<u64>) -> Result<(), Error> {
         self.live()?;
         if adds_to == Some(grant.serial) && !self.grants.contains_key(&GrantKey::of(grant)) {

@@ -18,8 +18,9 @@ pub(crate) struct GrantKey {
     pub(crate) label: Arc<str>,
 }
 
-/// What an owner can hold by one name at the same time: an exclusive or a fair lock; or of a read/write lock both sides; or any number of grants of
-/// permits, told apart by the least of their ids.
+/// What an owner can hold by one name at the same time: an exclusive or a fair lock; or of a
+/// read/write lock both sides; or any number of grants of permits, told apart by the least of their
+/// ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Slot {
     Sole,

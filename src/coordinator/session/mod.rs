@@ -1,4 +1,5 @@
-//! One session: its stream, its grants, and what it has not been told yet. Everything here happens under one short lock and never asks the store.
+//! One session: its stream, its grants, and what it has not been told yet. Everything here happens
+//! under one short lock and never asks the store.
 
 mod books;
 mod key;
@@ -152,8 +153,8 @@ impl Session {
         }
     }
 
-    /// Gives the session a stream, which takes the place of an earlier one. The token is cancelled when this stream is to end. None if the session
-    /// has ended.
+    /// Gives the session a stream, which takes the place of an earlier one. The token is cancelled
+    /// when this stream is to end. None if the session has ended.
     pub(crate) fn attach(&self, deadlines: &Deadlines) -> Option<CancellationToken> {
         let stream = CancellationToken::new();
         let mut state = self.state.lock();
@@ -173,7 +174,8 @@ impl Session {
         Some(stream)
     }
 
-    /// The stream with this token broke: waits end, renewing stops, grants stay. False if it was not the session's stream any more.
+    /// The stream with this token broke: waits end, renewing stops, grants stay. False if it was
+    /// not the session's stream any more.
     pub(crate) fn detach(&self, stream: &CancellationToken, until: Instant) -> bool {
         let mut state = self.state.lock();
         match &state.phase {
@@ -185,7 +187,8 @@ impl Session {
         true
     }
 
-    /// After its stream broke: it ends then, unless somebody has resumed it. However often streams break, there is one such moment only.
+    /// After its stream broke: it ends then, unless somebody has resumed it. However often streams
+    /// break, there is one such moment only.
     pub(crate) fn await_resume(self: &Arc<Self>, deadlines: &Deadlines, until: Instant) {
         let mut state = self.state.lock();
         state.is_awaited_no_more(deadlines);
@@ -226,8 +229,8 @@ impl Session {
         abandoned
     }
 
-    /// Ends a session whose stream broke and that has nothing to come back for. Its client can resume it all the same: the token says all there is
-    /// to know.
+    /// Ends a session whose stream broke and that has nothing to come back for. Its client can
+    /// resume it all the same: the token says all there is to know.
     pub(crate) fn end_if_empty(&self, deadlines: &Deadlines) -> bool {
         let mut state = self.state.lock();
         let is_detached = matches!(state.phase, Phase::Detached(_)) && state.abandoned.is_some();

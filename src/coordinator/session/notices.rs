@@ -1,4 +1,5 @@
-//! What a session is told without having asked. It is state and no queue, so that a slow listener misses nothing and nothing piles up.
+//! What a session is told without having asked. It is state and no queue, so that a slow listener
+//! misses nothing and nothing piles up.
 
 use std::{sync::Arc, time::Duration};
 
@@ -48,8 +49,9 @@ impl Session {
         self.news.notify_one();
     }
 
-    /// The next thing to tell; waits until there is one. What is told is taken from the session's state, so however slow the listener, nothing is
-    /// missed and nothing piles up. May be dropped at any instant.
+    /// The next thing to tell; waits until there is one. What is told is taken from the session's
+    /// state, so however slow the listener, nothing is missed and nothing piles up. May be dropped
+    /// at any instant.
     pub async fn notice(&self) -> Notice {
         loop {
             if let Some(notice) = self.next_notice() {

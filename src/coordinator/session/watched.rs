@@ -1,4 +1,5 @@
-//! What the watchdog does to a session's grants: renewing those that are watched, looking at others, and finding out what is lost.
+//! What the watchdog does to a session's grants: renewing those that are watched, looking at
+//! others, and finding out what is lost.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,15 +16,17 @@ use crate::{
 /// Renewals are asked for after this part of the lease, as Redisson's watchdog does.
 pub(crate) const RENEW_DIVISOR: u32 = 3;
 
-/// Renewals of leases of the same length are moved to common moments this part of the lease apart, so that they travel together.
+/// Renewals of leases of the same length are moved to common moments this part of the lease apart,
+/// so that they travel together.
 const RENEW_GRID_DIVISOR: u32 = 100;
 
 /// A failed renewal is tried again after this part of the lease, but not later than [`RETRY_MAX`].
 pub(crate) const RETRY_DIVISOR: u32 = 20;
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
-/// A reader of ours whose lease is fixed is looked at so often, because a Redisson reader's watchdog cuts the whole lock's time to live to its own
-/// lease, and then goes on to renew that every 10 s.
+/// A reader of ours whose lease is fixed is looked at so often, because a Redisson reader's
+/// watchdog cuts the whole lock's time to live to its own lease, and then goes on to renew that
+/// every 10 s.
 const READ_LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A watched read is renewed as if its lease were no longer than Redisson's, for the same reason.
@@ -70,7 +73,8 @@ impl Session {
         state.grants.get(key).map(|held| held.grant.clone())
     }
 
-    /// What the watchdog has to do for a grant that is due: renew it, or nothing because it was lost or is not to be renewed.
+    /// What the watchdog has to do for a grant that is due: renew it, or nothing because it was
+    /// lost or is not to be renewed.
     pub(crate) fn on_due(
         self: &Arc<Self>,
         deadlines: &Deadlines,
@@ -167,7 +171,8 @@ impl Session {
         }
     }
 
-    /// Every grant of a live session, to be renewed at once; those that are not watched are only looked at.
+    /// Every grant of a live session, to be renewed at once; those that are not watched are only
+    /// looked at.
     pub(crate) fn renew_all(self: &Arc<Self>, deadlines: &Deadlines) -> Vec<Renewing> {
         let mut state = self.state.lock();
         if !matches!(state.phase, Phase::Live { .. }) {
@@ -213,7 +218,8 @@ impl Session {
         held.due = deadlines.insert(at, Due::Grant(Arc::clone(self), key.clone()));
     }
 
-    /// When the watchdog looks at a grant of a live session next, after it was granted or renewed by a call that was sent then.
+    /// When the watchdog looks at a grant of a live session next, after it was granted or renewed
+    /// by a call that was sent then.
     pub(super) fn due_at(&self, holding: &Holding, sent_at: Instant) -> Instant {
         let terms = holding.terms();
         match holding.lock().map(|grant| grant.mode) {
@@ -226,7 +232,8 @@ impl Session {
         }
     }
 
-    /// A third of the lease after it was asked for, or a little earlier at a moment that others share.
+    /// A third of the lease after it was asked for, or a little earlier at a moment that others
+    /// share.
     pub(super) fn renew_at(&self, sent_at: Instant, lease: Duration) -> Instant {
         let grid = u64::try_from((lease / RENEW_GRID_DIVISOR).as_millis())
             .unwrap_or(u64::MAX)

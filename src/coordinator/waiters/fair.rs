@@ -1,5 +1,6 @@
-//! Keeping the places of waiters of fair locks. The store's queue knows who comes next, also among those of other coordinators and of Redisson
-//! clients; a place is kept as long as somebody vouches for the waiter, so that one that died is passed over after a few seconds.
+//! Keeping the places of waiters of fair locks. The store's queue knows who comes next, also among
+//! those of other coordinators and of Redisson clients; a place is kept as long as somebody vouches
+//! for the waiter, so that one that died is passed over after a few seconds.
 
 use std::sync::{Arc, atomic::Ordering};
 

@@ -1,10 +1,13 @@
-//! Handing a lock on within one coordinator: in one call with the attempt of the head of the line, if that can be (see [`super::offer`]). Otherwise the head
-//! tries as soon as the release is on its way, right behind it, and does not wait to hear of it. Both reach the store at the same time, so the lock changes
-//! hands in one round trip.
+//! Handing a lock on within one coordinator: in one call with the attempt of the head of the line,
+//! if that can be (see [`super::offer`]). Otherwise the head tries as soon as the release is on its
+//! way, right behind it, and does not wait to hear of it. Both reach the store at the same time, so
+//! the lock changes hands in one round trip.
 //!
-//! That is a hint like others, and an early one: the attempt may still come before the release. So it is repeated when the release is over, unless
-//! somebody was granted the lock meanwhile. The message of such a release tells nothing that has not been told, and is passed over. Messages of one channel come
-//! in order, so if that of another release is passed over in its place, that one was earlier, and an attempt comes after both.
+//! That is a hint like others, and an early one: the attempt may still come before the release. So
+//! it is repeated when the release is over, unless somebody was granted the lock meanwhile. The
+//! message of such a release tells nothing that has not been told, and is passed over. Messages of
+//! one channel come in order, so if that of another release is passed over in its place, that one
+//! was earlier, and an attempt comes after both.
 
 use std::{future::Future, pin::pin, task::Poll, time::Duration};
 
@@ -19,11 +22,13 @@ use crate::{
     types::{LockName, Owner},
 };
 
-/// So many releases in a row are handed on here. Then one is only published, so that those who wait elsewhere have a turn.
+/// So many releases in a row are handed on here. Then one is only published, so that those who wait
+/// elsewhere have a turn.
 const IN_A_ROW_MAX: u32 = 16;
 
-/// For so long a lock that is handed on need not be free in between. Who waits elsewhere hears nothing meanwhile, so it is little compared to what they can
-/// notice, and longer than so many quick ones take.
+/// For so long a lock that is handed on need not be free in between. Who waits elsewhere hears
+/// nothing meanwhile, so it is little compared to what they can notice, and longer than so many
+/// quick ones take.
 const IN_ONE_CALL_FOR: Duration = Duration::from_millis(5);
 
 /// A message that has not come after this time is not expected any more.
@@ -52,7 +57,8 @@ pub(crate) struct Awaited {
     pub(crate) holder_until: Option<Instant>,
 }
 
-/// A release that is under way and was handed on: how many had been granted the lock before, and when it was sent.
+/// A release that is under way and was handed on: how many had been granted the lock before, and
+/// when it was sent.
 struct HandedOn(u64, Instant);
 
 pub(super) const EXCLUSIVE: Goal = Goal::Lock(Mode::Exclusive);
@@ -60,8 +66,9 @@ pub(super) const EXCLUSIVE: Goal = Goal::Lock(Mode::Exclusive);
 // === impl Waiters ===
 
 impl Waiters {
-    /// Gives the last hold of an exclusive lock, of the grant with this serial, to who waits for it here: `in_one_call` with the next acquire, unless replicas are
-    /// to know of the release. Otherwise makes the call that gives it back, and the next acquire comes right behind it.
+    /// Gives the last hold of an exclusive lock, of the grant with this serial, to who waits for it
+    /// here: `in_one_call` with the next acquire, unless replicas are to know of the release.
+    /// Otherwise makes the call that gives it back, and the next acquire comes right behind it.
     pub(crate) async fn hand_on<F>(
         &self,
         name: &LockName,
@@ -162,7 +169,8 @@ impl Waiters {
 // === impl OwnReleases ===
 
 impl OwnReleases {
-    /// Whether the next one may be offered: not if others should hear of it by now, or another one is.
+    /// Whether the next one may be offered: not if others should hear of it by now, or another one
+    /// is.
     pub(super) fn may_be_offered(&self) -> bool {
         let is_early = |since: Instant| since.elapsed() < IN_ONE_CALL_FOR;
         let others_can_wait =
@@ -177,7 +185,8 @@ impl OwnReleases {
         Some(offer)
     }
 
-    /// A release is on its way, whose message will come if the channel is heard. False if it is not to be handed on.
+    /// A release is on its way, whose message will come if the channel is heard. False if it is not
+    /// to be handed on.
     fn sent(&mut self, is_heard: bool) -> bool {
         self.is_announced_only = self.in_a_row >= IN_A_ROW_MAX;
         if self.is_announced_only {

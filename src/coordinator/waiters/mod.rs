@@ -1,12 +1,15 @@
 //! Who waits for which lock at this coordinator, and who of them tries next.
 //!
-//! Those who wait for the same thing on one channel stand in a line, and its head alone tries: when a message comes, when the holder's lease is over, and at a bounded
-//! interval, because messages are only hints. So an unlock costs one attempt however many wait. The rule that keeps wake-ups from getting lost:
-//! a line with waiters always has a head that will try again after the last hint; a hint that comes while nobody looks stays with the
-//! line, and a head that leaves without a grant, or with one that leaves room for more, leaves a hint behind for the next.
+//! Those who wait for the same thing on one channel stand in a line, and its head alone tries: when
+//! a message comes, when the holder's lease is over, and at a bounded interval, because messages
+//! are only hints. So an unlock costs one attempt however many wait. The rule that keeps wake-ups
+//! from getting lost: a line with waiters always has a head that will try again after the last
+//! hint; a hint that comes while nobody looks stays with the line, and a head that leaves without a
+//! grant, or with one that leaves room for more, leaves a hint behind for the next.
 //!
-//! Readers and writers of a lock stand in two lines, so that neither keeps the others from trying. A waiter of a fair lock has a channel and a line of its
-//! own, because the store knows who comes next; see [`fair`].
+//! Readers and writers of a lock stand in two lines, so that neither keeps the others from trying.
+//! A waiter of a fair lock has a channel and a line of its own, because the store knows who comes
+//! next; see [`fair`].
 
 pub(crate) mod fair;
 mod hand_on;
@@ -40,11 +43,13 @@ use super::{
     types::{LockName, Owner},
 };
 
-/// How often waiters are told of a new position, at the most; a thousand waiters more make it a second slower.
+/// How often waiters are told of a new position, at the most; a thousand waiters more make it a
+/// second slower.
 const POSITIONS_INTERVAL: Duration = Duration::from_secs(1);
 const POSITIONS_PER_INTERVAL: usize = 1000;
 
-/// A holder's lease that ends this much earlier or later than it was known to is news to those who wait.
+/// A holder's lease that ends this much earlier or later than it was known to is news to those who
+/// wait.
 const LEASE_NEWS: Duration = Duration::from_millis(500);
 
 /// In place of what is seen of a latch.
@@ -176,8 +181,9 @@ impl Waiters {
         })
     }
 
-    /// Queues a call up after an attempt that found the lock held until `holder_until`; `place` is that in the store's queue, if it is known. The first
-    /// waiter of a channel makes the coordinator subscribe, and tries again when that is confirmed.
+    /// Queues a call up after an attempt that found the lock held until `holder_until`; `place` is
+    /// that in the store's queue, if it is known. The first waiter of a channel makes the
+    /// coordinator subscribe, and tries again when that is confirmed.
     pub(crate) fn join(
         self: &Arc<Self>,
         name: &LockName,
@@ -227,8 +233,9 @@ impl Waiters {
                 released: None,
             })
             .lines;
-        // A message may have come between the attempt and now. If somebody waited in this line then, the head has followed it; if nobody did, either the
-        // subscription is still to be confirmed, and that is a hint of its own, or nobody would follow it but this one.
+        // A message may have come between the attempt and now. If somebody waited in this line
+        // then, the head has followed it; if nobody did, either the subscription is still to be
+        // confirmed, and that is a hint of its own, or nobody would follow it but this one.
         let line = lines.entry(goal).or_insert_with(|| Line {
             hint: known_to_others,
             ..Line::default()
@@ -250,7 +257,8 @@ impl Waiters {
         })
     }
 
-    /// Those who wait for a lock here, in order, at most `max` of each mode, and how many there are that do not stand in a queue of the store.
+    /// Those who wait for a lock here, in order, at most `max` of each mode, and how many there are
+    /// that do not stand in a queue of the store.
     pub(crate) fn list(&self, name: &LockName, max: usize) -> (Vec<Arc<Waiter>>, usize) {
         let state = self.state.lock();
         let channels = [
@@ -268,7 +276,8 @@ impl Waiters {
         (listed.collect(), count)
     }
 
-    /// Those who wait here for permits or for a latch, in order, at most `max`, and how many there are.
+    /// Those who wait here for permits or for a latch, in order, at most `max`, and how many there
+    /// are.
     pub(crate) fn list_for(
         &self,
         name: &LockName,
@@ -298,8 +307,8 @@ impl Waiters {
         }
     }
 
-    /// Whether somebody else here relies on what a waiter has left in the store: the same owner's place in the queue of a fair lock, or the
-    /// mark of a writer.
+    /// Whether somebody else here relies on what a waiter has left in the store: the same owner's
+    /// place in the queue of a fair lock, or the mark of a writer.
     pub(crate) fn others_want(&self, name: &LockName, mode: Mode, owner: &Owner) -> bool {
         let goal = Goal::Lock(mode);
         let state = self.state.lock();
@@ -327,7 +336,8 @@ impl Waiters {
     pub(crate) fn follow(&self, wake: &Wake) {
         let mut state = self.state.lock();
         match wake {
-            // Every other message of a lock's channel says that it was released, whatever its number.
+            // Every other message of a lock's channel says that it was released, whatever its
+            // number.
             Wake::Message { payload, .. } if !script::wakes(payload) => {}
             Wake::Message { channel, .. } => {
                 if let Some(channel) = state.channels.get_mut(channel.as_str())
@@ -382,7 +392,8 @@ impl Waiters {
         }
     }
 
-    /// Subscribes in a task of its own, because the waiter that asked may be gone before the store has answered.
+    /// Subscribes in a task of its own, because the waiter that asked may be gone before the store
+    /// has answered.
     fn subscribe(self: &Arc<Self>, channel: &Arc<str>) {
         let (this, channel) = (Arc::clone(self), Arc::clone(channel));
         self.tasks.spawn("subscribe", async move {
@@ -532,7 +543,8 @@ impl Place {
         self.waiter.news.notified().await;
     }
 
-    /// Whether this waiter is the one that tries without a hint too. Of a fair lock there is one in the whole store.
+    /// Whether this waiter is the one that tries without a hint too. Of a fair lock there is one in
+    /// the whole store.
     pub(crate) fn is_next(&self) -> bool {
         let head = self.waiter.head.load(Ordering::Relaxed);
         let first = || self.waiter.position.load(Ordering::Relaxed) == 1;
@@ -576,7 +588,8 @@ impl Place {
         }
     }
 
-    /// An attempt of the head found the lock held until then, and its own place in the store's queue if that is known.
+    /// An attempt of the head found the lock held until then, and its own place in the store's
+    /// queue if that is known.
     pub(crate) fn busy_until(&self, holder_until: Option<Instant>, place: Option<u32>) {
         if let Some(place) = place {
             self.waiter.position.store(place, Ordering::Relaxed);

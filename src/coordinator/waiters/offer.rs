@@ -1,7 +1,9 @@
-//! Handing a lock on in one call: whoever gives it back offers it to the head of the line, and if that can have it as it is, one script makes the release
-//! and the acquire. So the lock is free at no moment, and nobody need be told.
+//! Handing a lock on in one call: whoever gives it back offers it to the head of the line, and if
+//! that can have it as it is, one script makes the release and the acquire. So the lock is free at
+//! no moment, and nobody need be told.
 //!
-//! An offer is taken at once or withdrawn; then the release is made by itself, see [`super::hand_on`].
+//! An offer is taken at once or withdrawn; then the release is made by itself, see
+//! [`super::hand_on`].
 
 use std::time::Duration;
 
@@ -34,8 +36,8 @@ pub(super) struct HandedOver {
 // === impl Waiters ===
 
 impl Waiters {
-    /// Waits until the head of the line here has done what it was offered. None if it did not take it, or if nothing came of it: then the release is still to
-    /// be made.
+    /// Waits until the head of the line here has done what it was offered. None if it did not take
+    /// it, or if nothing came of it: then the release is still to be made.
     pub(super) async fn hand_over(
         &self,
         name: &LockName,
@@ -92,8 +94,9 @@ impl Waiters {
 // === impl Place ===
 
 impl Place {
-    /// Takes the lock that is offered to this waiter, the head of its line: what an acquire with this lease came to. None if nothing is offered, or nothing came
-    /// of it: then the acquire is still to be made.
+    /// Takes the lock that is offered to this waiter, the head of its line: what an acquire with
+    /// this lease came to. None if nothing is offered, or nothing came of it: then the acquire is
+    /// still to be made.
     pub(crate) async fn take_over(
         &self,
         scripts: &Scripts,

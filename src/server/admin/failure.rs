@@ -1,4 +1,5 @@
-//! Errors as HTTP answers: `{"error": {"reason": …, "message": …}}`, with the reasons of the gRPC API where there is one.
+//! Errors as HTTP answers: `{"error": {"reason": …, "message": …}}`, with the reasons of the gRPC
+//! API where there is one.
 
 use axum::{
     Json,

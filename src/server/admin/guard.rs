@@ -55,7 +55,8 @@ const HEADERS: [(&str, &str); 8] = [
 
 /// Refuses a request that a page of another site may have sent, and adds the headers.
 ///
-/// On a loopback address only names of this machine are taken: a site whose name is made to lead here would otherwise be of the same origin.
+/// On a loopback address only names of this machine are taken: a site whose name is made to lead
+/// here would otherwise be of the same origin.
 pub(super) async fn guard(State(admin): State<Admin>, request: Request, next: Next) -> Response {
     let headers = request.headers();
     let host = host(headers, request.uri());
@@ -129,7 +130,8 @@ impl FromRequestParts<Admin> for Caller {
 // === impl Caller ===
 
 impl Caller {
-    /// Refuses a caller that has no right to this name, or to every name that begins with it. What it asks for, to be audited.
+    /// Refuses a caller that has no right to this name, or to every name that begins with it. What
+    /// it asks for, to be audited.
     pub(super) fn asks<'a>(
         &'a self,
         admin: &Admin,

@@ -1,4 +1,5 @@
-//! What is seen of locks and sessions, as JSON. Durations are milliseconds, tokens are strings: they do not fit into the numbers of a browser.
+//! What is seen of locks and sessions, as JSON. Durations are milliseconds, tokens are strings:
+//! they do not fit into the numbers of a browser.
 
 use std::time::Duration;
 

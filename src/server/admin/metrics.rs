@@ -14,7 +14,8 @@ use super::Admin;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The store is asked so that what is shown of it is new; its answer, or `store.call_timeout`, is not waited for longer than this.
+/// The store is asked so that what is shown of it is new; its answer, or `store.call_timeout`, is
+/// not waited for longer than this.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What is shown.
@@ -46,7 +47,8 @@ pub(super) async fn show(State(admin): State<Admin>, headers: HeaderMap) -> Resp
     ([(header::CONTENT_TYPE, PLAIN_TEXT)], plain(&shown)).into_response()
 }
 
-/// The same in the older format, where a counter's name includes `_total`, there are no units and no end, and what is only information is a gauge.
+/// The same in the older format, where a counter's name includes `_total`, there are no units and
+/// no end, and what is only information is a gauge.
 fn plain(shown: &str) -> String {
     let kind_of = |name: &str| {
         let kind = format!("# TYPE {name} ");

@@ -1,5 +1,5 @@
-//! The admin port: HTTP for people and for machines that watch the process, apart from the port that clients use. Read-only, unless the configuration lets
-//! it take locks away.
+//! The admin port: HTTP for people and for machines that watch the process, apart from the port
+//! that clients use. Read-only, unless the configuration lets it take locks away.
 
 mod api;
 mod console;
@@ -67,8 +67,8 @@ pub async fn serve(
         .await
 }
 
-/// `/livez`: the process serves. `/readyz`: it takes new work, so it does not drain and its store answers. `/metrics`: see `metrics.rs`. Besides the
-/// console and its JSON.
+/// `/livez`: the process serves. `/readyz`: it takes new work, so it does not drain and its store
+/// answers. `/metrics`: see `metrics.rs`. Besides the console and its JSON.
 fn routes(admin: Admin) -> Router {
     let guarded = middleware::from_fn_with_state(admin.clone(), guard::guard);
     let console = console::routes().merge(api::routes()).layer(guarded);

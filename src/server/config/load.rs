@@ -1,4 +1,5 @@
-//! Puts the sources together and refuses what nobody can have meant, naming the key and where it was set.
+//! Puts the sources together and refuses what nobody can have meant, naming the key and where it
+//! was set.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -164,8 +165,8 @@ impl Keys {
         }
     }
 
-    /// Remembers where a key was set. A value is given where its type is known; the `config` crate would convert, and
-    /// round 2.5 connections to 3.
+    /// Remembers where a key was set. A value is given where its type is known; the `config` crate
+    /// would convert, and round 2.5 connections to 3.
     fn note(&mut self, key: &str, value: Option<&Value>, origin: &str) {
         let Some(default) = self.known.get(key) else {
             self.problems.push(format!("unknown key {key} ({origin})"));
@@ -274,7 +275,8 @@ fn read_line(key: &str, path: &Path, keys: &mut Keys) -> Option<String> {
     None
 }
 
-/// The `section.key` of every value, with the value. An empty table has none if it is a section; otherwise it may be a misspelt one.
+/// The `section.key` of every value, with the value. An empty table has none if it is a section;
+/// otherwise it may be a misspelt one.
 fn leaves(table: &Table) -> Vec<(String, Value)> {
     let mut found = Vec::new();
     for (key, value) in table {

@@ -1,6 +1,8 @@
-//! The settings of a coordinator: defaults, then a TOML file, then the environment (`LOCKKEEPER__SECTION__KEY`), then flags.
+//! The settings of a coordinator: defaults, then a TOML file, then the environment
+//! (`LOCKKEEPER__SECTION__KEY`), then flags.
 //!
-//! Plain data. Each layer makes its own configuration from it in `server.rs`, so nothing here knows a layer.
+//! Plain data. Each layer makes its own configuration from it in `server.rs`, so nothing here knows
+//! a layer.
 
 mod address;
 mod load;
@@ -61,11 +63,13 @@ pub struct Server {
     pub uds_mode: UnixMode,
     /// Lets callers in without credentials, from other machines too.
     pub allow_unauthenticated: bool,
-    /// Connections at once; more are closed at once. Fewer where there may not be as many open files.
+    /// Connections at once; more are closed at once. Fewer where there may not be as many open
+    /// files.
     pub connections_max: usize,
     /// Threads that serve callers; 0: half as many as there are cores, at least one.
     pub worker_threads: usize,
-    /// How long the thread looks for the next event before it sleeps, where that has paid lately; zero: not at all, at most 10 ms. Only with one thread.
+    /// How long the thread looks for the next event before it sleeps, where that has paid lately;
+    /// zero: not at all, at most 10 ms. Only with one thread.
     #[serde(with = "humantime_serde")]
     pub busy_poll: Duration,
     /// How long a new connection may take until it speaks HTTP/2, its TLS handshake included.
@@ -92,7 +96,8 @@ pub struct Server {
 pub struct Admin {
     /// Where to listen; empty: there is none.
     pub listen: OptionalAddress,
-    /// Shows everything to callers without credentials, on other machines too; probes and metrics are open in any case.
+    /// Shows everything to callers without credentials, on other machines too; probes and metrics
+    /// are open in any case.
     pub allow_unauthenticated: bool,
     /// Whether the console can take locks away.
     pub allow_force_release: bool,
@@ -104,7 +109,8 @@ pub struct Admin {
 pub struct Store {
     /// `embedded:`, `redis://…` or `rediss://…`.
     pub url: StoreUrl,
-    /// A file to read the password of `url` from, so that it need not stand in the configuration; empty: none.
+    /// A file to read the password of `url` from, so that it need not stand in the configuration;
+    /// empty: none.
     pub password_file: PathBuf,
     /// Certificates for `rediss://`.
     pub tls: StoreTls,
@@ -112,7 +118,8 @@ pub struct Store {
     pub client_name: String,
     /// Put before every name in the store. Clients do not see it.
     pub key_prefix: String,
-    /// Several stores that are independent of each other, instead of `url`: locks are held on a majority of them.
+    /// Several stores that are independent of each other, instead of `url`: locks are held on a
+    /// majority of them.
     pub quorum: Vec<StoreUrl>,
     /// How long one of several stores may take to answer before it is left behind.
     #[serde(with = "humantime_serde")]
@@ -123,7 +130,8 @@ pub struct Store {
     /// How long connecting may take.
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
-    /// How many replicas must know of a grant, a renewal or a release before it counts; requests may ask for more.
+    /// How many replicas must know of a grant, a renewal or a release before it counts; requests
+    /// may ask for more.
     pub replica_acks: ReplicaAcks,
     /// How long they are waited for.
     #[serde(with = "humantime_serde")]
@@ -166,7 +174,8 @@ pub struct StoreTls {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Session {
-    /// Signs resume tokens. Coordinators that share it can resume each other's sessions; empty: a random one per start.
+    /// Signs resume tokens. Coordinators that share it can resume each other's sessions; empty: a
+    /// random one per start.
     pub secret: Secret,
     /// A file to read `secret` from, so that it need not stand in the configuration; empty: none.
     pub secret_file: PathBuf,
@@ -205,7 +214,8 @@ pub struct Limits {
     pub grants_per_session_max: usize,
     /// Locks that one request names.
     pub locks_per_request_max: usize,
-    /// Short operations that one session's stream has under way; more are left unread until some are answered.
+    /// Short operations that one session's stream has under way; more are left unread until some
+    /// are answered.
     pub operations_per_session_max: usize,
     /// Waits that one session's stream has under way.
     pub waits_per_session_max: usize,
@@ -231,9 +241,11 @@ pub struct Log {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Telemetry {
-    /// The collector that traces are sent to by OTLP over gRPC, as `http://host:4317`; empty: what `OTEL_EXPORTER_OTLP_ENDPOINT` names, or none.
+    /// The collector that traces are sent to by OTLP over gRPC, as `http://host:4317`; empty: what
+    /// `OTEL_EXPORTER_OTLP_ENDPOINT` names, or none.
     pub otlp_endpoint: String,
-    /// The part of the traces that begin here that is sent. Whether a caller's trace is, the caller says.
+    /// The part of the traces that begin here that is sent. Whether a caller's trace is, the caller
+    /// says.
     pub sample_ratio: f64,
 }
 

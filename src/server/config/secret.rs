@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Stands where a secret was. Shorter than a secret may be, so that printed settings are not mistaken for complete ones.
+/// Stands where a secret was. Shorter than a secret may be, so that printed settings are not
+/// mistaken for complete ones.
 const REDACTED: &str = "REDACTED";
 
 /// A secret.
@@ -66,7 +67,8 @@ impl StoreUrl {
         self.0.split_once(':').map(|(scheme, _)| scheme)
     }
 
-    /// The address with a password for its user, or for none; nothing if it has a password already or can have none.
+    /// The address with a password for its user, or for none; nothing if it has a password already
+    /// or can have none.
     pub(super) fn with_password(&self, password: &str) -> Option<Self> {
         let (scheme, rest) = self.0.split_once("://")?;
         let (user, rest) = match rest.rsplit_once('@') {
@@ -78,10 +80,12 @@ impl StoreUrl {
         Some(Self(format!("{scheme}://{user}:{password}@{rest}")))
     }
 
-    /// The address without its password. A user without a password is taken for a password, because people write one there.
+    /// The address without its password. A user without a password is taken for a password, because
+    /// people write one there.
     pub fn redacted(&self) -> String {
         let Some((scheme, rest)) = self.0.split_once("://") else {
-            // Not an address at all, or one without an authority: only the latter has nothing to hide.
+            // Not an address at all, or one without an authority: only the latter has nothing to
+            // hide.
             return match self.0.as_str() {
                 "embedded:" => self.0.clone(),
                 _ => REDACTED.to_owned(),

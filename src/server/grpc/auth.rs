@@ -1,4 +1,5 @@
-//! Who calls: looked at once for each call, before anything else of it. What was found goes along in the call's extensions.
+//! Who calls: looked at once for each call, before anything else of it. What was found goes along
+//! in the call's extensions.
 
 use std::{
     future::{Ready, ready},
@@ -30,8 +31,8 @@ pub struct Peer {
     pub identity: Option<Identity>,
 }
 
-/// Refuses calls without good credentials, and adds the [`Account`] of others to their extensions. Where nothing is configured
-/// everybody is anonymous, and nothing is added.
+/// Refuses calls without good credentials, and adds the [`Account`] of others to their extensions.
+/// Where nothing is configured everybody is anonymous, and nothing is added.
 #[derive(Clone, Debug)]
 pub struct AuthLayer {
     access: Access,

@@ -14,8 +14,8 @@ use super::{
     viewer::Viewer,
 };
 
-/// A wait ends this much before the RPC's deadline, or by this part of it if that is less, so that the caller gets a typed answer. (tonic enforces no
-/// deadline on a stream.)
+/// A wait ends this much before the RPC's deadline, or by this part of it if that is less, so that
+/// the caller gets a typed answer. (tonic enforces no deadline on a stream.)
 const DEADLINE_MARGIN: Duration = Duration::from_millis(50);
 const DEADLINE_MARGIN_DIVISOR: u32 = 5;
 
@@ -43,7 +43,8 @@ impl Calls {
         Viewer::new(&self.coordinator, &self.access, account.identity())
     }
 
-    /// Runs an operation that has one answer. If the caller goes away meanwhile, what it got is given back.
+    /// Runs an operation that has one answer. If the caller goes away meanwhile, what it got is
+    /// given back.
     pub(super) async fn run<T>(
         &self,
         operation: Result<Operation, Error>,
@@ -85,7 +86,8 @@ pub(super) fn within(wait: Option<Duration>, metadata: &MetadataMap) -> Option<D
     }
 }
 
-/// How long a wait may take under the `grpc-timeout` of the call: a number of at most 8 digits and a unit.
+/// How long a wait may take under the `grpc-timeout` of the call: a number of at most 8 digits and
+/// a unit.
 fn deadline(metadata: &MetadataMap) -> Option<Duration> {
     let text = metadata.get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;

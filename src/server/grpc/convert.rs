@@ -14,7 +14,8 @@ use tonic::Status;
 
 use super::{convert_permits::permits_lost, pb, status::status, viewer::Viewer};
 
-/// Requests become operations under one coordinator's limits, of a caller who may do what they ask; on a session's stream in that session.
+/// Requests become operations under one coordinator's limits, of a caller who may do what they ask;
+/// on a session's stream in that session.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Requests<'a> {
     pub(super) coordinator: &'a Coordinator,
@@ -167,7 +168,8 @@ impl Requests<'_> {
         Err(Error::Forbidden { right, name })
     }
 
-    /// An id that has not the form of one cannot be any session's, and a session that is somebody else's is none to this caller.
+    /// An id that has not the form of one cannot be any session's, and a session that is somebody
+    /// else's is none to this caller.
     pub(super) fn session(&self, id: &str) -> Result<Option<SessionId>, Error> {
         match self.session {
             Some(own) if id.is_empty() || id == own.as_str() => Ok(Some(own.clone())),
@@ -211,7 +213,8 @@ impl Requests<'_> {
         }
     }
 
-    /// What tells the caller's owners and requests from those of others. None where everybody is anonymous.
+    /// What tells the caller's owners and requests from those of others. None where everybody is
+    /// anonymous.
     fn mark(&self) -> Option<&str> {
         self.access.is_on().then(|| self.caller().mark())
     }

@@ -1,4 +1,5 @@
-//! The way of calls to the service that nearly all calls go to. It needs no look-up of a route, and its answers no boxes of the router.
+//! The way of calls to the service that nearly all calls go to. It needs no look-up of a route, and
+//! its answers no boxes of the router.
 
 use std::{
     convert::Infallible,

@@ -15,7 +15,8 @@ use super::{
 /// The longest time limit of a call, in seconds: 8 digits of hours.
 const LONGEST: u64 = 99_999_999 * 3600;
 
-/// A frame of a session's stream, as bytes, becomes an operation or is refused; as does what a client opens or resumes with.
+/// A frame of a session's stream, as bytes, becomes an operation or is refused; as does what a
+/// client opens or resumes with.
 pub fn request(
     coordinator: &Coordinator,
     access: &Access,

@@ -9,8 +9,9 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::transport::server::Connected;
 
-/// A connection that puts each write off until the tasks that could run at that moment have run. The runtime lets a connection write as soon as the first
-/// answer is there, and most of the cost of a small answer is the system call: two of three answers had one of their own.
+/// A connection that puts each write off until the tasks that could run at that moment have run.
+/// The runtime lets a connection write as soon as the first answer is there, and most of the cost
+/// of a small answer is the system call: two of three answers had one of their own.
 #[derive(Debug)]
 pub struct Gathered<S> {
     inner: S,
@@ -29,7 +30,8 @@ impl<S> Gathered<S> {
         }
     }
 
-    /// Ready once in a burst of writes has been put off. The writer keeps what it has, and adds to it what comes meanwhile.
+    /// Ready once in a burst of writes has been put off. The writer keeps what it has, and adds to
+    /// it what comes meanwhile.
     fn poll_gathered(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.put_off {
             return Poll::Ready(());

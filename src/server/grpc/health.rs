@@ -1,6 +1,8 @@
-//! `grpc.health.v1`, asked and not pushed: the store is probed when somebody wants to know, so that an idle coordinator does not talk to it.
+//! `grpc.health.v1`, asked and not pushed: the store is probed when somebody wants to know, so that
+//! an idle coordinator does not talk to it.
 //!
-//! The empty service is the process; those of `lockkeeper.v1` also need the store. All are `NOT_SERVING` from the moment a drain begins.
+//! The empty service is the process; those of `lockkeeper.v1` also need the store. All are
+//! `NOT_SERVING` from the moment a drain begins.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -99,7 +101,8 @@ impl Health for HealthService {
             let (this, service) = (this.clone(), service.clone());
             async move {
                 loop {
-                    // Looked at first: a drain that begins after it shows in the next round, so NOT_SERVING is told before the end.
+                    // Looked at first: a drain that begins after it shows in the next round, so
+                    // NOT_SERVING is told before the end.
                     let draining = this.coordinator.is_draining();
                     let status = this
                         .status(&service)

@@ -1,5 +1,6 @@
-//! Tells a stream that its client ended from one that broke. tonic shows a stream that the client reset in the same way as one that it half-closed,
-//! but one of them keeps a session's grants and the other releases them.
+//! Tells a stream that its client ended from one that broke. tonic shows a stream that the client
+//! reset in the same way as one that it half-closed, but one of them keeps a session's grants and
+//! the other releases them.
 
 use std::{
     pin::Pin,
@@ -89,8 +90,9 @@ impl HttpBody for Watched {
         let is_broken = match &frame {
             Some(Ok(_)) => false,
             Some(Err(_)) => true,
-            // hyper also ends a body so that was cut off "without an error": by a reset that says so, or by its own keep-alive, which closes
-            // the connection of a client that has fallen silent in this way. Only a client that said that it has ended leaves this mark.
+            // hyper also ends a body so that was cut off "without an error": by a reset that says
+            // so, or by its own keep-alive, which closes the connection of a client that has fallen
+            // silent in this way. Only a client that said that it has ended leaves this mark.
             None => !self.body.is_end_stream(),
         };
         if is_broken {

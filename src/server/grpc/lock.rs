@@ -1,4 +1,5 @@
-//! `LockService`: each RPC is converted, submitted to the coordinator as an operation, and answered.
+//! `LockService`: each RPC is converted, submitted to the coordinator as an operation, and
+//! answered.
 
 use std::sync::Arc;
 

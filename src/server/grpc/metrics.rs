@@ -1,5 +1,6 @@
-//! Calls by method and code, and the span of each, under the names that gRPC middlewares have given them for years and dashboards know. (OpenTelemetry's names for the same are
-//! not final yet.) A call ends with the last of its answer: with the trailers, or when the client has gone.
+//! Calls by method and code, and the span of each, under the names that gRPC middlewares have given
+//! them for years and dashboards know. (OpenTelemetry's names for the same are not final yet.) A
+//! call ends with the last of its answer: with the trailers, or when the client has gone.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,5 @@
-//! The surface: proto in, proto out. Requests are checked and converted here, statuses are made here, and nothing here knows of stores.
+//! The surface: proto in, proto out. Requests are checked and converted here, statuses are made
+//! here, and nothing here knows of stores.
 
 mod admin;
 mod answers;
@@ -55,24 +56,28 @@ pub struct Config {
     pub grpc_web: bool,
     /// Calls under way on one connection.
     pub connection_streams_max: u32,
-    /// Operations of one session under way that do not wait; a client that sends more is not read until some are answered.
+    /// Operations of one session under way that do not wait; a client that sends more is not read
+    /// until some are answered.
     pub operations_per_session_max: usize,
     /// The headers of one call, as HTTP/2 counts them.
     pub header_list_bytes_max: u32,
 }
 
-/// Calls that a client has reset before they were looked at, and mistakes that it has made; with more its connection ends.
+/// Calls that a client has reset before they were looked at, and mistakes that it has made; with
+/// more its connection ends.
 const PENDING_RESETS_MAX: usize = 20;
 const LOCAL_ERRORS_MAX: usize = 1024;
 
-/// Bytes that a client may send on one stream ahead of what is read of it: of a session that is held up, a thousand frames or so.
+/// Bytes that a client may send on one stream ahead of what is read of it: of a session that is
+/// held up, a thousand frames or so.
 const STREAM_WINDOW: u32 = 64 << 10;
 
-/// What a message counts at least while nobody has read it. The HTTP/2 library takes the connection of a client for abused when that comes to half of the
-/// connection's window.
+/// What a message counts at least while nobody has read it. The HTTP/2 library takes the connection
+/// of a client for abused when that comes to half of the connection's window.
 const UNREAD_MESSAGE: u32 = 256;
 
-/// What every request goes through: it is counted, then who calls, then how its body ends, then its service is found.
+/// What every request goes through: it is counted, then who calls, then how its body ends, then its
+/// service is found.
 pub type Layers = Stack<
     direct::DirectLayer,
     Stack<layer::BodyFateLayer, Stack<auth::AuthLayer, Stack<metrics::MetricsLayer, Identity>>>,

@@ -133,7 +133,8 @@ impl Outbound {
     }
 }
 
-/// Whether this may be the last answer of a wait. A frame that was refused for its `op_id` does not end the wait that has the id.
+/// Whether this may be the last answer of a wait. A frame that was refused for its `op_id` does not
+/// end the wait that has the id.
 fn ends_wait(answer: &Answer) -> bool {
     match answer {
         Answer::Failed(Error::Invalid(invalid)) => invalid.field != OP_ID,

@@ -35,7 +35,8 @@ pub(super) fn of_call(path: &str, headers: &HeaderMap) -> Span {
     span
 }
 
-/// A frame that asks for something. It is not a part of its stream's span, which lasts as long as the session.
+/// A frame that asks for something. It is not a part of its stream's span, which lasts as long as
+/// the session.
 pub(super) fn of_frame(request: Option<&Request>, traceparent: &str) -> Span {
     let span = trace_span!(
         target: TARGET,

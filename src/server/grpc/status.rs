@@ -1,4 +1,5 @@
-//! Domain errors as gRPC statuses: a code, a stable reason, and details that clients can act on. The only place that makes statuses of them.
+//! Domain errors as gRPC statuses: a code, a stable reason, and details that clients can act on.
+//! The only place that makes statuses of them.
 
 use std::{collections::HashMap, time::Duration};
 

@@ -1,4 +1,5 @@
-//! What a caller may see of others. Who knows an owner can act as it, so owners of others are shown as digests.
+//! What a caller may see of others. Who knows an owner can act as it, so owners of others are shown
+//! as digests.
 
 use lockkeeper_access::{Access, Identity};
 use lockkeeper_coordinator::{Coordinator, Owner};

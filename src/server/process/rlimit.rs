@@ -3,12 +3,13 @@
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tracing::{info, warn};
 
-/// Kept for stores, listeners, the admin port, and files that are read again; of many files a tenth, because a cluster has many stores.
+/// Kept for stores, listeners, the admin port, and files that are read again; of many files a
+/// tenth, because a cluster has many stores.
 const KEPT: u64 = 64;
 const KEPT_PART: u64 = 10;
 
-/// How many connections of clients there may be, where the configuration says so many. Whoever comes when there is no room is then told so at once, and the
-/// store can still be reached.
+/// How many connections of clients there may be, where the configuration says so many. Whoever
+/// comes when there is no room is then told so at once, and the store can still be reached.
 pub(crate) fn connections_max(configured: usize) -> usize {
     let Some(files) = raised() else {
         return configured;
@@ -25,7 +26,8 @@ pub(crate) fn connections_max(configured: usize) -> usize {
     configured.min(room)
 }
 
-/// The limit of this process, which is as high as it may be from here on: lower ones are for programs that use `select`.
+/// The limit of this process, which is as high as it may be from here on: lower ones are for
+/// programs that use `select`.
 fn raised() -> Option<u64> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
     if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() {

@@ -1,4 +1,5 @@
-//! Tells the service manager that started this process, if one did, what becomes of it: systemd's `Type=notify`.
+//! Tells the service manager that started this process, if one did, what becomes of it: systemd's
+//! `Type=notify`.
 
 use sd_notify::NotifyState;
 
@@ -12,7 +13,8 @@ pub(crate) fn stopping() {
     say(NotifyState::Stopping);
 }
 
-/// Without a service manager this does nothing. One that cannot be told gives up on us after its own time limit.
+/// Without a service manager this does nothing. One that cannot be told gives up on us after its
+/// own time limit.
 fn say(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         tracing::warn!(%error, "the service manager cannot be told");

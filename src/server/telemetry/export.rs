@@ -15,7 +15,8 @@ const ENDPOINTS: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_ENDPOINT",
 ];
 
-/// What sends traces; none if no collector is named. Needs a runtime, on which the connection is opened.
+/// What sends traces; none if no collector is named. Needs a runtime, on which the connection is
+/// opened.
 pub(super) fn provider(
     telemetry: &Telemetry,
 ) -> Result<Option<SdkTracerProvider>, ExporterBuildError> {

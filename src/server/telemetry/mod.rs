@@ -36,8 +36,8 @@ pub enum Unusable {
 #[derive(Debug)]
 pub struct Sending(Option<SdkTracerProvider>);
 
-/// Sends the process's logs to stderr, and traces to a collector if one is named. Fails if a filter or an address cannot be understood; call it once, on
-/// the runtime.
+/// Sends the process's logs to stderr, and traces to a collector if one is named. Fails if a filter
+/// or an address cannot be understood; call it once, on the runtime.
 pub fn init(log: &Log, telemetry: &Telemetry) -> Result<Sending, Unusable> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(directives) if !directives.is_empty() => EnvFilter::try_new(directives)?,

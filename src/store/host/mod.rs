@@ -1,5 +1,5 @@
-//! Where scripts run. A host evaluates Lua scripts and delivers messages of channels; it speaks keys, arguments, bytes and integers, and
-//! does not know what they mean.
+//! Where scripts run. A host evaluates Lua scripts and delivers messages of channels; it speaks
+//! keys, arguments, bytes and integers, and does not know what they mean.
 
 pub mod embedded;
 mod metrics;
@@ -21,15 +21,17 @@ use bytes::Bytes;
 use sha1::{Digest as _, Sha1};
 use tokio::sync::mpsc;
 
-/// A place where scripts run, seen through one client of it. Dropping the last handle ends the client's connections and tasks.
+/// A place where scripts run, seen through one client of it. Dropping the last handle ends the
+/// client's connections and tasks.
 #[async_trait]
 pub trait ScriptHost: Send + Sync + std::fmt::Debug {
-    /// Runs a script atomically and answers what it returned. A script that raised an error, or that the host refused, is
-    /// [`HostError::Rejected`]. The call is bounded in time by the host.
+    /// Runs a script atomically and answers what it returned. A script that raised an error, or
+    /// that the host refused, is [`HostError::Rejected`]. The call is bounded in time by the host.
     async fn eval(&self, call: Call) -> Result<Value, HostError>;
 
-    /// As [`ScriptHost::eval`], and then waits until replicas have what the script wrote, if its reply is one for which that is wanted. Too few
-    /// of them is no error of this call: the script has run. A host without replicas never has any.
+    /// As [`ScriptHost::eval`], and then waits until replicas have what the script wrote, if its
+    /// reply is one for which that is wanted. Too few of them is no error of this call: the script
+    /// has run. A host without replicas never has any.
     async fn eval_replicated(
         &self,
         call: Call,
@@ -41,9 +43,10 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
         Ok((value, acks))
     }
 
-    /// Subscribes this client to a channel; success means that every message published from now on arrives as a [`Wake`], unless a
-    /// [`Wake::Gap`] says otherwise. Subscribing twice is one subscription. After an error the channel stays wanted: the host
-    /// goes on trying, and sends a gap when it succeeded.
+    /// Subscribes this client to a channel; success means that every message published from now on
+    /// arrives as a [`Wake`], unless a [`Wake::Gap`] says otherwise. Subscribing twice is one
+    /// subscription. After an error the channel stays wanted: the host goes on trying, and sends a
+    /// gap when it succeeded.
     async fn subscribe(&self, channel: &str) -> Result<(), HostError>;
 
     /// Ends a subscription. Returns at once; messages that are under way may still arrive.
@@ -54,14 +57,15 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
         0
     }
 
-    /// Whether some listeners hear only messages that belong to a part of the host, and others only those that do not, so that both are to be
-    /// sent.
+    /// Whether some listeners hear only messages that belong to a part of the host, and others only
+    /// those that do not, so that both are to be sent.
     fn has_partition_messages(&self) -> bool {
         false
     }
 
-    /// Some of the keys that contain these bytes, from where an earlier call said to go on. A key that is there from the first call of a walk to the
-    /// last is told at least once, unless parts of the host move meanwhile. `work` bounds what one call looks at, as far as the host can.
+    /// Some of the keys that contain these bytes, from where an earlier call said to go on. A key
+    /// that is there from the first call of a walk to the last is told at least once, unless parts
+    /// of the host move meanwhile. `work` bounds what one call looks at, as far as the host can.
     async fn scan(
         &self,
         _from: ScanCursor,
@@ -74,13 +78,15 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
         })
     }
 
-    /// What tells the server behind this client from all others, if one is connected and may be asked. Another server may take its place.
+    /// What tells the server behind this client from all others, if one is connected and may be
+    /// asked. Another server may take its place.
     fn identity(&self) -> Option<Arc<str>> {
         None
     }
 }
 
-/// A part of a host: its keys are served together, by one clock, and may be out of reach when others are not.
+/// A part of a host: its keys are served together, by one clock, and may be out of reach when
+/// others are not.
 pub type Partition = u16;
 
 /// What a host delivers besides answers.
@@ -93,9 +99,11 @@ pub enum Wake {
         /// What was published.
         payload: Bytes,
     },
-    /// Messages of any subscribed channel may have been missed until now (a reconnect, a full queue).
+    /// Messages of any subscribed channel may have been missed until now (a reconnect, a full
+    /// queue).
     Gap,
-    /// Another server has taken over, so what was written last may not be there. Messages may have been missed too.
+    /// Another server has taken over, so what was written last may not be there. Messages may have
+    /// been missed too.
     TakenOver,
 }
 
@@ -178,7 +186,8 @@ pub enum HostError {
     /// The host is out of memory. The script has not changed anything.
     #[error("the store is out of memory")]
     OutOfMemory,
-    /// The script raised an error, or the host refused it. Nothing was changed by scripts that read before they write.
+    /// The script raised an error, or the host refused it. Nothing was changed by scripts that read
+    /// before they write.
     #[error("the store refused: {code} {message}")]
     Rejected {
         /// The first word of the error reply, such as `WRONGTYPE`.
@@ -211,8 +220,9 @@ impl Script {
         Self::with_helpers(name, "", body)
     }
 
-    /// A script and its helpers, which only make local functions and constants that are the same in every run. They come first, or where `body` says so:
-    /// whoever makes them anew in each run need not if the run ends before.
+    /// A script and its helpers, which only make local functions and constants that are the same in
+    /// every run. They come first, or where `body` says so: whoever makes them anew in each run
+    /// need not if the run ends before.
     pub const fn with_helpers(
         name: &'static str,
         helpers: &'static str,
@@ -296,7 +306,8 @@ impl WakeSender {
         (Self { queue }, wakes)
     }
 
-    /// Hands a wake over without waiting. If the queue is full the wake is lost and a gap takes its place as soon as there is room.
+    /// Hands a wake over without waiting. If the queue is full the wake is lost and a gap takes its
+    /// place as soon as there is room.
     pub fn send(&self, wake: Wake) {
         if let Err(mpsc::error::TrySendError::Full(_)) = self.queue.try_send(wake) {
             let queue = self.queue.clone();

@@ -1,4 +1,5 @@
-//! The messages of several hosts that are independent of each other, as one stream. What is published on one of them arrives from that one only.
+//! The messages of several hosts that are independent of each other, as one stream. What is
+//! published on one of them arrives from that one only.
 
 use std::sync::Arc;
 
@@ -32,7 +33,8 @@ impl Subscriptions {
         (Self { hosts }, wakes)
     }
 
-    /// As [`ScriptHost::subscribe`] on all hosts; success means that a majority of them has confirmed. The others go on trying.
+    /// As [`ScriptHost::subscribe`] on all hosts; success means that a majority of them has
+    /// confirmed. The others go on trying.
     pub async fn subscribe(&self, channel: &str) -> Result<(), HostError> {
         if let [host] = self.hosts.as_slice() {
             return host.subscribe(channel).await;

@@ -1,4 +1,5 @@
-//! Key and channel names, the only place that knows their form. Except for the record of a request they are Redisson's.
+//! Key and channel names, the only place that knows their form. Except for the record of a request
+//! they are Redisson's.
 
 use bytes::Bytes;
 
@@ -104,7 +105,8 @@ pub fn forced(name: &str) -> Bytes {
     prefixed("lockkeeper_forced", name).into()
 }
 
-/// The name that a key belongs to, if the key is a name itself or the queue of a fair lock. Keys that can be nobody's name are passed over.
+/// The name that a key belongs to, if the key is a name itself or the queue of a fair lock. Keys
+/// that can be nobody's name are passed over.
 pub fn named_by(key: &[u8]) -> Option<String> {
     let key = str::from_utf8(key).ok()?;
     let name = match key.strip_prefix("redisson_lock_queue:") {
@@ -118,7 +120,8 @@ pub fn named_by(key: &[u8]) -> Option<String> {
     (!name.is_empty() && refuse(name).is_none()).then(|| name.to_owned())
 }
 
-/// The leases of a semaphore's permits. (The semaphore and the latch are, as the lock, the name itself.)
+/// The leases of a semaphore's permits. (The semaphore and the latch are, as the lock, the name
+/// itself.)
 pub fn permit_leases(name: &str) -> Bytes {
     if name.contains('{') {
         format!("{name}:timeout").into()
@@ -142,7 +145,8 @@ pub fn kind(name: &str) -> Bytes {
     prefixed("lockkeeper_kind", name).into()
 }
 
-/// The channel on which the opening of a latch is announced. Redisson adds braces here to every name, also to one that has a hash tag.
+/// The channel on which the opening of a latch is announced. Redisson adds braces here to every
+/// name, also to one that has a hash tag.
 pub fn latch_channel(name: &str) -> String {
     format!("redisson_countdownlatch__channel__{{{name}}}")
 }
@@ -152,7 +156,8 @@ pub fn replicated(prefix: &str) -> String {
     format!("{prefix}lockkeeper_replicated")
 }
 
-/// Why a name cannot be used, if so. Names with unbalanced braces would put the lock and its channel into different slots of a cluster.
+/// Why a name cannot be used, if so. Names with unbalanced braces would put the lock and its
+/// channel into different slots of a cluster.
 pub fn refuse(name: &str) -> Option<&'static str> {
     if let Some(why) = refuse_reserved(name) {
         return Some(why);
@@ -169,7 +174,8 @@ pub fn refuse(name: &str) -> Option<&'static str> {
     if depth > 0 {
         return Some("has an opening brace without a closing one");
     }
-    // Redis takes what stands between the first `{` and the next `}` as the hash tag, and the whole key if that is nothing.
+    // Redis takes what stands between the first `{` and the next `}` as the hash tag, and the whole
+    // key if that is nothing.
     match name.split_once('{') {
         Some((_, rest)) if rest.starts_with('}') => Some("has an empty hash tag `{}`"),
         _ => None,
@@ -193,7 +199,8 @@ fn tagged(name: &str) -> String {
     }
 }
 
-/// Joined and not formatted, because every call makes several of them. Redisson's rule: a name that contains `{` is taken to have a hash tag, any other becomes one.
+/// Joined and not formatted, because every call makes several of them. Redisson's rule: a name that
+/// contains `{` is taken to have a hash tag, any other becomes one.
 fn prefixed(prefix: &str, name: &str) -> String {
     if name.contains('{') {
         [prefix, ":", name].concat()

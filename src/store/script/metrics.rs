@@ -1,4 +1,5 @@
-//! What is counted of script calls, where they go to a store. The names are those of docs/metrics.md.
+//! What is counted of script calls, where they go to a store. The names are those of
+//! docs/metrics.md.
 
 use std::sync::Arc;
 

@@ -64,13 +64,15 @@ pub enum CallError {
     /// The key under this name is not such a lock. Nothing changed.
     #[error("the key is used for another kind of lock, or for something else")]
     WrongKind,
-    /// The owner holds the lock for reading, so as a writer it would wait for itself. Nothing changed.
+    /// The owner holds the lock for reading, so as a writer it would wait for itself. Nothing
+    /// changed.
     #[error("the owner holds the lock for reading and would wait for itself")]
     SelfDeadlock,
     /// The request id has been used for another operation on this name. Nothing changed.
     #[error("the request id was used for another operation on this name")]
     RequestIdReused,
-    /// The request was granted when it was first made, and the grant has ended since. Nothing changed.
+    /// The request was granted when it was first made, and the grant has ended since. Nothing
+    /// changed.
     #[error("the grant of this request has ended")]
     RequestOver,
     /// This kind of store does not have what was asked for. Nothing changed.

@@ -7,7 +7,8 @@ use parking_lot::Mutex;
 use super::CallError;
 use crate::host::{Acks, Replicas};
 
-/// What replicas have acknowledged of the calls of one [`super::Scripts`]. Empty if nothing was to be waited for.
+/// What replicas have acknowledged of the calls of one [`super::Scripts`]. Empty if nothing was to
+/// be waited for.
 #[derive(Clone, Debug, Default)]
 pub struct Tally(Option<Arc<Counting>>);
 
@@ -46,7 +47,8 @@ impl Tally {
         }
     }
 
-    /// How many replicas have acknowledged everything: 0 if none was asked for. An error if they are too few.
+    /// How many replicas have acknowledged everything: 0 if none was asked for. An error if they
+    /// are too few.
     pub fn acknowledged(&self) -> Result<u32, CallError> {
         let least = self
             .0
@@ -63,7 +65,8 @@ impl Tally {
         }
     }
 
-    /// How many replicas have acknowledged everything, be it enough or not; none if nothing was waited for.
+    /// How many replicas have acknowledged everything, be it enough or not; none if nothing was
+    /// waited for.
     pub fn achieved(&self) -> Option<u32> {
         let least = self.0.as_ref()?.least.lock();
         least.as_ref().map(|acks| acks.acknowledged)

@@ -1,4 +1,5 @@
-//! What a history says about the promises. Nothing here knows which fault there was: what a row may show is judged elsewhere.
+//! What a history says about the promises. Nothing here knows which fault there was: what a row may
+//! show is judged elsewhere.
 
 mod hold;
 mod tests;
@@ -11,7 +12,8 @@ use std::{
 use self::hold::{Hold, holds};
 use crate::history::{At, Event, Name, What};
 
-/// How much later than it was sent a notice may arrive on a busy machine. A holder that is told within this after the next grant has been told in time.
+/// How much later than it was sent a notice may arrive on a busy machine. A holder that is told
+/// within this after the next grant has been told in time.
 pub(crate) const NOTICE_MAX: Duration = Duration::from_millis(150);
 
 /// What the rules need to know.
@@ -49,7 +51,8 @@ pub(crate) struct Findings {
     pub(crate) stuck: Vec<String>,
     /// Holders who were not told that another has their lock.
     pub(crate) silent: Vec<String>,
-    /// The same, but they gave it back before they could be told, and were told that they had it: there were two stores.
+    /// The same, but they gave it back before they could be told, and were told that they had it:
+    /// there were two stores.
     pub(crate) unaware: Vec<String>,
     /// The longest time without any grant from the fault on.
     pub(crate) outage: Duration,
@@ -158,7 +161,8 @@ fn tokens(holds: &[Hold]) -> Vec<String> {
     problems
 }
 
-/// A lock that nobody has, and that somebody waits for, is granted within a lease and a second once the store can be used.
+/// A lock that nobody has, and that somebody waits for, is granted within a lease and a second once
+/// the store can be used.
 fn stuck(holds: &[Hold], bounds: &Bounds) -> Vec<String> {
     let patience = bounds.lease + Duration::from_secs(1);
     let mut problems = Vec::new();

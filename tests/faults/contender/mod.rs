@@ -1,4 +1,5 @@
-//! A program that takes locks, works under them, and gives them back, again and again, while things break.
+//! A program that takes locks, works under them, and gives them back, again and again, while things
+//! break.
 
 mod stream;
 
@@ -17,7 +18,8 @@ use crate::{
     witness::Witness,
 };
 
-/// Locks that many want for a moment, and then those that are held long enough to be renewed, and to be lost.
+/// Locks that many want for a moment, and then those that are held long enough to be renewed, and
+/// to be lost.
 pub(crate) const SHORT: usize = 5;
 pub(crate) const NAMES: usize = SHORT + 2;
 

@@ -1,4 +1,5 @@
-//! What is others' is for who has the admin right, for the name or for all that begin with what is asked for.
+//! What is others' is for who has the admin right, for the name or for all that begin with what is
+//! asked for.
 
 use lockkeeper_access::{Quotas, Right};
 use lockkeeper_api::pb::{self, lock_admin_service_client::LockAdminServiceClient};

@@ -1,4 +1,5 @@
-//! `LockService`, RPC by RPC: another identity that knows the session's id, or guesses the owner, gets nowhere.
+//! `LockService`, RPC by RPC: another identity that knows the session's id, or guesses the owner,
+//! gets nowhere.
 
 use lockkeeper_api::pb::{self, LockMode, session_request::Request};
 use tonic::Status;

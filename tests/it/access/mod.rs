@@ -1,4 +1,5 @@
-//! Who may do what: nobody uses, resumes, renews, releases or sees what belongs to another identity, and nobody does what no rule allows.
+//! Who may do what: nobody uses, resumes, renews, releases or sees what belongs to another
+//! identity, and nobody does what no rule allows.
 
 mod admin;
 mod locks;

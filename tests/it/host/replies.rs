@@ -46,8 +46,8 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// A script, and what `eval` makes of what it returns: `nil`, numbers, strings in quotes, arrays, and errors as `!CODE message`, of which
-/// only the beginning need be the same.
+/// A script, and what `eval` makes of what it returns: `nil`, numbers, strings in quotes, arrays,
+/// and errors as `!CODE message`, of which only the beginning need be the same.
 const REPLIES: &[(&str, &str)] = &[
     // What Lua has and Redis has not.
     ("return nil", "nil"),

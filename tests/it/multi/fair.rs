@@ -1,4 +1,5 @@
-//! With a fair lock among them, locks are taken one after the other in the order of names, because a place in a queue is what gets it.
+//! With a fair lock among them, locks are taken one after the other in the order of names, because
+//! a place in a queue is what gets it.
 
 use lockkeeper_api::pb;
 use tokio::time::Instant;

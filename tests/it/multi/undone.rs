@@ -10,7 +10,8 @@ use tokio::{sync::mpsc, time::Instant};
 use super::{Call, all, back, expect_free, holders, last, names, specs, take, tried, try_all};
 use crate::support::{FaultyHost, Options, World, client::proto, eventually, millis, reason, secs};
 
-/// Locks that are taken together, and such that are taken in order; of each the last is held by somebody else at first.
+/// Locks that are taken together, and such that are taken in order; of each the last is held by
+/// somebody else at first.
 const WORDS: [[&str; 3]; 2] = [["a", "b:write", "c"], ["a", "b:fair", "c"]];
 
 #[tokio::test(start_paused = true)]
@@ -64,7 +65,8 @@ async fn no_orphan_is_left_when_the_caller_goes_at_any_instant() {
             waiter.cut();
             let cut_at = Instant::now();
             expect_free(&world, &["a", "b", "c"]).await;
-            // What was on its way when the connection broke cannot be told from what arrived; its lease ends it.
+            // What was on its way when the connection broke cannot be told from what arrived; its
+            // lease ends it.
             assert!(
                 told || cut_at.elapsed() <= millis(5200),
                 "{:?}",

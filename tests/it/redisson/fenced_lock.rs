@@ -5,7 +5,8 @@ use lockkeeper_api::pb::LockMode::Exclusive;
 use super::{parties::Program, stories::NAME};
 use crate::support::{World, secs};
 
-/// Tokens are times here and not small numbers; but they grow all the same, however the lock is taken.
+/// Tokens are times here and not small numbers; but they grow all the same, however the lock is
+/// taken.
 #[tokio::test(start_paused = true)]
 async fn token_increase() {
     let world = World::new();

@@ -1,4 +1,5 @@
-//! `RedissonMultiLockTest` and `RedissonFasterMultiLockTest`: several locks at once, each of which stays a lock of its own.
+//! `RedissonMultiLockTest` and `RedissonFasterMultiLockTest`: several locks at once, each of which
+//! stays a lock of its own.
 
 use std::time::Duration;
 

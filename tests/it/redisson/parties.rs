@@ -1,4 +1,5 @@
-//! Who acts in Redisson's tests: programs with threads that have locks. Here a program is a session, a thread an owner in it.
+//! Who acts in Redisson's tests: programs with threads that have locks. Here a program is a
+//! session, a thread an owner in it.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! `RedissonPermitExpirableSemaphoreTest`; and `RedissonSemaphoreTest`, as far as it is about waiting and counting, because permits without a lease do not
-//! exist here.
+//! `RedissonPermitExpirableSemaphoreTest`; and `RedissonSemaphoreTest`, as far as it is about
+//! waiting and counting, because permits without a lease do not exist here.
 
 use std::cell::Cell;
 
@@ -165,7 +165,8 @@ async fn blocking_acquire() {
     assert_ne!(first.permit_ids, second.permit_ids);
 }
 
-/// `testBlockingAcquireMany`, `testTryAcquireMany`, and `testBlockingNAcquire` and `testTryNAcquire` of `RedissonSemaphoreTest`.
+/// `testBlockingAcquireMany`, `testTryAcquireMany`, and `testBlockingNAcquire` and
+/// `testTryNAcquire` of `RedissonSemaphoreTest`.
 #[tokio::test(start_paused = true)]
 async fn blocking_acquire_many() {
     let (_world, mut semaphore) = with(5).await;
@@ -201,7 +202,8 @@ async fn release() {
     assert!(semaphore.is_idle(3).await);
 }
 
-/// `testReleaseExpired`, `testReleaseManyExpiredDoesNotThrow`, `testTryReleaseManyExpired` and `testReleaseManyNotExistOrExpired`.
+/// `testReleaseExpired`, `testReleaseManyExpiredDoesNotThrow`, `testTryReleaseManyExpired` and
+/// `testReleaseManyNotExistOrExpired`.
 #[tokio::test(start_paused = true)]
 async fn release_many_not_exist_or_expired() {
     let (_world, mut semaphore) = with(4).await;
@@ -219,7 +221,8 @@ async fn release_many_not_exist_or_expired() {
     assert_eq!(semaphore.release("1", &long).await.unwrap().available, 4);
 }
 
-/// Holders of one permit each, of which there are few; unlike in Redisson's tests it is counted how many hold one at once.
+/// Holders of one permit each, of which there are few; unlike in Redisson's tests it is counted how
+/// many hold one at once.
 async fn concurrency(permits: u32, programs: usize, rounds: u32) {
     let world = World::with(&Options {
         coordinators: 2,

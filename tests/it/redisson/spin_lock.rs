@@ -1,4 +1,5 @@
-//! `RedissonSpinLockTest`, as far as it has more than `RedissonLockTest`: calls whose answers come later. Here every call is such a one.
+//! `RedissonSpinLockTest`, as far as it has more than `RedissonLockTest`: calls whose answers come
+//! later. Here every call is such a one.
 
 use std::time::Duration;
 

@@ -95,7 +95,8 @@ pub(super) async fn is_held_by_current_thread(mode: LockMode) {
     assert_eq!(lock.hold_count().await, 0);
 }
 
-/// Neither another thread of the same program, nor the thread of the same number in another program.
+/// Neither another thread of the same program, nor the thread of the same number in another
+/// program.
 pub(super) async fn is_held_by_current_thread_other_thread(mode: LockMode) {
     let world = World::new();
     let (one, two) = (Program::start(&world).await, Program::start(&world).await);
@@ -164,7 +165,8 @@ pub(super) async fn reentrancy(mode: LockMode, other: LockMode) {
     assert!(program.lock(NAME, other, "2").try_lock().await);
 }
 
-/// Threads of programs at two coordinators take the lock and give it back; unlike in Redisson's tests nobody may be in together with another.
+/// Threads of programs at two coordinators take the lock and give it back; unlike in Redisson's
+/// tests nobody may be in together with another.
 pub(super) async fn concurrency(mode: LockMode, programs: usize, threads: u32, rounds: u32) {
     let world = World::with(&Options {
         coordinators: 2,

@@ -1,4 +1,5 @@
-//! What scripts make of the store's clock, which here stands still, or is stepped as no test can step that of a real server.
+//! What scripts make of the store's clock, which here stands still, or is stepped as no test can
+//! step that of a real server.
 
 use std::time::Duration;
 
@@ -92,7 +93,8 @@ async fn a_counter_outlives_its_grant_and_then_goes() {
     assert_eq!(store.key_count(), 0);
 }
 
-/// However often it is used: the time since the last use says nothing of how long ago its time to live was set.
+/// However often it is used: the time since the last use says nothing of how long ago its time to
+/// live was set.
 #[tokio::test(start_paused = true)]
 async fn a_counter_in_use_keeps_nearly_all_of_its_time_to_live() {
     for every in [millis(700), secs(4), secs(9), secs(11)] {
@@ -121,7 +123,8 @@ async fn a_counter_in_use_keeps_nearly_all_of_its_time_to_live() {
     }
 }
 
-/// A key still exists in the millisecond in which its time to live is 0, and setting that again would delete it.
+/// A key still exists in the millisecond in which its time to live is 0, and setting that again
+/// would delete it.
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_is_taken_back_in_the_last_millisecond_leaves_nothing_for_ever() {
     let store = EmbeddedStore::new(Clock::starting_at(START_MICROS));

@@ -1,7 +1,9 @@
-//! Stories of semaphores and latches, told as those of locks are (`story.rs`) and checked on every host.
+//! Stories of semaphores and latches, told as those of locks are (`story.rs`) and checked on every
+//! host.
 //!
-//! Permits have names of one letter, `a,c` are two of them. Steps are calls (`take x 100s a,c request=r1`), `expire a` (the lease is over since long), commands
-//! of an operator in capital letters, `state` and `heard`.
+//! Permits have names of one letter, `a,c` are two of them. Steps are calls (`take x 100s a,c
+//! request=r1`), `expire a` (the lease is over since long), commands of an operator in capital
+//! letters, `state` and `heard`.
 
 use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
 
@@ -216,7 +218,8 @@ impl<'a> Teller<'a> {
         })
     }
 
-    /// A command in capital letters, in which `leases`, `owners`, `kind` and `record:…` are the keys of the name.
+    /// A command in capital letters, in which `leases`, `owners`, `kind` and `record:…` are the
+    /// keys of the name.
     async fn command(&mut self, words: &[&str]) -> String {
         assert!(
             words[0].chars().all(|c| c.is_ascii_uppercase()),
@@ -230,7 +233,8 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// What was published since this was asked last. Messages of a server come in order, so a mark comes behind all others.
+    /// What was published since this was asked last. Messages of a server come in order, so a mark
+    /// comes behind all others.
     async fn heard(&mut self) -> String {
         const MARK: &str = "mark";
         // Names may be on servers of their own, whose messages come in no common order.

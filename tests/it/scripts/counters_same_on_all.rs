@@ -1,4 +1,5 @@
-//! Random calls about semaphores and latches: the embedded store and a real Redis answer alike, and no more permits are held than there are.
+//! Random calls about semaphores and latches: the embedded store and a real Redis answer alike, and
+//! no more permits are held than there are.
 
 use std::{collections::VecDeque, fmt::Write as _, time::Duration};
 
@@ -246,7 +247,8 @@ impl Side {
         told.unwrap_or_else(|error| format!("{error:?}"))
     }
 
-    /// What there is by the name. What is held and what is free make the total, and no more is held than there is, or was when it was taken.
+    /// What there is by the name. What is held and what is free make the total, and no more is held
+    /// than there is, or was when it was taken.
     async fn shown(&self, name: &str) -> String {
         let keys = self.store.key_count().await;
         let Ok(seen) = self.scripts.inspect_semaphore(name).await else {

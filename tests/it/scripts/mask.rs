@@ -57,8 +57,9 @@ impl Mask {
         }
     }
 
-    /// A token as its place in the order in which they were first seen, in which each must be larger than those before; milliseconds;
-    /// or just a number. One that follows a token which a story has set is shown as how far it is from that.
+    /// A token as its place in the order in which they were first seen, in which each must be
+    /// larger than those before; milliseconds; or just a number. One that follows a token which a
+    /// story has set is shown as how far it is from that.
     pub(super) fn number(&mut self, number: i64) -> String {
         if self.is_time(number) {
             let place = self.tokens.iter().position(|token| *token == number);

@@ -1,4 +1,5 @@
-//! Every script of the catalogue, as tables that run on every host. (What the coordinator makes of them is in the other modules.)
+//! Every script of the catalogue, as tables that run on every host. (What the coordinator makes of
+//! them is in the other modules.)
 
 mod counter_story;
 mod mask;

@@ -12,7 +12,8 @@ use super::{
     story::{Row, check, mode, name_of, option, rounded, time},
 };
 
-/// A step about several locks: `acquire_all x 100s lock lock2:read:1`. Behind a lock stand its mode and the holds that are known.
+/// A step about several locks: `acquire_all x 100s lock lock2:read:1`. Behind a lock stand its mode
+/// and the holds that are known.
 pub(super) struct All<'a> {
     owner: &'a str,
     lease: Duration,

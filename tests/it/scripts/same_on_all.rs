@@ -1,4 +1,5 @@
-//! The embedded store against a real Redis: whatever is called in whatever order, both answer alike and end alike.
+//! The embedded store against a real Redis: whatever is called in whatever order, both answer alike
+//! and end alike.
 
 use std::{collections::BTreeSet, fmt::Write as _, sync::Arc, time::Duration};
 
@@ -75,7 +76,8 @@ async fn random_calls_are_answered_alike_and_leave_the_same() {
     }
 }
 
-/// One of the scripts, with arguments that often meet those of other calls. What it answers is compared below.
+/// One of the scripts, with arguments that often meet those of other calls. What it answers is
+/// compared below.
 async fn call_something(scripts: &Scripts, call: usize, random: &mut StdRng) {
     let name = pick(&NAMES, random);
     let owner = pick(&OWNERS, random);

@@ -1,8 +1,9 @@
 //! Stories of calls and what comes of them, told as text and checked on every host.
 //!
-//! A line is a step, and behind `=>` what it must come to. Steps are calls of the scripts (`acquire x 100s request=r1`), commands of an
-//! operator (`HSET lock x 1`, in capital letters), `state` (every key with its time to live) and `heard` (what was published). What has
-//! not been heard at the end of a story fails it, and so does a step without `=>` that is an error.
+//! A line is a step, and behind `=>` what it must come to. Steps are calls of the scripts (`acquire
+//! x 100s request=r1`), commands of an operator (`HSET lock x 1`, in capital letters), `state`
+//! (every key with its time to live) and `heard` (what was published). What has not been heard at
+//! the end of a story fails it, and so does a step without `=>` that is an error.
 //!
 //! Times are multiples of 100 s, and tokens are shown as `T1`, `T2`: see [`Mask`].
 
@@ -213,7 +214,8 @@ impl<'a> Teller<'a> {
         outcome.unwrap_or_else(|error| named(&error))
     }
 
-    /// A command in capital letters, in which `lock`, `counter` and `record:…` are the keys of that name.
+    /// A command in capital letters, in which `lock`, `counter` and `record:…` are the keys of that
+    /// name.
     async fn command(&mut self, words: &[&str]) -> String {
         assert!(
             words[0].chars().all(|c| c.is_ascii_uppercase()),
@@ -326,7 +328,8 @@ impl<'a> Teller<'a> {
         text
     }
 
-    /// What was published since this was asked last. Messages of a server come in order, so a mark comes behind all others.
+    /// What was published since this was asked last. Messages of a server come in order, so a mark
+    /// comes behind all others.
     async fn heard(&mut self) -> String {
         const MARK: &str = "mark";
         let channel = keys::channel(LOCKS[0]);
@@ -477,7 +480,8 @@ fn renewal(text: &str) -> Renewal {
 
 type MakeKey = fn() -> Bytes;
 
-/// More keys of the first lock, by what stories call them. Of the owners' read holds there are those of the first two listeners.
+/// More keys of the first lock, by what stories call them. Of the owners' read holds there are
+/// those of the first two listeners.
 const OTHERS: [(&str, MakeKey); 10] = [
     ("forced", || keys::forced(LOCKS[0])),
     ("queue", || keys::queue(LOCKS[0])),

@@ -86,7 +86,8 @@ impl Faults {
         }
     }
 
-    /// So many replicas acknowledge what is done from now on. Fewer than are wanted take [`Self::REPLICA_ACK_TIMEOUT`] to be noticed.
+    /// So many replicas acknowledge what is done from now on. Fewer than are wanted take
+    /// [`Self::REPLICA_ACK_TIMEOUT`] to be noticed.
     pub(crate) fn set_replicas(&self, replicas: u32) {
         self.0.replicas.store(replicas, Ordering::Relaxed);
     }

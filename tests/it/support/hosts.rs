@@ -97,7 +97,8 @@ impl Store {
         }
     }
 
-    /// Runs a command past all clients, on the master of the key that comes first if it names one; an error is its text.
+    /// Runs a command past all clients, on the master of the key that comes first if it names one;
+    /// an error is its text.
     pub(crate) async fn try_command(&self, words: &[&[u8]]) -> Result<Value, String> {
         match self {
             Self::Embedded(store) => store.command(words).map_err(|error| error.to_string()),

@@ -1,5 +1,6 @@
-//! The harness: coordinators and clients in one process, over in-memory connections, on the embedded store, under a clock that stands still until
-//! everybody waits. Tests read as steps: `world.client(0)`, `session.acquire("a")`, `session.expect_lost("a")`.
+//! The harness: coordinators and clients in one process, over in-memory connections, on the
+//! embedded store, under a clock that stands still until everybody waits. Tests read as steps:
+//! `world.client(0)`, `session.acquire("a")`, `session.expect_lost("a")`.
 
 mod arrived;
 mod faults;
@@ -19,7 +20,8 @@ use std::{future::Future, time::Duration};
 
 use tokio::time::Instant;
 
-/// Waits until the condition holds, looking again after longer and longer pauses of the paused clock; fails after a minute of it.
+/// Waits until the condition holds, looking again after longer and longer pauses of the paused
+/// clock; fails after a minute of it.
 pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, condition: impl Fn() -> F) {
     let give_up = Instant::now() + Duration::from_secs(60);
     let mut pause = Duration::from_millis(2);

@@ -175,7 +175,8 @@ impl World {
         self.store.command(&words).unwrap()
     }
 
-    /// Nothing is left behind: no key but the fencing counters, no wait, no subscription, nothing for the watchdog.
+    /// Nothing is left behind: no key but the fencing counters, no wait, no subscription, nothing
+    /// for the watchdog.
     pub(crate) async fn expect_nothing_left(&self, names: &[&str]) {
         for node in &self.nodes {
             super::eventually("the coordinator has nothing to look after", || async {

@@ -35,7 +35,8 @@ fn messages(coordinator: &Coordinator) -> BTreeMap<String, usize> {
 /// The time that it has had on processors.
 fn cpu_time(coordinator: &Coordinator) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{}/stat", coordinator.pid())).unwrap();
-    // The name, in parentheses, may contain blanks; user and system time are the 12th and the 13th word behind it, in hundredths of seconds.
+    // The name, in parentheses, may contain blanks; user and system time are the 12th and the 13th
+    // word behind it, in hundredths of seconds.
     let (_, rest) = stat.rsplit_once(") ").unwrap();
     let words = rest.split(' ').skip(11).take(2);
     let hundredths: u64 = words.map(|word| word.parse::<u64>().unwrap()).sum();
@@ -62,7 +63,8 @@ async fn without_files_left_it_serves_who_is_there_and_accepts_others_when_some_
         messages(coordinator).contains_key("cannot accept connections")
     })
     .await;
-    // How often it tries, and says so, in this time is what is looked at. The bystander, who is connected, is served meanwhile: `Scene::end` sees to that.
+    // How often it tries, and says so, in this time is what is looked at. The bystander, who is
+    // connected, is served meanwhile: `Scene::end` sees to that.
     tokio::time::sleep(secs(1)).await;
     let used = cpu_time(coordinator).saturating_sub(used);
     measured_share(

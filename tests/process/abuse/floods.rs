@@ -63,7 +63,8 @@ async fn headers_that_go_on_for_ever_end_the_connection() {
 async fn small_headers_that_stand_for_large_ones_are_refused() {
     let scene = Scene::begin().await;
     let mut raw = Raw::open(scene.coordinator.address()).await;
-    // One entry of the dynamic table that takes it up, and then 16 thousand times the byte that stands for it: 60 MiB a call.
+    // One entry of the dynamic table that takes it up, and then 16 thousand times the byte that
+    // stands for it: 60 MiB a call.
     let mut bomb = call("TryAcquire");
     bomb.push(0x40);
     text(&mut bomb, "x-bomb");

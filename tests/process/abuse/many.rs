@@ -102,7 +102,8 @@ async fn sessions_beyond_the_limit_are_refused_and_their_memory_comes_back() {
     scene.end(48 * MIB).await;
 }
 
-/// A session that is kept for its client to come back takes a place; who has nothing to come back for must not take all of them.
+/// A session that is kept for its client to come back takes a place; who has nothing to come back
+/// for must not take all of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_that_were_left_without_a_grant_give_way_to_others() {
     const SESSIONS: usize = 200;

@@ -1,5 +1,6 @@
-//! By the hundred thousand and by the million: what each of them leaves behind would be seen. Fewer in every run of the tests; `ABUSE_CONNECTIONS` and
-//! `ABUSE_NAMES` say how many, and `COORDINATOR_BINARY` may be a release.
+//! By the hundred thousand and by the million: what each of them leaves behind would be seen. Fewer
+//! in every run of the tests; `ABUSE_CONNECTIONS` and `ABUSE_NAMES` say how many, and
+//! `COORDINATOR_BINARY` may be a release.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -91,7 +92,8 @@ async fn attempts_to_connect_beyond_the_limit_are_refused_at_once() {
     scene.end(most).await;
 }
 
-/// Whoever finds no place among those that are not accepted yet tries again a second later, or on a Unix-domain socket not at all.
+/// Whoever finds no place among those that are not accepted yet tries again a second later, or on a
+/// Unix-domain socket not at all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_come_all_at_once_find_a_place_until_they_are_accepted() {
     const CLIENTS: usize = 1000;

@@ -1,4 +1,5 @@
-//! Clients that mean harm, or behave as if: what they use up is bounded, they are refused or cut off, and others are served all the while.
+//! Clients that mean harm, or behave as if: what they use up is bounded, they are refused or cut
+//! off, and others are served all the while.
 
 mod bursts;
 mod files;
@@ -29,7 +30,8 @@ use crate::{
     steps::{measured, millis, secs},
 };
 
-/// How long a lock may take that somebody else asks for meanwhile, on a machine that is busy with this and with other tests.
+/// How long a lock may take that somebody else asks for meanwhile, on a machine that is busy with
+/// this and with other tests.
 const SERVED_WITHIN: Duration = secs(3);
 
 const PAUSE: Duration = millis(10);
@@ -67,7 +69,8 @@ impl Scene {
             let (mut served, mut longest) = (0, Duration::ZERO);
             while !stopped.is_cancelled() {
                 let asked = Instant::now();
-                // One that nobody else has, should the last one's release have come after its lease.
+                // One that nobody else has, should the last one's release have come after its
+                // lease.
                 let name = format!("needed-{served}");
                 let tried = client.try_acquire(&name, "b", secs(2)).await.unwrap();
                 assert!(tried.acquired);
@@ -91,7 +94,8 @@ impl Scene {
         self.coordinator.memory().saturating_sub(self.memory)
     }
 
-    /// The coordinator has not grown by more than this, or gives it back soon, and whoever needed it was served.
+    /// The coordinator has not grown by more than this, or gives it back soon, and whoever needed
+    /// it was served.
     async fn end(self, grown_max: u64) {
         measured_bytes("the memory on top, just after", self.grown());
         eventually("its memory comes back", || async {
@@ -120,7 +124,8 @@ fn measured_share(what: &str, used: Duration, of: Duration) {
     eprintln!("measured: {what}: {used:?} of {of:?}");
 }
 
-/// Begins a connection as a client does: none if it is closed before anything comes back. An answer of either kind must come.
+/// Begins a connection as a client does: none if it is closed before anything comes back. An answer
+/// of either kind must come.
 async fn attempt(address: SocketAddr, from: Option<Ipv4Addr>) -> Option<TcpStream> {
     let socket = TcpSocket::new_v4().unwrap();
     if let Some(from) = from {

@@ -56,7 +56,8 @@ async fn a_session_that_does_not_read_its_answers_is_no_longer_read_from() {
             },
         )
     });
-    // What it is allowed to send is what the server has read and then some; more breaks the protocol.
+    // What it is allowed to send is what the server has read and then some; more breaks the
+    // protocol.
     raw.flood(begun.into_iter().chain(asked)).await;
     eventually("it is cut off", || async {
         let seen = raw.seen();
@@ -89,7 +90,8 @@ async fn waits_whose_news_nobody_reads_end_with_their_connection() {
     });
     assert_eq!(raw.flood(waits).await, Flood::Taken);
     until_waiting(&holder, "contended", WAITS).await;
-    // They are granted to nobody who knows of it, one after the other, and the lock comes through to those behind.
+    // They are granted to nobody who knows of it, one after the other, and the lock comes through
+    // to those behind.
     drop(raw);
     until_waiting(&holder, "contended", 0).await;
     assert!(holder.release("contended", "a").await.unwrap().released);

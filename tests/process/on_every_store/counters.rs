@@ -1,4 +1,5 @@
-//! Semaphores and latches, which need one count that all see; where there is none they are refused by name.
+//! Semaphores and latches, which need one count that all see; where there is none they are refused
+//! by name.
 
 use lockkeeper_api::pb;
 use lockkeeper_store::script::keys;
@@ -44,7 +45,8 @@ pub(super) async fn never_more_permits_are_held_than_there_are_or_semaphores_are
     };
     let mut waiting = at_near.acquire(request).await.unwrap();
     waiting.expect_waiting().await;
-    // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's way.
+    // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's
+    // way.
     tokio::time::sleep(millis(300)).await;
     let released = Instant::now();
     at_far.release("x", &held.permit_ids).await.unwrap();
@@ -72,7 +74,8 @@ pub(super) async fn a_latch_opens_for_all_or_latches_are_refused(world: World) {
     if !world.kind().has_queues() {
         return expect_no_latch(&world).await;
     }
-    // Redisson puts the channel of the second one into another slot of a cluster than the latch itself.
+    // Redisson puts the channel of the second one into another slot of a cluster than the latch
+    // itself.
     for name in ["start", "the:{start}"] {
         let (near, far) = (world.client(0).await, world.client(1).await);
         let (mut at_near, mut at_far) = (Latch::new(&near, name), Latch::new(&far, name));

@@ -1,4 +1,5 @@
-//! What every lock must do: one holder, which alone gives it back, and which leaves it by its time to live if it dies.
+//! What every lock must do: one holder, which alone gives it back, and which leaves it by its time
+//! to live if it dies.
 
 use std::sync::{
     Arc,

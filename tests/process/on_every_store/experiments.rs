@@ -71,7 +71,8 @@ pub(super) async fn mission_16_experiment_3_no_lease_wait_6_s_work_5_s_two_conte
         let has_begun = Arc::clone(&has_begun);
         contenders.push(timed(async move {
             let mut session = client.open().await;
-            // The second comes a moment after the first: its second of leeway is not spent before that has begun to work.
+            // The second comes a moment after the first: its second of leeway is not spent before
+            // that has begun to work.
             if number > 0 {
                 has_begun.notified().await;
             }

@@ -66,7 +66,8 @@ pub(super) async fn mission_17_granted_in_the_order_of_asking_or_refused_by_name
     }
     newcomers.expect_none_had_it().await;
     give_back(&mut clients[0], NAME, &before, LockMode::Fair).await;
-    // A crowd is not woken: each in its turn, once or, for a newcomer that found the lock free, again.
+    // A crowd is not woken: each in its turn, once or, for a newcomer that found the lock free,
+    // again.
     let common = keys::channel(NAME);
     let expected = owners.iter().map(|owner| keys::fair_channel(NAME, owner));
     let expected: Vec<_> = expected.collect();
@@ -78,7 +79,8 @@ pub(super) async fn mission_17_granted_in_the_order_of_asking_or_refused_by_name
     store.until(NAME, &["EXISTS", &queue], |it| it == "0").await;
 }
 
-/// They try again and again to get a fair lock ahead of those that wait for it: between a release and the next grant it is free.
+/// They try again and again to get a fair lock ahead of those that wait for it: between a release
+/// and the next grant it is free.
 struct Newcomers {
     is_over: Arc<AtomicBool>,
     tries: Vec<JoinHandle<(Instant, usize)>>,
@@ -115,7 +117,8 @@ impl Newcomers {
     }
 }
 
-/// Nodes that know nothing of each other have no common order; a lock that is not fair is not passed off as one.
+/// Nodes that know nothing of each other have no common order; a lock that is not fair is not
+/// passed off as one.
 async fn expect_no_fair_lock(world: &World, name: &str) {
     let mut client = world.client(0).await;
     let refused = attempt(&mut client, name, "x", LockMode::Fair).await;

@@ -1,5 +1,7 @@
-//! What must hold on every store: each line of the mission from 1 to 19 but the fifth, which is about majorities, as a short story through gRPC, with the
-//! real binary, on each deployment that there is; and besides what outlives a coordinator, semaphores and latches. `tests/tidy/mission.rs` checks that no line and no store is left out.
+//! What must hold on every store: each line of the mission from 1 to 19 but the fifth, which is
+//! about majorities, as a short story through gRPC, with the real binary, on each deployment that
+//! there is; and besides what outlives a coordinator, semaphores and latches.
+//! `tests/tidy/mission.rs` checks that no line and no store is left out.
 
 mod admin;
 mod counters;
@@ -69,8 +71,8 @@ const STORIES: [(&str, Pace, Story); 24] = stories![
 /// A story that is being told on a store.
 struct Told(&'static str, JoinHandle<Duration>);
 
-/// Tells all stories on one deployment, the patient ones at the same time and the busy ones meanwhile, one after the other; fails with the names of those
-/// that do not hold.
+/// Tells all stories on one deployment, the patient ones at the same time and the busy ones
+/// meanwhile, one after the other; fails with the names of those that do not hold.
 async fn all_hold_on(store: Store) {
     let begun = Instant::now();
     let world = World::on(store).await;

@@ -10,7 +10,8 @@ use crate::{
     steps::{millis, secs, sessionless_wait, timed, until_waiting},
 };
 
-/// Scripts of one wait of 4 s at most: a try, another when it is subscribed, and the poll that falls into it; twice that, for what is taken back.
+/// Scripts of one wait of 4 s at most: a try, another when it is subscribed, and the poll that
+/// falls into it; twice that, for what is taken back.
 const SCRIPTS_MAX: usize = 6;
 
 pub(super) async fn mission_9_four_ways_to_take_it(world: World) {
@@ -89,7 +90,8 @@ pub(super) async fn mission_10_a_wait_sleeps_until_the_message_the_lease_or_its_
     waiting.expect_waiting().await;
     store.until_listened_to(NAME, &channel, true).await;
     let woken = timed(async move { waiting.expect_granted().await });
-    // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's way.
+    // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's
+    // way.
     tokio::time::sleep(millis(200)).await;
     let released = Instant::now();
     near.release(NAME, "x").await.unwrap();

@@ -19,10 +19,12 @@ use crate::{
 /// The lease of sessions in the stories that wait for renewals or for its end.
 pub(super) const LEASE: Duration = secs(3);
 
-/// Longer than what a story waits for: what comes sooner was brought by a message, or by the end of a lease.
+/// Longer than what a story waits for: what comes sooner was brought by a message, or by the end of
+/// a lease.
 const POLL_INTERVAL: &str = "10s";
 
-/// What a busy machine may add to a lease, to a limit, or to what is done at once; well below a poll.
+/// What a busy machine may add to a lease, to a limit, or to what is done at once; well below a
+/// poll.
 pub(super) const LATE_MAX: Duration = secs(3);
 
 /// Shared by the stories of one store, each of which has names of its own.

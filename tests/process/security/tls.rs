@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 use super::{Authority, Issued, eventually, expired, try_acquire};
 use crate::{client::Client, coordinator::Coordinator};
 
-/// Whether somebody with this certificate gets as far as an answer. With TLS 1.3 a client learns only then that its certificate was refused.
+/// Whether somebody with this certificate gets as far as an answer. With TLS 1.3 a client learns
+/// only then that its certificate was refused.
 async fn is_let_in(
     authority: &Authority,
     coordinator: &Coordinator,

@@ -1,4 +1,5 @@
-//! Log lines as JSON: one for each change of state, with the trace it belongs to, and never a credential.
+//! Log lines as JSON: one for each change of state, with the trace it belongs to, and never a
+//! credential.
 
 use lockkeeper_api::pb::{self, lock_admin_service_client::LockAdminServiceClient};
 use serde_json::Value;

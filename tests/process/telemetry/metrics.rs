@@ -48,7 +48,8 @@ async fn samples(coordinator: &Coordinator) -> BTreeMap<String, f64> {
     samples.collect()
 }
 
-/// A waiter that has heard nothing yet looks again once it would hear of a release, which is what comes in place of the hand-over otherwise.
+/// A waiter that has heard nothing yet looks again once it would hear of a release, which is what
+/// comes in place of the hand-over otherwise.
 async fn until_it_looked_again(coordinator: &Coordinator) {
     eventually("it has looked again", || async {
         let seen = samples(coordinator).await;

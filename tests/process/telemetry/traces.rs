@@ -86,7 +86,8 @@ impl Session {
     }
 }
 
-/// Only what a waiter hears of is linked, not what it finds when it looks again because it hears from then on.
+/// Only what a waiter hears of is linked, not what it finds when it looks again because it hears
+/// from then on.
 async fn until_it_listens(redis: &RedisServer, monitor: &Monitor, owner: &str) {
     let owner = format!(":{owner}\"");
     eventually("it has looked again", || async {

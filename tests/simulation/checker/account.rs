@@ -10,7 +10,8 @@ pub(super) struct Account {
     pub(super) belief: Option<Belief>,
     /// Holds that the owner knows of, less those that it is giving back.
     pub(super) count: i64,
-    /// Holds that it took itself and did not ask to give back. An answer that lies unread is counted by the store, but taken back when it is left.
+    /// Holds that it took itself and did not ask to give back. An answer that lies unread is
+    /// counted by the store, but taken back when it is left.
     pub(super) own: i64,
     /// Until then a hold may be taken back that the owner was never told of.
     pub(super) left_until: Millis,

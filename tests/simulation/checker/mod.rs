@@ -1,6 +1,7 @@
 //! The rules that every history must keep, whatever broke meanwhile:
 //!
-//! - **exclusion**: the times in which different owners may rely on a lock do not overlap, but for those of readers ([`intervals`]);
+//! - **exclusion**: the times in which different owners may rely on a lock do not overlap, but for
+//!   those of readers ([`intervals`]);
 //! - **truth**: who may rely on a lock has it in the store ([`truth`]);
 //! - **tokens** are unique and grow, and readers have that of the last writer ([`tokens`]);
 //! - **counts** of holds are exact where nothing is in doubt ([`holds`]);
@@ -10,7 +11,8 @@
 //! - **wake-ups**: a lock that can be had and is wanted is granted soon ([`waits::wake_ups`]);
 //! - **order**: a fair lock is granted to those who came first ([`waits::order`]);
 //! - **writers** that wait do not starve ([`waits::writers`]);
-//! - **upgrades**: a reader that wants to write is told that it would wait for itself ([`waits::upgrades`]).
+//! - **upgrades**: a reader that wants to write is told that it would wait for itself
+//!   ([`waits::upgrades`]).
 
 mod account;
 mod holds;

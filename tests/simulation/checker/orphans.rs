@@ -1,4 +1,5 @@
-//! Holds that nobody knows of: an acquire that was left, or whose answer nobody took, is undone at once and not only when its lease is over.
+//! Holds that nobody knows of: an acquire that was left, or whose answer nobody took, is undone at
+//! once and not only when its lease is over.
 
 use std::collections::BTreeMap;
 
@@ -99,8 +100,8 @@ fn under_way(events: &[Event]) -> Excuses {
     excuses
 }
 
-/// What is left after a release may be renewed for as long as the session lives, and so may a grant with a lease of its own to which a renewed
-/// hold was added, even if that hold was undone.
+/// What is left after a release may be renewed for as long as the session lives, and so may a grant
+/// with a lease of its own to which a renewed hold was added, even if that hold was undone.
 fn is_sticky(what: &What, holder: Holder) -> bool {
     match what {
         What::Told(_, Told::Released(left)) => *left > 0,

@@ -1,4 +1,5 @@
-//! Fencing tokens: one grant, one token; and whatever was granted later has a larger one. Readers have that of the last writer.
+//! Fencing tokens: one grant, one token; and whatever was granted later has a larger one. Readers
+//! have that of the last writer.
 
 use std::collections::BTreeMap;
 
@@ -79,7 +80,8 @@ fn repeats(events: &[Event]) -> Vec<Violation> {
                 let answer = match told {
                     Told::Granted(seen) => Some(seen.token),
                     Told::Released(left) => Some(u64::from(*left)),
-                    // Not being the owner is no answer that is kept; but it is the wrong one after another.
+                    // Not being the owner is no answer that is kept; but it is the wrong one after
+                    // another.
                     Told::NotOwner if kind == Kind::Release && answers.contains_key(&first) => None,
                     _ => continue,
                 };
@@ -126,7 +128,8 @@ fn grants(events: &[Event]) -> BTreeMap<Name, Vec<Grant>> {
     grants
 }
 
-/// A reader's token is the counter as it stood at some time between question and answer. The answer to a repeat has the counter of now too.
+/// A reader's token is the counter as it stood at some time between question and answer. The answer
+/// to a repeat has the counter of now too.
 fn of_the_last_writer(events: &[Event], name: Name, grants: &[Grant]) -> Vec<Violation> {
     let mut counter: Vec<(Millis, u64)> = vec![(0, 0)];
     for event in events {
@@ -173,7 +176,8 @@ fn unique(name: Name, grants: &[Grant]) -> Vec<Violation> {
     violations
 }
 
-/// A grant that was told before another was asked for has the smaller token, or it is the same grant.
+/// A grant that was told before another was asked for has the smaller token, or it is the same
+/// grant.
 fn in_order(name: Name, mut grants: Vec<Grant>) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut told = grants.clone();

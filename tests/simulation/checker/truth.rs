@@ -61,7 +61,8 @@ impl Truth {
         truth
     }
 
-    /// Adds the states from one look at a lock until the next: each time a hold runs out there is another.
+    /// Adds the states from one look at a lock until the next: each time a hold runs out there is
+    /// another.
     fn follow(&mut self, name: Name, stored: &Stored<'_>, end: Millis) {
         let states = self.states.entry(name).or_default();
         let Stored {
@@ -94,7 +95,8 @@ impl Truth {
         self.states.get(&name).into_iter().flatten()
     }
 
-    /// Times at which a lock could be had by somebody who waits for it in this way, and what began them.
+    /// Times at which a lock could be had by somebody who waits for it in this way, and what began
+    /// them.
     pub(super) fn free_for(&self, name: Name, mode: Mode) -> Vec<State> {
         let mut times: Vec<State> = Vec::new();
         for state in self.states(name) {

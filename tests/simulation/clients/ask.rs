@@ -1,4 +1,5 @@
-//! One operation, from the request to the final answer or to the moment at which the client loses interest.
+//! One operation, from the request to the final answer or to the moment at which the client loses
+//! interest.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,5 @@
-//! Those who want locks: clients with sessions, clients without, some of which take several at once, and one that uses the store by itself as Redisson does.
+//! Those who want locks: clients with sessions, clients without, some of which take several at
+//! once, and one that uses the store by itself as Redisson does.
 
 mod ask;
 mod foreign;

@@ -1,5 +1,6 @@
-//! A client without a session: an owner of its own making, a lease, and request ids to repeat what got no answer. Without a request id it does as the
-//! documentation says and never uses an owner again whose last operation is in doubt.
+//! A client without a session: an owner of its own making, a lease, and request ids to repeat what
+//! got no answer. Without a request id it does as the documentation says and never uses an owner
+//! again whose last operation is in doubt.
 
 use std::{sync::Arc, time::Duration};
 
@@ -169,7 +170,8 @@ impl Sessionless {
             .await;
     }
 
-    /// Asks some coordinator, and any other if there is no answer and the request can be repeated; sometimes also if there is one.
+    /// Asks some coordinator, and any other if there is no answer and the request can be repeated;
+    /// sometimes also if there is one.
     async fn ask_again_and_again(
         &mut self,
         (name, mode): (Name, Mode),

@@ -1,5 +1,5 @@
-//! What happened in one run, in order: what clients asked and were told, what became of their sessions, and how the store looked. The checker
-//! sees nothing else.
+//! What happened in one run, in order: what clients asked and were told, what became of their
+//! sessions, and how the store looked. The checker sees nothing else.
 
 mod display;
 
@@ -18,7 +18,8 @@ pub(crate) type Op = u32;
 /// One session, numbered in the order of opening; it keeps its number when it is resumed.
 pub(crate) type SessionNo = u32;
 
-/// Who may hold a lock, and how: an owner of a session, or one without. The same owner as a reader and as a writer is two holders.
+/// Who may hold a lock, and how: an owner of a session, or one without. The same owner as a reader
+/// and as a writer is two holders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Holder {
     pub(crate) session: Option<SessionNo>,
@@ -118,9 +119,11 @@ pub(crate) enum What {
     Broken(SessionNo, bool),
     /// The client ends its session.
     Closing(SessionNo),
-    /// A client that talks to the store itself took or gave back a lock; until when it may rely on it.
+    /// A client that talks to the store itself took or gave back a lock; until when it may rely on
+    /// it.
     Foreign(Holder, Name, Option<Millis>),
-    /// The lock as it now stands in the store, its token, who stands in its queue, and the script that changed it.
+    /// The lock as it now stands in the store, its token, who stands in its queue, and the script
+    /// that changed it.
     Stored {
         name: Name,
         shares: Vec<Share>,

@@ -1,4 +1,5 @@
-//! Breakages on purpose: each is a script with a hole, or a store that does not do what it says. The simulation has to notice every one of them.
+//! Breakages on purpose: each is a script with a hole, or a store that does not do what it says.
+//! The simulation has to notice every one of them.
 
 mod holes;
 
@@ -61,7 +62,8 @@ impl Mutant {
         all
     }
 
-    /// Breakages that break nothing, because a script has no such text. To be asked before any of them is run: a run would not tell.
+    /// Breakages that break nothing, because a script has no such text. To be asked before any of
+    /// them is run: a run would not tell.
     pub(crate) fn without_effect() -> Vec<String> {
         let all = HOLES.iter().chain(&PERMIT_HOLES).chain(&LATCH_HOLES);
         all.flat_map(Hole::not_found).collect()

@@ -10,7 +10,8 @@ use tokio::time::sleep;
 use super::{REQUEST_RETENTION, World};
 use crate::history::What;
 
-/// How long a queue that nobody looks after outlives its waiters, those of the other program included.
+/// How long a queue that nobody looks after outlives its waiters, those of the other program
+/// included.
 const QUEUE_RETENTION: Duration = Duration::from_secs(7200);
 
 impl World {

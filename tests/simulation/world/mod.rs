@@ -1,4 +1,5 @@
-//! One run: a store, coordinators that come and go, the incidents of the plan, and at the end the look at what is left.
+//! One run: a store, coordinators that come and go, the incidents of the plan, and at the end the
+//! look at what is left.
 
 mod leftovers;
 
@@ -34,7 +35,8 @@ pub(crate) struct Shared {
     pub(crate) ledger: Ledger,
     pub(crate) limits: Limits,
     mutant: Mutant,
-    /// Every coordinator there has ever been, by its number; the first ones are those of the plan, and each that goes down is replaced.
+    /// Every coordinator there has ever been, by its number; the first ones are those of the plan,
+    /// and each that goes down is replaced.
     nodes: Mutex<Vec<Arc<Node>>>,
     /// The store itself answers nobody until then.
     frozen_until: Mutex<Instant>,

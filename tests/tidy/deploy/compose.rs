@@ -1,4 +1,5 @@
-//! `docker-compose.yml`: what its services name is there, nothing is published beyond this machine, and the coordinators take their settings.
+//! `docker-compose.yml`: what its services name is there, nothing is published beyond this machine,
+//! and the coordinators take their settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 

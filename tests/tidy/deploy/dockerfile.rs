@@ -1,4 +1,5 @@
-//! `deploy/Dockerfile`: what it copies is there, what it stands on is pinned, and what it leaves runs as nobody.
+//! `deploy/Dockerfile`: what it copies is there, what it stands on is pinned, and what it leaves
+//! runs as nobody.
 
 use super::{expect_problem, is_pinned, text};
 use crate::{expect_none, source::exists};

@@ -1,4 +1,5 @@
-//! `deploy/kubernetes/`: what the manifests name is there, the containers have no privilege they do not need, and the binary takes what they pass.
+//! `deploy/kubernetes/`: what the manifests name is there, the containers have no privilege they do
+//! not need, and the binary takes what they pass.
 
 use std::{collections::BTreeMap, fs};
 

@@ -1,4 +1,5 @@
-//! The part of Kubernetes' schema that our manifests use, with the names and the types of its API reference; anything else is refused.
+//! The part of Kubernetes' schema that our manifests use, with the names and the types of its API
+//! reference; anything else is refused.
 
 use std::collections::BTreeMap;
 

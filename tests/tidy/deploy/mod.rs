@@ -1,4 +1,5 @@
-//! What runs the coordinator elsewhere: there is no container engine here, so what cannot be run is parsed and held against what it names.
+//! What runs the coordinator elsewhere: there is no container engine here, so what cannot be run is
+//! parsed and held against what it names.
 
 mod compose;
 mod compose_types;
@@ -28,7 +29,8 @@ fn is_pinned(image: &str) -> bool {
     })
 }
 
-/// What the real binary says to a command line and an environment: the settings that result, or why it refuses them.
+/// What the real binary says to a command line and an environment: the settings that result, or why
+/// it refuses them.
 fn settings_of(
     arguments: &[String],
     environment: &BTreeMap<String, String>,

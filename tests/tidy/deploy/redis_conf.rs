@@ -1,4 +1,5 @@
-//! `deploy/redis/`: servers that keep what they granted, and that nobody reaches by accident. That real servers take the files is seen wherever tests start them.
+//! `deploy/redis/`: servers that keep what they granted, and that nobody reaches by accident. That
+//! real servers take the files is seen wherever tests start them.
 
 use super::text;
 use crate::expect_none;

@@ -1,4 +1,5 @@
-//! `deploy/systemd/`: the unit starts what there is, gives it time to stop, and leaves it no privilege.
+//! `deploy/systemd/`: the unit starts what there is, gives it time to stop, and leaves it no
+//! privilege.
 
 use std::{collections::BTreeMap, fs, path::Path};
 

@@ -1,5 +1,5 @@
-//! A server of `LockService` that does nothing but answer: what tonic itself costs, in unary calls, in frames on a session's stream, and in
-//! streams that stay idle.
+//! A server of `LockService` that does nothing but answer: what tonic itself costs, in unary calls,
+//! in frames on a session's stream, and in streams that stay idle.
 
 use std::{
     io::{self, Write as _},
@@ -158,7 +158,8 @@ impl service::LockService for Bare {
         Ok(Response::new(released()))
     }
 
-    /// Frames are answered where they are read, so that answers that are ready together leave together.
+    /// Frames are answered where they are read, so that answers that are ready together leave
+    /// together.
     async fn session(
         &self,
         request: Request<Streaming<pb::SessionRequest>>,

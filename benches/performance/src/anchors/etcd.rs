@@ -1,4 +1,5 @@
-//! Locks of etcd: its `Lock` and `Unlock` calls with a lease that each caller is granted once. Only the fields that are used have a message.
+//! Locks of etcd: its `Lock` and `Unlock` calls with a lease that each caller is granted once. Only
+//! the fields that are used have a message.
 
 use anyhow::Context as _;
 use futures::future::try_join_all;

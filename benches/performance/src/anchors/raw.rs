@@ -1,5 +1,5 @@
-//! The scripts of an acquire and its release over connections that all callers share, without gRPC and without a coordinator: what Redis and
-//! the client library cost.
+//! The scripts of an acquire and its release over connections that all callers share, without gRPC
+//! and without a coordinator: what Redis and the client library cost.
 
 use std::sync::{
     Arc,
@@ -50,7 +50,8 @@ struct Calls {
     release: Call,
 }
 
-/// Runs nothing and hands on what it was to run, so that keys and arguments are those of the coordinator.
+/// Runs nothing and hands on what it was to run, so that keys and arguments are those of the
+/// coordinator.
 #[derive(Debug)]
 struct Recorder {
     calls: mpsc::UnboundedSender<Call>,
@@ -136,8 +137,8 @@ fn command(call: &Call, attempt: u64, serial: i64) -> Cmd {
     command
 }
 
-/// What the coordinator would send for the n-th caller, who has an owner of its own. Which of an owner's grants is given back is known of those of a session,
-/// so for frames only.
+/// What the coordinator would send for the n-th caller, who has an owner of its own. Which of an
+/// owner's grants is given back is known of those of a session, so for frames only.
 async fn calls(number: usize, as_frames: bool) -> anyhow::Result<Calls> {
     let (calls, mut recorded) = mpsc::unbounded_channel();
     let store = Settings::default().store;

@@ -1,4 +1,5 @@
-//! A lock library for Rust programs on Redis, which has no service in between: its connection is pipelined, as it is by default.
+//! A lock library for Rust programs on Redis, which has no service in between: its connection is
+//! pipelined, as it is by default.
 
 use std::time::Duration;
 

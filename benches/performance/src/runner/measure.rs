@@ -1,4 +1,5 @@
-//! One measurement: starts what it needs, has the driver print one JSON object, and ends what it started.
+//! One measurement: starts what it needs, has the driver print one JSON object, and ends what it
+//! started.
 
 use std::{process::Stdio, time::Duration};
 

@@ -111,7 +111,8 @@ impl Measurement {
 use Driver::{Anchor, Bench, Blocked, Redisson, Watch};
 use Target::{Bare, Coordinator, Embedded, Etcd, Redis};
 
-/// All of them. What is compared stands next to each other, so that it meets the same weather on the machine.
+/// All of them. What is compared stands next to each other, so that it meets the same weather on
+/// the machine.
 pub(super) const ALL: &[Measurement] = &[
     Measurement::new(
         "rpc-64",

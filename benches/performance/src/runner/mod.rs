@@ -1,8 +1,11 @@
-//! The run as a whole: rounds in which everything is measured in turn, a file with what came of it, and the document made from that.
+//! The run as a whole: rounds in which everything is measured in turn, a file with what came of it,
+//! and the document made from that.
 //!
-//! - [`measurements`]: what is measured, [`measure`] how one is, on [`servers`] that are each a [`process`], seen by [`sampler`];
+//! - [`measurements`]: what is measured, [`measure`] how one is, on [`servers`] that are each a
+//!   [`process`], seen by [`sampler`];
 //! - [`results`]: what is kept; [`statistics`]: what several rounds came to;
-//! - [`reach`]: the ratios and their goals; [`document`]: what people read, in its [`format`], with the [`machine`].
+//! - [`reach`]: the ratios and their goals; [`document`]: what people read, in its [`format`], with
+//!   the [`machine`].
 
 mod document;
 mod format;
@@ -42,7 +45,8 @@ const DOCUMENT: &str = "docs/performance.md";
 /// Renewals come once in a third of a lease: each grant has one or more in this time.
 const WATCH_SECONDS_MIN: f64 = 12.0;
 
-/// Measures everything, and writes the document. Ends all that it has started if it is told to stop.
+/// Measures everything, and writes the document. Ends all that it has started if it is told to
+/// stop.
 pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {

@@ -1,4 +1,5 @@
-//! A process that this run has started: it is ended by its own handle, and what it uses is read where the kernel tells it.
+//! A process that this run has started: it is ended by its own handle, and what it uses is read
+//! where the kernel tells it.
 
 use std::{fs, process::Stdio, time::Duration};
 

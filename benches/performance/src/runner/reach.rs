@@ -1,4 +1,5 @@
-//! What should be reached: each figure is a ratio within one round, so that the machine's weather falls out of it.
+//! What should be reached: each figure is a ratio within one round, so that the machine's weather
+//! falls out of it.
 
 use super::results::Round;
 

@@ -40,7 +40,8 @@ pub(super) struct Options {
     pub(super) blocked_streams: usize,
 }
 
-/// What each measurement of one round printed, by its name. A measurement that failed has its reason.
+/// What each measurement of one round printed, by its name. A measurement that failed has its
+/// reason.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(super) struct Round(pub(super) BTreeMap<String, Outcome>);
 

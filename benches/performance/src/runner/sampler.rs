@@ -95,7 +95,8 @@ fn calls(stats: &str, command: &str) -> u64 {
     found.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// What a watchdog cost between the moments when everything was held and when the first grant was given back.
+/// What a watchdog cost between the moments when everything was held and when the first grant was
+/// given back.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Watched {
     pub(super) seconds: f64,
@@ -105,7 +106,8 @@ pub(super) struct Watched {
     pub(super) processor_share: f64,
 }
 
-/// Each grant has two keys while it is held, and keeps one. `held` is how many grants there should be.
+/// Each grant has two keys while it is held, and keeps one. `held` is how many grants there should
+/// be.
 pub(super) fn watched(samples: &[Sample], held: u64) -> anyhow::Result<Watched> {
     let mut held_all = samples.iter().filter(|it| it.keys >= 2 * held);
     let first = held_all.next().context("not everything was held")?;
@@ -126,7 +128,8 @@ pub(super) fn watched(samples: &[Sample], held: u64) -> anyhow::Result<Watched> 
     })
 }
 
-/// Resident memory for each of `waiters`, over what there was before: the median of what was seen in a span of time.
+/// Resident memory for each of `waiters`, over what there was before: the median of what was seen
+/// in a span of time.
 pub(super) fn memory_per_waiter(
     before: f64,
     samples: &[Sample],

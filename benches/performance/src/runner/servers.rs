@@ -1,4 +1,5 @@
-//! The servers that are measured, each started for one measurement, so that none finds what another left.
+//! The servers that are measured, each started for one measurement, so that none finds what another
+//! left.
 
 use std::{
     env,

@@ -12,7 +12,8 @@ use crate::{
     output,
 };
 
-/// A wait whose stream broke may take this long beyond its limit, because a grant may have been lost with the stream.
+/// A wait whose stream broke may take this long beyond its limit, because a grant may have been
+/// lost with the stream.
 const RESUME_GRACE: Duration = Duration::from_secs(2);
 
 impl Machine {
@@ -131,7 +132,8 @@ impl Machine {
                 };
                 self.on_not_granted(reason, &busy);
             }
-            // The coordinator has forgotten it, as after a restart without a store. Another one waits on.
+            // The coordinator has forgotten it, as after a restart without a store. Another one
+            // waits on.
             Err(Error::SessionEnded(_)) => {
                 let at = Some(now + RETRY_INTERVAL);
                 self.phase = Phase::Opening { at };

@@ -45,7 +45,8 @@ pub(in crate::run) enum Input {
     Tick,
 }
 
-/// What to do. Of the first four only one is under way at a time, and takes the place of the one before.
+/// What to do. Of the first four only one is under way at a time, and takes the place of the one
+/// before.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::run) enum Action {
     /// Open a session.

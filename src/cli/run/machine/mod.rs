@@ -1,5 +1,5 @@
-//! What to do next: a pure state machine. It knows neither sessions nor processes nor clocks; [`super::Io`] tells it what happened and when, and
-//! does what it says.
+//! What to do next: a pure state machine. It knows neither sessions nor processes nor clocks;
+//! [`super::Io`] tells it what happened and when, and does what it says.
 //!
 //! ```text
 //! Opening ──opened──> Waiting ──granted──> Confirming ──renewed──> Starting ──started──> Running ──exited────────────> Closing ──> exit
@@ -37,11 +37,13 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(50);
 /// Where we are.
 #[derive(Debug)]
 enum Phase {
-    /// For the coordinator; `at`: when the next session is opened, because the one there was is over.
+    /// For the coordinator; `at`: when the next session is opened, because the one there was is
+    /// over.
     Opening { at: Option<Instant> },
     /// For the lock. While the stream is broken, `give_up_at` is set.
     Waiting { give_up_at: Option<Instant> },
-    /// The lock is granted, but how long ago is not known: the answer may have been under way for any time. A renewal tells.
+    /// The lock is granted, but how long ago is not known: the answer may have been under way for
+    /// any time. A renewal tells.
     Confirming {
         until: Instant,
         again_at: Option<Instant>,
@@ -107,7 +109,8 @@ impl Machine {
         (machine, vec![Action::Open])
     }
 
-    /// Takes note of what happened, and until when what is held is ours for sure by now, and says what to do, in this order.
+    /// Takes note of what happened, and until when what is held is ours for sure by now, and says
+    /// what to do, in this order.
     pub(super) fn on(
         &mut self,
         now: Instant,
@@ -115,7 +118,8 @@ impl Machine {
         input: Input,
     ) -> Vec<Action> {
         self.valid_until = valid_until;
-        // First, so that nothing that comes too late makes up for it. But a command that has ended while the lock was valid need not be stopped any more.
+        // First, so that nothing that comes too late makes up for it. But a command that has ended
+        // while the lock was valid need not be stopped any more.
         if !matches!(input, Input::ChildExited(_)) || !self.is_valid(now) {
             self.meet_deadlines(now);
         }
@@ -139,7 +143,8 @@ impl Machine {
         std::mem::take(&mut self.actions)
     }
 
-    /// When to come back with a [`Input::Tick`] at the latest. What is held may have been renewed by then.
+    /// When to come back with a [`Input::Tick`] at the latest. What is held may have been renewed
+    /// by then.
     pub(super) fn wake_at(&self) -> Option<Instant> {
         let (one, other) = match &self.phase {
             Phase::Opening { at } => (*at, None),
@@ -231,7 +236,8 @@ impl Machine {
         }
     }
 
-    /// The command itself is gone; what it left behind had TERM too, and gets as long as the command had.
+    /// The command itself is gone; what it left behind had TERM too, and gets as long as the
+    /// command had.
     fn on_probed(&mut self, is_empty: bool) {
         if let Phase::Stopping { kill_at, .. } = self.phase
             && (is_empty || kill_at.is_none())

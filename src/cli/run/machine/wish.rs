@@ -51,7 +51,8 @@ impl Wish {
         }
     }
 
-    /// The tokens in the order in which the command is told of them: that of the first lock of the wish first.
+    /// The tokens in the order in which the command is told of them: that of the first lock of the
+    /// wish first.
     pub(super) fn tokens(&self, granted: Granted) -> Vec<(String, u64)> {
         let first = match self {
             Self::Locks(locks) => locks.first().map(|lock| lock.name.as_str()),

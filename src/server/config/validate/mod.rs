@@ -225,7 +225,8 @@ fn check_url(key: &str, url: &StoreUrl, report: &mut dyn FnMut(&str, String)) {
                 report(key, format!("names no host; {SUPPORTED}"));
             }
         }
-        // Only a scheme is repeated: without `://` the text before the colon may be anything, also a password.
+        // Only a scheme is repeated: without `://` the text before the colon may be anything, also
+        // a password.
         Some(scheme) if text.contains("://") && !scheme.contains('@') => {
             report(key, format!("unknown scheme {scheme}; {SUPPORTED}"));
         }

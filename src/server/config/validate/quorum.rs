@@ -8,7 +8,8 @@ const KEY: &str = "store.quorum";
 const DEFAULT_PORT: &str = "6379";
 const DEFAULT_SENTINEL_PORT: &str = "26379";
 
-/// What an address leads to, as far as its text tells: hosts with ports, and what it asks for there.
+/// What an address leads to, as far as its text tells: hosts with ports, and what it asks for
+/// there.
 struct Place {
     hosts: BTreeSet<String>,
     service: String,
@@ -90,7 +91,8 @@ impl Place {
                 format!("{host}:{port}")
             }
         };
-        // Databases of one server are no independent stores, but services of the same sentinels are.
+        // Databases of one server are no independent stores, but services of the same sentinels
+        // are.
         let service = path.split('/').next().filter(|_| is_sentinel);
         Self {
             hosts: hosts.split(',').map(with_port).collect(),

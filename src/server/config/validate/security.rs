@@ -1,4 +1,5 @@
-//! What may listen where. Whoever can reach a port without showing who they are can take every lock, so that must be said.
+//! What may listen where. Whoever can reach a port without showing who they are can take every
+//! lock, so that must be said.
 
 use std::net::SocketAddr;
 

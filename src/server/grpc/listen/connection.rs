@@ -68,8 +68,8 @@ impl Connection {
         }
     }
 
-    /// Reads how it begins, for the server to read it again; no request of HTTP/1.1 is shorter. From there on the server itself looks after silent
-    /// clients.
+    /// Reads how it begins, for the server to read it again; no request of HTTP/1.1 is shorter.
+    /// From there on the server itself looks after silent clients.
     pub(super) async fn greeted(mut self, takes_http1: bool) -> io::Result<Self> {
         let mut beginning = [0; PREFACE.len()];
         self.read_exact(&mut beginning).await?;

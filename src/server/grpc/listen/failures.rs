@@ -32,7 +32,8 @@ impl Failures {
         }
     }
 
-    /// A client that went away meanwhile is nothing to wait for; anything else may be a lack of file descriptors or memory, which passes.
+    /// A client that went away meanwhile is nothing to wait for; anything else may be a lack of
+    /// file descriptors or memory, which passes.
     pub(super) async fn pause(&mut self, error: &io::Error) {
         if error.kind() == io::ErrorKind::ConnectionAborted {
             return;

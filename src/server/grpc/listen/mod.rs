@@ -1,7 +1,9 @@
-//! Connections: accepted over TCP, with TLS or without it, and over a Unix-domain socket, and handed on once they speak HTTP/2.
+//! Connections: accepted over TCP, with TLS or without it, and over a Unix-domain socket, and
+//! handed on once they speak HTTP/2.
 //!
-//! tonic would accept by itself, but it keeps one certificate for ever, waits for ever for those that say nothing, and counts nobody. Nothing that a client
-//! does before its first call holds up the accepting of others: that is a task for each, with a time limit.
+//! tonic would accept by itself, but it keeps one certificate for ever, waits for ever for those
+//! that say nothing, and counts nobody. Nothing that a client does before its first call holds up
+//! the accepting of others: that is a task for each, with a time limit.
 
 mod admission;
 mod connection;
@@ -63,8 +65,8 @@ pub struct Listeners {
 /// Connections that are ready and that the server has not taken yet.
 const READY: usize = 64;
 
-/// Connections that have not been accepted yet, as when all clients come back at once; the machine may allow fewer. A client that finds no place tries again
-/// after a second.
+/// Connections that have not been accepted yet, as when all clients come back at once; the machine
+/// may allow fewer. A client that finds no place tries again after a second.
 const BACKLOG: u32 = 4096;
 
 /// Listens at a port.
@@ -170,7 +172,8 @@ impl Acceptor {
         }
     }
 
-    /// None if there are too many connections already; the new one is closed at once, so that its client knows.
+    /// None if there are too many connections already; the new one is closed at once, so that its
+    /// client knows.
     fn admit(&self, from: Option<IpAddr>) -> Option<Admitted> {
         let admitted = self.admission.admit(from);
         if let Err(limit) = admitted {

@@ -1,5 +1,5 @@
-//! TLS with certificates that may change while the process runs. What is shown and who is trusted change together, for new connections; those there are go
-//! on as they began.
+//! TLS with certificates that may change while the process runs. What is shown and who is trusted
+//! change together, for new connections; those there are go on as they began.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -36,7 +36,8 @@ impl Tls {
         Ok(Self(Watched::new(all, config)?))
     }
 
-    /// Looks at the files and takes what is new in them, for new connections. Files that cannot be used change nothing. May block.
+    /// Looks at the files and takes what is new in them, for new connections. Files that cannot be
+    /// used change nothing. May block.
     pub fn reload(&self) {
         self.0.reload("server.tls");
     }
@@ -75,12 +76,14 @@ fn config(contents: &[Vec<u8>]) -> Result<ServerConfig, String> {
             builder.with_client_cert_verifier(verifier.build().map_err(|error| error.to_string())?)
         }
     };
-    // Fails if the key is that of another certificate, as while only one of the files has been replaced.
+    // Fails if the key is that of another certificate, as while only one of the files has been
+    // replaced.
     let mut config = builder
         .with_single_cert(chain, key)
         .map_err(|error| error.to_string())?;
     config.alpn_protocols = vec![b"h2".to_vec()];
-    // A session that is taken up again would go on under a certificate that nobody looks at any more.
+    // A session that is taken up again would go on under a certificate that nobody looks at any
+    // more.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)

@@ -22,10 +22,12 @@ pub struct UnixSocket {
 // === impl UnixSocket ===
 
 impl UnixSocket {
-    /// Listens. A file that a dead process has left behind is replaced; one at which somebody listens is not, nor anything that is no socket.
+    /// Listens. A file that a dead process has left behind is replaced; one at which somebody
+    /// listens is not, nor anything that is no socket.
     pub fn bind(path: &Path, mode: u32) -> io::Result<Self> {
         refuse_used(path)?;
-        // Made under another name, so that it is there only with its mode and never without anybody who listens.
+        // Made under another name, so that it is there only with its mode and never without anybody
+        // who listens.
         let mut draft = path.as_os_str().to_owned();
         draft.push(format!(".{}", std::process::id()));
         let draft = PathBuf::from(draft);

@@ -1,5 +1,6 @@
-//! The I/O of a session's stream: frames become operations, answers and notices become frames. One task reads; whatever is said goes through bounded
-//! queues that tonic empties as fast as the client reads.
+//! The I/O of a session's stream: frames become operations, answers and notices become frames. One
+//! task reads; whatever is said goes through bounded queues that tonic empties as fast as the
+//! client reads.
 
 mod running;
 
@@ -46,7 +47,8 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 /// A client that reads nothing for this long although its answers fill the queue is taken for gone.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 
-/// How long the end of the stream waits for operations under way, and for the store to know of the releases; the rest goes on without it.
+/// How long the end of the stream waits for operations under way, and for the store to know of the
+/// releases; the rest goes on without it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The field that tells a stream's operations apart.
@@ -152,7 +154,8 @@ impl Reader {
         let _ = output.notices.send(Out::End(ended)).await;
     }
 
-    /// Serves the stream and answers what is under way when it is closed. Whatever has not ended then goes on as tasks, because others may wait for it.
+    /// Serves the stream and answers what is under way when it is closed. Whatever has not ended
+    /// then goes on as tasks, because others may wait for it.
     async fn until_end(&mut self, stream: &Stream, progress: &AtomicU64) -> End {
         let output = self.output.clone();
         let mut running = Running::new(output.answers.clone());
@@ -381,7 +384,8 @@ pub(super) fn operation(
 // === impl Output ===
 
 impl Output {
-    /// Passes notices on until the coordinator goes away. A notice is taken from the session only when there is room for it.
+    /// Passes notices on until the coordinator goes away. A notice is taken from the session only
+    /// when there is room for it.
     async fn forward_notices(&self, stream: &Stream) {
         while let Ok(room) = self.notices.reserve().await {
             let notice = stream.notice().await;

@@ -1,5 +1,5 @@
-//! The operations of one stream that do not wait, until they are answered. The stream's reader runs them all, so that what the store answers
-//! together is told together, without a task for each.
+//! The operations of one stream that do not wait, until they are answered. The stream's reader runs
+//! them all, so that what the store answers together is told together, without a task for each.
 
 use std::{
     pin::Pin,

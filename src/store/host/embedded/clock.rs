@@ -1,4 +1,5 @@
-//! The store's clock. It runs on tokio's, which tests pause and advance, and can be stepped as the wall clock of a server can.
+//! The store's clock. It runs on tokio's, which tests pause and advance, and can be stepped as the
+//! wall clock of a server can.
 
 use std::{
     sync::{
@@ -10,8 +11,8 @@ use std::{
 
 use tokio::time::Instant;
 
-/// A wall clock in microseconds since the Unix epoch: an origin, plus the time that tokio has counted since, plus the steps made.
-/// Clones are one clock.
+/// A wall clock in microseconds since the Unix epoch: an origin, plus the time that tokio has
+/// counted since, plus the steps made. Clones are one clock.
 #[derive(Clone, Debug)]
 pub struct Clock {
     shared: Arc<Shared>,
@@ -27,7 +28,8 @@ struct Shared {
 // === impl Clock ===
 
 impl Clock {
-    /// A clock that shows the machine's wall time. It is read once: later steps of the machine's clock do not reach the store.
+    /// A clock that shows the machine's wall time. It is read once: later steps of the machine's
+    /// clock do not reach the store.
     #[expect(
         clippy::disallowed_methods,
         reason = "scripts derive numbers from the time of day that must exceed those of earlier processes"
@@ -49,7 +51,8 @@ impl Clock {
         }
     }
 
-    /// Puts the clock forward. As on a Redis server, whose times to live run on the wall clock, keys expire that much earlier.
+    /// Puts the clock forward. As on a Redis server, whose times to live run on the wall clock,
+    /// keys expire that much earlier.
     pub fn step_forward(&self, by: Duration) {
         self.shared
             .stepped_micros

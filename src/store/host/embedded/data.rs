@@ -30,7 +30,8 @@ pub(super) struct Text(pub(super) Bytes);
 /// A list, head first.
 pub(super) type List = VecDeque<Bytes>;
 
-/// The fields of a hash: in the order of insertion as long as they are few, sorted later. (Redis shuffles many; nothing may rely on it.)
+/// The fields of a hash: in the order of insertion as long as they are few, sorted later. (Redis
+/// shuffles many; nothing may rely on it.)
 #[derive(Clone, Debug)]
 pub(super) enum Fields {
     Few(Vec<(Bytes, Bytes)>),
@@ -48,7 +49,8 @@ pub(super) struct SortedSet {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Score(pub(super) f64);
 
-/// Hashes with more fields than this are searched by a tree, as Redis leaves its compact form at this size.
+/// Hashes with more fields than this are searched by a tree, as Redis leaves its compact form at
+/// this size.
 const FIELDS_FEW_MAX: usize = 128;
 
 // === impl Data ===
@@ -207,7 +209,8 @@ impl SortedSet {
         self.order.iter().map(|(score, member)| (member, score.0))
     }
 
-    /// The members from a score on, lowest first. An empty string precedes all members of its score.
+    /// The members from a score on, lowest first. An empty string precedes all members of its
+    /// score.
     pub(super) fn iter_from(&self, lowest: f64) -> impl DoubleEndedIterator<Item = (&Bytes, f64)> {
         self.order
             .range((Score(lowest), Bytes::new())..)

@@ -1,4 +1,5 @@
-//! Runs one command on the keyspace, under the rules that hold for commands of a script or for those from outside.
+//! Runs one command on the keyspace, under the rules that hold for commands of a script or for
+//! those from outside.
 
 use std::fmt::Write as _;
 
@@ -18,7 +19,8 @@ pub(super) struct Engine {
     pub(super) pubsub: PubSub,
     pub(super) out_of_memory: bool,
     now_micros: i64,
-    /// Whether the script that runs has written. From then on memory no longer matters: stopping midway would be worse than using more.
+    /// Whether the script that runs has written. From then on memory no longer matters: stopping
+    /// midway would be worse than using more.
     script_has_written: bool,
 }
 

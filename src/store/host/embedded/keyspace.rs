@@ -13,7 +13,8 @@ use super::{
     reply::Refusal,
 };
 
-/// All keys of a store. Time stands still between two calls of [`Keyspace::set_now`], as it does for Redis while a script runs.
+/// All keys of a store. Time stands still between two calls of [`Keyspace::set_now`], as it does
+/// for Redis while a script runs.
 #[derive(Debug, Default)]
 pub(super) struct Keyspace {
     now_ms: i64,
@@ -42,8 +43,8 @@ pub(super) enum Lifetime {
     Until(i64),
 }
 
-/// Due keys removed each time the clock is set. More than one script usually makes, so that keys nobody touches do not pile up; few, so
-/// that a script does not wait long for the sins of others.
+/// Due keys removed each time the clock is set. More than one script usually makes, so that keys
+/// nobody touches do not pile up; few, so that a script does not wait long for the sins of others.
 const EVICTIONS_MAX: usize = 32;
 
 /// Keys that there is always room for.
@@ -69,7 +70,8 @@ impl Keyspace {
         self.give_room_back();
     }
 
-    /// A table does not become smaller by itself, and names by the million would leave a large one behind.
+    /// A table does not become smaller by itself, and names by the million would leave a large one
+    /// behind.
     fn give_room_back(&mut self) {
         let wanted = ROOM_MIN.max(self.entries.len());
         if self.entries.capacity() / 8 > wanted {
@@ -87,8 +89,9 @@ impl Keyspace {
         self.entries.len() - self.expiries.range(..first_alive).count()
     }
 
-    /// So many keys in the order of their hashes, from this one on, and more where hashes are the same; and the hash to go on from, if there are more. Keys that
-    /// come and go meanwhile do not move the others.
+    /// So many keys in the order of their hashes, from this one on, and more where hashes are the
+    /// same; and the hash to go on from, if there are more. Keys that come and go meanwhile do not
+    /// move the others.
     pub(super) fn walk(&self, from: u64, count: usize) -> (Vec<Bytes>, Option<u64>) {
         let hash = |key: &Key| self.entries.hasher().hash_one(key);
         let alive = self
@@ -313,7 +316,8 @@ mod tests {
         let mut keys = Keyspace::default();
         keys.put(b"a", text("1"));
         keys.expire(b"a", Some(10));
-        // Past the portion that is evicted, or the clock was stepped within a portion: the key is due, but still there.
+        // Past the portion that is evicted, or the clock was stepped within a portion: the key is
+        // due, but still there.
         keys.now_ms = 11;
         assert!(keys.change::<Text>(b"a").unwrap().is_none());
         keys.expire(b"a", Some(99));

@@ -1,5 +1,6 @@
-//! The store in this process: the scripts run in a Lua machine, on keys kept in memory. For a single process, for a laptop and for
-//! tests, which pause its clock; what it holds ends with the process.
+//! The store in this process: the scripts run in a Lua machine, on keys kept in memory. For a
+//! single process, for a laptop and for tests, which pause its clock; what it holds ends with the
+//! process.
 
 mod clock;
 mod commands;
@@ -30,8 +31,9 @@ pub use self::vm::fuzzing;
 use self::{engine::Engine, pubsub::ClientId, vm::Vm};
 use super::{Call, Connected, HostError, ScanCursor, Scanned, ScriptHost, Value, WakeSender};
 
-/// A store. Clones are one store, and so are all clients that connect to it: what one writes the others see, and what one publishes the
-/// others hear. It is Redis 7.0 in everything the scripts can tell, times to live included.
+/// A store. Clones are one store, and so are all clients that connect to it: what one writes the
+/// others see, and what one publishes the others hear. It is Redis 7.0 in everything the scripts
+/// can tell, times to live included.
 #[derive(Clone)]
 pub struct EmbeddedStore {
     shared: Arc<Shared>,
@@ -39,7 +41,8 @@ pub struct EmbeddedStore {
 
 struct Shared {
     clock: Clock,
-    /// The one mutex: a script runs to its end while it is held, which makes scripts atomic. Nothing waits meanwhile.
+    /// The one mutex: a script runs to its end while it is held, which makes scripts atomic.
+    /// Nothing waits meanwhile.
     vm: Mutex<Vm>,
     clients: AtomicU64,
 }
@@ -68,7 +71,8 @@ impl EmbeddedStore {
         }
     }
 
-    /// Another client of the store. Dropping the handle ends its subscriptions; what it has written stays.
+    /// Another client of the store. Dropping the handle ends its subscriptions; what it has written
+    /// stays.
     pub fn connect(&self) -> Connected {
         let (wakes, receiver) = WakeSender::channel();
         let id = self.shared.clients.fetch_add(1, Ordering::Relaxed);
@@ -87,8 +91,9 @@ impl EmbeddedStore {
         &self.shared.clock
     }
 
-    /// Runs one command, such as `["GET", "key"]`, as an operator would on a Redis server. Success means that it was carried out; an
-    /// error reply is [`HostError::Rejected`] and has changed nothing.
+    /// Runs one command, such as `["GET", "key"]`, as an operator would on a Redis server. Success
+    /// means that it was carried out; an error reply is [`HostError::Rejected`] and has changed
+    /// nothing.
     pub fn command(&self, words: &[&[u8]]) -> Result<Value, HostError> {
         Ok(self.with_engine(|engine| engine.run(words))?.into())
     }
@@ -111,8 +116,9 @@ impl EmbeddedStore {
         self.with_engine(|engine| engine.keys.clear());
     }
 
-    /// Makes the store refuse what needs memory, or stop doing so. As on a Redis server that has reached its `maxmemory`, a script fails
-    /// at its first write if that needs memory, and after any other write it may go on.
+    /// Makes the store refuse what needs memory, or stop doing so. As on a Redis server that has
+    /// reached its `maxmemory`, a script fails at its first write if that needs memory, and after
+    /// any other write it may go on.
     pub fn set_out_of_memory(&self, out_of_memory: bool) {
         self.with_engine(|engine| engine.out_of_memory = out_of_memory);
     }

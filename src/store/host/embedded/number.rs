@@ -2,7 +2,8 @@
 
 use super::reply::Refusal;
 
-/// Reads an integer. Only what Redis would write itself is one: no spaces, no plus, no leading zeros.
+/// Reads an integer. Only what Redis would write itself is one: no spaces, no plus, no leading
+/// zeros.
 pub(super) fn integer(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let canonical = match digits {
@@ -22,7 +23,8 @@ pub(super) fn integer_argument(text: &[u8]) -> Result<i64, Refusal> {
     integer(text).ok_or(Refusal::NOT_AN_INTEGER)
 }
 
-/// Reads a score. Not a number, and numbers too large or too small for a double, are none; infinity must be spelled out.
+/// Reads a score. Not a number, and numbers too large or too small for a double, are none; infinity
+/// must be spelled out.
 pub(super) fn score(text: &[u8]) -> Result<f64, Refusal> {
     const INVALID: Refusal = Refusal::new("ERR value is not a valid float");
     let text = str::from_utf8(text).map_err(|_| INVALID)?;

@@ -9,8 +9,8 @@ use crate::host::{Wake, WakeSender};
 /// Tells the clients of a store apart.
 pub(super) type ClientId = u64;
 
-/// The subscriptions of all clients. Those of a channel stand in the order in which they were made, so that delivery is the same in
-/// every run of a simulation.
+/// The subscriptions of all clients. Those of a channel stand in the order in which they were made,
+/// so that delivery is the same in every run of a simulation.
 #[derive(Debug, Default)]
 pub(super) struct PubSub {
     channels: HashMap<String, Vec<(ClientId, WakeSender)>>,
@@ -45,7 +45,8 @@ impl PubSub {
         });
     }
 
-    /// Hands a message to everyone who listens and tells how many those were. A client that no longer reads its wakes does not count.
+    /// Hands a message to everyone who listens and tells how many those were. A client that no
+    /// longer reads its wakes does not count.
     pub(super) fn publish(&self, channel: &[u8], payload: &[u8]) -> usize {
         // Channels are subscribed to as text, so nobody listens to one that is not.
         let Some((channel, listeners)) = str::from_utf8(channel)

@@ -1,4 +1,5 @@
-//! The scripts of the catalogue on the store, and what the store adds to them. Times are in milliseconds unless named otherwise.
+//! The scripts of the catalogue on the store, and what the store adds to them. Times are in
+//! milliseconds unless named otherwise.
 
 use std::time::Duration;
 

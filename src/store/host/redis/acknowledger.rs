@@ -1,12 +1,15 @@
 //! Waits until the replicas of one server have what was written on it.
 //!
-//! `WAIT` counts for what its own connection has done, and holds that connection up until it is over; so it is sent on connections of a pool, after a
-//! small write. Replication is one ordered stream, so replicas that have that write have everything that was written on the server before
-//! it, over whichever connection. (Seen on Redis 7.0 with the replica stopped: `WAIT 1` after the write of another connection is 0, and 1 as
-//! soon as the replica goes on.) One such write and one `WAIT` serve all callers that wait at that moment for the same number of replicas.
+//! `WAIT` counts for what its own connection has done, and holds that connection up until it is
+//! over; so it is sent on connections of a pool, after a small write. Replication is one ordered
+//! stream, so replicas that have that write have everything that was written on the server before
+//! it, over whichever connection. (Seen on Redis 7.0 with the replica stopped: `WAIT 1` after the
+//! write of another connection is 0, and 1 as soon as the replica goes on.) One such write and one
+//! `WAIT` serve all callers that wait at that moment for the same number of replicas.
 //!
-//! The same connection tells the id of the process that it leads to. Where that is not the one on which the script ran, because another server took
-//! over in between, nothing is acknowledged: the script's writes may not be in that server's stream.
+//! The same connection tells the id of the process that it leads to. Where that is not the one on
+//! which the script ran, because another server took over in between, nothing is acknowledged: the
+//! script's writes may not be in that server's stream.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -30,10 +33,12 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{reply::info_field, target::Target};
 use crate::host::{Acks, Replicas};
 
-/// Connections on which replicas are waited for: so many different numbers of replicas can be waited for at once.
+/// Connections on which replicas are waited for: so many different numbers of replicas can be
+/// waited for at once.
 const CONNECTIONS: usize = 4;
 
-/// How long the key stays that is written for the replicas to acknowledge. Renewing its time to live is a write that a full Redis allows.
+/// How long the key stays that is written for the replicas to acknowledge. Renewing its time to
+/// live is a write that a full Redis allows.
 const MARKER_LIVES: Duration = Duration::from_secs(60);
 
 /// What is sent to have replicas counted.
@@ -100,7 +105,8 @@ impl Acknowledger {
         }
     }
 
-    /// Waits until so many replicas have what the process with this id has written so far. `marker` is a key for that server to write.
+    /// Waits until so many replicas have what the process with this id has written so far. `marker`
+    /// is a key for that server to write.
     pub(super) async fn wait(
         &self,
         run_id: Option<&str>,
@@ -161,7 +167,8 @@ impl Desk {
         }
     }
 
-    /// Waits for the replicas on behalf of all that wait for the same number of them; none if that is under way, or no connection is free.
+    /// Waits for the replicas on behalf of all that wait for the same number of them; none if that
+    /// is under way, or no connection is free.
     fn next_round(&mut self) -> Option<BoxFuture<'static, Replicas>> {
         if self.busy.len() >= CONNECTIONS {
             return None;

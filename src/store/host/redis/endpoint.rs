@@ -21,16 +21,19 @@ use crate::host::{
     metrics::{Open, Purpose},
 };
 
-/// A peer that vanished is noticed after this long. A frozen one is not dropped by it, because its kernel goes on acknowledging.
+/// A peer that vanished is noticed after this long. A frozen one is not dropped by it, because its
+/// kernel goes on acknowledging.
 const PEER_GONE_AFTER: Duration = Duration::from_secs(5);
 
-/// Silence after which the kernel asks whether the peer is still there, so that idle connections find out too.
+/// Silence after which the kernel asks whether the peer is still there, so that idle connections
+/// find out too.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(5);
 
 /// How often it asks from then on.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Commands that may wait for the task that writes them. Callers beyond that wait for room, inside their time limit.
+/// Commands that may wait for the task that writes them. Callers beyond that wait for room, inside
+/// their time limit.
 const COMMANDS_QUEUED_MAX: usize = 256;
 
 /// A server that connections can be opened to.
@@ -56,8 +59,9 @@ impl Endpoint {
                     .with_time(KEEPALIVE_AFTER)
                     .with_interval(KEEPALIVE_INTERVAL),
             );
-        // RESP3 carries answers and messages on one connection, tells when a connection is lost even though nobody calls, and shows
-        // subscriptions that the server ended. It needs Redis 6.
+        // RESP3 carries answers and messages on one connection, tells when a connection is lost
+        // even though nobody calls, and shows subscriptions that the server ended. It needs Redis
+        // 6.
         let redis = info
             .redis_settings()
             .clone()
@@ -97,7 +101,8 @@ impl Endpoint {
         self.client.get_connection_info().addr().to_string()
     }
 
-    /// Opens a connection that has no time limits of its own: callers bring theirs. Pushes include the loss of the connection.
+    /// Opens a connection that has no time limits of its own: callers bring theirs. Pushes include
+    /// the loss of the connection.
     pub(super) async fn connect(
         &self,
         pushes: impl AsyncPushSender,
@@ -110,7 +115,8 @@ impl Endpoint {
             .client
             .get_multiplexed_async_connection_with_config(&config)
             .await?;
-        // A server that does not allow naming is as good as any; a lost connection shows in its first use.
+        // A server that does not allow naming is as good as any; a lost connection shows in its
+        // first use.
         let mut name = cmd("CLIENT");
         name.arg("SETNAME").arg(self.client_name.as_ref());
         let named = connection.send_packed_command(&name);
@@ -123,7 +129,8 @@ impl Endpoint {
         Ok(connection)
     }
 
-    /// Has the server load the scripts. One that does not allow it gets them with their first calls.
+    /// Has the server load the scripts. One that does not allow it gets them with their first
+    /// calls.
     pub(super) async fn load_scripts(&self, connection: &MultiplexedConnection) {
         let loads = self.scripts.iter().map(|script| {
             let mut connection = connection.clone();
@@ -141,7 +148,8 @@ impl Endpoint {
         );
     }
 
-    /// A pool for work that needs a connection of its own, and that may take so long to be answered.
+    /// A pool for work that needs a connection of its own, and that may take so long to be
+    /// answered.
     pub(super) fn pool(&self, size: usize, answered_in: Duration) -> Result<Pool, ConfigError> {
         let info = self.client.get_connection_info().clone();
         let config = self.settings().set_response_timeout(Some(answered_in));
@@ -185,7 +193,8 @@ impl fmt::Debug for Endpoint {
 
 const UNUSABLE: &str = "it cannot be parsed";
 
-/// Parses a URL, and says which part is wrong without repeating any of it: a password in the wrong place must not get into a log.
+/// Parses a URL, and says which part is wrong without repeating any of it: a password in the wrong
+/// place must not get into a log.
 fn parse(url: &str) -> Result<ConnectionInfo, ConfigError> {
     let wrong = |part, problem| Err(ConfigError::Url { part, problem });
 

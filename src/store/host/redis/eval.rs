@@ -6,10 +6,12 @@ use tokio::time::Instant;
 use super::{link::Live, reply};
 use crate::host::{Call, HostError, Value};
 
-/// What a command adds to the bytes of its arguments: a length and two line ends for each, and a count.
+/// What a command adds to the bytes of its arguments: a length and two line ends for each, and a
+/// count.
 const FRAMING_PER_ARGUMENT: usize = 12;
 
-/// Runs a script by its hash, or by its text if the server does not have it, which also loads it. Never sends anything twice otherwise.
+/// Runs a script by its hash, or by its text if the server does not have it, which also loads it.
+/// Never sends anything twice otherwise.
 pub(super) async fn evaluate(
     live: &Live,
     call: &Call,

@@ -2,11 +2,13 @@
 //!
 //! Its rules, in the order in which a caller meets them:
 //!
-//! - never connected yet, or just lost: the caller waits for the outcome of the attempt that is under way;
+//! - never connected yet, or just lost: the caller waits for the outcome of the attempt that is
+//!   under way;
 //! - the last attempt failed: the caller is told at once, while attempts go on in the background;
-//! - the server has not answered in time: the connection is *kept*, because what is sent over it later runs after what was sent before,
-//!   whenever the server goes on. Only a few more calls are sent meanwhile; the rest is told at once. The connection is replaced when the
-//!   server answers on a new one.
+//! - the server has not answered in time: the connection is *kept*, because what is sent over it
+//!   later runs after what was sent before, whenever the server goes on. Only a few more calls are
+//!   sent meanwhile; the rest is told at once. The connection is replaced when the server answers
+//!   on a new one.
 
 use std::{
     sync::{
@@ -37,11 +39,13 @@ const RECONNECT_INTERVAL: Duration = Duration::from_millis(100);
 /// A connection is not replaced on suspicion before it is this old.
 const SUSPECT_AFTER: Duration = Duration::from_secs(1);
 
-/// For so long a silent connection is given the benefit of the doubt, before and after a new one was answered.
+/// For so long a silent connection is given the benefit of the doubt, before and after a new one
+/// was answered.
 const SECOND_OPINION_AFTER: Duration = Duration::from_secs(1);
 
-/// Calls sent to a server that has stopped answering. They must fit into the buffers of the two kernels, or the connection would be taken
-/// for dead, and with it would go the order of what was sent.
+/// Calls sent to a server that has stopped answering. They must fit into the buffers of the two
+/// kernels, or the connection would be taken for dead, and with it would go the order of what was
+/// sent.
 const CALLS_UNANSWERED_MAX: usize = 64;
 
 /// A shared connection that repairs itself. Dropping it closes the connection.
@@ -120,7 +124,8 @@ impl Link {
         }
     }
 
-    /// Resolves when the link has been up; false if it was closed before. Does not keep the link open.
+    /// Resolves when the link has been up; false if it was closed before. Does not keep the link
+    /// open.
     pub(super) fn first_up(&self) -> impl Future<Output = bool> + Send + use<> {
         let mut state = self.state.clone();
         async move {
@@ -229,7 +234,8 @@ impl Live {
             .await
     }
 
-    /// The same after `ASKING`, with nothing in between: so a node takes a command for a slot that is about to become its own.
+    /// The same after `ASKING`, with nothing in between: so a node takes a command for a slot that
+    /// is about to become its own.
     pub(super) async fn call_asking(
         &self,
         command: &Cmd,
@@ -290,7 +296,8 @@ impl Live {
         }
     }
 
-    /// Resolves when the connection has to be replaced. Meanwhile finds out when a server that had stopped answering has caught up.
+    /// Resolves when the connection has to be replaced. Meanwhile finds out when a server that had
+    /// stopped answering has caught up.
     async fn until_lost(&self, endpoint: &Endpoint) {
         let opened = Instant::now();
         let lost = async {
@@ -323,8 +330,9 @@ impl Live {
     }
 }
 
-/// Resolves if it is not the server that has stopped answering, but a connection to it: a new one works, and the old one stays silent still.
-/// A frozen server does not answer on a new connection either.
+/// Resolves if it is not the server that has stopped answering, but a connection to it: a new one
+/// works, and the old one stays silent still. A frozen server does not answer on a new connection
+/// either.
 async fn answered_elsewhere(endpoint: &Endpoint) {
     loop {
         sleep(SECOND_OPINION_AFTER).await;

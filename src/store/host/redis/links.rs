@@ -29,8 +29,8 @@ impl Links {
         Ok(Self(links))
     }
 
-    /// Calls that concern the same key take the same connection, and so run in the order in which they were sent, also after some of them
-    /// have not been answered in time.
+    /// Calls that concern the same key take the same connection, and so run in the order in which
+    /// they were sent, also after some of them have not been answered in time.
     pub(super) fn of(&self, call: &Call) -> &Link {
         let hash = FixedState::default().hash_one(call.keys.first());
         let links = self.0.len() as u64;

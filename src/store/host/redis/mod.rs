@@ -1,7 +1,9 @@
 //! Scripts on Redis.
 //!
-//! A [`link`] is one shared connection that repairs itself; [`eval`] sends a script over it; [`subscriber`] keeps the subscriptions of one
-//! server on a connection of its own; an [`acknowledger`] waits for the replicas of one server. What a topology adds is which link a call takes.
+//! A [`link`] is one shared connection that repairs itself; [`eval`] sends a script over it;
+//! [`subscriber`] keeps the subscriptions of one server on a connection of its own; an
+//! [`acknowledger`] waits for the replicas of one server. What a topology adds is which link a call
+//! takes.
 
 mod acknowledger;
 mod cluster;
@@ -33,8 +35,8 @@ use sentinel_url::SentinelUrl;
 /// Where a Redis is and how long to wait for it.
 #[derive(Clone)]
 pub struct RedisConfig {
-    /// `redis://` or `rediss://`, with user, password and database as needed; `redis+sentinel://` or `redis+cluster://`, see
-    /// the modules of those names.
+    /// `redis://` or `rediss://`, with user, password and database as needed; `redis+sentinel://`
+    /// or `redis+cluster://`, see the modules of those names.
     pub url: String,
     /// The time limit of one evaluation, and of one confirmation of a subscription.
     pub call_timeout: Duration,
@@ -44,9 +46,11 @@ pub struct RedisConfig {
     pub replica_ack_timeout: Duration,
     /// The key that is written for replicas to acknowledge. It says nothing.
     pub replica_marker: String,
-    /// Connections that all calls share. More do not make one Redis faster, but the batches on each smaller.
+    /// Connections that all calls share. More do not make one Redis faster, but the batches on each
+    /// smaller.
     pub connections: usize,
-    /// How often the connection of the subscriptions is probed; an answer that is not there by the next probe means that it is dead.
+    /// How often the connection of the subscriptions is probed; an answer that is not there by the
+    /// next probe means that it is dead.
     pub ping_interval: Duration,
     /// How our connections are called in `CLIENT LIST`.
     pub client_name: String,
@@ -86,8 +90,9 @@ pub enum ConfigError {
     NoConnections,
 }
 
-/// A client of one Redis, of the one that sentinels name, or of the masters of a cluster. Returns at once, whether Redis can be reached or not: the connections are opened in the background, and again
-/// whenever they are lost. Only a configuration that cannot ever work is an error.
+/// A client of one Redis, of the one that sentinels name, or of the masters of a cluster. Returns
+/// at once, whether Redis can be reached or not: the connections are opened in the background, and
+/// again whenever they are lost. Only a configuration that cannot ever work is an error.
 pub fn connect(config: &RedisConfig) -> Result<Connected, ConfigError> {
     if ClusterUrl::is_one(&config.url) {
         cluster::connect(config)

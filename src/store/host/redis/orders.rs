@@ -87,7 +87,8 @@ impl BothKinds {
     }
 }
 
-/// Sends orders, in their order, as few commands. Confirmations are pushes; what the futures tell is whether the server refused.
+/// Sends orders, in their order, as few commands. Confirmations are pushes; what the futures tell
+/// is whether the server refused.
 pub(super) fn send(connection: &MultiplexedConnection, orders: Orders, sent: &mut Sent) {
     let mut orders = orders.into_iter().peekable();
     while let Some((kind, first)) = orders.next() {
@@ -148,8 +149,8 @@ pub(super) fn ping(connection: &MultiplexedConnection, sent: &mut Sent) {
     });
 }
 
-/// Polls a command once, which puts it into the connection's queue: that is what keeps commands in order. Unconstrained, because a task that
-/// has used up its budget would not get as far.
+/// Polls a command once, which puts it into the connection's queue: that is what keeps commands in
+/// order. Unconstrained, because a task that has used up its budget would not get as far.
 fn hand_over(sent: &mut Sent, command: impl Future<Output = Answered> + Send + 'static) {
     let mut command = unconstrained(command).boxed();
     match command.as_mut().now_or_never() {

@@ -5,8 +5,8 @@ use deadpool_redis::redis::{self, ErrorKind, RedisError, ServerError};
 
 use crate::host::{HostError, Value};
 
-/// Error replies after which nothing has been executed and a later try may succeed. Those that a write inside a script can raise are raised
-/// by its first write.
+/// Error replies after which nothing has been executed and a later try may succeed. Those that a
+/// write inside a script can raise are raised by its first write.
 const NOT_NOW: [&str; 9] = [
     "LOADING",
     "BUSY",
@@ -93,8 +93,8 @@ pub(super) fn connect_failure(error: &RedisError) -> String {
     }
 }
 
-/// Redis 7 passes the code of an error inside a script on. Redis 6 wraps it:
-/// `ERR Error running script (call to f_…): @user_script:1: WRONGTYPE Operation …`, some codes with a `-` before them.
+/// Redis 7 passes the code of an error inside a script on. Redis 6 wraps it: `ERR Error running
+/// script (call to f_…): @user_script:1: WRONGTYPE Operation …`, some codes with a `-` before them.
 fn unwrapped<'a>(code: &'a str, message: &'a str) -> (&'a str, &'a str) {
     if !message.starts_with(SCRIPT_ERROR) {
         return (code, message);

@@ -1,4 +1,5 @@
-//! Walks through the keys of one server, by `SCAN`. On a connection of its own: a long answer must not hold up what shares the others.
+//! Walks through the keys of one server, by `SCAN`. On a connection of its own: a long answer must
+//! not hold up what shares the others.
 
 use std::{fmt, time::Duration};
 

@@ -1,7 +1,9 @@
 //! A master that sentinels watch over, and that another one may take over from.
 //!
-//! All sentinels are asked at an interval, after each new connection, and when one of them tells of an election; the one with the newest configuration is believed: one
-//! that was cut off goes on naming the old master. Connections to a master that was replaced are given up at once, also if it still answers.
+//! All sentinels are asked at an interval, after each new connection, and when one of them tells of
+//! an election; the one with the newest configuration is believed: one that was cut off goes on
+//! naming the old master. Connections to a master that was replaced are given up at once, also if
+//! it still answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,7 +33,8 @@ use crate::host::{Connected, Wake, WakeSender};
 /// How often the sentinels are asked. They themselves need seconds to agree.
 const ASK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What sentinels publish when there is another master: who led the election at once, the others when they hear of it.
+/// What sentinels publish when there is another master: who led the election at once, the others
+/// when they hear of it.
 const ELECTIONS: [&str; 2] = ["+promoted-slave", "+switch-master"];
 
 /// A master, as a sentinel names it.
@@ -200,7 +203,8 @@ impl Named {
 // === impl Sentinel ===
 
 impl Sentinel {
-    /// The master that it knows; none if it does not know the service. From then on it has itself asked when it tells of an election.
+    /// The master that it knows; none if it does not know the service. From then on it has itself
+    /// asked when it tells of an election.
     async fn ask(
         &mut self,
         service: &str,
@@ -232,7 +236,8 @@ impl Sentinel {
     }
 }
 
-/// The one to believe: of the newest configuration, and where several are as new, who is known already.
+/// The one to believe: of the newest configuration, and where several are as new, who is known
+/// already.
 fn newest(answers: impl Iterator<Item = Named>, known: Option<&Named>) -> Option<Named> {
     answers.max_by_key(|named| {
         let is_known = known.is_some_and(|known| named.is_at(known));
@@ -255,8 +260,10 @@ fn trouble(answers: &[Result<Option<Named>, String>], service: &str) -> Option<S
     (!parts.is_empty()).then(|| format!("of {asked} sentinels {}", parts.join(", ")))
 }
 
-/// Reads the epoch from the answer to `SENTINEL MASTER`, names and values by turns or a map, and the address from that to `SENTINEL GET-MASTER-ADDR-BY-NAME`: who
-/// leads an election knows the new epoch seconds before the first of them names the new master. In this order, so that an old address never comes with a new epoch.
+/// Reads the epoch from the answer to `SENTINEL MASTER`, names and values by turns or a map, and
+/// the address from that to `SENTINEL GET-MASTER-ADDR-BY-NAME`: who leads an election knows the new
+/// epoch seconds before the first of them names the new master. In this order, so that an old
+/// address never comes with a new epoch.
 fn named(answers: &[Value]) -> Option<Named> {
     let [master, Value::Array(address)] = answers else {
         return None;
@@ -342,7 +349,8 @@ mod tests {
     #[test]
     fn what_a_sentinel_says_is_read_in_either_form() {
         let text = |text: &str| Value::BulkString(text.into());
-        // The address stands in both, and that of the first is that of the old master while the election lasts.
+        // The address stands in both, and that of the first is that of the old master while the
+        // election lasts.
         let words = ["ip", "10.0.0.2", "port", "6379", "config-epoch", "7"].map(text);
         let address = Value::Array(vec![text("10.0.0.1"), text("6379")]);
         let expected = Some(at(7, "10.0.0.1"));

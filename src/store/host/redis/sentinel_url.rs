@@ -1,5 +1,5 @@
-//! `redis+sentinel://[user:password@]host:port,host:port/service[/database][?sentinel_user=…&sentinel_password=…]`, with `rediss` for TLS.
-//! User and password in front are the master's.
+//! `redis+sentinel://[user:password@]host:port,host:port/service[/database][?sentinel_user=…&sentinel_password=…]`,
+//! with `rediss` for TLS. User and password in front are the master's.
 
 use super::{
     ConfigError,

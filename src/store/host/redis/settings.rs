@@ -1,13 +1,16 @@
-//! A look at the server's settings, once, when it is first reached: some of them endanger what is stored.
+//! A look at the server's settings, once, when it is first reached: some of them endanger what is
+//! stored.
 
 use deadpool_redis::redis;
 
 use super::endpoint::Endpoint;
 
-/// The only policy under which nothing is evicted. All our keys have a time to live, so the `volatile-*` policies evict them too.
+/// The only policy under which nothing is evicted. All our keys have a time to live, so the
+/// `volatile-*` policies evict them too.
 const NO_EVICTION: &str = "noeviction";
 
-/// Warns of settings that endanger what is stored. That it may not look (`NOPERM`, managed servers without `CONFIG`) is no problem.
+/// Warns of settings that endanger what is stored. That it may not look (`NOPERM`, managed servers
+/// without `CONFIG`) is no problem.
 pub(super) async fn check(endpoint: &Endpoint) {
     let Ok(pool) = endpoint.pool(1, endpoint.connect_timeout()) else {
         return;

@@ -1,7 +1,8 @@
 //! The subscriptions of one server, on a connection of their own that one task owns.
 //!
-//! The connection is opened when the first channel is wanted. After a loss everything wanted is subscribed again, and then one gap is told:
-//! messages are hints, so that some were missed is all that anybody needs to know.
+//! The connection is opened when the first channel is wanted. After a loss everything wanted is
+//! subscribed again, and then one gap is told: messages are hints, so that some were missed is all
+//! that anybody needs to know.
 
 use std::time::Duration;
 
@@ -33,7 +34,8 @@ const RECONNECT_PAUSE: (Duration, Duration) = (Duration::from_millis(10), Durati
 /// The handle of the task. Dropping it closes the connection.
 #[derive(Debug)]
 pub(super) struct Subscriber {
-    /// Not bounded by itself: whoever subscribes waits for the outcome, and unsubscriptions follow subscriptions.
+    /// Not bounded by itself: whoever subscribes waits for the outcome, and unsubscriptions follow
+    /// subscriptions.
     wishes: mpsc::UnboundedSender<Wish>,
     kinds: &'static [Kind],
     _task: AbortOnDropHandle<()>,
@@ -53,7 +55,8 @@ struct Task {
     wakes: WakeSender,
     subscriptions: BothKinds,
     pause: Duration,
-    /// The sharded message that came last, if nothing has come since: the plain one that follows it is the same once more.
+    /// The sharded message that came last, if nothing has come since: the plain one that follows it
+    /// is the same once more.
     heard_sharded: Option<(String, Bytes)>,
 }
 
@@ -103,7 +106,8 @@ impl Subscriber {
         }
     }
 
-    /// Resolves when the server has confirmed a subscription that is still in force, or with an error when the time is over.
+    /// Resolves when the server has confirmed a subscription that is still in force, or with an
+    /// error when the time is over.
     pub(super) async fn subscribe(&self, channel: &str, limit: Duration) -> Result<(), HostError> {
         let outcomes = self.kinds.iter().map(|kind| {
             let (confirm, outcome) = oneshot::channel();
@@ -280,7 +284,8 @@ impl Task {
                 }
             }
         } else if answered.is_unsubscription {
-            // It had ended without being asked for, so answers no longer belong to what they seem to.
+            // It had ended without being asked for, so answers no longer belong to what they seem
+            // to.
             return Err(Lost);
         } else {
             tracing::warn!(%error, channels = channels.len(), "subscription refused");
@@ -324,7 +329,8 @@ impl Task {
                 let again = self.subscriptions.of(Kind::Plain).unsubscribed(&channel);
                 return Ok(again.map(|order| (Kind::Plain, order)));
             }
-            // The slot has moved. The client library takes this for the answer to whatever was asked last, so a new connection is needed.
+            // The slot has moved. The client library takes this for the answer to whatever was
+            // asked last, so a new connection is needed.
             PushKind::SUnsubscribe if self.is_unsolicited(&channel) => return Err(Lost),
             PushKind::Disconnection => return Err(Lost),
             _ => {}

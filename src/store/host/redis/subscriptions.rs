@@ -1,7 +1,9 @@
-//! What is subscribed, what should be, and what was asked for in between. Pure state: [`super::subscriber`] does the talking.
+//! What is subscribed, what should be, and what was asked for in between. Pure state:
+//! [`super::subscriber`] does the talking.
 //!
-//! Commands for one channel are confirmed in the order in which they were sent, so a channel needs no more than what was asked for last
-//! and how many confirmations are outstanding: the last of them decides.
+//! Commands for one channel are confirmed in the order in which they were sent, so a channel needs
+//! no more than what was asked for last and how many confirmations are outstanding: the last of
+//! them decides.
 
 use std::collections::HashMap;
 
@@ -24,7 +26,8 @@ pub(super) enum Order {
 pub(super) struct Subscriptions {
     channels: HashMap<String, Channel>,
     connected: bool,
-    /// Channels whose next confirmation completes a gap. The gap is told when the last of them is back.
+    /// Channels whose next confirmation completes a gap. The gap is told when the last of them is
+    /// back.
     returning: usize,
     gap_due: bool,
     /// Channels that the server refused on this connection.
@@ -132,7 +135,8 @@ impl Subscriptions {
         self.no_longer_returning(name);
     }
 
-    /// The server unsubscribed a channel, by order or by itself; in that case there is an order to subscribe it again.
+    /// The server unsubscribed a channel, by order or by itself; in that case there is an order to
+    /// subscribe it again.
     pub(super) fn unsubscribed(&mut self, name: &str) -> Option<Order> {
         let channel = self.channels.get_mut(name)?;
         if channel.unconfirmed == 0 {

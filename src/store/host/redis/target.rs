@@ -19,7 +19,8 @@ const OLDEST: (u32, u32) = (6, 2);
 /// Sentinels that answer do so in a moment. After this callers are told that none of them does.
 const FIRST_NAMED_MAX: Duration = Duration::from_secs(1);
 
-/// For so long a connection waits for a word of the sentinels. Where none of them answers, what they said last has to do.
+/// For so long a connection waits for a word of the sentinels. Where none of them answers, what
+/// they said last has to do.
 const CONFIRMED_MAX: Duration = Duration::from_secs(1);
 
 /// Which server to connect to.
@@ -96,7 +97,8 @@ impl Target {
         }
     }
 
-    /// Looks at the server at the other end: it must be new enough and take writes. Its process' id, if it may be asked for.
+    /// Looks at the server at the other end: it must be new enough and take writes. Its process'
+    /// id, if it may be asked for.
     pub(super) async fn check(
         &self,
         endpoint: &Endpoint,
@@ -126,8 +128,9 @@ impl Target {
         Ok(run_id)
     }
 
-    /// Has the sentinels asked whether a server that was just connected to is the master still: one that was replaced while it was away calls itself a
-    /// master when it comes back, until they have told it otherwise, and would do again what the new one has done.
+    /// Has the sentinels asked whether a server that was just connected to is the master still: one
+    /// that was replaced while it was away calls itself a master when it comes back, until they
+    /// have told it otherwise, and would do again what the new one has done.
     pub(super) async fn confirm(&self, endpoint: &Endpoint) -> Result<(), String> {
         let Self::Elected(Elected { election, ask }) = self else {
             return Ok(());
@@ -183,7 +186,8 @@ impl Target {
     }
 }
 
-/// An error if the server is older than the scripts need. Forks of Redis say with which version of it they are compatible.
+/// An error if the server is older than the scripts need. Forks of Redis say with which version of
+/// it they are compatible.
 pub(super) fn refuse_old(info: &str) -> Result<(), String> {
     let Some(version) = info_field(info, "redis_version") else {
         return Ok(());

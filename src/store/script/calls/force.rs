@@ -35,7 +35,8 @@ pub struct ForcedRecord {
 // === impl HostScripts ===
 
 impl HostScripts {
-    /// Takes every hold of a lock away, whoever has it, and tells at most `max` of them; none if nobody held it.
+    /// Takes every hold of a lock away, whoever has it, and tells at most `max` of them; none if
+    /// nobody held it.
     pub async fn force_release(
         &self,
         name: &str,

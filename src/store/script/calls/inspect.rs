@@ -13,7 +13,8 @@ use crate::{
 /// A lock as the store shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspected {
-    /// How it is held; none if nobody holds it. A lock with one owner counts as fair while somebody stands in its queue.
+    /// How it is held; none if nobody holds it. A lock with one owner counts as fair while somebody
+    /// stands in its queue.
     pub mode: Option<Mode>,
     /// The first who hold it.
     pub holders: Vec<Holder>,

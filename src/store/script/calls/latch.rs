@@ -39,7 +39,8 @@ pub struct LatchInspected {
 // === impl HostScripts ===
 
 impl HostScripts {
-    /// Gives a latch its count if it has none; without `ttl` it stays. With a request id a repeat gets the first answer.
+    /// Gives a latch its count if it has none; without `ttl` it stays. With a request id a repeat
+    /// gets the first answer.
     pub async fn set_count(
         &self,
         name: &str,

@@ -30,7 +30,8 @@ pub enum Acquired {
         token: u64,
         /// Time to live at the moment the script ran.
         lease: Duration,
-        /// Tells this grant from every other of the owner on this lock. The token, but of a reader the [`Attempt::fresh_serial`] of its first hold.
+        /// Tells this grant from every other of the owner on this lock. The token, but of a reader
+        /// the [`Attempt::fresh_serial`] of its first hold.
         serial: u64,
         /// Whether this is the first answer to the request, told again.
         repeated: bool,
@@ -51,22 +52,26 @@ pub enum Refusal {
     Forgotten,
     /// The answer, for a repeat of the request.
     Recorded,
-    /// The caller waits: of a fair lock a place in the queue, of a writer the mark that holds readers back. [`HostScripts::leave`] takes them away.
+    /// The caller waits: of a fair lock a place in the queue, of a writer the mark that holds
+    /// readers back. [`HostScripts::leave`] takes them away.
     Waits,
 }
 
 /// How an acquire can be told apart from all others, so that it can be repeated and undone.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt<'a> {
-    /// The request id, if the first answer is to be kept; the attempt's own name, if only its undo will ask for it.
+    /// The request id, if the first answer is to be kept; the attempt's own name, if only its undo
+    /// will ask for it.
     pub request_id: Option<&'a str>,
     /// Unique for this attempt; several attempts may carry one request id.
     pub attempt: &'a str,
     /// The holds the owner has without this attempt, if the caller knows.
     pub known_holds: Option<u32>,
-    /// The serial of the grant it adds a hold to or has got, if the caller knows: an undo leaves a newer one alone.
+    /// The serial of the grant it adds a hold to or has got, if the caller knows: an undo leaves a
+    /// newer one alone.
     pub serial: Option<u64>,
-    /// The serial of a read grant, if this attempt gets a new one: a number below 2^53 that no other grant of the owner has.
+    /// The serial of a read grant, if this attempt gets a new one: a number below 2^53 that no
+    /// other grant of the owner has.
     pub fresh_serial: u64,
 }
 
@@ -77,7 +82,8 @@ pub enum Released {
     Done {
         /// Holds left after it.
         hold_count: u32,
-        /// Holds now. Another number than `hold_count` only if this is the first answer to the request, told again.
+        /// Holds now. Another number than `hold_count` only if this is the first answer to the
+        /// request, told again.
         held: u32,
         /// Time to live of what is held now.
         lease: Duration,
@@ -111,7 +117,8 @@ impl Attempt<'_> {
 // === impl HostScripts ===
 
 impl HostScripts {
-    /// Takes a lock for the owner, or takes it again. With a request id a repeat gets the first answer.
+    /// Takes a lock for the owner, or takes it again. With a request id a repeat gets the first
+    /// answer.
     pub async fn acquire(
         &self,
         hold: Hold<'_>,
@@ -200,8 +207,8 @@ impl HostScripts {
         }
     }
 
-    /// Gives one hold of the grant with this serial back, or of any that the owner has; what is left of it gets `lease` from now. With a
-    /// request id a repeat gets the first answer.
+    /// Gives one hold of the grant with this serial back, or of any that the owner has; what is
+    /// left of it gets `lease` from now. With a request id a repeat gets the first answer.
     pub async fn release(
         &self,
         hold: Hold<'_>,
@@ -234,8 +241,9 @@ impl HostScripts {
         }
     }
 
-    /// Gives the last hold of an exclusive lock to an owner who has none, with this lease; the lock is free at no moment between. Returns the token of
-    /// the new grant, which is its serial too; none if nothing changed, because it is not the last hold of that grant.
+    /// Gives the last hold of an exclusive lock to an owner who has none, with this lease; the lock
+    /// is free at no moment between. Returns the token of the new grant, which is its serial too;
+    /// none if nothing changed, because it is not the last hold of that grant.
     pub async fn hand_on(
         &self,
         hold: Hold<'_>,
@@ -259,8 +267,8 @@ impl HostScripts {
         }
     }
 
-    /// Undoes an attempt, whether or not it ran; without a request id it lowers the owner's holds to those that the attempt knew of.
-    /// True if a hold was taken back.
+    /// Undoes an attempt, whether or not it ran; without a request id it lowers the owner's holds
+    /// to those that the attempt knew of. True if a hold was taken back.
     pub async fn undo(&self, hold: Hold<'_>, attempt: Attempt<'_>) -> Result<bool, CallError> {
         self.undo_with(hold, attempt, hold.mode.wake()).await
     }
@@ -329,7 +337,8 @@ impl HostScripts {
         }
     }
 
-    /// Says that these waiters of a fair lock live, so that they keep their places, and tells where they stand.
+    /// Says that these waiters of a fair lock live, so that they keep their places, and tells where
+    /// they stand.
     pub async fn vouch(&self, name: &str, owners: &[&str]) -> Result<Vouched, CallError> {
         let script = &catalog::FAIR_VOUCH;
         let mut args = vec![millis(self.config.fair_waiter_timeout)];
@@ -345,7 +354,8 @@ impl HostScripts {
         }
     }
 
-    /// Channel of a fair lock, to be followed by the owner, command and message that wake one waiter.
+    /// Channel of a fair lock, to be followed by the owner, command and message that wake one
+    /// waiter.
     fn wake_one(&self, name: &str) -> [Bytes; 3] {
         [keys::channel(name).into(), self.publish(), text(WAKE_ONE)]
     }

@@ -1,4 +1,5 @@
-//! One function per script: typed arguments, typed replies. The numbers that scripts return have their meaning here and nowhere else.
+//! One function per script: typed arguments, typed replies. The numbers that scripts return have
+//! their meaning here and nowhere else.
 
 mod force;
 mod inspect;
@@ -67,8 +68,8 @@ pub struct HostScripts {
     metrics: StoreMetrics,
 }
 
-/// How a lock is held. Exclusive and fair locks are one hash, which Redisson calls `RLock` and `RFairLock`; the other two are sides of an
-/// `RReadWriteLock`.
+/// How a lock is held. Exclusive and fair locks are one hash, which Redisson calls `RLock` and
+/// `RFairLock`; the other two are sides of an `RReadWriteLock`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mode {
     /// One owner at a time, in no defined order.
@@ -145,7 +146,8 @@ impl HostScripts {
         }
     }
 
-    /// The same scripts, each of which waits for so many replicas after it has changed something, and what those have acknowledged.
+    /// The same scripts, each of which waits for so many replicas after it has changed something,
+    /// and what those have acknowledged.
     #[must_use]
     pub fn replicated(&self, replicas: Option<Replicas>) -> (Self, Tally) {
         let tally = Tally::of(replicas);
@@ -274,7 +276,8 @@ fn span_of(script: &'static Script) -> Span {
     )
 }
 
-/// Whether a script that changes locks may have changed one: it did not refuse. Renewals begin with the store's clock.
+/// Whether a script that changes locks may have changed one: it did not refuse. Renewals begin with
+/// the store's clock.
 fn has_changed(reply: &Value) -> bool {
     let Value::Array(values) = reply else {
         return false;

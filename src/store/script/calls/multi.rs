@@ -44,7 +44,8 @@ pub struct Members<'a> {
 /// How an acquire of several locks can be told apart from all others.
 #[derive(Clone, Copy, Debug)]
 pub struct AttemptAll<'a> {
-    /// The id of its record: that of the request, or the attempt's own name if only its undo will ask for it.
+    /// The id of its record: that of the request, or the attempt's own name if only its undo will
+    /// ask for it.
     pub record: &'a str,
     /// Unique for this attempt.
     pub attempt: &'a str,
@@ -69,7 +70,8 @@ pub enum AcquiredAll {
         /// What is left of that holder's lease; none if that is not known.
         remaining: Option<Duration>,
     },
-    /// None was taken and none can be: one of them is no such lock, or the owner would wait for itself.
+    /// None was taken and none can be: one of them is no such lock, or the owner would wait for
+    /// itself.
     Refused {
         /// That one.
         which: usize,
@@ -105,7 +107,8 @@ pub struct ReleasedMember {
 // === impl HostScripts ===
 
 impl HostScripts {
-    /// Takes all of the locks, none of them fair, or none. The record makes a repeat get the first answer.
+    /// Takes all of the locks, none of them fair, or none. The record makes a repeat get the first
+    /// answer.
     pub async fn acquire_all(
         &self,
         members: Members<'_>,
@@ -158,9 +161,10 @@ impl HostScripts {
         }
     }
 
-    /// Gives one hold of each lock back, as far as the owner has one; each is told in order. What is left of it gets the lease of the same place.
-    /// With a request id a repeat gets the first answer. Locks in different parts of the store are given back at once, but not together: after an
-    /// error of one part the outcome is unknown, unless no part has done anything.
+    /// Gives one hold of each lock back, as far as the owner has one; each is told in order. What
+    /// is left of it gets the lease of the same place. With a request id a repeat gets the first
+    /// answer. Locks in different parts of the store are given back at once, but not together:
+    /// after an error of one part the outcome is unknown, unless no part has done anything.
     pub async fn release_all(
         &self,
         members: Members<'_>,
@@ -241,8 +245,9 @@ impl HostScripts {
         }
     }
 
-    /// Undoes an attempt, whether or not it ran. Where its record is gone, the owner's holds are lowered to those that are known; members for
-    /// which `undo` says no are left alone. True if the attempt is undone.
+    /// Undoes an attempt, whether or not it ran. Where its record is gone, the owner's holds are
+    /// lowered to those that are known; members for which `undo` says no are left alone. True if
+    /// the attempt is undone.
     pub async fn undo_all(
         &self,
         members: Members<'_>,
@@ -293,7 +298,8 @@ impl<'a> Members<'a> {
         locks.chain(record).collect()
     }
 
-    /// Tells these locks and modes from all others. No name contains a zero. Whether a lock is fair only its holder knows for sure.
+    /// Tells these locks and modes from all others. No name contains a zero. Whether a lock is fair
+    /// only its holder knows for sure.
     fn digest(&self) -> Bytes {
         let mut digest = Sha256::new();
         for member in self.locks {

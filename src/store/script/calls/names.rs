@@ -34,7 +34,8 @@ pub enum NameKind {
 // === impl HostScripts ===
 
 impl HostScripts {
-    /// Some names that begin with this and may be in use, sorted, and where to go on. `work` bounds the keys that are looked at.
+    /// Some names that begin with this and may be in use, sorted, and where to go on. `work` bounds
+    /// the keys that are looked at.
     pub async fn scan_names(
         &self,
         from: ScanCursor,

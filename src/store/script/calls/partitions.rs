@@ -1,4 +1,5 @@
-//! Calls about many names, which may be in different parts of the store: one script for each part, all at once, and each part answers for itself.
+//! Calls about many names, which may be in different parts of the store: one script for each part,
+//! all at once, and each part answers for itself.
 
 use std::collections::BTreeMap;
 

@@ -59,8 +59,9 @@ struct Family {
 // === impl HostScripts ===
 
 impl HostScripts {
-    /// Extends many leases, in one call of each script that is needed in each part of the store; never shortens one. What has no outcome may have
-    /// been extended. An empty batch asks whether the store answers.
+    /// Extends many leases, in one call of each script that is needed in each part of the store;
+    /// never shortens one. What has no outcome may have been extended. An empty batch asks whether
+    /// the store answers.
     pub async fn renew(&self, renewals: &[Renewal]) -> Renewals {
         let of = |renewal: &Renewal| (self.partition(&renewal.name), renewal.mode == Mode::Read);
         let mut groups = grouped(renewals.iter().map(of));

@@ -1,4 +1,5 @@
-//! What a store does as one of a quorum: it gives a vote, takes it back, and raises its fencing counter to that of the others.
+//! What a store does as one of a quorum: it gives a vote, takes it back, and raises its fencing
+//! counter to that of the others.
 
 use std::sync::Arc;
 
@@ -16,7 +17,8 @@ impl HostScripts {
         self.host.identity()
     }
 
-    /// Takes back what an attempt got here, if it got anything. Nobody is woken: where the vote decided nothing, nothing is free because of it.
+    /// Takes back what an attempt got here, if it got anything. Nobody is woken: where the vote
+    /// decided nothing, nothing is free because of it.
     pub(in crate::script) async fn withdraw(
         &self,
         hold: Hold<'_>,
@@ -25,8 +27,9 @@ impl HostScripts {
         self.undo_with(hold, attempt, WAKE_NOBODY).await
     }
 
-    /// Raises the fencing counter to the token that others have told of, if the owner holds the lock here, and tells what it shows then; none if the
-    /// owner does not hold it. The record of the attempt knows the grant by that token then.
+    /// Raises the fencing counter to the token that others have told of, if the owner holds the
+    /// lock here, and tells what it shows then; none if the owner does not hold it. The record of
+    /// the attempt knows the grant by that token then.
     pub(in crate::script) async fn raise(
         &self,
         hold: Hold<'_>,

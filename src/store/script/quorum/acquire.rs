@@ -1,7 +1,9 @@
-//! An acquire on a quorum: a vote, and for a grant that is new a second phase that raises the fencing counters of a majority to its token.
+//! An acquire on a quorum: a vote, and for a grant that is new a second phase that raises the
+//! fencing counters of a majority to its token.
 //!
-//! Each store makes a token of its own from its own counter and clock. The grant's is the largest of them, and it is told only when a majority shows it:
-//! every later majority has one of those stores, so every later token is larger, whatever the clocks of the others say.
+//! Each store makes a token of its own from its own counter and clock. The grant's is the largest
+//! of them, and it is told only when a majority shows it: every later majority has one of those
+//! stores, so every later token is larger, whatever the clocks of the others say.
 
 use std::time::Duration;
 
@@ -42,7 +44,8 @@ impl Quorum {
             lease,
             attempt: Attempt {
                 request_id: attempt.request_id.or(Some(attempt.attempt)),
-                // By its record it is known well enough; a store that it ran late on may show a newer serial.
+                // By its record it is known well enough; a store that it ran late on may show a
+                // newer serial.
                 serial: None,
                 ..attempt
             },
@@ -64,7 +67,8 @@ impl Quorum {
                 return unconfirmed;
             }
         };
-        // A store of which nobody heard in time, or that does not agree, must not have a hold that nobody looks after.
+        // A store of which nobody heard in time, or that does not agree, must not have a hold that
+        // nobody looks after.
         let others = (0..votes.len())
             .filter(|which| !elected.counted.contains(which) && may_hold(&votes[*which]));
         let withdraw = Errand::new(hold, What::Withdraw(acquiring.attempt.into()));
@@ -103,7 +107,8 @@ impl Quorum {
         votes
     }
 
-    /// The second phase: the token, when a majority shows it. Otherwise what is answered when the votes are taken back.
+    /// The second phase: the token, when a majority shows it. Otherwise what is answered when the
+    /// votes are taken back.
     async fn confirm(
         &self,
         acquiring: &Acquiring<'_>,
@@ -137,7 +142,8 @@ impl Quorum {
             }
         }
         let token = reached(counters.iter().copied(), self.majority());
-        // The owner may write on a majority, whose token it is then. Where it does so on fewer, a write is left over that is being given back.
+        // The owner may write on a majority, whose token it is then. Where it does so on fewer, a
+        // write is left over that is being given back.
         let same = |token: u64| counters.iter().filter(|it| **it == token).count();
         let shown = |token: &u64| *token >= target || same(*token) >= self.majority();
         let Some(token) = token.filter(shown) else {
@@ -186,8 +192,9 @@ impl Quorum {
         })
     }
 
-    /// Undoes the attempt on every store that may have granted: before others hear of the outcome where that is known, in the background where it is not.
-    /// Nobody is woken by it. Others who came meanwhile have seen counters that differ, and try again soon.
+    /// Undoes the attempt on every store that may have granted: before others hear of the outcome
+    /// where that is known, in the background where it is not. Nobody is woken by it. Others who
+    /// came meanwhile have seen counters that differ, and try again soon.
     async fn take_back(&self, acquiring: &Acquiring<'_>, votes: &[Vote]) {
         let (attempt, hold) = (acquiring.attempt, acquiring.hold);
         let granted = (0..votes.len()).filter(|at| matches!(votes[*at], Ok(Ballot::Granted(_))));

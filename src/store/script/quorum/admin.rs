@@ -11,8 +11,8 @@ use crate::{
 // === impl Quorum ===
 
 impl Quorum {
-    /// The names of one store after the other; what an earlier one has, has been told. A store that does not answer is passed over: what a majority holds is on
-    /// others too.
+    /// The names of one store after the other; what an earlier one has, has been told. A store that
+    /// does not answer is passed over: what a majority holds is on others too.
     pub(in crate::script) async fn walk(
         &self,
         from: WalkCursor,

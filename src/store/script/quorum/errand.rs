@@ -1,4 +1,5 @@
-//! What is brought to its end on one store in the background: it is safe to repeat, and ends by itself in the store if it never gets there.
+//! What is brought to its end on one store in the background: it is safe to repeat, and ends by
+//! itself in the store if it never gets there.
 
 use std::{sync::Arc, time::Duration};
 
@@ -99,7 +100,8 @@ impl From<Attempt<'_>> for OwnAttempt {
 // === impl Quorum ===
 
 impl Quorum {
-    /// Runs an errand on these voters until each has answered, the coordinator stops, or what it is about is over anyway.
+    /// Runs an errand on these voters until each has answered, the coordinator stops, or what it is
+    /// about is over anyway.
     pub(super) fn send(
         &self,
         errand: &Arc<Errand>,

@@ -1,4 +1,5 @@
-//! Giving back on a quorum: told to all, decided by a majority, and brought to its end on the others in the background.
+//! Giving back on a quorum: told to all, decided by a majority, and brought to its end on the
+//! others in the background.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -19,7 +20,8 @@ impl Quorum {
         lease: Duration,
         request_id: Option<&str>,
     ) -> Result<Released, CallError> {
-        // Of a grant whose serial is known the holds can be lowered to what is left. Without that only a record makes it safe to repeat.
+        // Of a grant whose serial is known the holds can be lowered to what is left. Without that
+        // only a record makes it safe to repeat.
         let own_id = (request_id.is_none() && serial.is_none()).then(|| self.release_id());
         let id = request_id.or(own_id.as_deref());
         let answers = self.ask(hold.name, |voter| {
@@ -110,7 +112,8 @@ impl Quorum {
         Ok(())
     }
 
-    /// The error of a change that too few have answered: nothing was done only if nobody can have done it.
+    /// The error of a change that too few have answered: nothing was done only if nobody can have
+    /// done it.
     pub(super) fn undecided<T>(&self, answers: &Answers<T>) -> CallError {
         let why = self.too_few(answers);
         let untouched =

@@ -61,7 +61,8 @@ pub(super) fn combine(seen: &[&Inspected], stores: usize) -> Inspected {
     } else {
         (None, None)
     };
-    // The newest grant's token is shown by a majority of all stores; a larger one may be of an attempt that was not granted.
+    // The newest grant's token is shown by a majority of all stores; a larger one may be of an
+    // attempt that was not granted.
     let share = (stores / 2 + 1).saturating_sub(stores - seen.len()).max(1);
     Inspected {
         mode,

@@ -1,7 +1,9 @@
-//! Several stores that are independent of each other, as one: what a majority of them agrees on holds (the Redlock algorithm).
+//! Several stores that are independent of each other, as one: what a majority of them agrees on
+//! holds (the Redlock algorithm).
 //!
-//! A store of the quorum is a *voter*. Every typed call goes to all voters at once, each within its own short time limit, and their answers are
-//! combined. Unlike a host this knows what an acquire is and how it is undone: a vote that decided nothing is taken back, exactly and as often as
+//! A store of the quorum is a *voter*. Every typed call goes to all voters at once, each within its
+//! own short time limit, and their answers are combined. Unlike a host this knows what an acquire
+//! is and how it is undone: a vote that decided nothing is taken back, exactly and as often as
 //! needed, and so is one of which nobody heard.
 //!
 //! - [`votes`]: who has won, if anybody; pure.
@@ -105,7 +107,8 @@ impl Quorum {
         &self.0.voters
     }
 
-    /// The voter that is the same server as this one and stands before it, so that this one has no vote.
+    /// The voter that is the same server as this one and stands before it, so that this one has no
+    /// vote.
     fn double_of(&self, which: usize) -> Option<usize> {
         let identity = self.voters()[which].scripts.identity()?;
         let before = &self.voters()[..which];
@@ -120,14 +123,16 @@ impl Quorum {
         Some(self.voters()[which].refuse_double(other))
     }
 
-    /// Whether nobody waits for this voter: it has stopped answering, and there is a majority without it.
+    /// Whether nobody waits for this voter: it has stopped answering, and there is a majority
+    /// without it.
     fn is_passed_over(&self, which: usize) -> bool {
         let answering = self.voters().iter().filter(|voter| !voter.is_silent());
         self.voters()[which].is_silent() && answering.count() >= self.majority()
     }
 
-    /// Asks all voters at once and waits for their answers, except for those of silent ones, which are not asked. Calls about the same name reach all
-    /// voters in the same order, as far as that is in the power of this process: otherwise callers that come at once would split the votes.
+    /// Asks all voters at once and waits for their answers, except for those of silent ones, which
+    /// are not asked. Calls about the same name reach all voters in the same order, as far as that
+    /// is in the power of this process: otherwise callers that come at once would split the votes.
     async fn ask<'a, T, F>(&'a self, name: &str, call: impl Fn(&'a Voter) -> F) -> Answers<T>
     where
         F: Future<Output = Result<T, CallError>>,

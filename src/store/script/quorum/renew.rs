@@ -40,14 +40,16 @@ impl Quorum {
             .then(|| CallError::Unavailable(self.too_few(&answers)));
         Batch {
             outcomes,
-            // Each store has a clock of its own, and none of them tells when a majority's leases end. A step of one ends its leases only, which shows as a
-            // vote less in the next renewal.
+            // Each store has a clock of its own, and none of them tells when a majority's leases
+            // end. A step of one ends its leases only, which shows as a vote less in the next
+            // renewal.
             clocks: Vec::new(),
             error,
         }
     }
 
-    /// Nobody waits for stores that have stopped answering, but what they hold should not end because of that.
+    /// Nobody waits for stores that have stopped answering, but what they hold should not end
+    /// because of that.
     fn renew_silent(&self, renewals: &[Renewal]) {
         let silent = |which: &usize| self.is_passed_over(*which);
         for which in (0..self.voters().len()).filter(silent) {
@@ -67,7 +69,8 @@ impl Quorum {
     }
 }
 
-/// Renewed if a majority renewed the same grant; gone if so many say so that no majority can have it; otherwise not known.
+/// Renewed if a majority renewed the same grant; gone if so many say so that no majority can have
+/// it; otherwise not known.
 pub(super) fn combine(seen: &[Seen], majority: usize) -> Seen {
     let gone = seen.iter().filter_map(|seen| seen.as_ref()?.as_ref().err());
     let gone: Vec<_> = gone.collect();

@@ -12,8 +12,9 @@ use crate::script::{CallError, Holder, Inspected, Mode, Ownership, Released, Ren
 
 const LEASE: Duration = Duration::from_secs(30);
 
-/// A vote in a word: `g2@7` granted, two holds, token 7; `r1@7` the same as answer to a repeat; `b9@7` busy for 9 s, counter 7; `-` unavailable;
-/// `?` unknown; `w` of another kind; `o` the request is over.
+/// A vote in a word: `g2@7` granted, two holds, token 7; `r1@7` the same as answer to a repeat;
+/// `b9@7` busy for 9 s, counter 7; `-` unavailable; `?` unknown; `w` of another kind; `o` the
+/// request is over.
 fn votes(words: &str) -> Vec<Vote> {
     words.split(' ').map(vote).collect()
 }
@@ -88,7 +89,8 @@ fn a_majority_that_agrees_on_the_holds_is_elected_with_the_largest_token() {
             Some((vec![2, 3, 4], 2, 5)),
         ),
         ("g3@5 g2@5 g1@5", unknown, None),
-        // A repeat is counted among those that know the request, whatever the caller believes to hold.
+        // A repeat is counted among those that know the request, whatever the caller believes to
+        // hold.
         ("r1@5 r1@5 g1@9", new, Some((vec![0, 1], 1, 5))),
         ("r1@5 r1@5 -", again, Some((vec![0, 1], 1, 5))),
         ("r1@5 g1@8 g1@9", new, Some((vec![0, 1, 2], 1, 9))),
@@ -100,7 +102,8 @@ fn a_majority_that_agrees_on_the_holds_is_elected_with_the_largest_token() {
 
 #[test]
 fn readers_agree_on_their_grant_and_get_the_last_writers_token() {
-    // The serial is the token here, so these are votes of one grant only where the tokens are the same.
+    // The serial is the token here, so these are votes of one grant only where the tokens are the
+    // same.
     let again = wish(Mode::Read, Some(1), Some(5));
     let expected = Some((vec![0, 1], 2, 5));
     assert_eq!(won("g2@5 g2@5 g2@6", again), expected);
@@ -119,7 +122,8 @@ fn readers_agree_on_their_grant_and_get_the_last_writers_token() {
         votes.resize_with(5, || Err(CallError::Unavailable(String::new())));
         elect(&votes, wish(Mode::Read, Some(0), None)).map(|elected| elected.token)
     };
-    // A token of a grant is on three of five; what only fewer show may be of a writer that nobody elected.
+    // A token of a grant is on three of five; what only fewer show may be of a writer that nobody
+    // elected.
     assert_eq!(tokens(&[9, 8, 7, 7, 7]), Some(7));
     assert_eq!(tokens(&[7, 7, 7, 1, 1]), Some(7));
     assert_eq!(tokens(&[7, 1, 7, 1]), Some(7));
@@ -154,7 +158,8 @@ fn a_defeat_says_why() {
         ("b9@5 b8@5 b7@5", busy(8)),
         ("b9@5 b8@5 -", busy(9)),
         ("b9@5 b8@5 b7@5 g1@6 g1@6", busy(7)),
-        // Counters that differ are those of votes that have not won, or of a grant that is being made.
+        // Counters that differ are those of votes that have not won, or of a grant that is being
+        // made.
         ("b9@5 b8@6 g1@7", Defeat::Split),
         ("b9@5 g1@7 -", Defeat::Split),
         ("b9@5 b9@5 g1@7 g1@7 -", Defeat::Split),

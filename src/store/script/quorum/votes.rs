@@ -99,7 +99,8 @@ pub(super) fn elect(votes: &[Vote], wish: Wish) -> Option<Elected> {
     let (_, first) = *group.first()?;
     let tokens = group.iter().map(|(_, it)| it.token);
     let token = if wish.mode == Mode::Read {
-        // The last writer's token is shown by a majority of all, so by so many of these; a larger one may be of a writer that nobody elected.
+        // The last writer's token is shown by a majority of all, so by so many of these; a larger
+        // one may be of a writer that nobody elected.
         reached(tokens, majority - (votes.len() - group.len()))
     } else {
         tokens.max()
@@ -143,7 +144,8 @@ fn largest_count(
     groups.find(|group| group.len() >= majority)
 }
 
-/// Where a majority shows the same token, the grant is that one, and a store with a larger one has got there by an attempt that is to be undone.
+/// Where a majority shows the same token, the grant is that one, and a store with a larger one has
+/// got there by an attempt that is to be undone.
 fn drop_newer(group: &mut Vec<(usize, Granted)>, majority: usize) {
     let shared = |token: u64| group.iter().filter(|(_, it)| it.token == token).count();
     let common = group.iter().map(|(_, it)| it.token);
@@ -176,7 +178,8 @@ pub(super) fn defeat(votes: &[Vote]) -> Defeat {
     if busy.is_empty() || cast < majority {
         return Defeat::TooFew;
     }
-    // The counters of a majority agree from when a grant is told until the next one. Votes for others who have not won show different ones.
+    // The counters of a majority agree from when a grant is told until the next one. Votes for
+    // others who have not won show different ones.
     let same = |counter: u64| busy.iter().filter(|(_, other)| *other == counter).count();
     if busy.iter().any(|(_, counter)| same(*counter) >= majority) {
         Defeat::Busy(free_in(votes, majority))

@@ -6,7 +6,8 @@ use crate::script::{CallError, Forced, ForcedRecord, NameKind, WalkCursor};
 // === impl Scripts ===
 
 impl Scripts {
-    /// Some names in use that begin with this, sorted, with what they stand for, and where to go on. `work` bounds the keys that are looked at.
+    /// Some names in use that begin with this, sorted, with what they stand for, and where to go
+    /// on. `work` bounds the keys that are looked at.
     pub async fn walk(
         &self,
         from: WalkCursor,
@@ -25,7 +26,8 @@ impl Scripts {
         }
     }
 
-    /// Takes every hold of a lock away, whoever has it, and tells at most `max` of them; none if nobody held it.
+    /// Takes every hold of a lock away, whoever has it, and tells at most `max` of them; none if
+    /// nobody held it.
     pub async fn force_release(
         &self,
         name: &str,

@@ -12,7 +12,8 @@ use crate::script::{
 // === impl Scripts ===
 
 impl Scripts {
-    /// Takes permits for the owner. With a request id a repeat gets the first answer; `record_refusal` says whether being busy counts as an answer.
+    /// Takes permits for the owner. With a request id a repeat gets the first answer;
+    /// `record_refusal` says whether being busy counts as an answer.
     pub async fn acquire_permits(
         &self,
         name: &str,
@@ -26,7 +27,8 @@ impl Scripts {
             .await
     }
 
-    /// Gives permits back, all that are named or none; without ids all that the owner has. With a request id a repeat gets the first answer.
+    /// Gives permits back, all that are named or none; without ids all that the owner has. With a
+    /// request id a repeat gets the first answer.
     pub async fn release_permits(
         &self,
         name: &str,
@@ -77,7 +79,8 @@ impl Scripts {
             .await
     }
 
-    /// Gives a latch its count if it has none; without `ttl` it stays. With a request id a repeat gets the first answer.
+    /// Gives a latch its count if it has none; without `ttl` it stays. With a request id a repeat
+    /// gets the first answer.
     pub async fn set_count(
         &self,
         name: &str,

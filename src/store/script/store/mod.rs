@@ -42,8 +42,8 @@ impl Scripts {
         }
     }
 
-    /// The scripts on a quorum of stores that are independent of each other, an odd number of them. What is left to do when a majority has answered
-    /// is done by `tasks`.
+    /// The scripts on a quorum of stores that are independent of each other, an odd number of them.
+    /// What is left to do when a majority has answered is done by `tasks`.
     pub fn on_quorum(members: Vec<QuorumMember>, config: Config, tasks: Tasks) -> Self {
         let metrics = Metrics::new(members.len());
         Self {
@@ -73,7 +73,8 @@ impl Scripts {
         }
     }
 
-    /// Whether an acquire that ended with this error may have left something for those who wait. Of a quorum some stores may have answered.
+    /// Whether an acquire that ended with this error may have left something for those who wait. Of
+    /// a quorum some stores may have answered.
     pub fn may_have_run(&self, error: &CallError) -> bool {
         match (error, &self.store) {
             (CallError::OutcomeUnknown(_), _) => true,
@@ -82,12 +83,14 @@ impl Scripts {
         }
     }
 
-    /// Whether calls about one name run in the order in which they are made, and a release is told of by one message.
+    /// Whether calls about one name run in the order in which they are made, and a release is told
+    /// of by one message.
     pub fn keeps_order(&self) -> bool {
         matches!(self.store, Store::One(_))
     }
 
-    /// Whether one call takes the locks of these names, all or none; otherwise they are taken one after the other.
+    /// Whether one call takes the locks of these names, all or none; otherwise they are taken one
+    /// after the other.
     pub fn takes_together<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> bool {
         match &self.store {
             Store::One(scripts) => !scripts.are_apart(names),
@@ -103,7 +106,8 @@ impl Scripts {
         }
     }
 
-    /// The same scripts, each of which waits for so many replicas after it has changed something, and what those have acknowledged.
+    /// The same scripts, each of which waits for so many replicas after it has changed something,
+    /// and what those have acknowledged.
     #[must_use]
     pub fn replicated(&self, replicas: Option<Replicas>) -> (Self, Tally) {
         let (store, tally) = match &self.store {
@@ -134,7 +138,8 @@ impl Scripts {
         }
     }
 
-    /// Takes a lock for the owner, or takes it again. With a request id a repeat gets the first answer.
+    /// Takes a lock for the owner, or takes it again. With a request id a repeat gets the first
+    /// answer.
     pub async fn acquire(
         &self,
         hold: Hold<'_>,
@@ -149,8 +154,8 @@ impl Scripts {
         }
     }
 
-    /// Gives one hold of the grant with this serial back, or of any that the owner has; what is left of it gets `lease` from now. With a
-    /// request id a repeat gets the first answer.
+    /// Gives one hold of the grant with this serial back, or of any that the owner has; what is
+    /// left of it gets `lease` from now. With a request id a repeat gets the first answer.
     pub async fn release(
         &self,
         hold: Hold<'_>,
@@ -167,8 +172,10 @@ impl Scripts {
         }
     }
 
-    /// Gives the last hold of an exclusive lock to an owner who has none, with this lease; the lock is free at no moment between. Returns the token of
-    /// the new grant, which is its serial too; none if nothing changed, because it is not the last hold of that grant, or the store is a quorum.
+    /// Gives the last hold of an exclusive lock to an owner who has none, with this lease; the lock
+    /// is free at no moment between. Returns the token of the new grant, which is its serial too;
+    /// none if nothing changed, because it is not the last hold of that grant, or the store is a
+    /// quorum.
     pub async fn hand_on(
         &self,
         hold: Hold<'_>,
@@ -182,8 +189,8 @@ impl Scripts {
         }
     }
 
-    /// Undoes an attempt, whether or not it ran; without a request id it lowers the owner's holds to those that the attempt knew of.
-    /// True if a hold was taken back.
+    /// Undoes an attempt, whether or not it ran; without a request id it lowers the owner's holds
+    /// to those that the attempt knew of. True if a hold was taken back.
     pub async fn undo(&self, hold: Hold<'_>, attempt: Attempt<'_>) -> Result<bool, CallError> {
         match &self.store {
             Store::One(scripts) => scripts.undo(hold, attempt).await,
@@ -191,7 +198,8 @@ impl Scripts {
         }
     }
 
-    /// Lowers the holds of the grant with this serial to a number, freeing the lock at 0. Safe to repeat.
+    /// Lowers the holds of the grant with this serial to a number, freeing the lock at 0. Safe to
+    /// repeat.
     pub async fn lower(&self, hold: Hold<'_>, serial: u64, holds: u32) -> Result<bool, CallError> {
         self.undo(hold, Attempt::to_lower(serial, holds)).await
     }
@@ -204,7 +212,8 @@ impl Scripts {
         }
     }
 
-    /// Says that these waiters of a fair lock live, so that they keep their places, and tells where they stand.
+    /// Says that these waiters of a fair lock live, so that they keep their places, and tells where
+    /// they stand.
     pub async fn vouch(&self, name: &str, owners: &[&str]) -> Result<Vouched, CallError> {
         self.only(Unsupported::FairLocks)?.vouch(name, owners).await
     }
@@ -225,7 +234,8 @@ impl Scripts {
         }
     }
 
-    /// Takes all of the locks, none of them fair, or none, where [`Scripts::takes_together`]. The record makes a repeat get the first answer.
+    /// Takes all of the locks, none of them fair, or none, where [`Scripts::takes_together`]. The
+    /// record makes a repeat get the first answer.
     pub async fn acquire_all(
         &self,
         members: Members<'_>,
@@ -237,8 +247,9 @@ impl Scripts {
         scripts.acquire_all(members, lease, attempt, refused).await
     }
 
-    /// Gives one hold of each lock back, as far as the owner has one; each is told in order. What is left of it gets the lease of the same place.
-    /// With a request id a repeat gets the first answer.
+    /// Gives one hold of each lock back, as far as the owner has one; each is told in order. What
+    /// is left of it gets the lease of the same place. With a request id a repeat gets the first
+    /// answer.
     pub async fn release_all(
         &self,
         members: Members<'_>,
@@ -253,8 +264,9 @@ impl Scripts {
         }
     }
 
-    /// Undoes an attempt, whether or not it ran. Where its record is gone, the owner's holds are lowered to those that are known; members for
-    /// which `undo` says no are left alone. True if the attempt is undone.
+    /// Undoes an attempt, whether or not it ran. Where its record is gone, the owner's holds are
+    /// lowered to those that are known; members for which `undo` says no are left alone. True if
+    /// the attempt is undone.
     pub async fn undo_all(
         &self,
         members: Members<'_>,

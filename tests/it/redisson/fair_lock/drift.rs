@@ -1,5 +1,6 @@
-//! The tests of `RedissonFairLockTest` about the scores in the set of deadlines. Here those belong to waiters of other programs and to coordinators that
-//! died; what the tests protect is asserted of ours: places, and who comes next when.
+//! The tests of `RedissonFairLockTest` about the scores in the set of deadlines. Here those belong
+//! to waiters of other programs and to coordinators that died; what the tests protect is asserted
+//! of ours: places, and who comes next when.
 
 use futures::future::join_all;
 use lockkeeper_api::pb::LockMode::Fair;
@@ -204,7 +205,8 @@ async fn abandoned_timeout_drift_descrete() {
     assert!(waited > secs(2) && waited < millis(7200), "{waited:?}");
 }
 
-/// While the store does not answer, a waiter cannot leave the queue; whoever asks next finds it dead.
+/// While the store does not answer, a waiter cannot leave the queue; whoever asks next finds it
+/// dead.
 #[tokio::test(start_paused = true)]
 async fn acquire_failed_not_called_on_redis_timeout() {
     for cut_off in [secs(4), secs(30)] {

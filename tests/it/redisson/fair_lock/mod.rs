@@ -198,7 +198,8 @@ async fn concurrency_multi_instance_ordering() {
     assert!(order.take().into_iter().eq(0..16));
 }
 
-/// There is no mapper: a client gives the name as Redisson's mapper makes it. A hash tag in it is that of the queue too.
+/// There is no mapper: a client gives the name as Redisson's mapper makes it. A hash tag in it is
+/// that of the queue too.
 #[tokio::test(start_paused = true)]
 async fn name_mapper() {
     let world = World::new();

@@ -1,4 +1,5 @@
-//! The tests of `RedissonReadWriteLockTest` about leases: each hold has its own, and the lock lives as long as the longest.
+//! The tests of `RedissonReadWriteLockTest` about leases: each hold has its own, and the lock lives
+//! as long as the longest.
 
 use std::time::Duration;
 
@@ -102,7 +103,8 @@ async fn read_lock_lease_timeout() {
     tokio::time::sleep(secs(5)).await;
     assert_eq!(reader.unlock().await, 1);
     let waited = writer_waits(&program).await;
-    // In Redisson the first hold ends with its own lease, 5 s from now; here what remains gets a full one when a hold is given back.
+    // In Redisson the first hold ends with its own lease, 5 s from now; here what remains gets a
+    // full one when a hold is given back.
     assert!(
         waited > millis(9900) && waited < millis(10_100),
         "{waited:?}"

@@ -205,7 +205,8 @@ async fn reentrancy() {
     stories::reentrancy(Write, Write).await;
 }
 
-/// Readers and writers at two coordinators; unlike in Redisson's tests nobody may write together with another.
+/// Readers and writers at two coordinators; unlike in Redisson's tests nobody may write together
+/// with another.
 async fn concurrency(programs: usize, threads: u32, rounds: u32) {
     let world = World::with(&Options {
         coordinators: 2,

@@ -1,5 +1,6 @@
-//! From when until when each owner may rely on what it was told. An owner relies on a grant from the answer until it asks to give it back,
-//! ends its session, or is told of the loss; and, if nobody renews it or its session has no stream, no longer than the validity it was told.
+//! From when until when each owner may rely on what it was told. An owner relies on a grant from
+//! the answer until it asks to give it back, ends its session, or is told of the loss; and, if
+//! nobody renews it or its session has no stream, no longer than the validity it was told.
 
 mod told;
 

@@ -173,7 +173,8 @@ impl Follower<'_> {
         self.settle(at, holder, name);
         self.paid(holder, name);
         let account = self.account(holder, name);
-        // Several grants of a reader may have one token, and one that was lost on its way was never told.
+        // Several grants of a reader may have one token, and one that was lost on its way was never
+        // told.
         let another = holder.mode == Mode::Read;
         if !account.lost.insert(token) && !another {
             self.broke(

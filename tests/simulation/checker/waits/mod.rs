@@ -1,4 +1,5 @@
-//! Operations from their beginning to their end: that each has one answer, and what waits may expect meanwhile.
+//! Operations from their beginning to their end: that each has one answer, and what waits may
+//! expect meanwhile.
 
 pub(super) mod order;
 pub(super) mod upgrades;
@@ -99,7 +100,8 @@ impl<'a> Waits<'a> {
         }
         let end = self.events.last().map_or(0, |event| event.at);
         for span in &self.spans {
-            // A turn behind another operation and a call of its own, at the beginning and once more when the time is up.
+            // A turn behind another operation and a call of its own, at the beginning and once more
+            // when the time is up.
             let slack = 4 * self.bounds.call_timeout + self.bounds.round_trip + MARGIN;
             let limit = match span.kind {
                 Kind::Acquire(None) => Millis::MAX,
@@ -132,7 +134,8 @@ impl<'a> Waits<'a> {
         self.spans.iter().filter(waits)
     }
 
-    /// Whether the owner had nothing else under way that could take the lock for it, or its place in the queue away.
+    /// Whether the owner had nothing else under way that could take the lock for it, or its place
+    /// in the queue away.
     fn is_alone(&self, span: &Span) -> bool {
         let other = |of: &&Span| {
             of.op != span.op
@@ -144,7 +147,8 @@ impl<'a> Waits<'a> {
         !self.spans.iter().any(|of| other(&of))
     }
 
-    /// Whether a node was not as good as this all the time, or what was wrong has not been cleared up by then.
+    /// Whether a node was not as good as this all the time, or what was wrong has not been cleared
+    /// up by then.
     fn was(&self, node: usize, bad: impl Fn(Reach) -> bool, from: Millis, until: Millis) -> bool {
         let reaches = self.reaches.get(&node).map_or(&[][..], Vec::as_slice);
         let mut known = reaches.iter().enumerate();

@@ -1,4 +1,5 @@
-//! Fair locks: first come, first served. Waiters come in the order in which the store first told them that the lock is busy.
+//! Fair locks: first come, first served. Waiters come in the order in which the store first told
+//! them that the lock is busy.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,8 @@ use crate::{
     history::{Holder, Kind, Millis, Name, Op, What},
 };
 
-/// Nobody gets a fair lock while somebody who came earlier still waits for it at a coordinator that lives.
+/// Nobody gets a fair lock while somebody who came earlier still waits for it at a coordinator that
+/// lives.
 pub(in crate::checker) fn check(waits: &Waits<'_>) -> Vec<Violation> {
     let fair = |span: &&Span| span.holder.mode == Mode::Fair;
     let spans: Vec<&Span> = waits.waiting_at_all().filter(fair).collect();

@@ -12,7 +12,8 @@ use crate::{
     history::{Event, Holder, Millis, Name, What},
 };
 
-/// Readers that wait at one coordinator come in one after the other, each a call after the one before.
+/// Readers that wait at one coordinator come in one after the other, each a call after the one
+/// before.
 const READERS_IN_LINE: Millis = 25;
 const CALLS: Millis = 10;
 
@@ -43,7 +44,8 @@ pub(in crate::checker) fn check(waits: &Waits<'_>, truth: &Truth) -> Vec<Violati
 // === impl Waits ===
 
 impl Waits<'_> {
-    /// By when somebody who has waited from `from` on for a lock that can be had has it at the latest; none if the store cannot be reached meanwhile.
+    /// By when somebody who has waited from `from` on for a lock that can be had has it at the
+    /// latest; none if the store cannot be reached meanwhile.
     fn limit(&self, span: &Span, free: &State, from: Millis, until: Millis) -> Option<Millis> {
         let bounds = self.bounds;
         let poll = bounds.poll_interval;
@@ -64,7 +66,8 @@ impl Waits<'_> {
         if self.was(span.node, fails, begin, until) {
             time += bounds.settled() + poll;
         }
-        // Nothing is published when a key is deleted by hand; the end of a lease is known beforehand, but not which of several ends last.
+        // Nothing is published when a key is deleted by hand; the end of a lease is known
+        // beforehand, but not which of several ends last.
         let silent = free.by == "by hand";
         let unforeseen = free.by == EXPIRY && mode == Mode::Write;
         if silent || unforeseen || self.was(span.node, is_not_calm, begin, until) {
@@ -78,7 +81,8 @@ impl Waits<'_> {
         Some(begin + time)
     }
 
-    /// How much longer it takes because somebody else comes first who is slow or dead, or because a place in the queue is not known yet.
+    /// How much longer it takes because somebody else comes first who is slow or dead, or because a
+    /// place in the queue is not known yet.
     fn behind_others(&self, span: &Span, free: &State, begin: Millis, until: Millis) -> Millis {
         let bounds = self.bounds;
         let (poll, patience) = (bounds.poll_interval, bounds.patience);
@@ -127,8 +131,8 @@ impl Waits<'_> {
             .map(|event| event.at)
     }
 
-    /// By when a reader is let in although writers wait: each that leaves may make room for another, whose time begins anew; a mark that is deleted
-    /// does so too.
+    /// By when a reader is let in although writers wait: each that leaves may make room for
+    /// another, whose time begins anew; a mark that is deleted does so too.
     fn held_back(&self, span: &Span, begin: Millis, until: Millis, time: Millis) -> Millis {
         let hold_back = self.bounds.hold_back;
         let writers: Vec<&Span> = self

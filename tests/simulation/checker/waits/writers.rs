@@ -1,4 +1,5 @@
-//! Writers do not starve: while one waits, readers are held back for a while again and again, so that those who are there can go.
+//! Writers do not starve: while one waits, readers are held back for a while again and again, so
+//! that those who are there can go.
 
 use lockkeeper_store::script::Mode;
 
@@ -76,7 +77,8 @@ impl Waits<'_> {
             .map(|event| event.at)
     }
 
-    /// Whether readers have the lock, and no other writer was told to wait before, so that they are held back from that moment on.
+    /// Whether readers have the lock, and no other writer was told to wait before, so that they are
+    /// held back from that moment on.
     fn is_first(&self, span: &Span, since: Millis, truth: &Truth) -> bool {
         let long_ago = since.saturating_sub(2 * self.bounds.hold_back + INSTANT);
         let told = |event: &Event| match event.what {

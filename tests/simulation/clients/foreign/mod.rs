@@ -1,4 +1,5 @@
-//! A client that talks to the store by itself, with the commands of Redisson's `RLock`, `RFairLock` and `RReadWriteLock` scripts.
+//! A client that talks to the store by itself, with the commands of Redisson's `RLock`, `RFairLock`
+//! and `RReadWriteLock` scripts.
 
 mod fair;
 mod read_write;

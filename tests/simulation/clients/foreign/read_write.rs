@@ -1,4 +1,5 @@
-//! As `RReadWriteLock`: a hash with the mode and all holders, and a key with a time to live for each read hold. It knows of no waiting writers.
+//! As `RReadWriteLock`: a hash with the mode and all holders, and a key with a time to live for
+//! each read hold. It knows of no waiting writers.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A client with a session: holds, waits, breaks its stream, comes back here or elsewhere, vanishes, or ends in good order.
+//! A client with a session: holds, waits, breaks its stream, comes back here or elsewhere,
+//! vanishes, or ends in good order.
 
 mod acts;
 
@@ -58,8 +59,9 @@ struct Life {
     lease: Duration,
     keeps: bool,
     held: BTreeMap<Key, Held>,
-    /// Owners that new grants go to are this and the next. A session that moves to another coordinator takes new ones: what its old owners had
-    /// in doubt may still be carried out or undone by the coordinator it has left, which cannot know of grants made elsewhere.
+    /// Owners that new grants go to are this and the next. A session that moves to another
+    /// coordinator takes new ones: what its old owners had in doubt may still be carried out or
+    /// undone by the coordinator it has left, which cannot know of grants made elsewhere.
     labels_from: u32,
     /// Operations without an answer at this coordinator.
     open: BTreeMap<Op, Open>,
@@ -271,7 +273,8 @@ impl Life {
         }
     }
 
-    /// After a pause in which answers may still come, as they do to RPCs of their own. None if the session is given up.
+    /// After a pause in which answers may still come, as they do to RPCs of their own. None if the
+    /// session is given up.
     async fn resume(&mut self, left: usize) -> Option<(Arc<Node>, Opened)> {
         if self.dice.random_bool(0.5) {
             self.leave_ops();

@@ -1,4 +1,5 @@
-//! The commands: those that the scripts use, and what is near them. The table is the whole of what the store can do.
+//! The commands: those that the scripts use, and what is near them. The table is the whole of what
+//! the store can do.
 
 #![expect(
     clippy::unnecessary_wraps,

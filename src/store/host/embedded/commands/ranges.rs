@@ -173,7 +173,8 @@ impl Scores {
 // === impl Bound ===
 
 impl Bound {
-    /// Bounds are read less strictly than scores: they may follow spaces, be larger than a double can be, and nothing is zero.
+    /// Bounds are read less strictly than scores: they may follow spaces, be larger than a double
+    /// can be, and nothing is zero.
     fn parse(text: &[u8]) -> Result<Self, Refusal> {
         const INVALID: Refusal = Refusal::new("ERR min or max is not a float");
         let (text, exclusive) = match text {

@@ -3,7 +3,8 @@
 use super::*;
 use crate::host::embedded::clock::Clock;
 
-/// Runs lines of the form `command => printed reply`; double quotes hold words with spaces, or with nothing.
+/// Runs lines of the form `command => printed reply`; double quotes hold words with spaces, or with
+/// nothing.
 fn transcript(text: &str) {
     let mut engine = Engine::new(Clock::starting_at(1_000_000_500));
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {

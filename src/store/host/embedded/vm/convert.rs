@@ -16,11 +16,12 @@ pub(super) enum Word {
     Written(String),
 }
 
-/// How deep tables of a reply may be nested, so that one that contains itself ends. Redis goes deeper; replies that mean something do not.
+/// How deep tables of a reply may be nested, so that one that contains itself ends. Redis goes
+/// deeper; replies that mean something do not.
 const DEPTH_MAX: usize = 64;
 
-/// How many values a reply may have, because a table that contains itself twice is two to the power of its depth. Replies that mean something have
-/// far fewer.
+/// How many values a reply may have, because a table that contains itself twice is two to the power
+/// of its depth. Replies that mean something have far fewer.
 const VALUES_MAX: usize = 1 << 17;
 
 /// The reply of a command, as a script sees it.
@@ -47,7 +48,8 @@ pub(super) fn single_field(lua: &Lua, name: &str, text: &str) -> mlua::Result<Ta
     Ok(table)
 }
 
-/// What a script returned, as its caller sees it. An error within a table makes an error of the whole.
+/// What a script returned, as its caller sees it. An error within a table makes an error of the
+/// whole.
 pub(super) fn from_lua(value: &LuaValue) -> Result<Value, Refusal> {
     from_lua_within(value, VALUES_MAX)
 }
@@ -112,13 +114,15 @@ fn one_line(byte: u8) -> u8 {
     }
 }
 
-/// Numbers of scripts are doubles; integers beyond 2^53 lose their last digits, as they do in Redis.
+/// Numbers of scripts are doubles; integers beyond 2^53 lose their last digits, as they do in
+/// Redis.
 #[expect(clippy::cast_precision_loss, reason = "the precision of Lua 5.1")]
 pub(super) fn widen(number: i64) -> f64 {
     number as f64
 }
 
-/// What does not fit becomes the least integer, as the conversion of the processors that Redis runs on has it.
+/// What does not fit becomes the least integer, as the conversion of the processors that Redis runs
+/// on has it.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "numbers that do not fit are caught"

@@ -8,11 +8,12 @@ use crate::host::{HostError, Value};
 /// More tables inside of each other than a reply may have.
 const OPEN_MAX: usize = 100;
 
-/// Values of a reply, far fewer than in the product: a table that holds itself is refused for them, and many that are made up do.
+/// Values of a reply, far fewer than in the product: a table that holds itself is refused for them,
+/// and many that are made up do.
 const VALUES_MAX: usize = 1 << 10;
 
-/// Bytes make a value of Lua, one after the other: what a script may return. It becomes a reply as its caller sees it, and what commands
-/// answer with goes the other way and comes back the same.
+/// Bytes make a value of Lua, one after the other: what a script may return. It becomes a reply as
+/// its caller sees it, and what commands answer with goes the other way and comes back the same.
 pub fn reply(bytes: &[u8]) -> Result<Value, HostError> {
     thread_local! {
         // To make one takes longer than all that is done with it.
@@ -93,7 +94,8 @@ fn as_reply(value: &Value) -> Reply {
     }
 }
 
-/// What comes back the same: integers lose digits in Lua, and an array ends at its first `nil` only if that is one of Lua's.
+/// What comes back the same: integers lose digits in Lua, and an array ends at its first `nil` only
+/// if that is one of Lua's.
 fn shape(value: &Value) -> Value {
     match value {
         Value::Int(_) => Value::Int(0),

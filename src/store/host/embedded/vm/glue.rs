@@ -1,5 +1,5 @@
-//! What stands between the store and its scripts on the side of the scripts: it is Lua, because a step from there to Rust costs more than
-//! all of it.
+//! What stands between the store and its scripts on the side of the scripts: it is Lua, because a
+//! step from there to Rust costs more than all of it.
 
 use mlua::{Function, Lua, Table, Value as LuaValue};
 

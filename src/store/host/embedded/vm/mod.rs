@@ -1,4 +1,5 @@
-//! The Lua machine that runs scripts as Redis does: Lua 5.1 (`LuaJIT`'s interpreter) over an engine.
+//! The Lua machine that runs scripts as Redis does: Lua 5.1 (`LuaJIT`'s interpreter) over an
+//! engine.
 
 mod convert;
 #[cfg(feature = "fuzzing")]
@@ -35,7 +36,8 @@ pub(super) struct Vm {
     compiled: HashMap<usize, Function>,
 }
 
-/// Scripts get at the engine while they run, and nobody else does then: whoever has the machine has both.
+/// Scripts get at the engine while they run, and nobody else does then: whoever has the machine has
+/// both.
 type SharedEngine = Arc<Mutex<Engine>>;
 
 /// The name by which Redis calls a script in its error texts.
@@ -49,7 +51,8 @@ const ONE_REPLY: i64 = 1;
 const KEYS_MAX: usize = 7;
 const ARGS_MAX: usize = 32;
 
-/// The garbage collector waits until the memory in use is so many percent of what the last collection left, which is little.
+/// The garbage collector waits until the memory in use is so many percent of what the last
+/// collection left, which is little.
 const GC_PAUSE: i32 = 400;
 
 // === impl Vm ===

@@ -18,8 +18,9 @@ enum Raised {
     Text(String),
 }
 
-/// What scripts may use besides `KEYS`, `ARGV` and `redis`. Shorter than the list of Redis: nothing that reaches around the sandbox,
-/// compiles code, or gives another answer each time (the order of `pairs` does).
+/// What scripts may use besides `KEYS`, `ARGV` and `redis`. Shorter than the list of Redis: nothing
+/// that reaches around the sandbox, compiles code, or gives another answer each time (the order of
+/// `pairs` does).
 const GLOBALS: [&str; 11] = [
     "assert",
     "error",
@@ -36,8 +37,9 @@ const GLOBALS: [&str; 11] = [
 
 const LIBRARIES: [&str; 3] = ["string", "table", "math"];
 
-/// Local names for what scripts may use, so that it is not looked up again and again. On one line, as it stands before the first of a script.
-/// Unlike Redis this lets a script assign to them, which changes nothing for others.
+/// Local names for what scripts may use, so that it is not looked up again and again. On one line,
+/// as it stands before the first of a script. Unlike Redis this lets a script assign to them, which
+/// changes nothing for others.
 pub(super) fn shortcuts() -> String {
     let names = GLOBALS.iter().chain(&LIBRARIES).chain(&["pcall", "redis"]);
     let names = names.copied().collect::<Vec<_>>().join(", ");
@@ -180,7 +182,8 @@ fn call_from_script(engine: &SharedEngine, words: &MultiValue) -> Result<Reply, 
     engine.lock().run_in_script(&words)
 }
 
-/// Turns what a script raised into a table with the error reply and the line, while the stack of the script still stands.
+/// Turns what a script raised into a table with the error reply and the line, while the stack of
+/// the script still stands.
 pub(super) fn explain(lua: &Lua, error: &LuaValue) -> mlua::Result<Table> {
     let explained = lua.create_table()?;
     explained.raw_set(

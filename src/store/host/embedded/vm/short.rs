@@ -1,5 +1,5 @@
-//! The short way from a script to a command, for calls with few words and short replies. Its words and items go over the stack of the
-//! machine; the long way makes a reference to each.
+//! The short way from a script to a command, for calls with few words and short replies. Its words
+//! and items go over the stack of the machine; the long way makes a reference to each.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! One evaluation in a cluster: on the master of its slot, wherever that is by then.
 //!
-//! Nothing is sent twice that may have run. What a node refuses because of where the slot is, or because the cluster is about to change, has not
-//! run; that is tried again inside the call's time limit.
+//! Nothing is sent twice that may have run. What a node refuses because of where the slot is, or
+//! because the cluster is about to change, has not run; that is tried again inside the call's time
+//! limit.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +20,8 @@ use crate::host::{Call, HostError, Value};
 /// Pauses between tries double from the first to the second.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(50));
 
-/// Redirections that are followed at once. More mean that nodes disagree, which takes them a moment.
+/// Redirections that are followed at once. More mean that nodes disagree, which takes them a
+/// moment.
 const REDIRECTIONS_MAX: usize = 3;
 
 /// Refusals that waiting for a little does not change: they are not about the cluster.
@@ -161,7 +163,8 @@ async fn go_on(
     }
 }
 
-/// A call without keys asks for nothing that a node would have: the first answer of any master counts.
+/// A call without keys asks for nothing that a node would have: the first answer of any master
+/// counts.
 async fn evaluate_anywhere(
     router: &Router,
     call: &Call,

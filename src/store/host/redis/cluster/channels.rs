@@ -1,7 +1,8 @@
 //! Which channels are wanted, and at which masters they are subscribed.
 //!
-//! A channel is subscribed at the master of its slot: sharded messages are heard nowhere else, and whoever publishes counts only those who listen
-//! there. When a slot gets another master its channels follow, and a gap is told once they are back.
+//! A channel is subscribed at the master of its slot: sharded messages are heard nowhere else, and
+//! whoever publishes counts only those who listen there. When a slot gets another master its
+//! channels follow, and a gap is told once they are back.
 
 use std::{
     collections::{BTreeMap, HashMap},

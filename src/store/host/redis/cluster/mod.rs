@@ -1,8 +1,10 @@
-//! A cluster: every name has a slot, every slot has a master, and each master is talked to on connections of its own, so that none ever waits for
-//! another.
+//! A cluster: every name has a slot, every slot has a master, and each master is talked to on
+//! connections of its own, so that none ever waits for another.
 //!
-//! The [`router`] knows who the master of a slot is; the [`refresher`] finds that out, from several nodes, at an interval and whenever something
-//! looks as if it had changed. [`calls`] go to the master of their slot and follow redirections; [`channels`] are subscribed to there; a [`walk`] visits all masters.
+//! The [`router`] knows who the master of a slot is; the [`refresher`] finds that out, from several
+//! nodes, at an interval and whenever something looks as if it had changed. [`calls`] go to the
+//! master of their slot and follow redirections; [`channels`] are subscribed to there; a [`walk`]
+//! visits all masters.
 
 mod calls;
 mod channels;

@@ -1,5 +1,6 @@
-//! Finds out who serves what. One task asks several nodes, each with a time limit, at an interval and whenever something looks as if it had
-//! changed. The answer with the newest epoch is believed, so that a node that was cut off is not.
+//! Finds out who serves what. One task asks several nodes, each with a time limit, at an interval
+//! and whenever something looks as if it had changed. The answer with the newest epoch is believed,
+//! so that a node that was cut off is not.
 
 use std::{sync::Arc, time::Duration};
 
@@ -193,8 +194,9 @@ impl Refresher {
     }
 }
 
-/// The answer to believe: that of a node in the majority with the newest epoch, and if those differ, what most say. One that is older than what is
-/// known counts only if most of all that were asked agree, as after the cluster was set up anew.
+/// The answer to believe: that of a node in the majority with the newest epoch, and if those
+/// differ, what most say. One that is older than what is known counts only if most of all that were
+/// asked agree, as after the cluster was set up anew.
 fn believed<'a>(
     answers: &'a [Answer],
     asked: usize,

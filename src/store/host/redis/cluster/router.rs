@@ -23,7 +23,8 @@ use super::{
 };
 use crate::host::{HostError, WakeSender};
 
-/// For so long the connections to a node stay that serves nothing: it may be about to get its first slot.
+/// For so long the connections to a node stay that serves nothing: it may be about to get its first
+/// slot.
 const IDLE_NODE_KEPT: Duration = Duration::from_secs(60);
 
 /// A master, and our connections to it.
@@ -102,7 +103,8 @@ impl Router {
         }
     }
 
-    /// Resolves when something is known, or is known not to be; an error if that is so, or at the deadline.
+    /// Resolves when something is known, or is known not to be; an error if that is so, or at the
+    /// deadline.
     pub(super) async fn topology(&self, deadline: Instant) -> Result<Arc<Topology>, HostError> {
         if let Some(topology) = self.known_topology() {
             return Ok(topology);
@@ -170,7 +172,8 @@ impl Router {
         self.nodes.lock().get(address).cloned()
     }
 
-    /// Which process the first master is, in the order of addresses: two clients of one cluster see the same.
+    /// Which process the first master is, in the order of addresses: two clients of one cluster see
+    /// the same.
     pub(super) fn first_run_id(&self) -> Option<Arc<str>> {
         let view = self.view.borrow().clone();
         let View::Known(topology) = view else {

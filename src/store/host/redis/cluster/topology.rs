@@ -77,7 +77,8 @@ impl fmt::Display for Address {
 // === impl Topology ===
 
 impl Topology {
-    /// Reads the answer to `CLUSTER SLOTS`. A node that does not know its own host leaves it empty: it is the one that was `asked`.
+    /// Reads the answer to `CLUSTER SLOTS`. A node that does not know its own host leaves it empty:
+    /// it is the one that was `asked`.
     pub(super) fn parse(answer: &Value, asked: &Address) -> Result<Self, Unreadable> {
         let Value::Array(ranges) = answer else {
             return Err(Unreadable);
@@ -135,7 +136,8 @@ impl Topology {
         first.map(|first| (first, count))
     }
 
-    /// Whether a replica has taken a master's place since `before`, so that what that one had written last may be missing.
+    /// Whether a replica has taken a master's place since `before`, so that what that one had
+    /// written last may be missing.
     pub(super) fn has_promoted_since(&self, before: &Self) -> bool {
         self.ranges.iter().any(|range| {
             before.ranges.iter().any(|old| {

@@ -1,5 +1,5 @@
-//! `redis+cluster://[user:password@]host:port,host:port`, with `rediss` for TLS. The servers that are named are asked who the others are; user and
-//! password are those of all.
+//! `redis+cluster://[user:password@]host:port,host:port`, with `rediss` for TLS. The servers that
+//! are named are asked who the others are; user and password are those of all.
 
 use super::super::{
     ConfigError,

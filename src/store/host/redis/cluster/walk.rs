@@ -1,4 +1,5 @@
-//! Walks through the keys of all masters, one after the other in the order of their first slots, so that a replica that takes over has the place of its master.
+//! Walks through the keys of all masters, one after the other in the order of their first slots, so
+//! that a replica that takes over has the place of its master.
 
 use tokio::time::Instant;
 

@@ -31,7 +31,8 @@ const PERMITS_PER_RENEWAL: usize = 1000;
 // === impl HostScripts ===
 
 impl HostScripts {
-    /// Takes permits for the owner. With a request id a repeat gets the first answer; `record_refusal` says whether being busy counts as an answer.
+    /// Takes permits for the owner. With a request id a repeat gets the first answer;
+    /// `record_refusal` says whether being busy counts as an answer.
     pub async fn acquire_permits(
         &self,
         name: &str,
@@ -92,7 +93,8 @@ impl HostScripts {
         }
     }
 
-    /// Gives permits back, all that are named or none; without ids all that the owner has. With a request id a repeat gets the first answer.
+    /// Gives permits back, all that are named or none; without ids all that the owner has. With a
+    /// request id a repeat gets the first answer.
     pub async fn release_permits(
         &self,
         name: &str,
@@ -139,7 +141,8 @@ impl HostScripts {
         }
     }
 
-    /// Extends the leases of many grants; never shortens one. What has no outcome may have been extended.
+    /// Extends the leases of many grants; never shortens one. What has no outcome may have been
+    /// extended.
     pub async fn renew_permits(&self, renewals: &[PermitRenewal]) -> PermitRenewals {
         let partitions = renewals.iter().map(|renewal| self.partition(&renewal.name));
         let calls = grouped(partitions).into_iter().map(|(partition, places)| {

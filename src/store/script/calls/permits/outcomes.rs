@@ -9,7 +9,8 @@ use crate::script::{Batch, Ownership};
 /// A permit's id, as Redisson makes them: random.
 pub type PermitId = [u8; 16];
 
-/// How an acquire of permits can be told apart from all others, so that it can be repeated and undone.
+/// How an acquire of permits can be told apart from all others, so that it can be repeated and
+/// undone.
 #[derive(Clone, Copy, Debug)]
 pub struct PermitAttempt<'a> {
     /// The request id, if the first answer is to be kept.
@@ -79,7 +80,8 @@ pub struct PermitRenewal {
     pub ids: Arc<[PermitId]>,
 }
 
-/// What renewals of permits came to: the time to live that they have now, at least what was asked for, or why they are gone.
+/// What renewals of permits came to: the time to live that they have now, at least what was asked
+/// for, or why they are gone.
 pub type PermitRenewals = Batch<Result<Duration, Ownership>>;
 
 /// A semaphore after its size was set.
