@@ -15,15 +15,16 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
-use super::{
+use super::attempt::{Attempted, attempt};
+use crate::{
     Core,
-    attempt::{Attempted, attempt},
     error::Error,
     metrics::Source,
     operation::{Acquire, Answer, NotGranted, Reply, Waiting},
-    session::{GrantKey, Session},
+    session::Session,
     spans,
-    waiters::{Awaited, Place, Standing},
+    types::GrantKey,
+    waiters::{Place, Standing, hand_on::Awaited},
 };
 
 /// The re-check after a holder's lease comes this much later than its end, so that the store agrees

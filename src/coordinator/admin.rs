@@ -6,17 +6,16 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use lockkeeper_store::script::{Holder, NameKind, Ownership, WalkCursor};
 
-use super::{
+use crate::{
     Coordinator, Core,
     describe::look,
-    error::{Error, Invalid},
+    error::Error,
     events::{Event, What},
-    holding::Holding,
     latch::{self, LatchDescription},
     operation::{Description, HolderSeen},
     permits::{self, SemaphoreDescription},
-    session::{GrantKey, LostReason, Session, SessionSeen},
-    types::{LockName, Owner, over},
+    session::{Session, seen::SessionSeen},
+    types::{GrantKey, Holding, Invalid, LockName, LostReason, Owner, over},
 };
 
 /// Entries of a page where none are asked for, and the most.

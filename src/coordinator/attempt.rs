@@ -13,14 +13,14 @@ use rand::RngExt as _;
 use tokio::{task::JoinHandle, time::Instant};
 use uuid::Uuid;
 
-use super::{
+use crate::{
     Core,
     error::Error,
     events::{Event, What},
     operation::Acquire,
-    session::{GrantKey, Lost, Session},
+    session::{Session, books::Lost},
     turns::Turn,
-    types::{Grant, safe_until},
+    types::{Grant, GrantKey, safe_until},
     waiters::Place,
 };
 

@@ -11,7 +11,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 
-use super::session::{GrantKey, Session};
+use crate::{session::Session, types::GrantKey};
 
 /// What is due.
 #[derive(Clone, Debug)]

@@ -4,12 +4,11 @@ use std::collections::HashMap;
 
 use lockkeeper_store::script::Mode;
 
-use super::{
+use crate::{
     Core,
     error::Error,
     operation::{Answer, Description, HolderSeen, WaiterSeen},
-    types::{LockName, Owner, SessionId},
-    waiters::Goal,
+    types::{Goal, LockName, Owner, SessionId},
 };
 
 /// Holders and waiters that a description lists; it counts the others.

@@ -4,17 +4,8 @@
 use lockkeeper_access::{QuotaReached, Right};
 use lockkeeper_store::script::{CallError, Ownership};
 
-use super::types::LockName;
-
-/// A request field that cannot be used.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{field}: {why}")]
-pub struct Invalid {
-    /// The field's name in the request.
-    pub field: &'static str,
-    /// What is wrong with it.
-    pub why: String,
-}
+use crate::types::Invalid;
+use crate::types::LockName;
 
 /// A bound of [`super::Limits`] that would be exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,18 +94,6 @@ impl Error {
                 @ (CallError::WrongKind | CallError::SelfDeadlock | CallError::Unsupported(_)),
             ) => Self::StoreOf(name.clone(), error),
             error => error,
-        }
-    }
-}
-
-// === impl Invalid ===
-
-impl Invalid {
-    /// A refusal of a field.
-    pub fn new(field: &'static str, why: impl Into<String>) -> Self {
-        Self {
-            field,
-            why: why.into(),
         }
     }
 }

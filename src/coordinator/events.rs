@@ -17,13 +17,11 @@ use lockkeeper_store::script::{Mode, NameKind};
 use parking_lot::Mutex;
 use tokio::sync::broadcast::{self, error::RecvError};
 
-use super::{
+use crate::{
     Coordinator, Core,
     error::{Error, Limit},
-    holding::{Holding, PermitGrant},
-    session::LostReason,
-    types::{Grant, LockName, Owner},
-    waiters::{Goal, Waiter},
+    types::{Goal, Grant, Holding, LockName, LostReason, Owner, PermitGrant},
+    waiters::Waiter,
 };
 
 /// Events that a watcher may be behind.

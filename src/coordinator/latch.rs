@@ -6,13 +6,13 @@ use std::{sync::Arc, time::Duration};
 use lockkeeper_store::script::{CallError, CountSet, CountedDown, keys};
 use tokio::time::Instant;
 
-use super::{
+use crate::{
     Core,
     acquire::{Next, Stops, next},
     error::Error,
     operation::{Answer, Reply},
-    types::{LockName, Owner, RequestId, SessionId},
-    waiters::{Goal, Place},
+    types::{Goal, LockName, Owner, RequestId, SessionId},
+    waiters::Place,
 };
 
 /// Something to do with a latch, already checked.

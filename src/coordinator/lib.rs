@@ -21,7 +21,6 @@ mod events;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod holding;
 mod latch;
 mod mailbox;
 mod metrics;
@@ -39,9 +38,9 @@ mod watchdog;
 
 pub use admin::{ForceReleased, ListedLocks, ListedSessions, LockSeen, Reason};
 pub use attempt::Delivery;
-pub use error::{Error, Invalid, Limit};
+pub use error::{Error, Limit};
 pub use events::{Event, Watched, Watcher, What};
-pub use holding::PermitGrant;
+
 pub use latch::{AwaitLatch, CountDown, LatchAnswer, LatchDescription, LatchOperation, SetCount};
 pub use lockkeeper_store::script::{CountSet, Mode, NameKind, PermitId, PermitsSet};
 pub use mailbox::{MailboxReader, MailboxWriter, mailbox};
@@ -55,9 +54,12 @@ pub use permits::{
     PermitWaiterSeen, PermitsNotGranted, ReleasePermits, RenewPermits, SemaphoreDescription,
     SetPermits, WaitingForPermits,
 };
-pub use session::{LostReason, Notice, OnDisconnect, PeerAddress, Session, SessionSeen};
+pub use session::{Notice, PeerAddress, Session, SessionSeen};
 pub use sessions::{Opened, Resumed, ResumedGrant, ResumedPermits, Stream};
-pub use types::{Grant, Lease, Limits, LockName, Owner, RequestId, SessionId};
+pub use types::{
+    Grant, Invalid, Lease, Limits, LockName, LostReason, OnDisconnect, Owner, PermitGrant,
+    RequestId, SessionId,
+};
 
 use std::{sync::Arc, time::Duration};
 

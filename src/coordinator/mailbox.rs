@@ -11,7 +11,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::operation::Answer;
+use crate::operation::Answer;
 
 /// Where a call's answers are put.
 #[derive(Debug)]

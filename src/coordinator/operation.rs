@@ -13,21 +13,25 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Core, Delivery, Error,
     acquire::acquire,
     attempt::{Attempted, attempt},
+};
+use crate::{
+    Core,
+    attempt::Delivery,
     describe::describe,
+    error::Error,
     events::Event,
     latch::{self, LatchAnswer, LatchOperation},
     mailbox::{MailboxWriter, mailbox},
     multi::{
-        AcquireAll, DeliveryAll, ReleaseAll, ReleasedLock, TriedAll, acquire_all, release_all,
-        try_acquire_all,
+        AcquireAll, ReleaseAll, ReleasedLock, TriedAll, acquire_all, release::release_all,
+        try_acquire_all, undo::DeliveryAll,
     },
     permits::{self, PermitAnswer, PermitOperation},
-    session::{GrantKey, Session},
+    session::Session,
     spans,
-    types::{Grant, Lease, LockName, Owner, RequestId, safe_until},
+    types::{Grant, GrantKey, Lease, LockName, Owner, RequestId, safe_until},
 };
 
 /// Something to do, already checked.

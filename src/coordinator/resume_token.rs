@@ -7,10 +7,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use lockkeeper_access::Identity;
 use sha2::Sha256;
 
-use super::{
-    session::OnDisconnect,
-    types::{Limits, SessionId, over},
-};
+use crate::types::{Limits, OnDisconnect, SessionId, over};
 
 const VERSION: u8 = 2;
 const MAC_BYTES: usize = 32;

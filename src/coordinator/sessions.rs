@@ -13,17 +13,19 @@ use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{
+use crate::{
     Config, Coordinator, Core,
     deadlines::Deadlines,
-    error::{Error, Invalid, Limit},
+    error::{Error, Limit},
     events::Events,
-    holding::{Holding, PermitGrant},
     metrics,
     resume_token::Claims,
-    session::{GrantKey, LostReason, Notice, OnDisconnect, Session, SessionTally},
+    session::{Session, SessionTally, notices::Notice},
     turns::Turn,
-    types::{Grant, Lease, LockName, Owner, SessionId, over, safe_until},
+    types::{
+        Grant, GrantKey, Holding, Invalid, Lease, LockName, LostReason, OnDisconnect, Owner,
+        PermitGrant, SessionId, over, safe_until,
+    },
     watchdog::RENEWALS_PER_CALL,
 };
 

@@ -5,8 +5,12 @@ use lockkeeper_base::spans::TARGET;
 use lockkeeper_store::script::Mode;
 use tracing::{Span, field::Empty, trace_span};
 
-use super::{
-    Answer, Error, LatchOperation, LockName, Operation, Owner, PermitAnswer, PermitOperation, Tried,
+use crate::{
+    error::Error,
+    latch::LatchOperation,
+    operation::{Answer, Operation, Tried},
+    permits::{PermitAnswer, PermitOperation},
+    types::{LockName, Owner},
 };
 
 /// What an operation is about.

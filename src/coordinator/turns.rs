@@ -8,7 +8,7 @@ use dashmap::{DashMap, Entry};
 use foldhash::fast::RandomState;
 use tokio::sync::oneshot;
 
-use super::types::{LockName, Owner};
+use crate::types::{LockName, Owner};
 
 /// One owner's field and one lock.
 type Key = (LockName, Arc<str>);

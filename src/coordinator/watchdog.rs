@@ -15,10 +15,13 @@ use lockkeeper_store::{
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, task::JoinHandle, time::Instant};
 
-use super::{
+use crate::{
     Core,
     deadlines::Due,
-    session::{LeaseRenewal, Renewing, Session},
+    session::{
+        Session,
+        watched::{LeaseRenewal, Renewing},
+    },
 };
 
 /// Holds in one renewal script: as many as Redisson's, so that no script blocks the store for long.

@@ -3,10 +3,13 @@
 use lockkeeper_base::metrics::{label, observe};
 use tokio::time::Instant;
 
-use super::{Given, Kind, Metrics, Outcome, Renewal, Renewer};
 use crate::{
-    Answer, Error, LatchAnswer, LatchOperation, Operation, PermitAnswer, PermitOperation, Tried,
-    TriedAll,
+    error::Error,
+    latch::{LatchAnswer, LatchOperation},
+    metrics::{Given, Kind, Metrics, Outcome, Renewal, Renewer},
+    multi::TriedAll,
+    operation::{Answer, Operation, Tried},
+    permits::{PermitAnswer, PermitOperation},
 };
 
 label! {

@@ -10,8 +10,12 @@ use lockkeeper_store::script::{Mode, StoreClock};
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge, histogram::Histogram};
 use tokio::time::Instant;
 
-use self::tokens::Tokens;
-use super::{Coordinator, error::Limit, session::LostReason, types::Grant};
+use crate::{
+    Coordinator,
+    error::Limit,
+    metrics::tokens::Tokens,
+    types::{Grant, LostReason},
+};
 
 label! {
     /// What somebody wants to hold.

@@ -5,17 +5,18 @@ use std::{sync::Arc, time::Duration};
 use lockkeeper_store::script::{AcquiredAll, AttemptAll, CallError, Member, Refusal, Taken};
 use tokio::{task::JoinHandle, time::Instant};
 
-use super::{
-    super::{
-        Core,
-        error::Error,
-        events::{Event, What},
-        session::{GrantKey, Session},
-        turns::Turn,
-        types::{Grant, Owner, safe_until},
+use crate::{
+    Core,
+    error::Error,
+    events::{Event, What},
+    multi::{
+        AcquireAll,
+        locks::Locks,
+        undo::{DeliveryAll, UndoAll},
     },
-    AcquireAll, Locks,
-    undo::{DeliveryAll, UndoAll},
+    session::Session,
+    turns::Turn,
+    types::{Grant, GrantKey, Owner, safe_until},
 };
 
 /// What an attempt came to.

@@ -12,18 +12,22 @@ use lockkeeper_store::script::{CallError, Refusal, Renewal};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    super::{
-        Core,
-        acquire::acquire as acquire_one,
-        attempt::{Attempted, Delivery, attempt},
-        error::Error,
-        operation::{Acquire, Answer, AnswersTo, Reply},
-        session::{GrantKey, RENEW_DIVISOR, RETRY_DIVISOR, Session},
-        types::{Grant, safe_until},
-        watchdog::RENEWALS_PER_CALL,
+use super::super::{
+    acquire::acquire as acquire_one,
+    attempt::{Attempted, attempt},
+};
+use crate::{
+    Core,
+    attempt::Delivery,
+    error::Error,
+    multi::{AcquireAll, TriedAll, undo::DeliveryAll},
+    operation::{Acquire, Answer, AnswersTo, Reply},
+    session::{
+        Session,
+        watched::{RENEW_DIVISOR, RETRY_DIVISOR},
     },
-    AcquireAll, DeliveryAll, TriedAll,
+    types::{Grant, GrantKey, safe_until},
+    watchdog::RENEWALS_PER_CALL,
 };
 
 /// A lease of which this part is gone when the last lock is granted is renewed before it is told.

@@ -2,11 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::super::{
-    Mode,
-    error::Invalid,
-    types::{Limits, LockName},
-};
+use crate::types::{Invalid, Limits, LockName};
+use lockkeeper_store::script::Mode;
 
 /// Several locks, at least one, in the order of their names. Each name stands for one lock in one
 /// mode.

@@ -9,30 +9,31 @@
 //! Once granted, each lock is a grant of its own: renewed, lost, resumed and given back as any
 //! other.
 
-mod attempt;
-mod in_order;
-mod locks;
-mod release;
-mod undo;
+pub(crate) mod attempt;
+pub(crate) mod in_order;
+pub(crate) mod locks;
+pub(crate) mod release;
+pub(crate) mod undo;
 
 pub use locks::Locks;
 pub use undo::DeliveryAll;
 
-pub(super) use release::release_all;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{
-    Core, Mode,
+use lockkeeper_store::script::{CallError, Refusal};
+
+use crate::{
+    Core,
     acquire::{InLine, Stops, ended_in, leave},
     error::Error,
+    multi::attempt::{AttemptedAll, attempt_all},
     operation::{Acquire, Answer, NotGranted, Reply},
     types::{Lease, LockName, Owner, RequestId},
 };
-use attempt::{AttemptedAll, attempt_all};
-use lockkeeper_store::script::{CallError, Refusal};
+use lockkeeper_store::script::Mode;
 
 /// A wish to hold several locks.
 #[derive(Clone, Debug)]

@@ -5,17 +5,15 @@ use std::{sync::Arc, time::Duration};
 use lockkeeper_store::script::{CallError, Member, Members, Mode, ReleasedMember};
 use tokio::time::Instant;
 
-use super::{
-    super::{
-        Core,
-        error::Error,
-        events::Event,
-        operation::Answer,
-        session::{GrantKey, Session},
-        turns::Turn,
-        types::{Grant, RequestId, safe_until},
-    },
-    ReleaseAll, ReleasedLock,
+use crate::{
+    Core,
+    error::Error,
+    events::Event,
+    multi::{ReleaseAll, ReleasedLock},
+    operation::Answer,
+    session::Session,
+    turns::Turn,
+    types::{Grant, GrantKey, RequestId, safe_until},
 };
 
 /// A release under way.

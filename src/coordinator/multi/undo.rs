@@ -5,16 +5,14 @@ use std::{sync::Arc, time::Duration};
 use lockkeeper_store::script::Ownership;
 use tokio::time::Instant;
 
-use super::{
-    super::{
-        Core,
-        attempt::{Delivery, holds_without},
-        error::Error,
-        session::{GrantKey, Lost, Session},
-        turns::Turn,
-        types::Grant,
-    },
-    attempt::{Identity, Known},
+use crate::{
+    Core,
+    attempt::{Delivery, holds_without},
+    error::Error,
+    multi::attempt::{Identity, Known},
+    session::{Session, books::Lost},
+    turns::Turn,
+    types::{Grant, GrantKey},
 };
 
 /// Several grants on their way to the caller. If this is dropped before it is taken, a hold of each

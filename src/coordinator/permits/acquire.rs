@@ -6,16 +6,17 @@ use std::{sync::Arc, time::Duration};
 use lockkeeper_store::script::CallError;
 use tokio::time::Instant;
 
-use super::{
-    super::{
-        Core,
-        acquire::{InLine, Stops},
-        error::Error,
-        operation::{Answer, NotGranted, Reply, Waiting},
-        waiters::{Goal, Place},
+use crate::{
+    Core,
+    acquire::{InLine, Stops},
+    error::Error,
+    operation::{Answer, NotGranted, Reply, Waiting},
+    permits::{
+        AcquirePermits, PermitAnswer, PermitsNotGranted, WaitingForPermits,
+        attempt::{Attempted, attempt},
     },
-    AcquirePermits, PermitAnswer, PermitsNotGranted, WaitingForPermits,
-    attempt::{Attempted, attempt},
+    types::Goal,
+    waiters::Place,
 };
 
 /// Runs an acquire to its end; the answers before the last go to `reply`.

@@ -7,16 +7,13 @@ use lockkeeper_store::script::{CallError, Ownership, PermitAttempt, PermitId, Pe
 use rand::RngExt as _;
 use tokio::{task::JoinHandle, time::Instant};
 
-use super::{
-    super::{
-        Core,
-        error::Error,
-        events::{Event, What},
-        holding::PermitGrant,
-        session::{GrantKey, Lost, Session},
-        types::{LockName, RequestId, safe_until},
-    },
-    AcquirePermits,
+use crate::{
+    Core,
+    error::Error,
+    events::{Event, What},
+    permits::AcquirePermits,
+    session::{Session, books::Lost},
+    types::{GrantKey, LockName, PermitGrant, RequestId, safe_until},
 };
 
 /// What an attempt came to.

@@ -7,13 +7,12 @@ use lockkeeper_access::Quota;
 use lockkeeper_store::script::PermitId;
 use tokio::time::Instant;
 
-use super::super::{
+use crate::{
     deadlines::{Deadlines, Due},
     error::Error,
     events::{Event, What},
-    holding::{Holding, PermitGrant},
-    session::{GrantKey, Lost, Session, Slot},
-    types::{LockName, Owner},
+    session::{Session, books::Lost},
+    types::{GrantKey, Holding, LockName, Owner, PermitGrant, Slot},
 };
 
 // === impl Session ===

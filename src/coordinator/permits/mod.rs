@@ -1,10 +1,10 @@
 //! Semaphores: what can be asked, and what is answered.
 
-mod acquire;
-mod attempt;
-mod books;
-mod release;
-mod renew;
+pub(crate) mod acquire;
+pub(crate) mod attempt;
+pub(crate) mod books;
+pub(crate) mod release;
+pub(crate) mod renew;
 
 pub use attempt::PermitDelivery;
 
@@ -12,17 +12,16 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{
+use lockkeeper_store::script::{PermitId, PermitsSet};
+
+use crate::{
     Core,
     describe::LISTED_MAX,
     error::Error,
-    holding::PermitGrant,
     operation::{Answer, Reply},
-    types::{Lease, LockName, Owner, RequestId},
-    waiters::Goal,
+    permits::attempt::{Attempted, attempt},
+    types::{Goal, Lease, LockName, Owner, PermitGrant, RequestId},
 };
-use attempt::{Attempted, attempt};
-use lockkeeper_store::script::{PermitId, PermitsSet};
 
 /// Something to do with a semaphore, already checked.
 #[derive(Clone, Debug)]

@@ -4,16 +4,13 @@ use std::sync::Arc;
 
 use lockkeeper_store::script::{CallError, PermitsReleased};
 
-use super::{
-    super::{
-        Core,
-        error::Error,
-        events::Event,
-        holding::PermitGrant,
-        session::{GrantKey, Session},
-        types::RequestId,
-    },
-    PermitAnswer, ReleasePermits,
+use crate::{
+    Core,
+    error::Error,
+    events::Event,
+    permits::{PermitAnswer, ReleasePermits},
+    session::Session,
+    types::{GrantKey, PermitGrant, RequestId},
 };
 
 pub(super) async fn release(

@@ -5,15 +5,11 @@ use std::{sync::Arc, time::Duration};
 use lockkeeper_store::script::{Ownership, PermitRenewal};
 use tokio::time::Instant;
 
-use super::{
-    super::{
-        Core,
-        error::{Error, Invalid},
-        holding::{Holding, PermitGrant},
-        session::GrantKey,
-        types::{Lease, safe_until},
-    },
-    PermitAnswer, RenewPermits,
+use crate::{
+    Core,
+    error::Error,
+    permits::{PermitAnswer, RenewPermits},
+    types::{GrantKey, Holding, Invalid, Lease, PermitGrant, safe_until},
 };
 
 pub(super) async fn renew(core: &Arc<Core>, request: &RenewPermits) -> Result<PermitAnswer, Error> {

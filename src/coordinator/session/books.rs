@@ -11,13 +11,12 @@ use tokio::time::Instant;
 
 use std::time::Duration;
 
-use super::{GrantKey, LostReason, Session, State};
 use crate::{
     deadlines::{Deadlines, Due, Ticket},
     error::{Error, Limit},
     events::{Event, What},
-    holding::{Holding, Terms},
-    types::Grant,
+    session::{Session, State},
+    types::{Grant, GrantKey, Holding, LostReason, Terms},
 };
 
 /// What an answer on its way knows its grant by: whether it has been lost, or has ended with its

@@ -1,18 +1,14 @@
 //! One session: its stream, its grants, and what it has not been told yet. Everything here happens
 //! under one short lock and never asks the store.
 
-mod books;
-mod key;
-mod notices;
-mod seen;
-mod watched;
+pub(crate) mod books;
+pub(crate) mod notices;
+pub(crate) mod seen;
+pub(crate) mod watched;
 
 pub(super) use books::Held;
-pub(crate) use books::Lost;
-pub(crate) use key::{GrantKey, Slot};
-pub use notices::{LostReason, Notice};
+pub use notices::Notice;
 pub use seen::{PeerAddress, SessionSeen};
-pub(crate) use watched::{LeaseRenewal, RENEW_DIVISOR, RETRY_DIVISOR, Renewing};
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -25,25 +21,17 @@ use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{
+use crate::types::GrantKey;
+use crate::types::LostReason;
+use crate::types::OnDisconnect;
+use crate::{
     deadlines::{Deadlines, Due, Ticket},
     error::{Error, Limit},
     events::{Event, Events, What},
-    holding::Holding,
     metrics,
     resume_token::Claims,
-    types::SessionId,
+    types::{Holding, SessionId},
 };
-
-/// What happens to the grants when the stream breaks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnDisconnect {
-    /// They stay until their leases end, and the session can be resumed.
-    #[default]
-    Keep,
-    /// They are released at once.
-    Release,
-}
 
 /// One session.
 #[derive(Debug)]

@@ -1,29 +1,15 @@
 //! What a session is told without having asked. It is state and no queue, so that a slow listener
 //! misses nothing and nothing piles up.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use lockkeeper_store::script::Ownership;
 use tokio::time::Instant;
 
-use super::Session;
+use crate::types::LostReason;
 use crate::{
-    holding::{Holding, PermitGrant},
-    types::Grant,
+    session::Session,
+    types::{Grant, Holding, PermitGrant},
 };
-
-/// Why a grant is no longer held.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LostReason {
-    /// Its lease ran out, or the store no longer knew of it.
-    Expired,
-    /// Another owner holds the lock.
-    TakenOver,
-    /// The store could not be reached until the safe window was over.
-    StoreUnreachable,
-    /// An operator took it away, and said why.
-    ForceReleased(Arc<str>),
-}
 
 /// What a session is told without having asked.
 #[derive(Clone, Debug)]
@@ -86,19 +72,5 @@ impl Session {
             return Some(Notice::Recovered);
         }
         std::mem::take(&mut state.going_away).then_some(Notice::GoingAway)
-    }
-}
-
-// === impl LostReason ===
-
-impl From<Ownership> for LostReason {
-    /// What it means for somebody who held the lock that the store says this.
-    fn from(ownership: Ownership) -> Self {
-        match ownership {
-            Ownership::HeldByAnother => Self::TakenOver,
-            Ownership::Expired | Ownership::NeverHeld | Ownership::HeldInAnotherMode => {
-                Self::Expired
-            }
-        }
     }
 }

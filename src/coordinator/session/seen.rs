@@ -4,11 +4,11 @@ use std::{fmt, net::SocketAddr, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{GrantKey, Held, LostReason, Phase, Session};
 use crate::{
     deadlines::Deadlines,
     events::{Event, What},
-    types::LockName,
+    session::{Phase, Session, books::Held},
+    types::{GrantKey, LockName, LostReason},
 };
 
 /// Where a session's stream comes from.

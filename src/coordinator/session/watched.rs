@@ -6,11 +6,10 @@ use std::{sync::Arc, time::Duration};
 use lockkeeper_store::script::{Mode, PermitRenewal, Renewal};
 use tokio::time::Instant;
 
-use super::{GrantKey, Held, LostReason, Phase, Session, State};
 use crate::{
     deadlines::{Deadlines, Due},
-    holding::{Holding, Terms},
-    types::{Grant, safe_until},
+    session::{Phase, Session, State, books::Held},
+    types::{Grant, GrantKey, Holding, LostReason, Terms, safe_until},
 };
 
 /// Renewals are asked for after this part of the lease, as Redisson's watchdog does.

@@ -8,9 +8,10 @@ use futures::StreamExt as _;
 use lockkeeper_store::script::{Mode, Vouched};
 use tokio::time::Instant;
 
-use super::{
-    super::{Core, types::LockName},
-    Goal, Waiter, Waiters, channel,
+use crate::{
+    Core,
+    types::{Goal, LockName},
+    waiters::{Waiter, Waiters, channel},
 };
 
 /// Waiters are vouched for so many times within the time that they would be given.

@@ -16,10 +16,10 @@ use lockkeeper_store::script::{CallError, Mode, Released};
 use tokio::time::Instant;
 use tracing::Span;
 
-use super::{Goal, Subscription, Waiters, offer::Offer};
 use crate::{
     metrics::{Heard, Source},
-    types::{LockName, Owner},
+    types::{Goal, LockName, Owner},
+    waiters::{Subscription, Waiters, offer::Offer},
 };
 
 /// So many releases in a row are handed on here. Then one is only published, so that those who wait

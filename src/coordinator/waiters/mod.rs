@@ -12,8 +12,8 @@
 //! next; see [`fair`].
 
 pub(crate) mod fair;
-mod hand_on;
-mod offer;
+pub(crate) mod hand_on;
+pub(crate) mod offer;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,19 +28,19 @@ use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 use tracing::Span;
 
-pub(crate) use hand_on::Awaited;
-use hand_on::OwnReleases;
 use lockkeeper_base::tasks::Tasks;
 use lockkeeper_store::{
     host::{Subscriptions, Wake},
     script::{self, Mode, keys},
 };
 
-use super::{
+use crate::types::Goal;
+use crate::{
     error::Limit,
     events::{Event, Events, What},
     metrics::{self, Heard, Source},
     types::{LockName, Owner},
+    waiters::hand_on::OwnReleases,
 };
 
 /// How often waiters are told of a new position, at the most; a thousand waiters more make it a
@@ -86,17 +86,6 @@ struct Channel {
     own_releases: OwnReleases,
     /// When the last release was heard of that nobody has been granted the lock after.
     released: Option<(Instant, Heard, Span)>,
-}
-
-/// What somebody waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Goal {
-    /// To hold a lock.
-    Lock(Mode),
-    /// To hold permits of a semaphore.
-    Permits,
-    /// That a latch opens.
-    Latch,
 }
 
 /// Those who wait for the same thing, by ticket, which is their order.
@@ -466,14 +455,6 @@ fn channel(name: &LockName, goal: Goal, owner: &Owner) -> String {
         Goal::Lock(Mode::Read | Mode::Write) => keys::rw_channel(name.as_str()),
         Goal::Permits => keys::permit_channel(name.as_str()),
         Goal::Latch => keys::latch_channel(name.as_str()),
-    }
-}
-
-// === impl Goal ===
-
-impl From<Mode> for Goal {
-    fn from(mode: Mode) -> Self {
-        Self::Lock(mode)
     }
 }
 

@@ -11,10 +11,10 @@ use lockkeeper_store::script::{Acquired, CallError, Hold, Mode, Released, Script
 use tokio::{sync::oneshot, task::yield_now, time::Instant};
 use tracing::Span;
 
-use super::{Place, Waiter, Waiters, hand_on::EXCLUSIVE};
 use crate::{
     metrics::{Heard, Source},
     types::{LockName, Owner},
+    waiters::{Place, Waiter, Waiters, hand_on::EXCLUSIVE},
 };
 
 /// The last hold of a lock, which somebody is about to give back.

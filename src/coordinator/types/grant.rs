@@ -1,11 +1,38 @@
-//! What a session can hold: a lock, or permits of a semaphore.
+//! What an owner holds: a lock, or permits of a semaphore.
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper_store::script::PermitId;
+use lockkeeper_store::script::{Hold, Mode, Ownership, PermitId};
 use tokio::time::Instant;
 
-use super::types::{Grant, LockName, Owner};
+use super::{LockName, Owner};
+
+/// One owner's hold on one lock.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    /// The lock.
+    pub name: LockName,
+    /// How it is held.
+    pub mode: Mode,
+    /// Who holds it.
+    pub owner: Owner,
+    /// Holds not yet given back.
+    pub hold_count: u32,
+    /// Grows with every new grant of the name; a reader has that of the last writer.
+    pub fencing_token: u64,
+    /// Tells this grant from every other of the owner on this lock.
+    pub serial: u64,
+    /// Time to live, as of the answer.
+    pub lease: Duration,
+    /// Until when nobody else can hold the lock.
+    pub safe_until: Instant,
+    /// Whether the watchdog renews it.
+    pub watched: bool,
+    /// Replicas that have acknowledged it; 0 if that was not asked for.
+    pub replica_acks: u32,
+    /// Replicas that must acknowledge its renewals, whatever the configuration says.
+    pub min_replica_acks: u32,
+}
 
 /// Permits of one semaphore that one acquire took; held, renewed and lost together.
 #[derive(Clone, Debug)]
@@ -44,6 +71,28 @@ pub(crate) struct Terms {
     pub(crate) safe_until: Instant,
     pub(crate) watched: bool,
     pub(crate) min_replica_acks: u32,
+}
+
+/// Why a grant is no longer held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LostReason {
+    /// Its lease ran out, or the store no longer knew of it.
+    Expired,
+    /// Another owner holds the lock.
+    TakenOver,
+    /// The store could not be reached until the safe window was over.
+    StoreUnreachable,
+    /// An operator took it away, and said why.
+    ForceReleased(Arc<str>),
+}
+
+// === impl Grant ===
+
+impl Grant {
+    /// What it is to the scripts.
+    pub(crate) fn hold(&self) -> Hold<'_> {
+        Hold::new(self.name.as_str(), self.mode, self.owner.field())
+    }
 }
 
 // === impl Holding ===
@@ -113,6 +162,20 @@ impl Holding {
         match self {
             Self::Lock(_) => None,
             Self::Permits(grant) => Some(grant),
+        }
+    }
+}
+
+// === impl LostReason ===
+
+impl From<Ownership> for LostReason {
+    /// What it means for somebody who held the lock that the store says this.
+    fn from(ownership: Ownership) -> Self {
+        match ownership {
+            Ownership::HeldByAnother => Self::TakenOver,
+            Ownership::Expired | Ownership::NeverHeld | Ownership::HeldInAnotherMode => {
+                Self::Expired
+            }
         }
     }
 }

@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use lockkeeper_store::script::{Mode, PermitId};
 
-use crate::{
-    holding::{Holding, PermitGrant},
-    types::{Grant, LockName},
-};
+use super::{Grant, Holding, LockName, PermitGrant};
 
 /// Which grant of a session.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

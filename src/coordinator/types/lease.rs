@@ -1,0 +1,48 @@
+//! How long a grant lasts.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Invalid, Limits};
+
+/// A time to live that the limits allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lease(Duration);
+
+/// The part of a lease that is not relied on: 1 % and 2 ms, as the Redlock algorithm has it,
+/// because clocks drift.
+const DRIFT_DIVISOR: u32 = 100;
+
+const DRIFT_MIN: Duration = Duration::from_millis(2);
+
+// === impl Lease ===
+
+impl Lease {
+    /// Checks a lease.
+    pub fn new(lease: Duration, limits: &Limits) -> Result<Self, Invalid> {
+        Self::named("lease", lease, limits)
+    }
+
+    /// Checks a time to live that a request calls by another name.
+    pub fn named(field: &'static str, lease: Duration, limits: &Limits) -> Result<Self, Invalid> {
+        if lease < limits.lease_min || lease > limits.lease_max {
+            let (min, max) = (limits.lease_min, limits.lease_max);
+            return Err(Invalid::new(
+                field,
+                format!("must be from {min:?} to {max:?}"),
+            ));
+        }
+        Ok(Self(lease))
+    }
+
+    /// The time to live.
+    pub fn get(self) -> Duration {
+        self.0
+    }
+}
+
+/// Until when a lease that the store granted at some moment after `sent_at` is surely not over.
+pub(crate) fn safe_until(sent_at: Instant, lease: Duration) -> Instant {
+    sent_at + lease.saturating_sub(lease / DRIFT_DIVISOR + DRIFT_MIN)
+}

@@ -1,0 +1,29 @@
+//! The words of the domain as types. A value of them was checked: the limits live in the
+//! constructors.
+
+mod goal;
+mod grant;
+mod key;
+mod lease;
+mod limits;
+mod name;
+mod owner;
+mod session;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub(crate) use self::{
+    goal::Goal,
+    grant::{Holding, Terms},
+    key::{GrantKey, Slot},
+    lease::safe_until,
+    limits::over,
+};
+pub use self::{
+    grant::{Grant, LostReason, PermitGrant},
+    lease::Lease,
+    limits::{Invalid, Limits},
+    name::LockName,
+    owner::{Owner, RequestId},
+    session::{OnDisconnect, SessionId},
+};

@@ -1,0 +1,65 @@
+//! The name of a lock, a semaphore or a latch.
+
+use std::sync::Arc;
+
+use lockkeeper_store::script::keys;
+
+use super::{Invalid, Limits, over};
+
+/// A lock's name: not empty, within the limit, without control characters, safe as a cluster key.
+/// In the store it has the prefix of all names before it, as with Redisson's `NameMapper`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LockName {
+    in_store: Arc<str>,
+    /// Bytes of the prefix.
+    prefix: usize,
+}
+
+// === impl LockName ===
+
+impl LockName {
+    /// Checks a name.
+    pub fn parse(name: &str, limits: &Limits) -> Result<Self, Invalid> {
+        let refuse = |why: String| Err(Invalid::new("name", why));
+        if name.is_empty() {
+            return refuse("must not be empty".to_owned());
+        }
+        if let Some(why) = over(name, limits.name_bytes_max) {
+            return refuse(why);
+        }
+        let prefix = &limits.key_prefix;
+        // A reserved prefix is one whether or not another one comes before it.
+        let in_store: Arc<str> = if prefix.is_empty() {
+            name.into()
+        } else {
+            [prefix, name].concat().into()
+        };
+        if let Some(why) = keys::refuse(&in_store).or_else(|| keys::refuse_reserved(name)) {
+            return refuse(why.to_owned());
+        }
+        Ok(Self {
+            in_store,
+            prefix: prefix.len(),
+        })
+    }
+
+    /// The name as the store has it.
+    pub fn as_str(&self) -> &str {
+        &self.in_store
+    }
+
+    /// The name as clients have it.
+    pub fn told(&self) -> &str {
+        &self.in_store[self.prefix..]
+    }
+
+    pub(crate) fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.in_store)
+    }
+}
+
+impl std::fmt::Display for LockName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.told())
+    }
+}

@@ -1,0 +1,192 @@
+//! Who holds, and what makes a repeat of a request known.
+
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use super::{Invalid, Limits, LockName, SessionId, over, session::digest};
+
+/// Who holds or wants a lock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Owner {
+    /// The session it belongs to; none for a sessionless owner.
+    pub session: Option<SessionId>,
+    /// The owner within the session, or the sessionless owner.
+    pub label: Arc<str>,
+    field: Arc<str>,
+    made: bool,
+}
+
+/// A client-made string that makes an operation safe to repeat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestId(Arc<str>);
+
+/// Stands between a caller's mark and what is the caller's.
+const MARK_END: &str = "/";
+
+// === impl Owner ===
+
+impl Owner {
+    /// The owner of requests in a session that name none.
+    pub const DEFAULT_LABEL: &'static str = "0";
+
+    /// An owner within a session.
+    pub fn in_session(session: SessionId, label: &str, limits: &Limits) -> Result<Self, Invalid> {
+        let label = if label.is_empty() {
+            Self::DEFAULT_LABEL
+        } else {
+            label
+        };
+        let label = Self::check(label, limits)?;
+        let field = [session.as_str(), ":", &label].concat().into();
+        Ok(Self {
+            session: Some(session),
+            label,
+            field,
+            made: false,
+        })
+    }
+
+    /// An owner without a session.
+    pub fn sessionless(label: &str, limits: &Limits) -> Result<Self, Invalid> {
+        if label.is_empty() {
+            return Err(Invalid::new(
+                "owner",
+                "must not be empty without a session_id",
+            ));
+        }
+        let label = Self::check(label, limits)?;
+        Ok(Self {
+            session: None,
+            field: Arc::clone(&label),
+            label,
+            made: false,
+        })
+    }
+
+    /// A new owner for a sessionless request that names none: the same one for a repeat of the
+    /// request, else a random one.
+    pub fn made(name: &LockName, request_id: Option<&RequestId>) -> Self {
+        let uuid = match request_id {
+            None => Uuid::new_v4(),
+            Some(id) => {
+                let digest = Sha256::new()
+                    .chain_update(name.as_str())
+                    .chain_update([0])
+                    .chain_update(id.as_str())
+                    .finalize();
+                let mut bytes = [0; 16];
+                bytes.copy_from_slice(&digest[..16]);
+                uuid::Builder::from_custom_bytes(bytes).into_uuid()
+            }
+        };
+        let label: Arc<str> = uuid.to_string().into();
+        Self {
+            session: None,
+            field: Arc::clone(&label),
+            label,
+            made: true,
+        }
+    }
+
+    /// An owner as the store shows it, which may be a Redisson client's.
+    pub fn from_field(field: &str) -> Self {
+        let parts = field.split_once(':');
+        let session = parts.and_then(|(id, label)| Some((SessionId::parse(id)?, label)));
+        match session {
+            Some((session, label)) => Self {
+                session: Some(session),
+                label: label.into(),
+                field: field.into(),
+                made: false,
+            },
+            None => Self {
+                session: None,
+                label: field.into(),
+                field: field.into(),
+                made: false,
+            },
+        }
+    }
+
+    /// The same owner as one that only callers with this mark can be: a sessionless owner is no
+    /// secret to those who see it in the store.
+    #[must_use]
+    pub fn marked(self, mark: &str) -> Self {
+        if self.session.is_some() {
+            return self;
+        }
+        let field = [mark, MARK_END, &self.label].concat().into();
+        Self { field, ..self }
+    }
+
+    /// What a caller with this mark calls the owner, if it is one of those that only such a caller
+    /// can be.
+    pub fn label_under(&self, mark: &str) -> Option<&str> {
+        self.field.strip_prefix(mark)?.strip_prefix(MARK_END)
+    }
+
+    /// What others may see of an owner.
+    pub fn digest(&self) -> String {
+        digest(&self.field)
+    }
+
+    /// What stands in the store for this owner.
+    pub fn field(&self) -> &str {
+        &self.field
+    }
+
+    pub(crate) fn shared_field(&self) -> Arc<str> {
+        Arc::clone(&self.field)
+    }
+
+    /// Whether nobody else can be this owner, because the server has just made it.
+    pub(crate) fn is_new(&self) -> bool {
+        self.made
+    }
+
+    /// Whether the coordinator knows what the owner holds: all of it is in its session, or it has
+    /// just been made.
+    pub(crate) fn holds_are_known(&self) -> bool {
+        self.session.is_some() || self.made
+    }
+
+    /// `mode` is a field of Redisson's read/write lock, and `:write` marks its writers.
+    fn check(label: &str, limits: &Limits) -> Result<Arc<str>, Invalid> {
+        if let Some(why) = over(label, limits.owner_bytes_max) {
+            return Err(Invalid::new("owner", why));
+        }
+        if label == "mode" || label.ends_with(":write") {
+            return Err(Invalid::new(
+                "owner",
+                "must not be `mode` or end in `:write`",
+            ));
+        }
+        Ok(label.into())
+    }
+}
+
+// === impl RequestId ===
+
+impl RequestId {
+    /// None if empty.
+    pub fn parse(id: &str, limits: &Limits) -> Result<Option<Self>, Invalid> {
+        if let Some(why) = over(id, limits.request_id_bytes_max) {
+            return Err(Invalid::new("request_id", why));
+        }
+        Ok((!id.is_empty()).then(|| Self(id.into())))
+    }
+
+    /// The same id as one that only callers with this mark can name: another who uses it by chance,
+    /// or has seen it, is not told the first answer.
+    #[must_use]
+    pub fn marked(self, mark: &str) -> Self {
+        Self([mark, MARK_END, &self.0].concat().into())
+    }
+
+    /// The id.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}

@@ -1,0 +1,111 @@
+use std::time::Duration;
+
+use super::*;
+
+pub(crate) fn limits() -> Limits {
+    Limits {
+        key_prefix: "".into(),
+        name_bytes_max: 16,
+        owner_bytes_max: 8,
+        request_id_bytes_max: 8,
+        client_name_bytes_max: 8,
+        lease_min: Duration::from_millis(100),
+        lease_max: Duration::from_secs(60),
+        waiters_per_lock_max: 4,
+        waiters_max: 8,
+        waits_per_session_max: 4,
+        sessions_max: 4,
+        grants_per_session_max: 4,
+        locks_per_request_max: 4,
+    }
+}
+
+#[test]
+fn names_are_checked() {
+    for good in ["a", "a b", "ünïcode", "{a}:b", "0123456789abcdef"] {
+        assert!(LockName::parse(good, &limits()).is_ok(), "{good}");
+    }
+    for bad in ["", "0123456789abcdefg", "a\0b", "a\n", "{a", "a}", "{}"] {
+        assert_eq!(
+            LockName::parse(bad, &limits()).unwrap_err().field,
+            "name",
+            "{bad:?}"
+        );
+    }
+}
+
+#[test]
+fn a_prefix_is_put_before_names_and_never_told() {
+    let under = |prefix: &str| Limits {
+        key_prefix: prefix.into(),
+        ..limits()
+    };
+    let name = LockName::parse("0123456789abcdef", &under("app:")).unwrap();
+    assert_eq!(name.as_str(), "app:0123456789abcdef");
+    assert_eq!(
+        (name.told(), name.to_string()),
+        ("0123456789abcdef", name.told().to_owned())
+    );
+    for bad in ["a}", "{}", "redisson_sc:{a}"] {
+        assert!(LockName::parse(bad, &under("app:")).is_err(), "{bad}");
+    }
+    // What counts is the name in the store.
+    assert!(LockName::parse("{}", &under("{app}:")).is_ok());
+    assert!(LockName::parse("a", &under("{app")).is_err());
+}
+
+#[test]
+fn owners_cannot_pass_for_fields_of_another_kind() {
+    for bad in ["mode", "a:write", "123456789", "a\tb", ""] {
+        assert_eq!(
+            Owner::sessionless(bad, &limits()).unwrap_err().field,
+            "owner",
+            "{bad:?}"
+        );
+    }
+    let session = SessionId::random();
+    let owner = Owner::in_session(session.clone(), "", &limits()).unwrap();
+    assert_eq!(owner.field(), format!("{}:0", session.as_str()));
+    assert_eq!(Owner::from_field(owner.field()).session, Some(session));
+    assert_eq!(Owner::from_field("ci-42").session, None);
+}
+
+#[test]
+fn a_marked_owner_is_one_that_only_its_caller_can_name() {
+    let owner = Owner::sessionless("ci/42", &limits()).unwrap();
+    let marked = owner.clone().marked("aa");
+    assert_eq!(
+        (marked.field(), marked.label.as_ref()),
+        ("aa/ci/42", "ci/42")
+    );
+    assert_eq!(marked.label_under("aa"), Some("ci/42"));
+    assert_eq!(marked.label_under("a"), None);
+    assert_eq!(
+        Owner::from_field("aa/ci/42").label_under("aa"),
+        Some("ci/42")
+    );
+    assert_eq!(owner.label_under("aa"), None);
+    assert_ne!(marked.digest(), owner.marked("bb").digest());
+    let in_session = Owner::in_session(SessionId::random(), "", &limits()).unwrap();
+    assert_eq!(in_session.clone().marked("aa"), in_session);
+}
+
+#[test]
+fn a_repeat_of_a_request_makes_the_same_owner() {
+    let name = LockName::parse("a", &limits()).unwrap();
+    let request = RequestId::parse("r", &limits()).unwrap();
+    let made = || Owner::made(&name, request.as_ref());
+    assert_eq!(made().field(), made().field());
+    assert_ne!(
+        Owner::made(&name, None).field(),
+        Owner::made(&name, None).field()
+    );
+}
+
+#[test]
+fn session_ids_are_taken_only_in_the_form_they_were_given() {
+    let id = SessionId::random();
+    assert_eq!(SessionId::parse(id.as_str()), Some(id.clone()));
+    assert_eq!(SessionId::parse(&id.as_str().to_uppercase()), None);
+    assert_eq!(SessionId::parse("guess"), None);
+}
