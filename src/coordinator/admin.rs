@@ -4,18 +4,21 @@ use std::sync::Arc;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use lockkeeper_store::script::{Holder, NameKind, Ownership, WalkCursor};
+use lockkeeper_store::script::{Holder, NameKind, WalkCursor};
 
 use crate::{
-    Coordinator, Core,
-    describe::look,
+    coordinator::Coordinator,
+    core::Core,
     error::Error,
     events::{Event, What},
     latch::{self, LatchDescription},
-    operation::{Description, HolderSeen},
-    permits::{self, SemaphoreDescription},
-    session::{Session, seen::SessionSeen},
-    types::{GrantKey, Holding, Invalid, LockName, LostReason, Owner, over},
+    lock::{
+        describe::look,
+        outcome::{Description, HolderSeen},
+    },
+    semaphore::{self, outcome::SemaphoreDescription},
+    session::seen::SessionSeen,
+    types::{Invalid, LockName, LostReason, Owner, over},
 };
 
 /// Entries of a page where none are asked for, and the most.
@@ -196,7 +199,7 @@ impl Core {
             NameKind::Lock | NameKind::ReadWriteLock => look(self, &name, LISTED_HOLDERS)
                 .await
                 .map(|seen| LockSeen::Lock(kind, seen)),
-            NameKind::Semaphore => permits::look(self, &name, LISTED_HOLDERS as usize)
+            NameKind::Semaphore => semaphore::run::look(self, &name, LISTED_HOLDERS as usize)
                 .await
                 .map(LockSeen::Semaphore),
             NameKind::Latch => latch::look(self, &name).await.map(LockSeen::Latch),
@@ -261,33 +264,6 @@ impl Core {
             mode: holder.mode,
             hold_count: holder.hold_count,
             remaining: holder.remaining,
-        }
-    }
-
-    /// Why a session holds a grant no longer, of which the store says that it is gone: it may have
-    /// been taken away at another coordinator.
-    pub(super) async fn why_lost(
-        &self,
-        session: &Session,
-        key: &GrantKey,
-        ownership: Ownership,
-    ) -> LostReason {
-        match session.grant(key) {
-            Some(grant) => self.why_gone(&Holding::Lock(grant), ownership).await,
-            None => ownership.into(),
-        }
-    }
-
-    /// The same of a grant that a session may not know.
-    pub(super) async fn why_gone(&self, holding: &Holding, ownership: Ownership) -> LostReason {
-        let Some(grant) = holding.lock() else {
-            return ownership.into();
-        };
-        match self.scripts.forced(grant.name.as_str()).await {
-            Ok(Some(record)) if record.token == grant.fencing_token => {
-                LostReason::ForceReleased(record.reason.into())
-            }
-            Ok(_) | Err(_) => ownership.into(),
         }
     }
 }

@@ -2,34 +2,20 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
-
-use crate::{session::Session, types::GrantKey};
-
-/// What is due.
-#[derive(Clone, Debug)]
-pub(crate) enum Due {
-    /// A grant: to renew, or lost.
-    Grant(Arc<Session>, GrantKey),
-    /// A session whose stream broke and that nobody has resumed.
-    Session(Arc<Session>),
-}
 
 /// A place in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(Instant, u64);
 
 /// The queue.
-#[derive(Debug, Default)]
-pub(crate) struct Deadlines {
-    queue: Mutex<BTreeMap<Ticket, Due>>,
+#[derive(Debug)]
+pub(crate) struct DeadlineQueue<T> {
+    queue: Mutex<BTreeMap<Ticket, T>>,
     next: AtomicU64,
     earlier: Notify,
 }
@@ -42,10 +28,20 @@ impl Ticket {
     }
 }
 
-// === impl Deadlines ===
+// === impl DeadlineQueue ===
 
-impl Deadlines {
-    pub(crate) fn insert(&self, at: Instant, due: Due) -> Ticket {
+impl<T> Default for DeadlineQueue<T> {
+    fn default() -> Self {
+        Self {
+            queue: Mutex::default(),
+            next: AtomicU64::default(),
+            earlier: Notify::default(),
+        }
+    }
+}
+
+impl<T> DeadlineQueue<T> {
+    pub(crate) fn insert(&self, at: Instant, due: T) -> Ticket {
         let ticket = Ticket(at, self.next.fetch_add(1, Ordering::Relaxed));
         let mut queue = self.queue.lock();
         let first = queue
@@ -64,7 +60,7 @@ impl Deadlines {
     }
 
     /// Takes all that is due; waits until something is.
-    pub(crate) async fn due(&self) -> Vec<Due> {
+    pub(crate) async fn due(&self) -> Vec<T> {
         loop {
             let now = Instant::now();
             let next = {

@@ -4,8 +4,7 @@
 use lockkeeper_access::{QuotaReached, Right};
 use lockkeeper_store::script::{CallError, Ownership};
 
-use crate::types::Invalid;
-use crate::types::LockName;
+use crate::types::{Invalid, LockName};
 
 /// A bound of [`super::Limits`] that would be exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,23 +5,18 @@
 //! that it changes, so a snapshot, which takes the same locks, misses none that is not told behind
 //! it.
 
-use std::{
-    collections::VecDeque,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use lockkeeper_store::script::{Mode, NameKind};
 use parking_lot::Mutex;
-use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::broadcast::{self};
 
 use crate::{
-    Coordinator, Core,
     error::{Error, Limit},
     types::{Goal, Grant, Holding, LockName, LostReason, Owner, PermitGrant},
-    waiters::Waiter,
 };
 
 /// Events that a watcher may be behind.
@@ -29,9 +24,6 @@ const EVENTS_KEPT: usize = 1024;
 
 /// Watchers at once.
 const WATCHERS_MAX: usize = 64;
-
-/// Entries of one part of a snapshot.
-const PART_ENTRIES: usize = 500;
 
 /// Something that happened to a name.
 #[derive(Clone, Debug)]
@@ -69,37 +61,12 @@ pub enum What {
     Abandoned,
 }
 
-/// What a watcher is told.
-#[derive(Clone, Debug)]
-pub enum Watched {
-    /// A part of a snapshot.
-    Snapshot {
-        /// The first part.
-        first: bool,
-        /// The last part.
-        last: bool,
-        /// What is held, and who waits.
-        entries: Vec<Event>,
-    },
-    /// Something happened.
-    Delta(Event),
-}
-
 /// The events of one coordinator.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     watchers: AtomicUsize,
     /// While somebody watches.
     sender: Mutex<Option<broadcast::Sender<Event>>>,
-}
-
-/// One who watches.
-#[derive(Debug)]
-pub struct Watcher {
-    core: Arc<Core>,
-    prefix: String,
-    events: broadcast::Receiver<Event>,
-    parts: VecDeque<Watched>,
 }
 
 // === impl Events ===
@@ -124,7 +91,7 @@ impl Events {
         }
     }
 
-    fn subscribe(&self) -> Result<broadcast::Receiver<Event>, Error> {
+    pub(crate) fn subscribe(&self) -> Result<broadcast::Receiver<Event>, Error> {
         let mut sender = self.sender.lock();
         if self.watchers.load(Ordering::Relaxed) >= WATCHERS_MAX {
             return Err(Error::LimitReached(Limit::Watchers));
@@ -134,90 +101,11 @@ impl Events {
         Ok(sender.subscribe())
     }
 
-    fn unsubscribe(&self) {
+    pub(crate) fn unsubscribe(&self) {
         let mut sender = self.sender.lock();
         if self.watchers.fetch_sub(1, Ordering::Relaxed) == 1 {
             *sender = None;
         }
-    }
-}
-
-// === impl Coordinator ===
-
-impl Coordinator {
-    /// Watches what happens to names that begin with this.
-    pub fn watch(&self, prefix: String) -> Result<Watcher, Error> {
-        let core = Arc::clone(&self.core);
-        if core.draining.is_cancelled() {
-            return Err(Error::Draining);
-        }
-        let mut watcher = Watcher {
-            events: core.events.subscribe()?,
-            core,
-            prefix,
-            parts: VecDeque::new(),
-        };
-        watcher.take_snapshot();
-        Ok(watcher)
-    }
-
-    /// The name that an owner's session has from its client, if it is connected here.
-    pub fn client_name(&self, owner: &Owner) -> String {
-        self.core.client_name(owner)
-    }
-}
-
-// === impl Watcher ===
-
-impl Watcher {
-    /// What comes next. May be dropped at any instant.
-    pub async fn next(&mut self) -> Result<Watched, Error> {
-        loop {
-            if let Some(part) = self.parts.pop_front() {
-                return Ok(part);
-            }
-            let event = tokio::select! {
-                biased;
-                () = self.core.draining.cancelled() => return Err(Error::Draining),
-                event = self.events.recv() => event,
-            };
-            match event {
-                Ok(event) if event.name.told().starts_with(&self.prefix) => {
-                    return Ok(Watched::Delta(event));
-                }
-                Ok(_) => {}
-                Err(RecvError::Lagged(missed)) => {
-                    tracing::debug!(missed, "a watcher is too slow and starts anew");
-                    self.events = self.events.resubscribe();
-                    self.take_snapshot();
-                }
-                Err(RecvError::Closed) => return Err(Error::Draining),
-            }
-        }
-    }
-
-    fn take_snapshot(&mut self) {
-        let mut entries = Vec::new();
-        let wanted = |name: &LockName| name.told().starts_with(&self.prefix);
-        for session in self.core.sessions.all() {
-            session.retell(&mut entries, wanted);
-        }
-        self.core.waiters.retell(&mut entries, wanted);
-        let parts = entries.len().div_ceil(PART_ENTRIES).max(1);
-        let mut entries = entries.into_iter();
-        for part in 0..parts {
-            self.parts.push_back(Watched::Snapshot {
-                first: part == 0,
-                last: part + 1 == parts,
-                entries: entries.by_ref().take(PART_ENTRIES).collect(),
-            });
-        }
-    }
-}
-
-impl Drop for Watcher {
-    fn drop(&mut self) {
-        self.core.events.unsubscribe();
     }
 }
 
@@ -277,18 +165,18 @@ impl Event {
         }
     }
 
-    pub(crate) fn of_wait(what: What, waiter: &Waiter) -> Self {
-        let (kind, mode) = match waiter.goal {
+    pub(crate) fn of_wait(what: What, name: &LockName, goal: Goal, owner: &Owner) -> Self {
+        let (kind, mode) = match goal {
             Goal::Lock(mode) => (kind_of(mode), Some(mode)),
             Goal::Permits => (NameKind::Semaphore, None),
             Goal::Latch => (NameKind::Latch, None),
         };
         Self {
             what,
-            name: waiter.name.clone(),
+            name: name.clone(),
             kind,
             mode,
-            owner: waiter.owner.clone(),
+            owner: owner.clone(),
             fencing_token: 0,
             holds: 0,
         }

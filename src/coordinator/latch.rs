@@ -7,12 +7,12 @@ use lockkeeper_store::script::{CallError, CountSet, CountedDown, keys};
 use tokio::time::Instant;
 
 use crate::{
-    Core,
-    acquire::{Next, Stops, next},
+    core::Core,
     error::Error,
-    operation::{Answer, Reply},
+    progress::{Progress, WaitState},
     types::{Goal, LockName, Owner, RequestId, SessionId},
-    waiters::Place,
+    wait::{Next, Stops, next},
+    waiters::queue::Place,
 };
 
 /// Something to do with a latch, already checked.
@@ -103,22 +103,21 @@ pub struct LatchDescription {
 }
 
 /// Runs an operation to its end.
-pub(super) async fn run(
+pub(crate) async fn run<P: Progress>(
     core: &Arc<Core>,
     operation: &LatchOperation,
-    reply: &mut Reply,
-) -> Result<Answer, Error> {
-    let answer = match operation {
+    progress: &mut P,
+) -> Result<LatchAnswer, Error> {
+    match operation {
         LatchOperation::Set(request) => set(core, request).await,
         LatchOperation::CountDown(request) => count_down(core, request).await,
-        LatchOperation::Await(request) => Box::pin(await_latch(core, request, reply)).await,
+        LatchOperation::Await(request) => Box::pin(await_latch(core, request, progress)).await,
         LatchOperation::Describe(name) => describe(core, name).await,
         LatchOperation::Delete(name) => {
             let deleted = core.scripts.delete_latch(name.as_str()).await?;
             Ok(LatchAnswer::Deleted(deleted))
         }
-    };
-    answer.map(Answer::Latch)
+    }
 }
 
 async fn set(core: &Core, request: &SetCount) -> Result<LatchAnswer, Error> {
@@ -155,7 +154,7 @@ async fn describe(core: &Core, name: &LockName) -> Result<LatchAnswer, Error> {
     Ok(LatchAnswer::Described(look(core, name).await?))
 }
 
-pub(super) async fn look(core: &Core, name: &LockName) -> Result<LatchDescription, Error> {
+pub(crate) async fn look(core: &Core, name: &LockName) -> Result<LatchDescription, Error> {
     let seen = core.scripts.inspect_latch(name.as_str()).await?;
     let (_, waiter_count) = core.waiters.list_for(name, Goal::Latch, 0);
     Ok(LatchDescription {
@@ -166,10 +165,10 @@ pub(super) async fn look(core: &Core, name: &LockName) -> Result<LatchDescriptio
     })
 }
 
-async fn await_latch(
+async fn await_latch<P: Progress>(
     core: &Arc<Core>,
     request: &AwaitLatch,
-    reply: &mut Reply,
+    progress: &mut P,
 ) -> Result<LatchAnswer, Error> {
     let AwaitLatch {
         name,
@@ -197,7 +196,7 @@ async fn await_latch(
             count: seen.count,
         });
     }
-    let stops = Stops::admit(core, session, deadline, reply)?;
+    let stops = Stops::admit(core, session, deadline, progress)?;
     let forgotten_at = seen.remaining.map(|left| Instant::now() + left);
     // Those who wait for a latch get nothing that could be theirs.
     let owner = Owner::made(name, None);
@@ -208,12 +207,12 @@ async fn await_latch(
     wait_for(core, name, &place, seen.count, &stops).await
 }
 
-async fn wait_for(
+async fn wait_for<P: Progress>(
     core: &Core,
     name: &LockName,
     place: &Place,
     mut count: u32,
-    stops: &Stops<'_>,
+    stops: &Stops<'_, P>,
 ) -> Result<LatchAnswer, Error> {
     let mut told = None;
     // Why the last look had no outcome; a wait rides out a store that is down, but says so if its
@@ -224,8 +223,7 @@ async fn wait_for(
         if place.is_next() {
             check_at.get_or_insert_with(|| core.check_at(place.standing().holder_until));
         }
-        let waiting = LatchAnswer::Waiting(count);
-        if told != Some(count) && stops.reply.tell(Answer::Latch(waiting)) {
+        if told != Some(count) && stops.progress.notify(WaitState::Latch(count)) {
             told = Some(count);
         }
         match next(core, place, check_at, stops).await {
@@ -268,7 +266,7 @@ async fn wait_for(
 
 impl LatchOperation {
     /// For logs and task names.
-    pub(super) fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Set(_) => "set_count",
             Self::CountDown(_) => "count_down",

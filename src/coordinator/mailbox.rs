@@ -11,20 +11,18 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::operation::Answer;
-
 /// Where a call's answers are put.
 #[derive(Debug)]
-pub struct MailboxWriter(Arc<Mutex<Mailbox>>);
+pub struct MailboxWriter<T>(Arc<Mutex<Mailbox<T>>>);
 
 /// Where a call's answers are read. Once it is dropped, nobody wants them.
 #[derive(Debug)]
-pub struct MailboxReader(Arc<Mutex<Mailbox>>);
+pub struct MailboxReader<T>(Arc<Mutex<Mailbox<T>>>);
 
-#[derive(Debug, Default)]
-struct Mailbox {
-    waiting: Option<Box<Answer>>,
-    last: Option<Box<Answer>>,
+#[derive(Debug)]
+struct Mailbox<T> {
+    waiting: Option<Box<T>>,
+    last: Option<Box<T>>,
     reader_gone: bool,
     writer_gone: bool,
     reader: Option<Waker>,
@@ -32,26 +30,33 @@ struct Mailbox {
 }
 
 /// Both ends of an empty mailbox.
-pub fn mailbox() -> (MailboxWriter, MailboxReader) {
-    let mailbox = Arc::<Mutex<Mailbox>>::default();
+pub fn mailbox<T>() -> (MailboxWriter<T>, MailboxReader<T>) {
+    let mailbox = Arc::new(Mutex::new(Mailbox {
+        waiting: None,
+        last: None,
+        reader_gone: false,
+        writer_gone: false,
+        reader: None,
+        writer: None,
+    }));
     (MailboxWriter(Arc::clone(&mailbox)), MailboxReader(mailbox))
 }
 
 // === impl MailboxWriter ===
 
-impl MailboxWriter {
+impl<T> MailboxWriter<T> {
     /// Puts an answer in, in the place of an earlier one of the wait. False if nobody wants it.
-    pub(super) fn tell(&self, answer: Answer) -> bool {
+    pub(crate) fn tell(&self, answer: T) -> bool {
         self.put(answer, |mailbox, answer| mailbox.waiting.replace(answer))
     }
 
     /// Puts the last answer in. If nobody wants it, it is dropped.
-    pub(super) fn finish(&self, answer: Answer) {
+    pub(crate) fn finish(&self, answer: T) {
         self.put(answer, |mailbox, answer| mailbox.last.replace(answer));
     }
 
     /// Resolves when nobody wants answers any more.
-    pub(super) async fn closed(&self) {
+    pub(crate) async fn closed(&self) {
         poll_fn(|cx| {
             let mut mailbox = self.0.lock();
             if mailbox.reader_gone {
@@ -65,11 +70,7 @@ impl MailboxWriter {
 
     /// What it takes the place of is dropped outside of the lock: an answer can be a grant, which
     /// is given back then.
-    fn put(
-        &self,
-        answer: Answer,
-        into: impl FnOnce(&mut Mailbox, Box<Answer>) -> Option<Box<Answer>>,
-    ) -> bool {
+    fn put(&self, answer: T, into: impl FnOnce(&mut Mailbox<T>, Box<T>) -> Option<Box<T>>) -> bool {
         let answer = Box::new(answer);
         let mut mailbox = self.0.lock();
         if mailbox.reader_gone {
@@ -85,7 +86,7 @@ impl MailboxWriter {
     }
 }
 
-impl Drop for MailboxWriter {
+impl<T> Drop for MailboxWriter<T> {
     fn drop(&mut self) {
         let mut mailbox = self.0.lock();
         mailbox.writer_gone = true;
@@ -97,9 +98,9 @@ impl Drop for MailboxWriter {
 
 // === impl MailboxReader ===
 
-impl MailboxReader {
+impl<T> MailboxReader<T> {
     /// The next answer; none if there will be no more.
-    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<Answer>> {
+    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let mut mailbox = self.0.lock();
         let waiting = mailbox.waiting.take();
         if let Some(answer) = waiting.or_else(|| mailbox.last.take()) {
@@ -113,12 +114,12 @@ impl MailboxReader {
     }
 
     /// The next answer; none if there will be no more.
-    pub async fn recv(&mut self) -> Option<Answer> {
+    pub async fn recv(&mut self) -> Option<T> {
         poll_fn(|cx| self.poll_recv(cx)).await
     }
 }
 
-impl Drop for MailboxReader {
+impl<T> Drop for MailboxReader<T> {
     fn drop(&mut self) {
         let mut mailbox = self.0.lock();
         mailbox.reader_gone = true;
@@ -149,44 +150,28 @@ fn wake(waker: Option<Waker>) {
 mod tests {
     use futures::FutureExt as _;
 
-    use super::{super::operation::Waiting, *};
-
-    fn standing(position: u32) -> Answer {
-        Answer::Waiting(Waiting {
-            position,
-            holder_until: None,
-        })
-    }
-
-    fn position(answer: Option<&Answer>) -> Option<u32> {
-        match answer {
-            Some(Answer::Waiting(waiting)) => Some(waiting.position),
-            _ => None,
-        }
-    }
+    use super::*;
 
     #[tokio::test]
     async fn the_newest_state_of_a_wait_is_read_and_then_the_last_answer() {
         let (writer, mut reader) = mailbox();
         assert!(reader.recv().now_or_never().is_none());
-        assert!(writer.tell(standing(2)));
-        assert!(writer.tell(standing(1)));
-        writer.finish(Answer::Released(0));
+        assert!(writer.tell("second"));
+        assert!(writer.tell("first"));
+        writer.finish("granted");
         drop(writer);
-        let first = reader.recv().now_or_never().flatten();
-        assert_eq!(position(first.as_ref()), Some(1));
-        let last = reader.recv().now_or_never().flatten();
-        assert!(matches!(last, Some(Answer::Released(0))), "{last:?}");
-        assert!(reader.recv().now_or_never().expect("it is over").is_none());
+        assert_eq!(reader.recv().now_or_never(), Some(Some("first")));
+        assert_eq!(reader.recv().now_or_never(), Some(Some("granted")));
+        assert_eq!(reader.recv().now_or_never(), Some(None), "it is over");
     }
 
     #[tokio::test]
     async fn each_end_wakes_the_other_when_it_goes() {
-        let (writer, mut reader) = mailbox();
+        let (writer, mut reader) = mailbox::<()>();
         let ((), none) = tokio::join!(async { drop(writer) }, reader.recv());
         assert!(none.is_none());
         let (writer, reader) = mailbox();
         tokio::join!(biased; writer.closed(), async { drop(reader) });
-        assert!(!writer.tell(standing(1)), "nobody reads");
+        assert!(!writer.tell(()), "nobody reads");
     }
 }

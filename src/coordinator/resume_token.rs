@@ -70,7 +70,7 @@ impl Claims {
     }
 }
 
-pub(super) fn mac(secret: &[u8], id: &SessionId, whose: &Identity, payload: &[u8]) -> Hmac<Sha256> {
+pub(crate) fn mac(secret: &[u8], id: &SessionId, whose: &Identity, payload: &[u8]) -> Hmac<Sha256> {
     #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
     let mac = Hmac::<Sha256>::new_from_slice(secret).expect("any key length");
     // Neither an id nor a name has a zero byte, so nobody's token can be read as that of another.

@@ -8,8 +8,9 @@ use tracing::{Span, field::Empty, trace_span};
 use crate::{
     error::Error,
     latch::LatchOperation,
-    operation::{Answer, Operation, Tried},
-    permits::{PermitAnswer, PermitOperation},
+    lock::outcome::Tried,
+    operation::{Answer, Operation},
+    semaphore::{outcome::PermitAnswer, request::PermitOperation},
     types::{LockName, Owner},
 };
 
@@ -21,7 +22,7 @@ struct About<'a> {
 }
 
 /// The span of an operation.
-pub(super) fn of(operation: &Operation) -> Span {
+pub(crate) fn of(operation: &Operation) -> Span {
     let span = trace_span!(
         target: TARGET,
         "operation",
@@ -49,13 +50,8 @@ pub(super) fn of(operation: &Operation) -> Span {
     span
 }
 
-/// The span of a wait.
-pub(super) fn of_wait() -> Span {
-    trace_span!(target: TARGET, "wait", lockkeeper.wait.position = Empty)
-}
-
 /// How an operation ended, in its span and in the logs.
-pub(super) fn ended(operation: &Operation, ended: &Result<Answer, Error>) {
+pub(crate) fn ended(operation: &Operation, ended: &Result<Answer, Error>) {
     log(operation, ended);
     if !lockkeeper_base::spans::is_traced() {
         return;

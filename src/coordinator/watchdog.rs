@@ -16,16 +16,15 @@ use parking_lot::Mutex;
 use tokio::{sync::Semaphore, task::JoinHandle, time::Instant};
 
 use crate::{
-    Core,
-    deadlines::Due,
+    core::Core,
     session::{
-        Session,
+        session::{Due, Session},
         watched::{LeaseRenewal, Renewing},
     },
 };
 
 /// Holds in one renewal script: as many as Redisson's, so that no script blocks the store for long.
-pub(super) const RENEWALS_PER_CALL: usize = 100;
+pub(crate) const RENEWALS_PER_CALL: usize = 100;
 
 /// Renewal calls under way at once; more wait, so that a slow store is not buried.
 const CALLS_AT_ONCE: usize = 16;
@@ -53,7 +52,7 @@ struct Renewer {
 }
 
 /// Runs until the coordinator stops.
-pub(super) async fn run(core: Arc<Core>) {
+pub(crate) async fn run(core: Arc<Core>) {
     let stop = core.tasks.stop().clone();
     let renewer = Arc::new(Renewer::new(&core));
     while let Some(due) = stop.run_until_cancelled(core.deadlines.due()).await {
@@ -76,7 +75,7 @@ pub(super) async fn run(core: Arc<Core>) {
 
 /// Gives every watched grant of a live session one more full lease, and looks at the others;
 /// returns when each has been answered.
-pub(super) async fn renew_all(core: &Arc<Core>) {
+pub(crate) async fn renew_all(core: &Arc<Core>) {
     let renewer = Arc::new(Renewer::new(core));
     let renewing = core.sessions.all().into_iter().flat_map(|session| {
         let renewing = session.renew_all(&core.deadlines).into_iter();

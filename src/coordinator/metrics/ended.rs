@@ -1,38 +1,20 @@
 //! An operation has come to its end: what that says.
 
-use lockkeeper_base::metrics::{label, observe};
+use lockkeeper_base::metrics::observe;
 use tokio::time::Instant;
 
 use crate::{
     error::Error,
     latch::{LatchAnswer, LatchOperation},
-    metrics::{Given, Kind, Metrics, Outcome, Renewal, Renewer},
-    multi::TriedAll,
-    operation::{Answer, Operation, Tried},
-    permits::{PermitAnswer, PermitOperation},
+    lock::outcome::Tried,
+    metrics::{
+        families::Metrics,
+        labels::{Given, Kind, OperationName, Outcome, Renewal, Renewer},
+    },
+    multi::outcome::TriedAll,
+    operation::{Answer, Operation},
+    semaphore::{outcome::PermitAnswer, request::PermitOperation},
 };
-
-label! {
-    /// Operations that do not wait.
-    pub(crate) enum Name = "operation" {
-        TryAcquire = "try_acquire",
-        TryAcquireAll = "try_acquire_all",
-        Release = "release",
-        ReleaseAll = "release_all",
-        Renew = "renew",
-        Describe = "describe",
-        CheckToken = "check_token",
-        TryAcquirePermits = "try_acquire_permits",
-        ReleasePermits = "release_permits",
-        RenewPermits = "renew_permits",
-        SetPermits = "set_permits",
-        DescribeSemaphore = "describe_semaphore",
-        SetCount = "set_count",
-        CountDown = "count_down",
-        DescribeLatch = "describe_latch",
-        DeleteLatch = "delete_latch",
-    }
-}
 
 type Ended = Result<Answer, Error>;
 
@@ -44,7 +26,7 @@ impl Metrics {
         if let Err(Error::LimitReached(limit)) = ended {
             self.limited(*limit);
         }
-        match Name::of(operation) {
+        match operation_name(operation) {
             Some(name) => observe(self.operations.of(name), begun.elapsed()),
             None => observe(self.waits.of(outcome(ended)), begun.elapsed()),
         }
@@ -130,32 +112,28 @@ fn outcome(ended: &Ended) -> Outcome {
     }
 }
 
-// === impl Name ===
-
-impl Name {
-    /// None of one that may wait.
-    fn of(operation: &Operation) -> Option<Self> {
-        Some(match operation {
-            Operation::TryAcquire(_) => Self::TryAcquire,
-            Operation::TryAcquireAll(_) => Self::TryAcquireAll,
-            Operation::Release(_) => Self::Release,
-            Operation::ReleaseAll(_) => Self::ReleaseAll,
-            Operation::Renew(_) => Self::Renew,
-            Operation::Describe(_) => Self::Describe,
-            Operation::CheckToken(..) => Self::CheckToken,
-            Operation::Permits(PermitOperation::TryAcquire(_)) => Self::TryAcquirePermits,
-            Operation::Permits(PermitOperation::Release(_)) => Self::ReleasePermits,
-            Operation::Permits(PermitOperation::Renew(_)) => Self::RenewPermits,
-            Operation::Permits(PermitOperation::Set(_)) => Self::SetPermits,
-            Operation::Permits(PermitOperation::Describe(_)) => Self::DescribeSemaphore,
-            Operation::Latch(LatchOperation::Set(_)) => Self::SetCount,
-            Operation::Latch(LatchOperation::CountDown(_)) => Self::CountDown,
-            Operation::Latch(LatchOperation::Describe(_)) => Self::DescribeLatch,
-            Operation::Latch(LatchOperation::Delete(_)) => Self::DeleteLatch,
-            Operation::Acquire(_)
-            | Operation::AcquireAll(_)
-            | Operation::Permits(PermitOperation::Acquire(_))
-            | Operation::Latch(LatchOperation::Await(_)) => return None,
-        })
-    }
+/// None of one that may wait.
+fn operation_name(operation: &Operation) -> Option<OperationName> {
+    Some(match operation {
+        Operation::TryAcquire(_) => OperationName::TryAcquire,
+        Operation::TryAcquireAll(_) => OperationName::TryAcquireAll,
+        Operation::Release(_) => OperationName::Release,
+        Operation::ReleaseAll(_) => OperationName::ReleaseAll,
+        Operation::Renew(_) => OperationName::Renew,
+        Operation::Describe(_) => OperationName::Describe,
+        Operation::CheckToken(..) => OperationName::CheckToken,
+        Operation::Permits(PermitOperation::TryAcquire(_)) => OperationName::TryAcquirePermits,
+        Operation::Permits(PermitOperation::Release(_)) => OperationName::ReleasePermits,
+        Operation::Permits(PermitOperation::Renew(_)) => OperationName::RenewPermits,
+        Operation::Permits(PermitOperation::Set(_)) => OperationName::SetPermits,
+        Operation::Permits(PermitOperation::Describe(_)) => OperationName::DescribeSemaphore,
+        Operation::Latch(LatchOperation::Set(_)) => OperationName::SetCount,
+        Operation::Latch(LatchOperation::CountDown(_)) => OperationName::CountDown,
+        Operation::Latch(LatchOperation::Describe(_)) => OperationName::DescribeLatch,
+        Operation::Latch(LatchOperation::Delete(_)) => OperationName::DeleteLatch,
+        Operation::Acquire(_)
+        | Operation::AcquireAll(_)
+        | Operation::Permits(PermitOperation::Acquire(_))
+        | Operation::Latch(LatchOperation::Await(_)) => return None,
+    })
 }

@@ -14,7 +14,7 @@ const NAMES: usize = 4096;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Tokens {
+pub(crate) struct Tokens {
     hasher: RandomState,
     seen: Vec<Mutex<Seen>>,
 }
@@ -39,7 +39,7 @@ impl Default for Tokens {
 impl Tokens {
     /// Takes note of a grant that was asked for then. The token that was seen before that, if it is
     /// the greater one.
-    pub(super) fn goes_back(&self, grant: &Grant, sent_at: Instant) -> Option<u64> {
+    pub(crate) fn goes_back(&self, grant: &Grant, sent_at: Instant) -> Option<u64> {
         let name = self.hasher.hash_one(grant.name.as_str());
         let place = usize::try_from(name).unwrap_or_default() % NAMES;
         let mut seen = self.seen[place].lock();

@@ -2,25 +2,26 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper_store::script::{AcquiredAll, AttemptAll, CallError, Member, Refusal, Taken};
+use lockkeeper_store::script::{AcquiredAll, CallError, Refusal, Taken};
 use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{
-    Core,
+    core::Core,
     error::Error,
     events::{Event, What},
     multi::{
-        AcquireAll,
+        identity::{Identity, Known},
         locks::Locks,
+        request::AcquireAll,
         undo::{DeliveryAll, UndoAll},
     },
-    session::Session,
-    turns::Turn,
+    owner_lock::Turn,
+    session::session::Session,
     types::{Grant, GrantKey, Owner, safe_until},
 };
 
 /// What an attempt came to.
-pub(super) enum AttemptedAll {
+pub(crate) enum AttemptedAll {
     Granted(DeliveryAll),
     Busy {
         /// A lock that somebody else holds.
@@ -28,26 +29,6 @@ pub(super) enum AttemptedAll {
         /// When that holder's lease ends; none if that is not known.
         holder_until: Option<Instant>,
     },
-}
-
-/// What is known of an owner's holds on a lock without the attempt.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Known {
-    pub(super) holds: Option<u32>,
-    /// The serial of the grant that it would add a hold to.
-    pub(super) serial: Option<u64>,
-}
-
-/// What tells an attempt from all others.
-#[derive(Clone, Debug)]
-pub(super) struct Identity {
-    pub(super) locks: Locks,
-    pub(super) owner: Owner,
-    /// The id of the record that tells later whether this attempt ran.
-    pub(super) record: String,
-    pub(super) attempt: String,
-    /// That of new read grants.
-    pub(super) fresh_serial: u64,
 }
 
 /// What an attempt knows before it asks the store.
@@ -69,7 +50,7 @@ struct Told {
 }
 
 /// Makes one attempt. Must run to its end: it registers what it gets, or undoes it.
-pub(super) async fn attempt_all(
+pub(crate) async fn attempt_all(
     core: &Arc<Core>,
     request: &AcquireAll,
     refusal: Refusal,
@@ -273,50 +254,11 @@ impl Prepared {
     }
 }
 
-// === impl Identity ===
-
-impl Identity {
-    pub(super) fn members(&self, known: &[Known]) -> Vec<Member<'_>> {
-        let members = self.locks.iter().zip(known);
-        members
-            .map(|((name, mode), known)| Member {
-                name: name.as_str(),
-                mode,
-                known_holds: known.holds,
-                serial: known.serial,
-            })
-            .collect()
-    }
-
-    pub(super) fn script_members<'a>(
-        &'a self,
-        locks: &'a [Member<'a>],
-    ) -> lockkeeper_store::script::Members<'a> {
-        lockkeeper_store::script::Members {
-            owner: self.owner.field(),
-            locks,
-        }
-    }
-
-    pub(super) fn attempt(&self) -> AttemptAll<'_> {
-        AttemptAll {
-            record: &self.record,
-            attempt: &self.attempt,
-            fresh_serial: self.fresh_serial,
-        }
-    }
-
-    /// Whether the record is the attempt's own, so that no repeat of the request can have found it.
-    pub(super) fn has_own_record(&self) -> bool {
-        self.record == self.attempt
-    }
-}
-
 // === impl Core ===
 
 impl Core {
     /// The owner's turns on all of the locks, in the order in which everybody takes them.
-    pub(super) async fn turns_of_all(
+    pub(crate) async fn turns_of_all(
         &self,
         locks: &Locks,
         owner: &Owner,

@@ -8,38 +8,38 @@
 
 use std::sync::Arc;
 
+use lockkeeper_access::Account;
 use lockkeeper_store::script::{CallError, Refusal, Renewal};
-use tokio::{sync::mpsc, time::Instant};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::super::{
-    acquire::acquire as acquire_one,
-    attempt::{Attempted, attempt},
-};
 use crate::{
-    Core,
-    attempt::Delivery,
+    core::Core,
     error::Error,
-    multi::{AcquireAll, TriedAll, undo::DeliveryAll},
-    operation::{Acquire, Answer, AnswersTo, Reply},
+    lock::{
+        acquire::acquire as acquire_one,
+        attempt::{Attempted, attempt},
+        delivery::Delivery,
+        outcome::NotGranted,
+        request::Acquire,
+    },
+    multi::{outcome::TriedAll, request::AcquireAll, undo::DeliveryAll},
+    progress::{Progress, WaitState},
     session::{
-        Session,
+        session::Session,
         watched::{RENEW_DIVISOR, RETRY_DIVISOR},
     },
-    types::{Grant, GrantKey, safe_until},
+    types::{Grant, GrantKey, LockName, safe_until},
     watchdog::RENEWALS_PER_CALL,
 };
 
 /// A lease of which this part is gone when the last lock is granted is renewed before it is told.
 const STALE_DIVISOR: u32 = 10;
 
-/// Answers of the wait for one lock that may be on the way: one of the wait and the last.
-const ANSWERS_QUEUED: usize = 2;
-
 /// How taking one after the other ended.
 enum Ended {
     Granted,
-    Not(Answer),
+    Not(NotGranted),
     /// One that had been taken was lost while the others were waited for.
     Lost,
 }
@@ -53,8 +53,16 @@ struct Taken<'a> {
     since: Instant,
 }
 
+/// The progress of the wait for one of several locks: that of the wait for all.
+struct OfMember<'a, P> {
+    name: &'a LockName,
+    all: &'a mut P,
+    /// Ends the wait because a lock that was taken before is lost.
+    cancel: CancellationToken,
+}
+
 /// Takes the locks if each can be had now.
-pub(super) async fn try_acquire(
+pub(crate) async fn try_acquire(
     core: &Arc<Core>,
     request: &AcquireAll,
     refusal: Refusal,
@@ -80,43 +88,43 @@ pub(super) async fn try_acquire(
 }
 
 /// Waits for one lock after the other.
-pub(super) async fn acquire(
+pub(crate) async fn acquire<P: Progress>(
     core: &Arc<Core>,
     request: &AcquireAll,
     deadline: Option<Instant>,
-    reply: &mut Reply,
-) -> Result<Answer, Error> {
+    progress: &mut P,
+) -> Result<Result<DeliveryAll, NotGranted>, Error> {
     loop {
         let mut taken = Taken::none(core, request)?;
-        let ended = match acquire_each(&mut taken, request, deadline, reply).await {
+        let ended = match acquire_each(&mut taken, request, deadline, progress).await {
             Ok(Ended::Granted) => {
-                return Ok(Answer::GrantedAll(DeliveryAll::in_order(taken.deliveries)));
+                return Ok(Ok(DeliveryAll::in_order(taken.deliveries)));
             }
-            Ok(Ended::Not(answer)) => Some(Ok(answer)),
+            Ok(Ended::Not(ended)) => Some(Ok(Err(ended))),
             Ok(Ended::Lost) => None,
             Err(error) => Some(Err(error)),
         };
         taken.give_back().await;
-        if let Some(answer) = ended {
-            return answer;
+        if let Some(ended) = ended {
+            return ended;
         }
     }
 }
 
-async fn acquire_each(
+async fn acquire_each<P: Progress>(
     taken: &mut Taken<'_>,
     request: &AcquireAll,
     deadline: Option<Instant>,
-    reply: &mut Reply,
+    progress: &mut P,
 ) -> Result<Ended, Error> {
     for which in 0..request.locks.len() {
         let wait = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let member = request.member(which, wait);
-        let (answer, lost) = acquire_next(taken, &member, reply).await;
-        match answer.map_err(|error| error.of(&member.name))? {
-            Answer::Granted(delivery) => taken.deliveries.push(delivery),
-            _ if lost => return Ok(Ended::Lost),
-            answer => return Ok(Ended::Not(answer)),
+        let (ended, lost) = acquire_next(taken, &member, progress).await;
+        match ended.map_err(|error| error.of(&member.name))? {
+            Ok(delivery) => taken.deliveries.push(delivery),
+            Err(_) if lost => return Ok(Ended::Lost),
+            Err(ended) => return Ok(Ended::Not(ended)),
         }
     }
     Ok(if taken.refresh().await? {
@@ -128,19 +136,16 @@ async fn acquire_each(
 
 /// Waits for one lock as a call for it alone would, and keeps those that were taken before. The
 /// second says that one of those was lost.
-async fn acquire_next(
+async fn acquire_next<P: Progress>(
     taken: &mut Taken<'_>,
     member: &Acquire,
-    reply: &mut Reply,
-) -> (Result<Answer, Error>, bool) {
-    let (to, mut news) = mpsc::channel(ANSWERS_QUEUED);
+    progress: &mut P,
+) -> (Result<Result<Delivery, NotGranted>, Error>, bool) {
     let cancel = CancellationToken::new();
-    let mut one = Reply {
-        op_id: reply.op_id,
-        to: AnswersTo::Queue(to),
-        cancel: Some(cancel.clone()),
-        slot: None,
-        account: reply.account.clone(),
+    let mut one = OfMember {
+        name: &member.name,
+        all: progress,
+        cancel: cancel.clone(),
     };
     let core = Arc::clone(taken.core);
     let acquire = acquire_one(&core, member, &mut one);
@@ -151,19 +156,39 @@ async fn acquire_next(
         // The attempts of the wait must run to their ends, so it is told to stop and not dropped.
         tokio::select! {
             biased;
-            answer = &mut acquire => return (answer, lost),
-            Some((_, answer)) = news.recv() => {
-                if let Answer::Waiting(waiting) = answer {
-                    reply.slot = None;
-                    reply.waiting_for(&member.name, waiting);
-                }
-            }
+            ended = &mut acquire => return (ended, lost),
             () = &mut kept, if !lost => {
                 lost = true;
                 cancel.cancel();
             }
-            () = reply.gone(), if !cancel.is_cancelled() => cancel.cancel(),
         }
+    }
+}
+
+// === impl OfMember ===
+
+impl<P: Progress> Progress for OfMember<'_, P> {
+    fn notify(&self, state: WaitState) -> bool {
+        self.all.notify(match state {
+            WaitState::Lock(waiting) => WaitState::OneOf(self.name.clone(), waiting),
+            other => other,
+        })
+    }
+
+    async fn gone(&self) {
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => {}
+            () = self.all.gone() => {}
+        }
+    }
+
+    fn account(&self) -> &Account {
+        self.all.account()
+    }
+
+    fn begin_wait(&mut self) {
+        self.all.begin_wait();
     }
 }
 

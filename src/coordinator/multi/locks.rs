@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use crate::types::{Invalid, Limits, LockName};
 use lockkeeper_store::script::Mode;
+
+use crate::types::{Invalid, Limits, LockName};
 
 /// Several locks, at least one, in the order of their names. Each name stands for one lock in one
 /// mode.
@@ -53,12 +54,12 @@ impl Locks {
         self.name(0)
     }
 
-    pub(super) fn get(&self, which: usize) -> (&LockName, Mode) {
+    pub(crate) fn get(&self, which: usize) -> (&LockName, Mode) {
         let (name, mode) = &self.0[which];
         (name, *mode)
     }
 
-    pub(super) fn name(&self, which: usize) -> &LockName {
+    pub(crate) fn name(&self, which: usize) -> &LockName {
         &self.0[which].0
     }
 
@@ -68,7 +69,7 @@ impl Locks {
     }
 
     /// Whether one of them is to be held as a fair lock.
-    pub(super) fn has_fair(&self) -> bool {
+    pub(crate) fn has_fair(&self) -> bool {
         self.iter().any(|(_, mode)| mode == Mode::Fair)
     }
 }

@@ -6,13 +6,12 @@ use lockkeeper_store::script::{CallError, Member, Members, Mode, ReleasedMember}
 use tokio::time::Instant;
 
 use crate::{
-    Core,
+    core::Core,
     error::Error,
     events::Event,
-    multi::{ReleaseAll, ReleasedLock},
-    operation::Answer,
-    session::Session,
-    turns::Turn,
+    multi::{outcome::ReleasedLock, request::ReleaseAll},
+    owner_lock::Turn,
+    session::session::Session,
     types::{Grant, GrantKey, RequestId, safe_until},
 };
 
@@ -27,10 +26,10 @@ struct Releasing {
 }
 
 /// Gives one hold of each lock back, as far as the owner has one.
-pub(in super::super) async fn release_all(
+pub(crate) async fn release_all(
     core: &Arc<Core>,
     request: &ReleaseAll,
-) -> Result<Answer, Error> {
+) -> Result<Vec<ReleasedLock>, Error> {
     let session = core.session_of(&request.owner)?;
     let turns = core.turns_of_all(&request.locks, &request.owner).await?;
     let mut releasing = Releasing {
@@ -51,7 +50,7 @@ pub(in super::super) async fn release_all(
                 Some(why) if released.iter().all(|member| member.left.is_err()) => {
                     Err(Error::NotOwner(why))
                 }
-                _ => Ok(Answer::ReleasedAll(releasing.told(&released))),
+                _ => Ok(releasing.told(&released)),
             }
         }
         Err(error @ CallError::OutcomeUnknown(_)) if releasing.session.is_some() => {

@@ -6,12 +6,12 @@ use lockkeeper_store::script::Ownership;
 use tokio::time::Instant;
 
 use crate::{
-    Core,
-    attempt::{Delivery, holds_without},
+    core::Core,
     error::Error,
-    multi::attempt::{Identity, Known},
-    session::{Session, books::Lost},
-    turns::Turn,
+    lock::delivery::{Delivery, holds_without},
+    multi::identity::{Identity, Known},
+    owner_lock::Turn,
+    session::{held::Lost, session::Session},
     types::{Grant, GrantKey},
 };
 
@@ -33,14 +33,14 @@ enum Parts {
 
 /// What is needed to give holds back that nobody took.
 #[derive(Debug)]
-pub(super) struct UndoAll {
-    pub(super) core: Arc<Core>,
-    pub(super) session: Option<Arc<Session>>,
-    pub(super) identity: Identity,
+pub(crate) struct UndoAll {
+    pub(crate) core: Arc<Core>,
+    pub(crate) session: Option<Arc<Session>>,
+    pub(crate) identity: Identity,
     /// Whether the holds are in the session's books.
-    pub(super) registered: bool,
+    pub(crate) registered: bool,
     /// The turns of the attempt, if it is to be undone before anything else of this owner happens.
-    pub(super) turns: Option<Vec<Turn>>,
+    pub(crate) turns: Option<Vec<Turn>>,
 }
 
 /// What a session's books are to say of grants that are given back.
@@ -53,7 +53,7 @@ struct Books<'a> {
 // === impl DeliveryAll ===
 
 impl DeliveryAll {
-    pub(super) fn together(grants: Vec<Grant>, undo: Option<UndoAll>) -> Self {
+    pub(crate) fn together(grants: Vec<Grant>, undo: Option<UndoAll>) -> Self {
         let grants = grants.into_iter().map(|grant| (grant, Lost::default()));
         Self(Parts::Together {
             grants: grants.collect(),
@@ -61,7 +61,7 @@ impl DeliveryAll {
         })
     }
 
-    pub(super) fn in_order(deliveries: Vec<Delivery>) -> Self {
+    pub(crate) fn in_order(deliveries: Vec<Delivery>) -> Self {
         Self(Parts::InOrder(deliveries))
     }
 
@@ -86,14 +86,14 @@ impl DeliveryAll {
     }
 
     /// What the session's books made of the grants.
-    pub(super) fn set_registered(&mut self, registered: Vec<(Grant, Lost)>) {
+    pub(crate) fn set_registered(&mut self, registered: Vec<(Grant, Lost)>) {
         if let Parts::Together { grants, .. } = &mut self.0 {
             *grants = registered;
         }
     }
 
     /// Until when nobody else can hold this lock.
-    pub(super) fn safe_until(&self, which: usize) -> Instant {
+    pub(crate) fn safe_until(&self, which: usize) -> Instant {
         match &self.0 {
             Parts::Together { grants, .. } => grants[which].0.safe_until,
             Parts::InOrder(deliveries) => deliveries[which].grant().safe_until,
@@ -101,7 +101,7 @@ impl DeliveryAll {
     }
 
     /// Whether one of the leases may be over already.
-    pub(super) fn is_late(&self) -> bool {
+    pub(crate) fn is_late(&self) -> bool {
         let Parts::Together { grants, .. } = &self.0 else {
             return false;
         };
@@ -213,7 +213,7 @@ impl Core {
 
     /// Undoes an attempt on the locks that `undo` says yes to, again and again until the store has
     /// answered or the lease is over. True if it is undone.
-    pub(super) async fn undo_all(
+    pub(crate) async fn undo_all(
         &self,
         identity: &Identity,
         known: &[Known],

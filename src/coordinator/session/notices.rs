@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::types::LostReason;
 use crate::{
-    session::Session,
-    types::{Grant, Holding, PermitGrant},
+    session::session::Session,
+    types::{Grant, Holding, LostReason, PermitGrant},
 };
 
 /// What a session is told without having asked.

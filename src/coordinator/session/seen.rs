@@ -1,24 +1,18 @@
 //! A session as others see it, and what others do to it.
 
-use std::{fmt, net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::{
-    deadlines::Deadlines,
     events::{Event, What},
-    session::{Phase, Session, books::Held},
+    session::{
+        held::Held,
+        peer::PeerAddress,
+        session::{Deadlines, Phase, Session},
+    },
     types::{GrantKey, LockName, LostReason},
 };
-
-/// Where a session's stream comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PeerAddress {
-    /// A host and its port.
-    Tcp(SocketAddr),
-    /// A socket of this machine.
-    Unix,
-}
 
 /// A session, as others may see it.
 #[derive(Clone, Debug)]
@@ -41,17 +35,6 @@ pub struct SessionSeen {
     pub grants: usize,
     /// How many of its calls wait.
     pub waits: usize,
-}
-
-// === impl PeerAddress ===
-
-impl fmt::Display for PeerAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => address.fmt(f),
-            Self::Unix => f.write_str("unix"),
-        }
-    }
 }
 
 // === impl Session ===

@@ -7,8 +7,10 @@ use lockkeeper_store::script::{Mode, PermitRenewal, Renewal};
 use tokio::time::Instant;
 
 use crate::{
-    deadlines::{Deadlines, Due},
-    session::{Phase, Session, State, books::Held},
+    session::{
+        held::Held,
+        session::{Deadlines, Due, Phase, Session, State},
+    },
     types::{Grant, GrantKey, Holding, LostReason, Terms, safe_until},
 };
 
@@ -206,7 +208,7 @@ impl Session {
         }
     }
 
-    pub(super) fn reschedule(
+    pub(crate) fn reschedule(
         self: &Arc<Self>,
         deadlines: &Deadlines,
         key: &GrantKey,
@@ -219,7 +221,7 @@ impl Session {
 
     /// When the watchdog looks at a grant of a live session next, after it was granted or renewed
     /// by a call that was sent then.
-    pub(super) fn due_at(&self, holding: &Holding, sent_at: Instant) -> Instant {
+    pub(crate) fn due_at(&self, holding: &Holding, sent_at: Instant) -> Instant {
         let terms = holding.terms();
         match holding.lock().map(|grant| grant.mode) {
             Some(Mode::Read) if terms.watched => {
@@ -233,7 +235,7 @@ impl Session {
 
     /// A third of the lease after it was asked for, or a little earlier at a moment that others
     /// share.
-    pub(super) fn renew_at(&self, sent_at: Instant, lease: Duration) -> Instant {
+    pub(crate) fn renew_at(&self, sent_at: Instant, lease: Duration) -> Instant {
         let grid = u64::try_from((lease / RENEW_GRID_DIVISOR).as_millis())
             .unwrap_or(u64::MAX)
             .max(1);
@@ -247,7 +249,7 @@ impl Session {
 
 impl State {
     /// Books a successful renewal. True if it ends a time of failing ones.
-    pub(super) fn renewed(
+    pub(crate) fn renewed(
         &mut self,
         session: &Arc<Session>,
         deadlines: &Deadlines,
@@ -283,7 +285,7 @@ impl State {
 // === impl Held ===
 
 impl Held {
-    pub(super) fn renewing(&self, key: &GrantKey, due_at: Option<Instant>) -> Renewing {
+    pub(crate) fn renewing(&self, key: &GrantKey, due_at: Option<Instant>) -> Renewing {
         let name = key.name.shared();
         let owner = self.grant.owner().shared_field();
         let lease = self.lease;

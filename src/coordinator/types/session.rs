@@ -51,7 +51,7 @@ impl SessionId {
 }
 
 /// What others may see of a credential.
-pub(super) fn digest(credential: &str) -> String {
+pub(crate) fn digest(credential: &str) -> String {
     let mut digest = hex::encode(Sha256::digest(credential.as_bytes()));
     digest.truncate(DIGEST_CHARS);
     digest

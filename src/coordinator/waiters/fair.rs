@@ -9,9 +9,12 @@ use lockkeeper_store::script::{Mode, Vouched};
 use tokio::time::Instant;
 
 use crate::{
-    Core,
+    core::Core,
     types::{Goal, LockName},
-    waiters::{Waiter, Waiters, channel},
+    waiters::{
+        line::Waiter,
+        queue::{Waiters, channel},
+    },
 };
 
 /// Waiters are vouched for so many times within the time that they would be given.

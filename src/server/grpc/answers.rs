@@ -17,7 +17,7 @@ use super::{
 /// The answers of one `Acquire` or `AcquireAll`.
 #[derive(Debug)]
 pub(super) struct Answers<T> {
-    from: MailboxReader,
+    from: MailboxReader<Answer>,
     convert: fn(Answer) -> Said<T>,
     ended: bool,
 }
@@ -31,7 +31,7 @@ pub(super) enum Said<T> {
 // === impl Answers ===
 
 impl<T> Answers<T> {
-    pub(super) fn new(from: MailboxReader, convert: fn(Answer) -> Said<T>) -> Self {
+    pub(super) fn new(from: MailboxReader<Answer>, convert: fn(Answer) -> Said<T>) -> Self {
         Self {
             from,
             convert,

@@ -5,22 +5,21 @@ use std::collections::HashMap;
 use lockkeeper_store::script::Mode;
 
 use crate::{
-    Core,
+    core::Core,
     error::Error,
-    operation::{Answer, Description, HolderSeen, WaiterSeen},
-    types::{Goal, LockName, Owner, SessionId},
+    lock::outcome::{Description, HolderSeen, WaiterSeen},
+    types::{Goal, LockName, Owner},
 };
 
 /// Holders and waiters that a description lists; it counts the others.
 pub(crate) const LISTED_MAX: u32 = 1000;
 
-pub(super) async fn describe(core: &Core, name: &LockName) -> Result<Answer, Error> {
-    let seen = look(core, name, LISTED_MAX).await?;
-    Ok(Answer::Described(seen))
+pub(crate) async fn describe(core: &Core, name: &LockName) -> Result<Description, Error> {
+    look(core, name, LISTED_MAX).await
 }
 
 /// At most so many holders and waiters.
-pub(super) async fn look(core: &Core, name: &LockName, max: u32) -> Result<Description, Error> {
+pub(crate) async fn look(core: &Core, name: &LockName, max: u32) -> Result<Description, Error> {
     let seen = core.scripts.inspect(name.as_str(), max).await?;
     // Another program may have put any bytes there; what is shown must be text.
     let owner_of = |field: &[u8]| Owner::from_field(&String::from_utf8_lossy(field));
@@ -68,14 +67,4 @@ pub(super) async fn look(core: &Core, name: &LockName, max: u32) -> Result<Descr
         waiters: queued.chain(others).collect(),
         waiter_count: seen.queue_len + local_count,
     })
-}
-
-// === impl Core ===
-
-impl Core {
-    pub(crate) fn client_name(&self, owner: &Owner) -> String {
-        let known = |id: &SessionId| self.sessions.get(id).ok();
-        let session = owner.session.as_ref().and_then(known);
-        session.map_or_else(String::new, |session| session.client_name.clone())
-    }
 }

@@ -6,13 +6,13 @@ use lockkeeper_store::script::{Ownership, PermitRenewal};
 use tokio::time::Instant;
 
 use crate::{
-    Core,
+    core::Core,
     error::Error,
-    permits::{PermitAnswer, RenewPermits},
+    semaphore::{outcome::PermitAnswer, request::RenewPermits},
     types::{GrantKey, Holding, Invalid, Lease, PermitGrant, safe_until},
 };
 
-pub(super) async fn renew(core: &Arc<Core>, request: &RenewPermits) -> Result<PermitAnswer, Error> {
+pub(crate) async fn renew(core: &Arc<Core>, request: &RenewPermits) -> Result<PermitAnswer, Error> {
     let RenewPermits {
         name,
         owner,

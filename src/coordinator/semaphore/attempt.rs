@@ -8,17 +8,17 @@ use rand::RngExt as _;
 use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{
-    Core,
+    core::Core,
     error::Error,
     events::{Event, What},
-    permits::AcquirePermits,
-    session::{Session, books::Lost},
+    semaphore::request::AcquirePermits,
+    session::{held::Lost, session::Session},
     types::{GrantKey, LockName, PermitGrant, RequestId, safe_until},
 };
 
 /// What an attempt came to.
 #[derive(Debug)]
-pub(super) enum Attempted {
+pub(crate) enum Attempted {
     Granted(PermitDelivery),
     Busy {
         /// Permits that are free.
@@ -55,7 +55,7 @@ struct Taking {
 }
 
 /// Makes one attempt. Must run to its end: it registers what it gets, or undoes it.
-pub(super) async fn attempt(
+pub(crate) async fn attempt(
     core: &Arc<Core>,
     request: &AcquirePermits,
     record_refusal: bool,
@@ -214,7 +214,7 @@ impl PermitDelivery {
     }
 
     /// Permits that were left when these were taken.
-    pub(super) fn available(&self) -> u32 {
+    pub(crate) fn available(&self) -> u32 {
         self.available
     }
 }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use lockkeeper_store::script::{CallError, PermitsReleased};
 
 use crate::{
-    Core,
+    core::Core,
     error::Error,
     events::Event,
-    permits::{PermitAnswer, ReleasePermits},
-    session::Session,
+    semaphore::{outcome::PermitAnswer, request::ReleasePermits},
+    session::session::Session,
     types::{GrantKey, PermitGrant, RequestId},
 };
 
-pub(super) async fn release(
+pub(crate) async fn release(
     core: &Arc<Core>,
     request: &ReleasePermits,
 ) -> Result<PermitAnswer, Error> {

@@ -1,46 +1,22 @@
 //! What a session holds, as far as it knows.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 
-use lockkeeper_access::{Counted, Quota};
+use lockkeeper_access::Quota;
 use lockkeeper_store::script::{CallError, Mode};
 use tokio::time::Instant;
 
 use std::time::Duration;
 
 use crate::{
-    deadlines::{Deadlines, Due, Ticket},
     error::{Error, Limit},
     events::{Event, What},
-    session::{Session, State},
+    session::{
+        held::{Held, Lost},
+        session::{Deadlines, Due, Session, State},
+    },
     types::{Grant, GrantKey, Holding, LostReason, Terms},
 };
-
-/// What an answer on its way knows its grant by: whether it has been lost, or has ended with its
-/// session; a resume that confirmed the grant gives it another one.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Lost(Arc<AtomicBool>);
-
-#[derive(Debug)]
-pub(crate) struct Held {
-    pub(crate) grant: Holding,
-    /// Set when the grant is lost, for those who are still to be told of it.
-    pub(super) lost: Lost,
-    /// What renewals ask for; zero if they are only to look at it.
-    pub(super) lease: Duration,
-    /// When it was granted.
-    pub(crate) since: Instant,
-    pub(crate) due: Ticket,
-    pub(super) failing: bool,
-    /// A renewal is under way.
-    pub(crate) renewing: bool,
-    /// A release is under way, so that a renewal that finds nothing is no loss.
-    pub(crate) releasing: bool,
-    _counted: Counted,
-}
 
 // === impl Session ===
 
@@ -282,7 +258,7 @@ impl Session {
     }
 
     /// Empties the books of a session that ends.
-    pub(super) fn take_grants(&self, state: &mut State, deadlines: &Deadlines) -> Vec<Holding> {
+    pub(crate) fn take_grants(&self, state: &mut State, deadlines: &Deadlines) -> Vec<Holding> {
         let keys: Vec<GrantKey> = state.grants.keys().cloned().collect();
         keys.iter()
             .filter_map(|key| state.forget(deadlines, key))
@@ -327,28 +303,5 @@ impl State {
         deadlines.remove(held.due);
         self.failing -= usize::from(held.failing);
         Some(held)
-    }
-}
-
-// === impl Lost ===
-
-impl Lost {
-    pub(super) fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-// === impl Held ===
-
-impl Held {
-    /// The safe window never moves back.
-    pub(super) fn extend(&mut self, until: Option<Instant>) {
-        let mut terms = self.grant.terms();
-        terms.safe_until = until.map_or(terms.safe_until, |until| until.max(terms.safe_until));
-        self.grant.set_terms(terms);
     }
 }

@@ -8,10 +8,12 @@ use lockkeeper_store::script::PermitId;
 use tokio::time::Instant;
 
 use crate::{
-    deadlines::{Deadlines, Due},
     error::Error,
     events::{Event, What},
-    session::{Session, books::Lost},
+    session::{
+        held::Lost,
+        session::{Deadlines, Due, Session},
+    },
     types::{GrantKey, Holding, LockName, Owner, PermitGrant, Slot},
 };
 

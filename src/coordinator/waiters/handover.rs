@@ -8,47 +8,30 @@
 //! message of such a release tells nothing that has not been told, and is passed over. Messages of
 //! one channel come in order, so if that of another release is passed over in its place, that one
 //! was earlier, and an attempt comes after both.
+//!
+//! Handing a lock on in one call: whoever gives it back offers it to the head of the line, and if
+//! that can have it as it is, one script makes the release and the acquire. So the lock is free at
+//! no moment, and nobody need be told.
+//!
+//! An offer is taken at once or withdrawn; then the release is made by itself, see
+//! [`super::hand_on`].
 
 use std::{future::Future, pin::pin, task::Poll, time::Duration};
 
 use futures::poll;
-use lockkeeper_store::script::{CallError, Mode, Released};
-use tokio::time::Instant;
+use lockkeeper_store::script::{Acquired, CallError, Hold, Mode, Released, Scripts, keys};
+use tokio::{sync::oneshot, task::yield_now, time::Instant};
 use tracing::Span;
 
 use crate::{
-    metrics::{Heard, Source},
+    metrics::labels::{Heard, Source},
     types::{Goal, LockName, Owner},
-    waiters::{Subscription, Waiters, offer::Offer},
+    waiters::{
+        line::{Subscription, Waiter},
+        own_releases::{HandedOver, Offer},
+        queue::{Place, Waiters},
+    },
 };
-
-/// So many releases in a row are handed on here. Then one is only published, so that those who wait
-/// elsewhere have a turn.
-const IN_A_ROW_MAX: u32 = 16;
-
-/// For so long a lock that is handed on need not be free in between. Who waits elsewhere hears
-/// nothing meanwhile, so it is little compared to what they can notice, and longer than so many
-/// quick ones take.
-const IN_ONE_CALL_FOR: Duration = Duration::from_millis(5);
-
-/// A message that has not come after this time is not expected any more.
-const MESSAGE_WITHIN: Duration = Duration::from_secs(1);
-
-/// Releases of one channel that were handed on here.
-#[derive(Debug, Default)]
-pub(super) struct OwnReleases {
-    /// Those whose messages have not come yet.
-    unannounced: u32,
-    /// When the last of them was sent.
-    sent_at: Option<Instant>,
-    in_a_row: u32,
-    /// When the first of those in a row was handed on.
-    in_a_row_since: Option<Instant>,
-    /// The last one was not handed on: its message, or whichever comes first, has to be followed.
-    is_announced_only: bool,
-    /// One that is about to be made, if the head does not take it over.
-    pub(super) offer: Option<Offer>,
-}
 
 /// An exclusive lock that somebody waits for here.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +44,7 @@ pub(crate) struct Awaited {
 /// when it was sent.
 struct HandedOn(u64, Instant);
 
-pub(super) const EXCLUSIVE: Goal = Goal::Lock(Mode::Exclusive);
+pub(crate) const EXCLUSIVE: Goal = Goal::Lock(Mode::Exclusive);
 
 // === impl Waiters ===
 
@@ -164,116 +147,115 @@ impl Waiters {
             channel.wake();
         }
     }
-}
 
-// === impl OwnReleases ===
-
-impl OwnReleases {
-    /// Whether the next one may be offered: not if others should hear of it by now, or another one
-    /// is.
-    pub(super) fn may_be_offered(&self) -> bool {
-        let is_early = |since: Instant| since.elapsed() < IN_ONE_CALL_FOR;
-        let others_can_wait =
-            self.in_a_row < IN_A_ROW_MAX && self.in_a_row_since.is_none_or(is_early);
-        others_can_wait && self.offer.is_none()
-    }
-
-    /// The head takes the release that is offered to it.
-    pub(super) fn take_offer(&mut self) -> Option<Offer> {
-        let offer = self.offer.take()?;
-        self.one_more();
-        Some(offer)
-    }
-
-    /// A release is on its way, whose message will come if the channel is heard. False if it is not
-    /// to be handed on.
-    fn sent(&mut self, is_heard: bool) -> bool {
-        self.is_announced_only = self.in_a_row >= IN_A_ROW_MAX;
-        if self.is_announced_only {
-            self.turn_of_others();
-            return false;
+    /// Waits until the head of the line here has done what it was offered. None if it did not take
+    /// it, or if nothing came of it: then the release is still to be made.
+    pub(crate) async fn hand_over(
+        &self,
+        name: &LockName,
+        owner: &Owner,
+        handed_over: oneshot::Receiver<HandedOver>,
+    ) -> Option<Result<Released, CallError>> {
+        // The head has been stirred and looks before this goes on.
+        yield_now().await;
+        self.withdraw(name, owner);
+        let released = handed_over.await.ok()?.released;
+        if let Err(CallError::OutcomeUnknown(_)) = released {
+            self.hint(&keys::channel(name.as_str()));
         }
-        self.one_more();
-        if is_heard {
-            self.unannounced += 1;
-            self.sent_at = Some(Instant::now());
+        Some(released)
+    }
+
+    /// None if the head would not take it, or if it is the turn of others.
+    pub(crate) fn offer(
+        &self,
+        name: &LockName,
+        owner: &Owner,
+        serial: Option<u64>,
+    ) -> Option<oneshot::Receiver<HandedOver>> {
+        let mut state = self.state.lock();
+        let channel = state.channel_of(name)?;
+        let line = channel.lines.get(&EXCLUSIVE)?;
+        let (_, head) = line.waiters.first_key_value()?;
+        let own_releases = &mut channel.own_releases;
+        if line.trying || !head.takes_offers() || !own_releases.may_be_offered() {
+            return None;
         }
-        true
+        let (handed_over, heard_of) = oneshot::channel();
+        own_releases.offer = Some(Offer {
+            owner: owner.clone(),
+            serial,
+            handed_over,
+        });
+        self.metrics.woken(Source::Local);
+        channel.released = Some((Instant::now(), Heard::Local, Span::current()));
+        channel.wake();
+        Some(heard_of)
     }
 
-    fn turn_of_others(&mut self) {
-        (self.in_a_row, self.in_a_row_since) = (0, None);
-    }
-
-    fn one_more(&mut self) {
-        self.in_a_row += 1;
-        self.in_a_row_since.get_or_insert_with(Instant::now);
-    }
-
-    /// It turned out that it tells nobody anything.
-    fn unsent(&mut self) {
-        self.unannounced = self.unannounced.saturating_sub(1);
-    }
-
-    /// A message has come. True if it is that of a release that was handed on.
-    pub(super) fn announced(&mut self) -> bool {
-        let is_expected = self.sent_at.is_some_and(|at| at.elapsed() < MESSAGE_WITHIN);
-        if self.is_announced_only || !is_expected || self.unannounced == 0 {
-            self.forget();
-            return false;
+    /// Takes an offer back that nobody has taken.
+    fn withdraw(&self, name: &LockName, owner: &Owner) {
+        let mut state = self.state.lock();
+        if let Some(channel) = state.channel_of(name) {
+            let offer = &mut channel.own_releases.offer;
+            offer.take_if(|offer| offer.owner == *owner);
         }
-        self.unannounced -= 1;
-        true
-    }
-
-    /// Messages may have been missed.
-    pub(super) fn forget(&mut self) {
-        self.unannounced = 0;
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+// === impl Place ===
 
-    #[tokio::test(start_paused = true)]
-    async fn the_message_of_each_release_is_passed_over_once() {
-        let mut own = OwnReleases::default();
-        assert!(own.sent(true) && own.sent(true));
-        own.unsent();
-        assert!(own.announced());
-        assert!(!own.announced(), "somebody else has released");
+impl Place {
+    /// Takes the lock that is offered to this waiter, the head of its line: what an acquire with
+    /// this lease came to. None if nothing is offered, or nothing came of it: then the acquire is
+    /// still to be made.
+    pub(crate) async fn take_over(
+        &self,
+        scripts: &Scripts,
+        lease: Duration,
+    ) -> Option<Result<Acquired, CallError>> {
+        let Offer {
+            owner,
+            serial,
+            handed_over,
+        } = self.offered()?;
+        let Waiter {
+            name, owner: next, ..
+        } = &*self.waiter;
+        let hold = Hold::new(name.as_str(), Mode::Exclusive, owner.field());
+        let handed_on = scripts.hand_on(hold, serial, next.field(), lease).await;
+        let (released, acquired) = match handed_on {
+            Ok(Some(token)) => {
+                let released = Released::Done {
+                    hold_count: 0,
+                    held: 0,
+                    lease: Duration::ZERO,
+                };
+                let granted = Acquired::Granted {
+                    hold_count: 1,
+                    token,
+                    lease,
+                    serial: token,
+                    repeated: false,
+                };
+                (Ok(released), Ok(granted))
+            }
+            Err(error) if error.is_transient() => (Err(error.clone()), Err(error)),
+            // What is wrong each of the two finds out for itself.
+            Ok(None) | Err(_) => return None,
+        };
+        let (heard, is_heard) = oneshot::channel();
+        let _ = handed_over.send(HandedOver {
+            released,
+            _heard: heard,
+        });
+        let _ = is_heard.await;
+        Some(acquired)
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn what_may_have_been_missed_is_not_waited_for() {
-        let mut own = OwnReleases::default();
-        assert!(own.sent(true));
-        own.forget();
-        assert!(!own.announced());
-        assert!(own.sent(true));
-        tokio::time::advance(MESSAGE_WITHIN).await;
-        assert!(!own.announced());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn messages_that_were_not_heard_do_not_stand_for_others() {
-        let mut own = OwnReleases::default();
-        assert!(own.sent(false));
-        assert!(!own.announced(), "somebody else has released");
-        // One is lost on the way.
-        assert!((0..IN_A_ROW_MAX - 1).all(|_| own.sent(true)));
-        assert!((1..IN_A_ROW_MAX - 1).all(|_| own.announced()));
-        assert!(!own.sent(true));
-        assert!(!own.announced(), "nobody else follows it");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn others_have_their_turn() {
-        let mut own = OwnReleases::default();
-        for _ in 0..3 {
-            assert!((0..IN_A_ROW_MAX).all(|_| own.sent(true)));
-            assert!(!own.sent(true));
-        }
+    fn offered(&self) -> Option<Offer> {
+        let mut state = self.waiters.state.lock();
+        let channel = state.channels.get_mut(&self.channel)?;
+        channel.own_releases.take_offer()
     }
 }

@@ -1,0 +1,41 @@
+//! Names for attempts, and serials of read grants.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rand::RngExt as _;
+use uuid::Uuid;
+
+const MAX_SERIAL: u64 = 1 << 53;
+
+/// Names for attempts, unique among all coordinators.
+#[derive(Debug)]
+pub(crate) struct Attempts {
+    prefix: String,
+    next: AtomicU64,
+    /// Where the serials of read grants begin.
+    serials: u64,
+}
+
+// === impl Attempts ===
+
+impl Attempts {
+    pub(crate) fn new() -> Self {
+        Self {
+            prefix: format!("{:x}-", Uuid::new_v4().as_u128()),
+            next: AtomicU64::new(0),
+            serials: rand::rng().random(),
+        }
+    }
+
+    /// Below 2^53, because scripts count in floating point. From a random start, so that the same
+    /// owner at another coordinator hardly ever gets the same.
+    pub(crate) fn fresh_serial(&self) -> u64 {
+        let serial = self.serials.wrapping_add(self.next.load(Ordering::Relaxed));
+        (serial % MAX_SERIAL).max(1)
+    }
+
+    pub(crate) fn next(&self) -> String {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        [&self.prefix, itoa::Buffer::new().format(number)].concat()
+    }
+}

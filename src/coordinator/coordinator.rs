@@ -1,0 +1,226 @@
+//! The handle of a coordinator: starting it, asking it, stopping it.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::FutureExt as _;
+use lockkeeper_base::{
+    metrics::Registrar,
+    tasks::{Outliving, Tasks},
+};
+use lockkeeper_store::{
+    host::{Connected, Subscriptions, Wake},
+    script::{CallError, QuorumMember, Scripts},
+};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+
+use crate::{
+    attempt_ids::Attempts,
+    config::Config,
+    core::Core,
+    dispatch,
+    events::Events,
+    metrics::families::Shared,
+    operation::{Answer, Operation},
+    owner_lock::Turns,
+    reply::Reply,
+    session::{registry::Sessions, session::Deadlines},
+    spans,
+    types::Limits,
+    waiters::{self, queue::Waiters},
+    watchdog,
+};
+
+/// A lock coordinator on one store. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Coordinator {
+    pub(crate) core: Arc<Core>,
+}
+
+/// How much a coordinator has to look after.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Sessions, those without a stream included.
+    pub sessions: usize,
+    /// Calls that wait for a lock.
+    pub waiters: usize,
+    /// Grants and sessions that the watchdog will look at.
+    pub deadlines: usize,
+}
+
+// === impl Coordinator ===
+
+impl Coordinator {
+    /// A coordinator on a connected store. Its tasks run until [`Coordinator::stop`].
+    pub fn start(config: Config, connected: Connected) -> Self {
+        let scripts = Scripts::new(Arc::clone(&connected.0), config.scripts.clone());
+        Self::start_on(config, scripts, vec![connected], Tasks::new())
+    }
+
+    /// A coordinator on a quorum of stores that are independent of each other, an odd number of
+    /// them; each has a name for errors and logs.
+    pub fn start_on_quorum(config: Config, members: Vec<(String, Connected)>) -> Self {
+        let tasks = Tasks::new();
+        let (mut named, mut connected) = (Vec::new(), Vec::new());
+        for (name, member) in members {
+            let host = Arc::clone(&member.0);
+            named.push(QuorumMember { name, host });
+            connected.push(member);
+        }
+        let scripts = Scripts::on_quorum(named, config.scripts.clone(), tasks.clone());
+        Self::start_on(config, scripts, connected, tasks)
+    }
+
+    fn start_on(config: Config, scripts: Scripts, connected: Vec<Connected>, tasks: Tasks) -> Self {
+        let (subscriptions, wakes) = Subscriptions::of(connected);
+        let limits = &config.limits;
+        let events = Events::new();
+        let metrics = Shared::default();
+        let waiters = Waiters::new(
+            subscriptions,
+            Arc::clone(&events),
+            tasks.clone(),
+            limits.waiters_per_lock_max,
+            limits.waiters_max,
+            Arc::clone(&metrics),
+        );
+        let core = Arc::new(Core {
+            scripts,
+            sessions: Sessions::new(&config, Arc::clone(&events), &metrics),
+            config,
+            tasks,
+            waiters,
+            deadlines: Deadlines::default(),
+            turns: Turns::new(),
+            draining: CancellationToken::new(),
+            attempts: Attempts::new(),
+            events,
+            metrics,
+        });
+        spawn_tasks(&core, wakes);
+        Self { core }
+    }
+
+    /// Begins an operation and returns at once; the answers go to `reply`. Whatever happens to the
+    /// caller, the operation comes to its end, and undoes itself if nobody takes what it got.
+    pub fn submit(&self, operation: Operation, reply: Reply) {
+        let (core, name) = (Arc::clone(&self.core), operation.name());
+        let span = spans::of(&operation);
+        let mut run = Box::pin(dispatch::run(core, operation, reply).instrument(span));
+        // Begun here and not in the task, so that operations begin in the order in which they came.
+        if run.as_mut().now_or_never().is_none() {
+            self.core.tasks.spawn(name, run);
+        }
+    }
+
+    /// An operation that does not wait, and its answer. It begins when it is first polled, and from
+    /// then on it comes to its end as one that was submitted does, but without a task for it as
+    /// long as the caller waits. (One that waits ends like one that nobody wants.)
+    pub fn ask(&self, operation: Operation) -> Outliving<Answer> {
+        let (core, name, span) = (
+            Arc::clone(&self.core),
+            operation.name(),
+            spans::of(&operation),
+        );
+        let asking = dispatch::ask(core, operation).instrument(span);
+        self.core.tasks.outliving(name, asking)
+    }
+
+    /// The limits in force.
+    pub fn limits(&self) -> &Limits {
+        &self.core.config.limits
+    }
+
+    /// The lease of requests that name none.
+    pub fn default_lease(&self) -> Duration {
+        self.core.config.lease
+    }
+
+    /// Asks the store whether it answers.
+    pub async fn probe(&self) -> Result<(), CallError> {
+        let asked = self.core.scripts.renew(&[]).await;
+        let clocks = asked.clocks.iter();
+        clocks.for_each(|clock| self.core.metrics.clock_seen(clock));
+        asked.complete().map(drop)
+    }
+
+    /// Begins to stop: no wait goes on or begins (`DRAINING`), every grant of a live session gets
+    /// one more full lease and is not released, and each session is told to go away. Returns when
+    /// that is done, or when the grace time is over.
+    pub async fn drain(&self, grace: Duration) {
+        let core = &self.core;
+        core.draining.cancel();
+        if tokio::time::timeout(grace, watchdog::renew_all(core))
+            .await
+            .is_err()
+        {
+            tracing::warn!("the store did not answer: some grants keep their old leases");
+        }
+        core.sessions
+            .all()
+            .iter()
+            .for_each(|session| session.go_away());
+    }
+
+    /// Whether [`Coordinator::drain`] has begun.
+    pub fn is_draining(&self) -> bool {
+        self.core.draining.is_cancelled()
+    }
+
+    /// Stops all tasks. False if some had not ended within the grace time.
+    pub async fn stop(&self, grace: Duration) -> bool {
+        self.core.draining.cancel();
+        self.core.tasks.request_stop();
+        self.core.tasks.finished(grace).await
+    }
+
+    /// What must be back at nothing when nobody is served: sessions, waits, and things the watchdog
+    /// has to look at.
+    pub fn load(&self) -> Load {
+        Load {
+            sessions: self.core.sessions.count(),
+            waiters: self.core.waiters.waiting(),
+            deadlines: self.core.deadlines.len(),
+        }
+    }
+
+    /// Shows what is counted here, and below.
+    pub fn register(&self, registrar: &mut Registrar<'_>) {
+        self.core.metrics.register(registrar);
+        self.core.scripts.register(registrar);
+    }
+
+    /// Brings up to date what is not counted as it happens.
+    pub fn refresh_metrics(&self) {
+        let core = &self.core;
+        let (sessions, waiting) = (core.sessions.tally(), core.waiters.waiting());
+        core.metrics.refresh(sessions, waiting, self.is_draining());
+    }
+}
+
+fn spawn_tasks(core: &Arc<Core>, wakes: mpsc::Receiver<Wake>) {
+    let (stop, shared) = (core.tasks.stop().clone(), Arc::clone(core));
+    core.tasks.spawn("wakes", async move {
+        stop.run_until_cancelled(follow(shared, wakes)).await;
+    });
+    core.tasks
+        .spawn("positions", Arc::clone(&core.waiters).tell_positions());
+    core.tasks
+        .spawn("places", waiters::fair::keep_places(Arc::clone(core)));
+    core.tasks
+        .spawn("watchdog", watchdog::run(Arc::clone(core)));
+}
+
+/// Follows the host's wakes until it is gone.
+async fn follow(core: Arc<Core>, mut wakes: mpsc::Receiver<Wake>) {
+    while let Some(wake) = wakes.recv().await {
+        core.waiters.follow(&wake);
+        // What another server does not know of is lost, and is to be told at once.
+        if wake == Wake::TakenOver {
+            let shared = Arc::clone(&core);
+            let look = async move { watchdog::renew_all(&shared).await };
+            core.tasks.spawn("look", look);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What the parts of a coordinator share.
+
+use std::sync::Arc;
+
+use lockkeeper_base::tasks::Tasks;
+use lockkeeper_store::{
+    host::Replicas,
+    script::{CallError, Scripts, Tally},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    attempt_ids::Attempts,
+    config::Config,
+    error::Error,
+    events::Events,
+    metrics::families::Shared,
+    owner_lock::{Turn, Turns},
+    session::{
+        registry::Sessions,
+        session::{Deadlines, Session},
+    },
+    types::{LockName, Owner, SessionId},
+    waiters::queue::Waiters,
+};
+
+/// What the parts of a coordinator share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) config: Config,
+    pub(crate) scripts: Scripts,
+    pub(crate) tasks: Tasks,
+    pub(crate) waiters: Arc<Waiters>,
+    pub(crate) sessions: Sessions,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) turns: Arc<Turns>,
+    /// Cancelled when no new waits are admitted and those there are must end.
+    pub(crate) draining: CancellationToken,
+    pub(crate) attempts: Attempts,
+    pub(crate) events: Arc<Events>,
+    pub(crate) metrics: Shared,
+}
+
+// === impl Core ===
+
+impl Core {
+    /// The scripts, for changes that as many replicas must know of as the configuration says, and
+    /// at least so many.
+    pub(crate) fn replicated(&self, at_least: u32) -> (Scripts, Tally) {
+        self.scripts.replicated(self.replicas(at_least))
+    }
+
+    pub(crate) fn waits_for_replicas(&self, at_least: u32) -> bool {
+        self.replicas(at_least).is_some()
+    }
+
+    pub(crate) fn replicas(&self, at_least: u32) -> Option<Replicas> {
+        let asked = (at_least > 0).then_some(Replicas {
+            at_least,
+            all: false,
+        });
+        match (self.config.replica_acks, asked) {
+            (Some(policy), Some(asked)) => Some(policy.and(asked)),
+            (policy, asked) => policy.or(asked),
+        }
+    }
+
+    /// The session that an owner belongs to.
+    pub(crate) fn session_of(&self, owner: &Owner) -> Result<Option<Arc<Session>>, Error> {
+        let session = owner.session.as_ref();
+        session.map(|id| self.sessions.get(id)).transpose()
+    }
+
+    /// Waits for the owner's turn on a lock; an attempt of the same owner whose outcome is not
+    /// known yet holds it.
+    pub(crate) async fn turn(&self, name: &LockName, owner: &Owner) -> Result<Turn, CallError> {
+        let turn = self.turns.take(name, owner);
+        tokio::time::timeout(self.config.call_timeout, turn)
+            .await
+            .map_err(|_elapsed| {
+                CallError::Unavailable(
+                    "an earlier operation of this owner is still in doubt".to_owned(),
+                )
+            })
+    }
+
+    /// The name of an owner's session, if it is connected here.
+    pub(crate) fn client_name(&self, owner: &Owner) -> String {
+        let known = |id: &SessionId| self.sessions.get(id).ok();
+        let session = owner.session.as_ref().and_then(known);
+        session.map_or_else(String::new, |session| session.client_name.clone())
+    }
+}

@@ -1,0 +1,196 @@
+//! The life of an acquire: try, queue up, try again when there is reason to, and end in exactly one
+//! way.
+//!
+//! An attempt always runs to its end; only between attempts the wait looks at whether it should go
+//! on. So it may be stopped at any instant and leaves neither a place in the queue nor a hold
+//! behind.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::FutureExt as _;
+use lockkeeper_store::script::{Mode, Refusal};
+use tokio::time::Instant;
+
+use crate::{
+    core::Core,
+    error::Error,
+    lock::{
+        attempt::{Attempted, attempt},
+        delivery::Delivery,
+        outcome::{NotGranted, Tried, Waiting},
+        request::Acquire,
+    },
+    progress::{Progress, WaitState},
+    types::GrantKey,
+    wait::{Contest, InLine, Stops, compete},
+    waiters::handover::Awaited,
+};
+
+/// A wait for one lock.
+struct OneLock<'a> {
+    core: &'a Arc<Core>,
+    request: &'a Acquire,
+}
+
+/// Takes a lock if that can be done now.
+pub(crate) async fn try_acquire(core: &Arc<Core>, request: &Acquire) -> Result<Tried, Error> {
+    if core.draining.is_cancelled() {
+        return Err(Error::Draining);
+    }
+    let refusal = if request.request_id.is_some() {
+        Refusal::Recorded
+    } else {
+        Refusal::Forgotten
+    };
+    Ok(match attempt(core, request, refusal, None).await? {
+        Attempted::Granted(delivery) => Tried::Acquired(delivery),
+        Attempted::Busy { holder_until, .. } => Tried::Busy { holder_until },
+    })
+}
+
+/// Runs an acquire to its end; the caller is notified of its wait.
+pub(crate) async fn acquire<P: Progress>(
+    core: &Arc<Core>,
+    request: &Acquire,
+    progress: &mut P,
+) -> Result<Result<Delivery, NotGranted>, Error> {
+    let deadline = request
+        .wait
+        .and_then(|wait| Instant::now().checked_add(wait));
+    if core.draining.is_cancelled() {
+        return Err(Error::Draining);
+    }
+    if request.wait == Some(Duration::ZERO) {
+        let only = Box::pin(attempt(core, request, Refusal::Forgotten, None));
+        return Ok(match only.await? {
+            Attempted::Granted(delivery) => Ok(delivery),
+            Attempted::Busy { holder_until, .. } => Err(NotGranted::timed_out(holder_until)),
+        });
+    }
+    if let Some(Awaited { holder_until }) = behind_others(core, request) {
+        return queue_up(core, request, progress, deadline, (holder_until, None)).await;
+    }
+    // Attempts are in boxes, so that nothing is left of them while the call waits.
+    let first = Box::pin(attempt(core, request, Refusal::Waits, None)).await;
+    let (holder_until, place) = match first {
+        Ok(Attempted::Busy {
+            holder_until,
+            place,
+        }) => (holder_until, place),
+        Ok(Attempted::Granted(delivery)) => return Ok(Ok(delivery)),
+        Err(error) => {
+            if let Error::Store(store) = &error
+                && core.scripts.may_have_run(store)
+            {
+                leave(core, request);
+            }
+            return Err(error);
+        }
+    };
+    let ended = queue_up(core, request, progress, deadline, (holder_until, place)).await;
+    // A grant has taken away what the wait left in the store.
+    if !matches!(ended, Ok(Ok(_))) {
+        leave(core, request);
+    }
+    ended
+}
+
+/// Whether an attempt could only push in, because others wait here for the same exclusive lock and
+/// the owner does not hold it; then what they know.
+fn behind_others(core: &Core, request: &Acquire) -> Option<Awaited> {
+    let Acquire { name, owner, .. } = request;
+    if request.mode != Mode::Exclusive || request.request_id.is_some() {
+        return None;
+    }
+    let awaited = core.waiters.awaited(name)?;
+    if !owner.is_new() {
+        let session = core.session_of(owner).ok()??;
+        // Whoever has the owner's turn may be getting the lock for it.
+        let _turn = core.turns.take(name, owner).now_or_never()?;
+        let key = GrantKey::new(name, request.mode, &owner.label);
+        let known = session.holds(&key, core.config.limits.grants_per_session_max);
+        known.ok().filter(|(holds, _)| *holds == 0)?;
+    }
+    Some(awaited)
+}
+
+/// Waits in line. The place is that in the store's queue, if it is known.
+async fn queue_up<P: Progress>(
+    core: &Arc<Core>,
+    request: &Acquire,
+    progress: &mut P,
+    deadline: Option<Instant>,
+    (holder_until, place): (Option<Instant>, Option<u32>),
+) -> Result<Result<Delivery, NotGranted>, Error> {
+    let stops = Stops::admit(core, core.session_of(&request.owner)?, deadline, progress)?;
+    let (goal, owner) = (request.mode.into(), request.owner.clone());
+    let joined = core
+        .waiters
+        .join(&request.name, goal, owner, holder_until, place);
+    let place = joined.map_err(Error::LimitReached)?;
+    if request.request_id.is_none() && request.owner.holds_are_known() {
+        place.take_offers();
+    }
+    let mut contest = OneLock { core, request };
+    compete(core, &mut contest, InLine::at(place), &stops).await
+}
+
+/// Takes away what a wait has left in the store: a place in a queue, or the mark of a writer. The
+/// store is told in the background, in the owner's turn: nothing that the owner asks for after this
+/// comes before it.
+pub(crate) fn leave(core: &Arc<Core>, request: &Acquire) {
+    if !matches!(request.mode, Mode::Fair | Mode::Write) {
+        return;
+    }
+    let (core, request) = (Arc::clone(core), request.clone());
+    let turns = Arc::clone(&core.turns);
+    let (name, owner) = (request.name.clone(), request.owner.clone());
+    let mut turn = Box::pin(async move { turns.take(&name, &owner).await });
+    // Asks for the turn now, and waits for it in the background: an attempt that is in doubt may
+    // have it for long.
+    let at_once = turn.as_mut().now_or_never();
+    core.tasks.clone().spawn("leave", async move {
+        let turn = match at_once {
+            Some(turn) => turn,
+            None => turn.await,
+        };
+        let (name, owner) = (&request.name, &request.owner);
+        if core.waiters.others_want(name, request.mode, owner) {
+            return;
+        }
+        let config = core.scripts.config();
+        // After that the store forgets it by itself.
+        let at_most = config.fair_waiter_timeout.max(2 * config.writer_hold_back);
+        let leave = || core.scripts.leave(request.hold());
+        core.until_answered(at_most, leave).await;
+        drop(turn);
+    });
+}
+
+// === impl OneLock ===
+
+impl Contest for OneLock<'_> {
+    type Prize = Delivery;
+
+    fn state(&self, waiting: Waiting) -> WaitState {
+        WaitState::Lock(waiting)
+    }
+
+    async fn attempt(&mut self, line: &mut InLine) -> Result<Option<Delivery>, Error> {
+        let from = Some(&line.place);
+        match attempt(self.core, self.request, Refusal::Waits, from).await? {
+            Attempted::Granted(delivery) => Ok(Some(delivery)),
+            Attempted::Busy {
+                holder_until,
+                place,
+            } => {
+                line.busy_until(self.core, holder_until, place);
+                Ok(None)
+            }
+        }
+    }
+
+    fn leave(&self, line: InLine, delivery: &Delivery) {
+        line.leave_granted(delivery.grant().safe_until);
+    }
+}

@@ -1,0 +1,249 @@
+//! One attempt to take a lock, and how it is undone when nobody takes what it got.
+
+use std::{sync::Arc, time::Duration};
+
+use lockkeeper_store::script::{Acquired, Attempt, CallError, Refusal};
+use tokio::{task::JoinHandle, time::Instant};
+
+use crate::{
+    core::Core,
+    error::Error,
+    events::{Event, What},
+    lock::{
+        delivery::{Delivery, Undo},
+        request::Acquire,
+    },
+    owner_lock::Turn,
+    session::{held::Lost, session::Session},
+    types::{Grant, GrantKey, safe_until},
+    waiters::queue::Place,
+};
+
+/// What an attempt came to.
+#[derive(Debug)]
+pub(crate) enum Attempted {
+    Granted(Delivery),
+    Busy {
+        /// When the holder's lease ends; none if that is not known.
+        holder_until: Option<Instant>,
+        /// The place in the queue of a fair lock, if it is known.
+        place: Option<u32>,
+    },
+}
+
+/// What an attempt knows before it asks the store.
+struct Prepared {
+    session: Option<Arc<Session>>,
+    /// Kept until the outcome is known.
+    turn: Turn,
+    lease: Duration,
+    known_holds: Option<u32>,
+    /// The serial of the grant that it would add a hold to.
+    serial: Option<u64>,
+    /// That of a new read grant.
+    fresh_serial: u64,
+    /// The id of the record that tells later whether this attempt ran.
+    record: Option<String>,
+    attempt: String,
+}
+
+/// Makes one attempt, from a place in a line if there is one. Must run to its end: it registers
+/// what it gets, or undoes it.
+pub(crate) async fn attempt(
+    core: &Arc<Core>,
+    request: &Acquire,
+    refusal: Refusal,
+    place: Option<&Place>,
+) -> Result<Attempted, Error> {
+    let Acquire {
+        name, mode, owner, ..
+    } = request;
+    let prepared = prepare(core, request).await?;
+    let (scripts, acks) = core.replicated(request.min_replica_acks);
+    let sent_at = Instant::now();
+    let taken_over = match place.filter(|_| prepared.is_plain()) {
+        // In a box, so that attempts without a place do not carry it.
+        Some(place) => Box::pin(place.take_over(&scripts, prepared.lease)).await,
+        None => None,
+    };
+    let reply = if let Some(reply) = taken_over {
+        reply
+    } else {
+        let (hold, identity) = (request.hold(), prepared.identity());
+        scripts
+            .acquire(hold, prepared.lease, identity, refusal)
+            .await
+    };
+    match reply {
+        Ok(Acquired::Granted {
+            hold_count,
+            token,
+            lease,
+            serial,
+            repeated,
+        }) => {
+            let replica_acks = match acks.acknowledged() {
+                Ok(replica_acks) => replica_acks,
+                Err(error) => {
+                    // The answer to a repeat is not undone, because the first one may have arrived.
+                    if !repeated {
+                        let serial = Some(serial);
+                        let undo = undo_attempt(core, request, Prepared { serial, ..prepared });
+                        let _ = tokio::time::timeout(core.config.call_timeout, undo).await;
+                    }
+                    return Err(error.into());
+                }
+            };
+            let grant = Grant {
+                name: name.clone(),
+                mode: *mode,
+                owner: owner.clone(),
+                hold_count,
+                fencing_token: token,
+                serial,
+                lease,
+                safe_until: safe_until(sent_at, lease),
+                watched: prepared.session.is_some() && request.lease.is_none(),
+                replica_acks,
+                min_replica_acks: request.min_replica_acks,
+            };
+            if !repeated && hold_count == 1 {
+                core.metrics.token_seen(&grant, sent_at);
+            }
+            deliver(core, prepared, grant, sent_at, repeated).map(Attempted::Granted)
+        }
+        Ok(Acquired::Busy { remaining, place }) => {
+            let holder_until = remaining.map(|remaining| Instant::now() + remaining);
+            Ok(Attempted::Busy {
+                holder_until,
+                place,
+            })
+        }
+        Err(error) => {
+            if let CallError::OutcomeUnknown(_) = error {
+                undo_attempt(core, request, prepared);
+            }
+            Err(error.into())
+        }
+    }
+}
+
+/// Undoes an attempt that may have run, before anything else of its owner happens.
+fn undo_attempt(core: &Arc<Core>, request: &Acquire, prepared: Prepared) -> JoinHandle<()> {
+    let (core, request) = (Arc::clone(core), request.clone());
+    core.tasks.clone().spawn("undo", async move {
+        core.undo(request.hold(), prepared.identity(), prepared.lease)
+            .await;
+        drop(prepared.turn);
+    })
+}
+
+async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error> {
+    let Acquire { name, owner, .. } = request;
+    let session = core.session_of(owner)?;
+    let turn = core.turn(name, owner).await?;
+    let (known_holds, serial) = match &session {
+        Some(session) => {
+            session.live()?;
+            let max = core.config.limits.grants_per_session_max;
+            let key = GrantKey::new(name, request.mode, &owner.label);
+            let (holds, serial) = session.holds(&key, max)?;
+            (Some(holds), serial)
+        }
+        None => (owner.is_new().then_some(0), None),
+    };
+    let lease = match (&session, request.lease) {
+        (_, Some(lease)) => lease.get(),
+        (Some(session), None) => session.lease,
+        (None, None) => core.config.lease,
+    };
+    let attempt = core.attempts.next();
+    // Where the holds of the owner are not known, only a record can tell later whether this attempt
+    // ran.
+    let own_record = known_holds.is_none().then(|| attempt.clone());
+    let record = request
+        .request_id
+        .as_ref()
+        .map(|id| id.as_str().to_owned())
+        .or(own_record);
+    Ok(Prepared {
+        session,
+        turn,
+        lease,
+        known_holds,
+        serial,
+        fresh_serial: core.attempts.fresh_serial(),
+        record,
+        attempt,
+    })
+}
+
+/// Registers a grant and gets it on its way. From here on a grant that cannot be told is given
+/// back; but not the answer to a repeat, because the first one may have arrived.
+fn deliver(
+    core: &Arc<Core>,
+    prepared: Prepared,
+    grant: Grant,
+    sent_at: Instant,
+    repeated: bool,
+) -> Result<Delivery, Error> {
+    let Prepared {
+        session,
+        turn,
+        serial,
+        record,
+        attempt,
+        ..
+    } = prepared;
+    let undo = Undo {
+        core: Arc::clone(core),
+        session: session.clone(),
+        record,
+        attempt,
+        sent_at,
+        registered: false,
+        turn: None,
+    };
+    let undo = (!repeated).then(|| Box::new(undo));
+    let mut delivery = Delivery {
+        grant,
+        lost: Lost::default(),
+        undo,
+    };
+    if let Some(session) = session {
+        let grant = delivery.grant.clone();
+        let registered = session.register(&core.deadlines, grant, serial, sent_at);
+        if let Some(undo) = &mut delivery.undo {
+            undo.registered = registered.is_ok();
+            undo.turn = registered.is_err().then_some(turn);
+        }
+        (delivery.grant, delivery.lost) = registered?;
+    } else if !repeated {
+        core.events
+            .tell(|| Event::of_grant(What::Granted, &delivery.grant));
+    }
+    if delivery.grant.safe_until <= Instant::now() {
+        let why = "the answer came when the lease was over".to_owned();
+        return Err(CallError::OutcomeUnknown(why).into());
+    }
+    Ok(delivery)
+}
+
+// === impl Prepared ===
+
+impl Prepared {
+    /// Whether it is a first hold, and nothing has to be looked up or recorded.
+    fn is_plain(&self) -> bool {
+        self.known_holds == Some(0) && self.record.is_none()
+    }
+
+    fn identity(&self) -> Attempt<'_> {
+        Attempt {
+            request_id: self.record.as_deref(),
+            attempt: &self.attempt,
+            known_holds: self.known_holds,
+            serial: self.serial,
+            fresh_serial: self.fresh_serial,
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! A grant on its way to the caller, and how it is given back if nobody takes it.
+
+use std::{sync::Arc, time::Duration};
+
+use lockkeeper_store::script::{Attempt, Ownership};
+use tokio::{task::JoinHandle, time::Instant};
+
+use crate::{
+    core::Core,
+    error::Error,
+    events::{Event, What},
+    owner_lock::Turn,
+    session::{held::Lost, session::Session},
+    types::{Grant, GrantKey},
+};
+
+/// The part of its lease for which the record of an attempt can be relied on: the call that looks
+/// for it takes time too.
+const RECORD_SHARE: f64 = 0.9;
+
+/// A grant on its way to the caller. If it is dropped before it is taken, the hold is given back.
+#[derive(Debug)]
+pub struct Delivery {
+    pub(crate) grant: Grant,
+    pub(crate) lost: Lost,
+    pub(crate) undo: Option<Box<Undo>>,
+}
+
+/// What is needed to give a hold back that nobody took.
+#[derive(Debug)]
+pub(crate) struct Undo {
+    pub(crate) core: Arc<Core>,
+    pub(crate) session: Option<Arc<Session>>,
+    pub(crate) record: Option<String>,
+    pub(crate) attempt: String,
+    /// When the attempt was sent.
+    pub(crate) sent_at: Instant,
+    /// Whether the hold is in the session's books.
+    pub(crate) registered: bool,
+    /// The turn of the attempt, if it is to be undone before anything else of this owner happens.
+    pub(crate) turn: Option<Turn>,
+}
+
+/// What the owner is to have without a hold that nobody took: the session's books count it only if
+/// it was registered. None if it is not to be given back, because the books have another grant by
+/// now, or a resume has confirmed it.
+pub(crate) fn holds_without(
+    session: Option<&Arc<Session>>,
+    registered: bool,
+    grant: &Grant,
+    lost: &Lost,
+) -> Option<u32> {
+    let key = GrantKey::of(grant);
+    // A hold that is not in the books is one more than they have; one that is has to be that of the
+    // same grant still.
+    let held = match (session, registered) {
+        (None, _) => None,
+        (Some(session), false) => session.grant(&key),
+        (Some(session), true) => session.grant_of(&key, lost).ok()?,
+    };
+    match held {
+        None => Some(0),
+        Some(held) if held.serial != grant.serial => None,
+        Some(held) => Some(held.hold_count.saturating_sub(registered.into())),
+    }
+}
+
+// === impl Delivery ===
+
+impl Delivery {
+    /// The grant, to be told to the caller now; an error if its session has lost it while it was on
+    /// its way.
+    pub fn take(mut self) -> Result<Grant, Error> {
+        if self.lost.is_set() {
+            return Err(Error::NotOwner(Ownership::Expired));
+        }
+        self.undo = None;
+        Ok(self.grant.clone())
+    }
+
+    /// The grant, while it is not told yet.
+    pub fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.is_set()
+    }
+
+    /// Time has passed since the grant was made, and this is what it is now.
+    pub(crate) fn set_grant(&mut self, grant: Grant) {
+        self.grant = grant;
+    }
+
+    /// The grant as its session's books have it now; none if it is over.
+    pub(crate) fn booked(&self, session: &Session) -> Option<Grant> {
+        let key = GrantKey::of(&self.grant);
+        session.grant_of(&key, &self.lost).ok().flatten()
+    }
+
+    /// Gives the hold back, in a task of its own; none if it is not to be given back.
+    pub(crate) fn give_back(&mut self) -> Option<JoinHandle<()>> {
+        let undo = self.undo.take()?;
+        let (grant, lost) = (self.grant.clone(), self.lost.clone());
+        let tasks = undo.core.tasks.clone();
+        Some(tasks.spawn("give-back", undo.give_back(grant, lost)))
+    }
+}
+
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        if self.give_back().is_some() {
+            tracing::debug!(name = %self.grant.name, "nobody took the grant");
+        }
+    }
+}
+
+// === impl Undo ===
+
+impl Undo {
+    /// Gives back the hold of a grant that nobody took, as a release by its owner would.
+    async fn give_back(self, grant: Grant, lost: Lost) {
+        let Self {
+            core,
+            session,
+            record,
+            attempt,
+            sent_at,
+            registered,
+            turn,
+        } = self;
+        let _turn = match turn {
+            Some(turn) => turn,
+            None => core.turns.take(&grant.name, &grant.owner).await,
+        };
+        let key = GrantKey::of(&grant);
+        let Some(known_holds) = holds_without(session.as_ref(), registered, &grant, &lost) else {
+            return;
+        };
+        if let Some(session) = &session {
+            session.set_releasing(&key, true);
+        }
+        // A record that only an undo looks for ends with the lease that was asked for. A hold that
+        // was renewed since, because another of several locks was waited for, is given back without
+        // it: once, because a repeat could take another hold.
+        let recorded_until = sent_at + grant.lease.mul_f64(RECORD_SHARE);
+        if record.as_ref() == Some(&attempt) && Instant::now() >= recorded_until {
+            let (hold, serial) = (grant.hold(), Some(grant.serial));
+            let released = core.scripts.release(hold, serial, Duration::ZERO, None);
+            if let Err(error) = released.await {
+                tracing::debug!(%error, "left to its lease");
+            }
+            return;
+        }
+        let identity = Attempt {
+            request_id: record.as_deref(),
+            attempt: &attempt,
+            known_holds: Some(known_holds),
+            serial: Some(grant.serial),
+            fresh_serial: 0,
+        };
+        let undone = core.undo(grant.hold(), identity, grant.lease).await;
+        // A repeat of the request may have taken the grant over; then it is not this one's to give
+        // back.
+        if let Some(session) = session {
+            if registered && (undone || record.is_none()) {
+                session.set_holds(&core.deadlines, &key, known_holds, None);
+            } else {
+                session.set_releasing(&key, false);
+            }
+        } else if undone {
+            core.events
+                .tell(|| Event::of_grant(What::Released, &grant).holding(known_holds));
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Giving one hold of a lock back.
+
+use std::sync::Arc;
+
+use lockkeeper_store::script::{CallError, Hold, Mode, Released};
+use tokio::time::Instant;
+
+use crate::{
+    core::Core,
+    error::Error,
+    events::Event,
+    lock::request::Release,
+    session::session::Session,
+    types::{Grant, GrantKey, RequestId, safe_until},
+};
+
+pub(crate) async fn release(core: &Arc<Core>, request: &Release) -> Result<u32, Error> {
+    let Release {
+        name,
+        mode,
+        owner,
+        request_id,
+    } = request;
+    let session = core.session_of(owner)?;
+    let turn = core.turn(name, owner).await?;
+    let key = GrantKey::new(name, *mode, &owner.label);
+    let held = session.as_ref().and_then(|session| session.grant(&key));
+    // Whether a lock with one owner has a queue is known better here than by the caller.
+    let mode = held.as_ref().map_or(*mode, |held| held.mode);
+    let which = Hold::new(name.as_str(), mode, owner.field());
+    if let Some(session) = &session {
+        session.set_releasing(&key, true);
+    }
+    let lease = match (&session, &held) {
+        (Some(session), Some(held)) if held.watched => session.lease,
+        (_, Some(held)) => held.lease,
+        (_, None) => core.config.lease,
+    };
+    let sent_at = Instant::now();
+    let record = request_id.as_ref().map(RequestId::as_str);
+    let (scripts, acks) = core.replicated(0);
+    let serial = held.as_ref().map(|held| held.serial);
+    let call = scripts.release(which, serial, lease, record);
+    // The answer to a repeat does not say whether the lock has just become free.
+    let is_last = held.as_ref().is_none_or(|held| held.hold_count <= 1) && record.is_none();
+    let released = if mode == Mode::Exclusive && is_last && core.scripts.keeps_order() {
+        let in_one_call = !core.waits_for_replicas(0);
+        core.waiters
+            .hand_on(name, (owner, serial), in_one_call, call)
+            .await
+    } else {
+        call.await
+    };
+    // One that only the master knows of is safe: at worst the lock is held until its lease is over.
+    if let Err(error) = acks.acknowledged() {
+        tracing::info!(%name, %error, "released");
+    }
+    let Some(session) = session else {
+        return match released? {
+            Released::Done { hold_count, .. } => {
+                core.events
+                    .tell(|| Event::of_release(name, mode, owner, hold_count));
+                Ok(hold_count)
+            }
+            Released::NotOwner(ownership) => Err(Error::NotOwner(ownership)),
+        };
+    };
+    match released {
+        Ok(Released::Done {
+            hold_count,
+            held,
+            lease,
+        }) => {
+            // The answer to a repeat is that of the first call; what the session holds is what the
+            // store says now.
+            let until = Some(safe_until(sent_at, lease));
+            session.set_holds(&core.deadlines, &key, held, until);
+            Ok(hold_count)
+        }
+        Ok(Released::NotOwner(ownership)) => {
+            let reason = core.why_lost(&session, &key, ownership).await;
+            session.lose(&core.deadlines, &key, reason);
+            Err(Error::NotOwner(ownership))
+        }
+        Err(error) => {
+            match (&error, held) {
+                (CallError::OutcomeUnknown(_), Some(held)) => {
+                    let core = Arc::clone(core);
+                    let request = request.clone();
+                    core.tasks.clone().spawn("finish-release", async move {
+                        finish_release(&core, &session, &request, &key, &held).await;
+                        drop(turn);
+                    });
+                }
+                _ => session.set_releasing(&key, false),
+            }
+            Err(error.into())
+        }
+    }
+}
+
+/// Brings a release to its end whose outcome is not known: the caller wanted it, and repeating it
+/// does no harm.
+async fn finish_release(
+    core: &Arc<Core>,
+    session: &Arc<Session>,
+    request: &Release,
+    key: &GrantKey,
+    held: &Grant,
+) {
+    let left = held.hold_count.saturating_sub(1);
+    let (which, serial) = (held.hold(), held.serial);
+    let at_most = held.lease;
+    // The grant is the session's no longer, or only with the holds that are left, whatever the
+    // store says.
+    session.set_holds(&core.deadlines, key, left, None);
+    if let Some(id) = &request.request_id {
+        // The same call again leaves the record that the client's own repeat will find.
+        let again = || {
+            core.scripts
+                .release(which, Some(serial), at_most, Some(id.as_str()))
+        };
+        core.until_answered(at_most, again).await;
+    } else {
+        core.until_answered(at_most, || core.scripts.lower(which, serial, left))
+            .await;
+    }
+}

@@ -1,0 +1,108 @@
+//! Extending the lease of a lock, when its owner asks for it; and whether a token is the newest.
+
+use std::sync::Arc;
+
+use lockkeeper_store::script::{CallError, Ownership, Renewal};
+use tokio::time::Instant;
+
+use crate::{
+    core::Core,
+    error::Error,
+    lock::{outcome::TokenChecked, request::Renew},
+    types::{Grant, GrantKey, Lease, LockName, safe_until},
+};
+
+pub(crate) async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Grant, Error> {
+    let Renew {
+        name,
+        mode,
+        owner,
+        lease,
+    } = request;
+    let session = core.session_of(owner)?;
+    let key = GrantKey::new(name, *mode, &owner.label);
+    let held = session
+        .as_ref()
+        .map(|session| (session, session.grant(&key)));
+    let own_lease = match &held {
+        None => core.config.lease,
+        Some((session, Some(held))) if held.watched => session.lease,
+        Some((_, Some(held))) => held.lease,
+        // After `lost` there is no `renewed`, even if the store still has the hold.
+        Some((_, None)) => return Err(Error::NotOwner(core.ownership(name).await?)),
+    };
+    let renewal = Renewal {
+        name: name.shared(),
+        mode: *mode,
+        owner: owner.shared_field(),
+        lease: lease.map_or(own_lease, Lease::get),
+    };
+    let min_replica_acks = match &held {
+        Some((_, Some(held))) => held.min_replica_acks,
+        _ => 0,
+    };
+    let (scripts, acks) = core.replicated(min_replica_acks);
+    let sent_at = Instant::now();
+    let renewals = scripts.renew(std::slice::from_ref(&renewal)).await;
+    let renewed = match renewals.complete()?.first() {
+        Some(Ok(renewed)) => *renewed,
+        Some(Err(ownership)) => {
+            if let Some(session) = &session {
+                let reason = core.why_lost(session, &key, *ownership).await;
+                session.lose(&core.deadlines, &key, reason);
+            }
+            return Err(Error::NotOwner(*ownership));
+        }
+        None => return Err(CallError::Refused("a renewal without outcome".to_owned()).into()),
+    };
+    // A renewal that only the master knows of would be lost with it.
+    let replica_acks = acks.acknowledged()?;
+    let Some(session) = session else {
+        return Ok(Grant {
+            name: name.clone(),
+            mode: *mode,
+            owner: owner.clone(),
+            hold_count: renewed.hold_count,
+            fencing_token: renewed.token,
+            serial: renewed.serial,
+            lease: renewed.lease,
+            safe_until: safe_until(sent_at, renewed.lease),
+            watched: false,
+            replica_acks,
+            min_replica_acks,
+        });
+    };
+    session
+        .renewed_by_client(&core.deadlines, &key, sent_at, renewed.lease)
+        .and_then(|holding| holding.lock().cloned())
+        .map(|grant| Grant {
+            replica_acks,
+            ..grant
+        })
+        .ok_or(Error::NotOwner(Ownership::Expired))
+}
+
+pub(crate) async fn check_token(
+    core: &Core,
+    name: &LockName,
+    token: u64,
+) -> Result<TokenChecked, Error> {
+    let seen = core.scripts.inspect(name.as_str(), 0).await?;
+    Ok(TokenChecked {
+        current: token != 0 && token == seen.token,
+        last: seen.token,
+        held: seen.holder_count > 0,
+    })
+}
+
+impl Core {
+    /// What the store knows of a lock that the caller does not hold.
+    async fn ownership(&self, name: &LockName) -> Result<Ownership, CallError> {
+        let seen = self.scripts.inspect(name.as_str(), 0).await?;
+        Ok(match (seen.holder_count, seen.token) {
+            (0, 0) => Ownership::NeverHeld,
+            (0, _) => Ownership::Expired,
+            _ => Ownership::HeldByAnother,
+        })
+    }
+}

@@ -1,0 +1,40 @@
+//! Why a grant is gone.
+
+use lockkeeper_store::script::Ownership;
+
+use crate::{
+    core::Core,
+    session::session::Session,
+    types::{GrantKey, Holding, LostReason},
+};
+
+// === impl Core ===
+
+impl Core {
+    /// Why a session holds a grant no longer, of which the store says that it is gone: it may have
+    /// been taken away at another coordinator.
+    pub(crate) async fn why_lost(
+        &self,
+        session: &Session,
+        key: &GrantKey,
+        ownership: Ownership,
+    ) -> LostReason {
+        match session.grant(key) {
+            Some(grant) => self.why_gone(&Holding::Lock(grant), ownership).await,
+            None => ownership.into(),
+        }
+    }
+
+    /// The same of a grant that a session may not know.
+    pub(crate) async fn why_gone(&self, holding: &Holding, ownership: Ownership) -> LostReason {
+        let Some(grant) = holding.lock() else {
+            return ownership.into();
+        };
+        match self.scripts.forced(grant.name.as_str()).await {
+            Ok(Some(record)) if record.token == grant.fencing_token => {
+                LostReason::ForceReleased(record.reason.into())
+            }
+            Ok(_) | Err(_) => ownership.into(),
+        }
+    }
+}

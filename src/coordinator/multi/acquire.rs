@@ -1,0 +1,211 @@
+//! The life of an acquire of several locks.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use lockkeeper_store::script::{CallError, Refusal};
+use tokio::time::Instant;
+
+use crate::{
+    core::Core,
+    error::Error,
+    lock::{
+        acquire::leave,
+        outcome::{NotGranted, Waiting},
+    },
+    multi::{
+        attempt::{AttemptedAll, attempt_all},
+        in_order,
+        outcome::TriedAll,
+        request::AcquireAll,
+        undo::DeliveryAll,
+    },
+    progress::{Progress, WaitState},
+    wait::{Contest, InLine, Stops, compete},
+};
+
+/// The locks because of which attempts were refused, so that there may be the mark of a writer.
+type Refused = BTreeSet<usize>;
+
+/// A wait for several locks that one script takes together.
+struct AllLocks<'a> {
+    core: &'a Arc<Core>,
+    request: &'a AcquireAll,
+    /// The lock in whose line it stands.
+    awaited: usize,
+    refused: &'a mut Refused,
+}
+
+/// Takes several locks if all of them can be had now.
+pub(crate) async fn try_acquire_all(
+    core: &Arc<Core>,
+    request: &AcquireAll,
+) -> Result<TriedAll, Error> {
+    if core.draining.is_cancelled() {
+        return Err(Error::Draining);
+    }
+    check_modes(core, request)?;
+    let refusal = if request.request_id.is_some() {
+        Refusal::Recorded
+    } else {
+        Refusal::Forgotten
+    };
+    try_once(core, request, refusal).await
+}
+
+/// Runs an acquire of several locks to its end; the caller is notified of its wait.
+pub(crate) async fn acquire_all<P: Progress>(
+    core: &Arc<Core>,
+    request: &AcquireAll,
+    progress: &mut P,
+) -> Result<Result<DeliveryAll, NotGranted>, Error> {
+    let deadline = request
+        .wait
+        .and_then(|wait| Instant::now().checked_add(wait));
+    if core.draining.is_cancelled() {
+        return Err(Error::Draining);
+    }
+    check_modes(core, request)?;
+    if request.wait == Some(Duration::ZERO) {
+        return Ok(match try_once(core, request, Refusal::Forgotten).await? {
+            TriedAll::Acquired(delivery) => Ok(delivery),
+            TriedAll::Busy { holder_until, .. } => Err(NotGranted::timed_out(holder_until)),
+        });
+    }
+    if is_in_order(core, request) {
+        return in_order::acquire(core, request, deadline, progress).await;
+    }
+    let mut refused = Refused::new();
+    let ended = acquire_together(core, request, deadline, progress, &mut refused).await;
+    // A grant has taken the marks away.
+    if !matches!(ended, Ok(Ok(_))) {
+        for which in refused {
+            leave(core, &request.member(which, None));
+        }
+    }
+    ended
+}
+
+/// Whether the locks are taken one after the other.
+fn is_in_order(core: &Core, request: &AcquireAll) -> bool {
+    let names = request.locks.iter().map(|(name, _)| name.as_str());
+    request.locks.has_fair() || !core.scripts.takes_together(names)
+}
+
+/// A mode that the store does not have is refused before anything is taken.
+fn check_modes(core: &Core, request: &AcquireAll) -> Result<(), Error> {
+    for (name, mode) in request.locks.iter() {
+        let checked = core.scripts.check_mode(mode);
+        checked.map_err(|error| Error::from(error).of(name))?;
+    }
+    Ok(())
+}
+
+async fn try_once(
+    core: &Arc<Core>,
+    request: &AcquireAll,
+    refusal: Refusal,
+) -> Result<TriedAll, Error> {
+    if is_in_order(core, request) {
+        return in_order::try_acquire(core, request, refusal).await;
+    }
+    Ok(match attempt_all(core, request, refusal).await? {
+        AttemptedAll::Granted(delivery) => TriedAll::Acquired(delivery),
+        AttemptedAll::Busy {
+            which,
+            holder_until,
+        } => TriedAll::Busy {
+            name: request.locks.name(which).clone(),
+            holder_until,
+        },
+    })
+}
+
+/// Tries, and waits in the line of one lock that another owner holds, holding none.
+async fn acquire_together<P: Progress>(
+    core: &Arc<Core>,
+    request: &AcquireAll,
+    deadline: Option<Instant>,
+    progress: &mut P,
+    refused: &mut Refused,
+) -> Result<Result<DeliveryAll, NotGranted>, Error> {
+    let mut contest = AllLocks {
+        core,
+        request,
+        awaited: 0,
+        refused,
+    };
+    let holder_until = match contest.attempt_all().await? {
+        AttemptedAll::Granted(delivery) => return Ok(Ok(delivery)),
+        AttemptedAll::Busy {
+            which,
+            holder_until,
+        } => {
+            contest.awaited = which;
+            holder_until
+        }
+    };
+    let stops = Stops::admit(core, core.session_of(&request.owner)?, deadline, progress)?;
+    let line = join(core, request, contest.awaited, holder_until)?;
+    compete(core, &mut contest, line, &stops).await
+}
+
+fn join(
+    core: &Core,
+    request: &AcquireAll,
+    which: usize,
+    holder_until: Option<Instant>,
+) -> Result<InLine, Error> {
+    let (name, mode) = request.locks.get(which);
+    let owner = request.owner.clone();
+    let place = core
+        .waiters
+        .join(name, mode.into(), owner, holder_until, None);
+    place.map(InLine::at).map_err(Error::LimitReached)
+}
+
+// === impl AllLocks ===
+
+impl AllLocks<'_> {
+    async fn attempt_all(&mut self) -> Result<AttemptedAll, Error> {
+        let attempted = attempt_all(self.core, self.request, Refusal::Waits).await;
+        match &attempted {
+            Ok(AttemptedAll::Busy { which, .. }) => drop(self.refused.insert(*which)),
+            Err(Error::Store(CallError::OutcomeUnknown(_))) => {
+                self.refused.extend(0..self.request.locks.len());
+            }
+            Ok(AttemptedAll::Granted(_)) | Err(_) => {}
+        }
+        attempted
+    }
+}
+
+impl Contest for AllLocks<'_> {
+    type Prize = DeliveryAll;
+
+    fn state(&self, waiting: Waiting) -> WaitState {
+        WaitState::OneOf(self.request.locks.name(self.awaited).clone(), waiting)
+    }
+
+    async fn attempt(&mut self, line: &mut InLine) -> Result<Option<DeliveryAll>, Error> {
+        match self.attempt_all().await? {
+            AttemptedAll::Granted(delivery) => return Ok(Some(delivery)),
+            AttemptedAll::Busy {
+                which,
+                holder_until,
+            } if which == self.awaited => line.busy_until(self.core, holder_until, None),
+            AttemptedAll::Busy {
+                which,
+                holder_until,
+            } => {
+                self.awaited = which;
+                // The next waiter in the line that is left tries.
+                *line = join(self.core, self.request, which, holder_until)?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn leave(&self, line: InLine, delivery: &DeliveryAll) {
+        line.leave_granted(delivery.safe_until(self.awaited));
+    }
+}

@@ -1,0 +1,63 @@
+//! Calls that are repeated until the store has answered.
+
+use std::{future::Future, time::Duration};
+
+use lockkeeper_store::script::{Attempt, CallError, Hold};
+use tokio::time::Instant;
+
+use crate::core::Core;
+
+/// The first pause before an undo or a release is sent again, and the longest.
+const RETRY_MIN: Duration = Duration::from_millis(50);
+
+const RETRY_MAX: Duration = Duration::from_secs(1);
+
+// === impl Core ===
+
+impl Core {
+    /// Undoes an attempt, again and again until the store has answered or the lease is over. True
+    /// if a hold was taken back.
+    pub(crate) async fn undo(&self, hold: Hold<'_>, attempt: Attempt<'_>, lease: Duration) -> bool {
+        let undo = || self.scripts.undo(hold, attempt);
+        let undone = self.until_answered(lease, undo).await;
+        self.count_undone(undone);
+        undone.unwrap_or(false)
+    }
+
+    /// Counts a hold that was taken back, if the store said so.
+    pub(crate) fn count_undone(&self, undone: Option<bool>) {
+        if undone == Some(true) {
+            self.metrics.orphan_reclaimed();
+        }
+    }
+
+    /// Repeats a call that is safe to repeat until the store answers it, or until what it is about
+    /// is over anyway.
+    pub(crate) async fn until_answered<T, F>(
+        &self,
+        at_most: Duration,
+        call: impl Fn() -> F,
+    ) -> Option<T>
+    where
+        F: Future<Output = Result<T, CallError>>,
+    {
+        let give_up = Instant::now() + at_most;
+        let mut pause = RETRY_MIN;
+        loop {
+            let error = match call().await {
+                Ok(answer) => return Some(answer),
+                Err(error) => error,
+            };
+            let transient = matches!(
+                error,
+                CallError::Unavailable(_) | CallError::OutcomeUnknown(_)
+            );
+            if !transient || Instant::now() + pause > give_up {
+                tracing::debug!(%error, "left to its lease");
+                return None;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(RETRY_MAX);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The life of an acquire of permits: as that of a lock, but whoever gets what it wants may leave
+//! some for the next.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use crate::{
+    core::Core,
+    error::Error,
+    lock::outcome::Waiting,
+    progress::{Progress, WaitState},
+    semaphore::{
+        attempt::{Attempted, PermitDelivery, attempt},
+        outcome::{PermitAnswer, PermitsNotGranted, WaitingForPermits},
+        request::AcquirePermits,
+    },
+    types::Goal,
+    wait::{Contest, InLine, Stops, compete},
+};
+
+/// A wait for permits.
+struct Permits<'a> {
+    core: &'a Arc<Core>,
+    request: &'a AcquirePermits,
+    /// Permits that were free when the store was last asked.
+    available: u32,
+}
+
+/// Runs an acquire to its end; the caller is notified of its wait.
+pub(crate) async fn acquire<P: Progress>(
+    core: &Arc<Core>,
+    request: &AcquirePermits,
+    progress: &mut P,
+) -> Result<PermitAnswer, Error> {
+    let deadline = request
+        .wait
+        .and_then(|wait| Instant::now().checked_add(wait));
+    if core.draining.is_cancelled() {
+        return Err(Error::Draining);
+    }
+    let (available, next_end) = match attempt(core, request, false).await? {
+        Attempted::Granted(delivery) => return Ok(PermitAnswer::Granted(delivery)),
+        Attempted::Busy {
+            available,
+            next_end,
+        } => (available, next_end),
+    };
+    let not_granted = |cancelled, available| {
+        PermitAnswer::NotGranted(PermitsNotGranted {
+            cancelled,
+            available,
+        })
+    };
+    if request.wait == Some(Duration::ZERO) {
+        return Ok(not_granted(false, available));
+    }
+    let stops = Stops::admit(core, core.session_of(&request.owner)?, deadline, progress)?;
+    let owner = request.owner.clone();
+    let place = core
+        .waiters
+        .join(&request.name, Goal::Permits, owner, next_end, None)
+        .map_err(Error::LimitReached)?;
+    let mut permits = Permits {
+        core,
+        request,
+        available,
+    };
+    let ended = compete(core, &mut permits, InLine::at(place), &stops).await?;
+    Ok(match ended {
+        Ok(delivery) => PermitAnswer::Granted(delivery),
+        Err(ended) => not_granted(ended.cancelled, permits.available),
+    })
+}
+
+// === impl Permits ===
+
+impl Contest for Permits<'_> {
+    type Prize = PermitDelivery;
+
+    fn state(&self, waiting: Waiting) -> WaitState {
+        WaitState::Permits(WaitingForPermits {
+            position: waiting.position,
+            available: self.available,
+            next_end: waiting.holder_until,
+        })
+    }
+
+    async fn attempt(&mut self, line: &mut InLine) -> Result<Option<PermitDelivery>, Error> {
+        match attempt(self.core, self.request, false).await? {
+            Attempted::Granted(delivery) => Ok(Some(delivery)),
+            Attempted::Busy {
+                available,
+                next_end,
+            } => {
+                if available != self.available {
+                    self.available = available;
+                    line.tell_anew();
+                }
+                line.busy_until(self.core, next_end, None);
+                Ok(None)
+            }
+        }
+    }
+
+    fn leave(&self, line: InLine, delivery: &PermitDelivery) {
+        line.leave_with_permits(delivery.available() == 0);
+    }
+}

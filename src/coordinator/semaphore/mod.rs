@@ -1,0 +1,9 @@
+//! Semaphores: permits that expire.
+
+pub(crate) mod acquire;
+pub(crate) mod attempt;
+pub(crate) mod outcome;
+pub(crate) mod release;
+pub(crate) mod renew;
+pub(crate) mod request;
+pub(crate) mod run;

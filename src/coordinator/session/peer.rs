@@ -1,0 +1,21 @@
+//! Where a stream comes from.
+
+use std::{fmt, net::SocketAddr};
+
+/// Where a session's stream comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerAddress {
+    /// A host and its port.
+    Tcp(SocketAddr),
+    /// A socket of this machine.
+    Unix,
+}
+
+impl fmt::Display for PeerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix => f.write_str("unix"),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The sessions that a coordinator knows.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use lockkeeper_access::{Account, Quota};
+use parking_lot::{Mutex, RwLock};
+use tokio::time::Instant;
+
+use crate::{
+    config::Config,
+    error::{Error, Limit},
+    events::Events,
+    metrics::families::{SessionTally, Shared},
+    resume_token::Claims,
+    session::session::{Deadlines, Session},
+    types::SessionId,
+};
+
+/// How often sessions that were left without a grant make room for new ones, at most.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The registry.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    by_id: RwLock<HashMap<SessionId, Arc<Session>>>,
+    max: usize,
+    /// When sessions that nobody needs last made room for others.
+    swept: Mutex<Option<Instant>>,
+    /// From here the sessions count their common moments.
+    epoch: Instant,
+    events: Arc<Events>,
+    metrics: Shared,
+}
+
+// === impl Sessions ===
+
+impl Sessions {
+    pub(crate) fn new(config: &Config, events: Arc<Events>, metrics: &Shared) -> Self {
+        let by_id = RwLock::default();
+        Self {
+            by_id,
+            max: config.limits.sessions_max,
+            swept: Mutex::default(),
+            epoch: Instant::now(),
+            events,
+            metrics: Arc::clone(metrics),
+        }
+    }
+
+    pub(crate) fn get(&self, id: &SessionId) -> Result<Arc<Session>, Error> {
+        self.by_id
+            .read()
+            .get(id)
+            .cloned()
+            .ok_or(Error::SessionNotFound)
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Session>> {
+        self.by_id.read().values().cloned().collect()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.by_id.read().len()
+    }
+
+    /// How many there are, and what they hold together.
+    pub(crate) fn tally(&self) -> SessionTally {
+        let mut tally = SessionTally::default();
+        for session in self.all() {
+            session.count_in(&mut tally);
+        }
+        tally
+    }
+
+    pub(crate) fn remove(&self, session: &Arc<Session>) {
+        let mut by_id = self.by_id.write();
+        if by_id
+            .get(&session.id)
+            .is_some_and(|known| Arc::ptr_eq(known, session))
+        {
+            by_id.remove(&session.id);
+        }
+    }
+
+    pub(crate) fn add(
+        &self,
+        id: SessionId,
+        claims: Claims,
+        account: Account,
+        deadlines: &Deadlines,
+    ) -> Result<Arc<Session>, Error> {
+        let counted = account.count(Quota::Sessions)?;
+        let mut by_id = self.by_id.write();
+        if by_id.len() >= self.max && self.may_sweep() {
+            by_id.retain(|_, session| !session.end_if_empty(deadlines));
+            by_id.shrink_to(self.max / 2);
+        }
+        if by_id.len() >= self.max {
+            self.metrics.limited(Limit::Sessions);
+            return Err(Error::LimitReached(Limit::Sessions));
+        }
+        let session = Arc::new(Session::new(
+            id.clone(),
+            claims,
+            (account, counted),
+            self.epoch,
+            Arc::clone(&self.events),
+            Arc::clone(&self.metrics),
+        ));
+        by_id.insert(id, Arc::clone(&session));
+        Ok(session)
+    }
+
+    /// Looking at all of them takes a while, so whoever opens one after the other does not have it
+    /// done each time.
+    fn may_sweep(&self) -> bool {
+        let mut swept = self.swept.lock();
+        let may = swept.is_none_or(|swept| swept.elapsed() >= SWEEP_INTERVAL);
+        if may {
+            *swept = Some(Instant::now());
+        }
+        may
+    }
+}

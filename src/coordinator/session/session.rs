@@ -1,0 +1,277 @@
+//! One session: its stream, its grants, and the notices that its client has not read yet. All of it
+//! is under one short lock, and nothing here asks the store.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use lockkeeper_access::{Account, Counted};
+use parking_lot::Mutex;
+use tokio::{sync::Notify, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    deadlines::{DeadlineQueue, Ticket},
+    error::{Error, Limit},
+    events::{Event, Events, What},
+    metrics::families::{SessionTally, Shared},
+    resume_token::Claims,
+    session::{held::Held, peer::PeerAddress},
+    types::{GrantKey, Holding, LostReason, OnDisconnect, SessionId},
+};
+
+/// What is due.
+#[derive(Clone, Debug)]
+pub(crate) enum Due {
+    /// A grant: to renew, or lost.
+    Grant(Arc<Session>, GrantKey),
+    /// A session whose stream broke and that nobody has resumed.
+    Session(Arc<Session>),
+}
+
+/// The moments at which the watchdog has to look at a grant or a session.
+pub(crate) type Deadlines = DeadlineQueue<Due>;
+
+/// One session.
+#[derive(Debug)]
+pub struct Session {
+    /// Its id.
+    pub id: SessionId,
+    /// The lease of its watched grants.
+    pub lease: Duration,
+    /// The client's name for it.
+    pub client_name: String,
+    /// What a broken stream does to its grants.
+    pub on_disconnect: OnDisconnect,
+    /// Whose it is. Nobody else can use it.
+    pub account: Account,
+    _counted: Counted,
+    pub(crate) epoch: Instant,
+    /// Since when this coordinator knows it.
+    pub(crate) since: Instant,
+    pub(crate) events: Arc<Events>,
+    pub(crate) state: Mutex<State>,
+    pub(crate) news: Notify,
+    pub(crate) metrics: Shared,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) phase: Phase,
+    pub(crate) peer: Option<PeerAddress>,
+    /// When it is looked at whether somebody has resumed it.
+    abandoned: Option<Ticket>,
+    /// In an order of their own, so that a simulation can be repeated.
+    pub(crate) grants: BTreeMap<GrantKey, Held>,
+    pub(crate) lost: VecDeque<(Holding, LostReason)>,
+    /// Grants whose last renewal failed.
+    pub(crate) failing: usize,
+    /// Not told yet, in this order. Each is told once however often it happened meanwhile.
+    pub(crate) at_risk: bool,
+    pub(crate) recovered: bool,
+    pub(crate) going_away: bool,
+    pub(crate) waits: usize,
+}
+
+#[derive(Debug)]
+pub(crate) enum Phase {
+    /// A stream serves it.
+    Live {
+        /// Ends that stream.
+        stream: CancellationToken,
+        /// Ends the session's waits; another stream that takes over does not.
+        waits: CancellationToken,
+    },
+    /// Its stream broke; it can be resumed until then.
+    Detached(Instant),
+    /// It was closed, or nobody resumed it.
+    Ended,
+}
+
+// === impl Session ===
+
+impl Session {
+    pub(crate) fn new(
+        id: SessionId,
+        Claims {
+            lease,
+            on_disconnect,
+            client_name,
+        }: Claims,
+        (account, counted): (Account, Counted),
+        epoch: Instant,
+        events: Arc<Events>,
+        metrics: Shared,
+    ) -> Self {
+        let state = State {
+            phase: Phase::Detached(epoch),
+            peer: None,
+            abandoned: None,
+            grants: BTreeMap::new(),
+            lost: VecDeque::new(),
+            failing: 0,
+            at_risk: false,
+            recovered: false,
+            going_away: false,
+            waits: 0,
+        };
+        let (state, news) = (Mutex::new(state), Notify::new());
+        Self {
+            id,
+            lease,
+            client_name,
+            on_disconnect,
+            account,
+            _counted: counted,
+            epoch,
+            since: Instant::now(),
+            events,
+            state,
+            news,
+            metrics,
+        }
+    }
+
+    /// Gives the session a stream, which takes the place of an earlier one. The token is cancelled
+    /// when this stream is to end. None if the session has ended.
+    pub(crate) fn attach(&self, deadlines: &Deadlines) -> Option<CancellationToken> {
+        let stream = CancellationToken::new();
+        let mut state = self.state.lock();
+        state.is_awaited_no_more(deadlines);
+        let waits = match &state.phase {
+            Phase::Live { stream, waits } => {
+                stream.cancel();
+                waits.clone()
+            }
+            Phase::Detached(_) => CancellationToken::new(),
+            Phase::Ended => return None,
+        };
+        state.phase = Phase::Live {
+            stream: stream.clone(),
+            waits,
+        };
+        Some(stream)
+    }
+
+    /// The stream with this token broke: waits end, renewing stops, grants stay. False if it was
+    /// not the session's stream any more.
+    pub(crate) fn detach(&self, stream: &CancellationToken, until: Instant) -> bool {
+        let mut state = self.state.lock();
+        match &state.phase {
+            Phase::Live { waits, .. } if !stream.is_cancelled() => waits.cancel(),
+            _ => return false,
+        }
+        state.phase = Phase::Detached(until);
+        stream.cancel();
+        true
+    }
+
+    /// After its stream broke: it ends then, unless somebody has resumed it. However often streams
+    /// break, there is one such moment only.
+    pub(crate) fn await_resume(self: &Arc<Self>, deadlines: &Deadlines, until: Instant) {
+        let mut state = self.state.lock();
+        state.is_awaited_no_more(deadlines);
+        if matches!(state.phase, Phase::Detached(_)) {
+            state.abandoned = Some(deadlines.insert(until, Due::Session(Arc::clone(self))));
+        }
+    }
+
+    /// Ends the session for good and takes its grants. None if it had ended before.
+    pub(crate) fn end(&self, deadlines: &Deadlines) -> Option<Vec<Holding>> {
+        let mut state = self.state.lock();
+        state.is_awaited_no_more(deadlines);
+        match std::mem::replace(&mut state.phase, Phase::Ended) {
+            Phase::Ended => return None,
+            Phase::Live { stream, waits } => {
+                stream.cancel();
+                waits.cancel();
+            }
+            Phase::Detached(_) => {}
+        }
+        let grants = self.take_grants(&mut state, deadlines);
+        for grant in &grants {
+            self.events.tell(|| Event::of(What::Released, grant));
+        }
+        Some(grants)
+    }
+
+    /// Ends a session that nobody resumed until `now`; its grants were left to their leases.
+    pub(crate) fn end_if_abandoned(&self, deadlines: &Deadlines, now: Instant) -> bool {
+        let mut state = self.state.lock();
+        let abandoned = matches!(state.phase, Phase::Detached(until) if until <= now);
+        if abandoned {
+            state.phase = Phase::Ended;
+            for grant in self.take_grants(&mut state, deadlines) {
+                self.events.tell(|| Event::of(What::Abandoned, &grant));
+            }
+        }
+        abandoned
+    }
+
+    /// Ends a session whose stream broke and that has nothing to come back for. Its client can
+    /// resume it all the same: the token says all there is to know.
+    pub(crate) fn end_if_empty(&self, deadlines: &Deadlines) -> bool {
+        let mut state = self.state.lock();
+        let is_detached = matches!(state.phase, Phase::Detached(_)) && state.abandoned.is_some();
+        let is_empty = is_detached && state.grants.is_empty() && state.lost.is_empty();
+        if is_empty {
+            state.is_awaited_no_more(deadlines);
+            state.phase = Phase::Ended;
+        }
+        is_empty
+    }
+
+    /// The token that ends the session's waits, or why there can be none.
+    pub(crate) fn live(&self) -> Result<CancellationToken, Error> {
+        match &self.state.lock().phase {
+            Phase::Live { waits, .. } => Ok(waits.clone()),
+            Phase::Detached(_) => Err(Error::SessionDetached),
+            Phase::Ended => Err(Error::SessionNotFound),
+        }
+    }
+
+    /// Counts a wait; the limit is the caller's to know.
+    pub(crate) fn begin_wait(&self, max: usize) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        if state.waits >= max {
+            return Err(Error::LimitReached(Limit::WaitsPerSession));
+        }
+        state.waits += 1;
+        Ok(())
+    }
+
+    /// Counts this session and what it holds.
+    pub(crate) fn count_in(&self, tally: &mut SessionTally) {
+        let state = self.state.lock();
+        match state.phase {
+            Phase::Live { .. } => tally.live += 1,
+            Phase::Detached(_) => tally.detached += 1,
+            Phase::Ended => {}
+        }
+        tally.grants += state.grants.len();
+    }
+
+    pub(crate) fn end_wait(&self) {
+        self.state.lock().waits -= 1;
+    }
+}
+
+// === impl State ===
+
+impl State {
+    fn is_awaited_no_more(&mut self, deadlines: &Deadlines) {
+        if let Some(ticket) = self.abandoned.take() {
+            deadlines.remove(ticket);
+        }
+    }
+
+    pub(crate) fn live(&self) -> Result<(), Error> {
+        match self.phase {
+            Phase::Live { .. } => Ok(()),
+            Phase::Detached(_) => Err(Error::SessionDetached),
+            Phase::Ended => Err(Error::SessionNotFound),
+        }
+    }
+}

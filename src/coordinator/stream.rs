@@ -1,0 +1,196 @@
+//! The stream that serves a session: opening it, closing it, and what a broken one leaves behind.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{StreamExt as _, stream};
+use lockkeeper_access::{Account, Identity};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    coordinator::Coordinator,
+    core::Core,
+    error::Error,
+    resume_token::Claims,
+    session::{notices::Notice, session::Session},
+    types::{Grant, Holding, Invalid, Lease, OnDisconnect, PermitGrant, SessionId, over},
+};
+
+/// Releases of one ending session that are under way at once.
+const RELEASES_AT_ONCE: usize = 64;
+
+/// What the client of a session is told at its beginning.
+#[derive(Debug)]
+pub struct Opened {
+    /// The session, served by this stream.
+    pub stream: Stream,
+    /// Shows that the session is the caller's.
+    pub resume_token: Vec<u8>,
+    /// The locks that are still held, after a resume.
+    pub grants: Vec<Grant>,
+    /// The same of permits.
+    pub permits: Vec<PermitGrant>,
+}
+
+/// The stream that serves a session. Dropping it without [`Stream::close`] is a broken stream.
+#[derive(Debug)]
+pub struct Stream {
+    core: Arc<Core>,
+    pub(crate) session: Arc<Session>,
+    token: CancellationToken,
+}
+
+// === impl Coordinator ===
+
+impl Coordinator {
+    /// Opens a session. It lives as long as the stream that is returned, and belongs to the
+    /// account's identity.
+    pub fn open(
+        &self,
+        account: Account,
+        lease: Option<Lease>,
+        client_name: String,
+        on_disconnect: OnDisconnect,
+    ) -> Result<Opened, Error> {
+        let core = &self.core;
+        if core.draining.is_cancelled() {
+            return Err(Error::Draining);
+        }
+        if let Some(why) = over(&client_name, core.config.limits.client_name_bytes_max) {
+            return Err(Invalid::new("client_name", why).into());
+        }
+        let lease = lease.map_or(core.config.lease, Lease::get);
+        let claims = Claims {
+            lease,
+            on_disconnect,
+            client_name,
+        };
+        let id = SessionId::random();
+        let resume_token = claims.sign(&core.config.session_secret, &id, account.identity());
+        let session = core.sessions.add(id, claims, account, &core.deadlines)?;
+        Ok(Opened {
+            stream: Stream::new(core, session).ok_or(Error::SessionNotFound)?,
+            resume_token,
+            grants: Vec::new(),
+            permits: Vec::new(),
+        })
+    }
+
+    /// Whether there is such a session here, and it is this identity's.
+    pub fn is_session_of(&self, id: &SessionId, identity: &Identity) -> bool {
+        let session = self.core.sessions.get(id);
+        session.is_ok_and(|session| session.account.identity() == identity)
+    }
+}
+
+// === impl Core ===
+
+impl Core {
+    /// Gives back what a session held and no longer has.
+    async fn release_all(&self, grant: &Holding) {
+        let _turn = self.turns.take(grant.name(), grant.owner()).await;
+        match grant {
+            Holding::Lock(grant) => {
+                let lower = || self.scripts.lower(grant.hold(), grant.serial, 0);
+                self.until_answered(grant.lease, lower).await;
+            }
+            Holding::Permits(grant) => self.give_permits_back(grant).await,
+        }
+    }
+
+    pub(crate) fn release_later(self: &Arc<Self>, grant: Holding) {
+        let core = Arc::clone(self);
+        self.tasks
+            .spawn("release", async move { core.release_all(&grant).await });
+    }
+
+    /// Ends a session and gives back what it held.
+    async fn end(self: &Arc<Self>, session: &Arc<Session>) {
+        let Some(grants) = session.end(&self.deadlines) else {
+            return;
+        };
+        self.sessions.remove(session);
+        tracing::debug!(session = %session.id.digest(), grants = grants.len(), "session ended");
+        let releases = stream::iter(grants).map(|grant| {
+            let core = Arc::clone(self);
+            async move { core.release_all(&grant).await }
+        });
+        releases
+            .buffer_unordered(RELEASES_AT_ONCE)
+            .collect::<()>()
+            .await;
+    }
+}
+
+// === impl Stream ===
+
+impl Stream {
+    /// None if the session has ended.
+    pub(crate) fn new(core: &Arc<Core>, session: Arc<Session>) -> Option<Self> {
+        let token = session.attach(&core.deadlines)?;
+        let core = Arc::clone(core);
+        Some(Self {
+            core,
+            session,
+            token,
+        })
+    }
+
+    /// The session's id.
+    pub fn id(&self) -> &SessionId {
+        &self.session.id
+    }
+
+    /// The lease of its watched grants.
+    pub fn lease(&self) -> Duration {
+        self.session.lease
+    }
+
+    /// Says where it comes from, for those who look at sessions.
+    pub fn comes_from(&self, peer: super::PeerAddress) {
+        self.session.comes_from(peer);
+    }
+
+    /// The next notice. See [`Session::notice`].
+    pub async fn notice(&self) -> Notice {
+        self.session.notice().await
+    }
+
+    /// Cancelled when another stream has taken the session over, or when the session has ended.
+    pub fn superseded(&self) -> &CancellationToken {
+        &self.token
+    }
+
+    /// Ends the session: its waits end, its grants are released. Returns when the store has been
+    /// told; dropping the future does not stop that. Grants that it cannot be told of run out.
+    pub async fn close(&self) {
+        if self.token.is_cancelled() {
+            return;
+        }
+        let (core, session) = (Arc::clone(&self.core), Arc::clone(&self.session));
+        let end = core
+            .tasks
+            .clone()
+            .spawn("end-session", async move { core.end(&session).await });
+        let _ = end.await;
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let (core, session) = (Arc::clone(&self.core), Arc::clone(&self.session));
+        let until = Instant::now() + session.lease;
+        if !session.detach(&self.token, until) {
+            return;
+        }
+        tracing::debug!(session = %session.id.digest(), "stream broke");
+        // A drain keeps the grants whatever the session wished: its client is to resume elsewhere.
+        if session.on_disconnect == OnDisconnect::Release && !core.draining.is_cancelled() {
+            core.tasks
+                .clone()
+                .spawn("end-session", async move { core.end(&session).await });
+        } else {
+            session.await_resume(&core.deadlines, until);
+        }
+    }
+}

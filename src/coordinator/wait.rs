@@ -1,0 +1,303 @@
+//! A wait in line: what ends it, when there is reason to try, and the one loop of all waits that
+//! try.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use lockkeeper_access::{Counted, Quota};
+use lockkeeper_base::spans::TARGET;
+use lockkeeper_store::script::CallError;
+use rand::RngExt as _;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{Span, field::Empty, trace_span};
+
+use crate::{
+    core::Core,
+    error::Error,
+    lock::outcome::{NotGranted, Waiting},
+    metrics::labels::Source,
+    progress::{Progress, WaitState},
+    session::session::Session,
+    waiters::{place::Standing, queue::Place},
+};
+
+/// The re-check after a holder's lease comes this much later than its end, so that the store agrees
+/// that it is over.
+const LEASE_OVER_MARGIN: Duration = Duration::from_millis(2);
+
+/// What a wait does next.
+pub(crate) enum Next {
+    Try,
+    Tell,
+    End(Result<NotGranted, Error>),
+}
+
+/// What ends a wait from outside.
+pub(crate) struct Stops<'a, P> {
+    pub(crate) deadline: Option<Instant>,
+    /// Ends with the session's stream; none without a session.
+    session: Option<CancellationToken>,
+    pub(crate) progress: &'a P,
+    _counted: CountedWait,
+    span: Span,
+}
+
+/// A wait at its place in a line.
+pub(crate) struct InLine {
+    pub(crate) place: Place,
+    told: Option<Standing>,
+    /// When to try without a hint; none as long as somebody else is the head, because time spent
+    /// behind it is no reason to try.
+    check_at: Option<Instant>,
+}
+
+/// What is waited for by trying: a lock, several locks, permits.
+pub(crate) trait Contest: Send {
+    /// What a successful attempt gets.
+    type Prize: Send;
+
+    /// What the caller is notified of.
+    fn state(&self, waiting: Waiting) -> WaitState;
+
+    /// Makes one attempt. None if it was refused, which the line knows then.
+    fn attempt(
+        &mut self,
+        line: &mut InLine,
+    ) -> impl Future<Output = Result<Option<Self::Prize>, Error>> + Send;
+
+    /// Leaves the line with the prize.
+    fn leave(&self, line: InLine, prize: &Self::Prize);
+}
+
+/// A wait that its session counts, and its caller's account.
+struct CountedWait {
+    session: Option<Arc<Session>>,
+    _counted: Counted,
+}
+
+/// Tries whenever there is reason to, until an attempt succeeds or the wait ends without a grant.
+pub(crate) async fn compete<C: Contest, P: Progress>(
+    core: &Core,
+    contest: &mut C,
+    mut line: InLine,
+    stops: &Stops<'_, P>,
+) -> Result<Result<C::Prize, NotGranted>, Error> {
+    // Why the last attempt had no outcome; a wait rides out a store that is down, but says so if
+    // its time runs out meanwhile.
+    let mut trouble: Option<CallError> = None;
+    loop {
+        if let Some(ended) = line.until_try(core, stops, |it| contest.state(it)).await? {
+            return match trouble {
+                Some(error) if ended.is_timeout() => Err(error.into()),
+                _ => Ok(Err(ended)),
+            };
+        }
+        // In a box, so that nothing is left of it while the call waits.
+        match Box::pin(contest.attempt(&mut line)).await {
+            Ok(Some(prize)) => {
+                contest.leave(line, &prize);
+                return Ok(Ok(prize));
+            }
+            Ok(None) => trouble = None,
+            Err(Error::Store(error)) if error.is_transient() => {
+                trouble = Some(error);
+                line.no_outcome(core);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Waits for whatever comes first.
+pub(crate) async fn next<P: Progress>(
+    core: &Core,
+    place: &Place,
+    check_at: Option<Instant>,
+    stops: &Stops<'_, P>,
+) -> Next {
+    let timer = check_at.into_iter().chain(stops.deadline).min();
+    let time_is_up = || stops.deadline.is_some_and(|at| Instant::now() >= at);
+    tokio::select! {
+        biased;
+        () = stops.progress.gone() => Next::End(Ok(NotGranted::cancelled())),
+        () = stops.session_ended() => Next::End(Err(Error::SessionNotFound)),
+        () = core.draining.cancelled() => Next::End(Err(Error::Draining)),
+        () = elapsed(timer), if timer.is_some() => {
+            if time_is_up() {
+                Next::End(Ok(NotGranted::timed_out(place.standing().holder_until)))
+            } else {
+                let over = place.standing().holder_until;
+                let is_over = over.is_some_and(|until| Instant::now() >= until);
+                let source = if is_over { Source::LeaseEnd } else { Source::Poll };
+                core.metrics.woken(source);
+                // A hint that came meanwhile is followed as well.
+                place.begin_try();
+                Next::Try
+            }
+        }
+        // At once for a hint that came while nobody looked.
+        () = place.news() => if place.follows_hint() { Next::Try } else { Next::Tell },
+    }
+}
+
+/// Resolves at that moment. Its timer is in a box, because most of those who wait have none.
+async fn elapsed(at: Option<Instant>) {
+    match at {
+        Some(at) => Box::pin(tokio::time::sleep_until(at)).await,
+        None => std::future::pending().await,
+    }
+}
+
+// === impl Core ===
+
+impl Core {
+    /// When the head of a queue tries again without a hint: when the holder's lease is over, and at
+    /// the latest after the poll interval.
+    pub(crate) fn check_at(&self, holder_until: Option<Instant>) -> Instant {
+        let jitter = self.config.poll_jitter * rand::rng().random_range(-1.0..1.0);
+        let poll = Instant::now() + self.config.poll_interval.mul_f64(1.0 + jitter);
+        holder_until.map_or(poll, |until| poll.min(until + LEASE_OVER_MARGIN))
+    }
+}
+
+// === impl Stops ===
+
+impl<'a, P: Progress> Stops<'a, P> {
+    /// Lets a wait begin: its session, if it has one, must live, and counts it from now on. It no
+    /// longer counts as a short operation.
+    pub(crate) fn admit(
+        core: &Core,
+        session: Option<Arc<Session>>,
+        deadline: Option<Instant>,
+        progress: &'a mut P,
+    ) -> Result<Self, Error> {
+        let stream = session.as_ref().map(|session| session.live()).transpose()?;
+        let max = core.config.limits.waits_per_session_max;
+        let counted = CountedWait::begin(session, max, progress)?;
+        progress.begin_wait();
+        Ok(Self {
+            deadline,
+            session: stream,
+            progress,
+            _counted: counted,
+            span: trace_span!(target: TARGET, "wait", lockkeeper.wait.position = Empty),
+        })
+    }
+
+    async fn session_ended(&self) {
+        match &self.session {
+            Some(session) => session.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+// === impl InLine ===
+
+impl InLine {
+    pub(crate) fn at(place: Place) -> Self {
+        Self {
+            place,
+            told: None,
+            check_at: None,
+        }
+    }
+
+    /// Waits until there is reason to try, and notifies the caller of the wait meanwhile. Otherwise
+    /// how the wait ended.
+    async fn until_try<P: Progress>(
+        &mut self,
+        core: &Core,
+        stops: &Stops<'_, P>,
+        state: impl Fn(Waiting) -> WaitState,
+    ) -> Result<Option<NotGranted>, Error> {
+        loop {
+            let standing = self.place.standing();
+            if self.place.is_next() {
+                self.check_at
+                    .get_or_insert_with(|| core.check_at(standing.holder_until));
+            }
+            let news = self.told.is_none_or(|told| standing.is_news(told));
+            if news && stops.progress.notify(state(standing.into())) {
+                stops
+                    .span
+                    .record("lockkeeper.wait.position", standing.position);
+                self.told = Some(standing);
+            }
+            match next(core, &self.place, self.check_at, stops).await {
+                Next::Tell => {}
+                Next::End(ended) => return ended.map(Some),
+                Next::Try => return Ok(None),
+            }
+        }
+    }
+
+    /// An attempt found the lock held until then, and its own place in the store's queue if that is
+    /// known.
+    pub(crate) fn busy_until(
+        &mut self,
+        core: &Core,
+        holder_until: Option<Instant>,
+        place: Option<u32>,
+    ) {
+        self.place.busy_until(holder_until, place);
+        self.check_at = self.place.is_next().then(|| core.check_at(holder_until));
+    }
+
+    /// An attempt had no outcome.
+    fn no_outcome(&mut self, core: &Core) {
+        self.place.no_outcome();
+        self.check_at = Some(core.check_at(None));
+    }
+
+    /// There is something new to tell, although the standing is the same.
+    pub(crate) fn tell_anew(&mut self) {
+        self.told = None;
+    }
+
+    /// Leaves with the lock, which is held until then at the least.
+    pub(crate) fn leave_granted(self, holder_until: Instant) {
+        self.place.leave_granted(holder_until);
+    }
+
+    /// Leaves with permits, after which none are left if `took_all`.
+    pub(crate) fn leave_with_permits(self, took_all: bool) {
+        self.place.leave_with_permits(took_all);
+    }
+}
+
+// === impl CountedWait ===
+
+impl CountedWait {
+    fn begin<P: Progress>(
+        session: Option<Arc<Session>>,
+        max: usize,
+        progress: &P,
+    ) -> Result<Self, Error> {
+        let counted = progress.account().count(Quota::Waiters)?;
+        if let Some(session) = &session {
+            session.begin_wait(max)?;
+        }
+        Ok(Self {
+            session,
+            _counted: counted,
+        })
+    }
+}
+
+impl Drop for CountedWait {
+    fn drop(&mut self) {
+        if let Some(session) = &self.session {
+            session.end_wait();
+        }
+    }
+}
+
+impl From<Standing> for Waiting {
+    fn from(standing: Standing) -> Self {
+        Self {
+            position: standing.position,
+            holder_until: standing.holder_until,
+        }
+    }
+}

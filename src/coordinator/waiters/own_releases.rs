@@ -1,0 +1,164 @@
+//! The releases of one lock that were handed over within this coordinator.
+
+use std::time::Duration;
+
+use lockkeeper_store::script::{CallError, Released};
+use tokio::{sync::oneshot, time::Instant};
+
+use crate::types::Owner;
+
+/// So many releases in a row are handed on here. Then one is only published, so that those who wait
+/// elsewhere have a turn.
+const IN_A_ROW_MAX: u32 = 16;
+
+/// For so long a lock that is handed on need not be free in between. Who waits elsewhere hears
+/// nothing meanwhile, so it is little compared to what they can notice, and longer than so many
+/// quick ones take.
+const IN_ONE_CALL_FOR: Duration = Duration::from_millis(5);
+
+/// A message that has not come after this time is not expected any more.
+const MESSAGE_WITHIN: Duration = Duration::from_secs(1);
+
+/// Releases of one channel that were handed on here.
+#[derive(Debug, Default)]
+pub(crate) struct OwnReleases {
+    /// Those whose messages have not come yet.
+    unannounced: u32,
+    /// When the last of them was sent.
+    sent_at: Option<Instant>,
+    in_a_row: u32,
+    /// When the first of those in a row was handed on.
+    in_a_row_since: Option<Instant>,
+    /// The last one was not handed on: its message, or whichever comes first, has to be followed.
+    is_announced_only: bool,
+    /// One that is about to be made, if the head does not take it over.
+    pub(crate) offer: Option<Offer>,
+}
+
+/// The last hold of a lock, which somebody is about to give back.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    pub(crate) owner: Owner,
+    pub(crate) serial: Option<u64>,
+    pub(crate) handed_over: oneshot::Sender<HandedOver>,
+}
+
+/// What became of a release that the head made a call of.
+#[derive(Debug)]
+pub(crate) struct HandedOver {
+    pub(crate) released: Result<Released, CallError>,
+    /// Dropped when whoever released knows of it: that one's part comes before the head's.
+    pub(crate) _heard: oneshot::Sender<()>,
+}
+
+// === impl OwnReleases ===
+
+impl OwnReleases {
+    /// Whether the next one may be offered: not if others should hear of it by now, or another one
+    /// is.
+    pub(crate) fn may_be_offered(&self) -> bool {
+        let is_early = |since: Instant| since.elapsed() < IN_ONE_CALL_FOR;
+        let others_can_wait =
+            self.in_a_row < IN_A_ROW_MAX && self.in_a_row_since.is_none_or(is_early);
+        others_can_wait && self.offer.is_none()
+    }
+
+    /// The head takes the release that is offered to it.
+    pub(crate) fn take_offer(&mut self) -> Option<Offer> {
+        let offer = self.offer.take()?;
+        self.one_more();
+        Some(offer)
+    }
+
+    /// A release is on its way, whose message will come if the channel is heard. False if it is not
+    /// to be handed on.
+    pub(crate) fn sent(&mut self, is_heard: bool) -> bool {
+        self.is_announced_only = self.in_a_row >= IN_A_ROW_MAX;
+        if self.is_announced_only {
+            self.turn_of_others();
+            return false;
+        }
+        self.one_more();
+        if is_heard {
+            self.unannounced += 1;
+            self.sent_at = Some(Instant::now());
+        }
+        true
+    }
+
+    pub(crate) fn turn_of_others(&mut self) {
+        (self.in_a_row, self.in_a_row_since) = (0, None);
+    }
+
+    fn one_more(&mut self) {
+        self.in_a_row += 1;
+        self.in_a_row_since.get_or_insert_with(Instant::now);
+    }
+
+    /// It turned out that it tells nobody anything.
+    pub(crate) fn unsent(&mut self) {
+        self.unannounced = self.unannounced.saturating_sub(1);
+    }
+
+    /// A message has come. True if it is that of a release that was handed on.
+    pub(crate) fn announced(&mut self) -> bool {
+        let is_expected = self.sent_at.is_some_and(|at| at.elapsed() < MESSAGE_WITHIN);
+        if self.is_announced_only || !is_expected || self.unannounced == 0 {
+            self.forget();
+            return false;
+        }
+        self.unannounced -= 1;
+        true
+    }
+
+    /// Messages may have been missed.
+    pub(crate) fn forget(&mut self) {
+        self.unannounced = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_message_of_each_release_is_passed_over_once() {
+        let mut own = OwnReleases::default();
+        assert!(own.sent(true) && own.sent(true));
+        own.unsent();
+        assert!(own.announced());
+        assert!(!own.announced(), "somebody else has released");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_may_have_been_missed_is_not_waited_for() {
+        let mut own = OwnReleases::default();
+        assert!(own.sent(true));
+        own.forget();
+        assert!(!own.announced());
+        assert!(own.sent(true));
+        tokio::time::advance(MESSAGE_WITHIN).await;
+        assert!(!own.announced());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn messages_that_were_not_heard_do_not_stand_for_others() {
+        let mut own = OwnReleases::default();
+        assert!(own.sent(false));
+        assert!(!own.announced(), "somebody else has released");
+        // One is lost on the way.
+        assert!((0..IN_A_ROW_MAX - 1).all(|_| own.sent(true)));
+        assert!((1..IN_A_ROW_MAX - 1).all(|_| own.announced()));
+        assert!(!own.sent(true));
+        assert!(!own.announced(), "nobody else follows it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn others_have_their_turn() {
+        let mut own = OwnReleases::default();
+        for _ in 0..3 {
+            assert!((0..IN_A_ROW_MAX).all(|_| own.sent(true)));
+            assert!(!own.sent(true));
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! The lines of one coordinator: joining one, leaving it, and following the wakes of the store.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use lockkeeper_base::tasks::Tasks;
+use lockkeeper_store::{
+    host::{Subscriptions, Wake},
+    script::{self, Mode, keys},
+};
+use parking_lot::Mutex;
+use tokio::{sync::Notify, time::Instant};
+use tracing::Span;
+
+use crate::{
+    error::Limit,
+    events::{Event, Events, What},
+    metrics::{
+        families::Shared,
+        labels::{Heard, Source},
+    },
+    types::{Goal, LockName, Owner},
+    waiters::{
+        line::{Channel, Line, NOT_SEEN, Subscription, Waiter},
+        own_releases::OwnReleases,
+    },
+};
+
+/// How often waiters are told of a new position, at the most; a thousand waiters more make it a
+/// second slower.
+const POSITIONS_INTERVAL: Duration = Duration::from_secs(1);
+
+const POSITIONS_PER_INTERVAL: usize = 1000;
+
+/// The lines of one coordinator.
+#[derive(Debug)]
+pub(crate) struct Waiters {
+    pub(crate) host: Subscriptions,
+    pub(crate) events: Arc<Events>,
+    pub(crate) tasks: Tasks,
+    pub(crate) per_lock_max: usize,
+    pub(crate) max: usize,
+    pub(crate) metrics: Shared,
+    pub(crate) state: Mutex<State>,
+    pub(crate) positions_changed: Notify,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) channels: BTreeMap<Arc<str>, Channel>,
+    /// Waiters of fair locks, whose channels are their own.
+    pub(crate) fair: BTreeMap<LockName, BTreeMap<u64, Arc<Waiter>>>,
+    pub(crate) waiting: usize,
+    pub(crate) next_ticket: u64,
+    /// Channels whose waiters are to be told a new position.
+    pub(crate) moved: BTreeSet<Arc<str>>,
+}
+
+/// A place in a line; dropping it leaves the line.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) waiters: Arc<Waiters>,
+    pub(crate) channel: Arc<str>,
+    pub(crate) ticket: u64,
+    pub(crate) waiter: Arc<Waiter>,
+    /// Left with what it waited for, and nothing of it remains for the next.
+    pub(crate) took_all: bool,
+}
+
+// === impl Waiters ===
+
+impl Waiters {
+    pub(crate) fn new(
+        host: Subscriptions,
+        events: Arc<Events>,
+        tasks: Tasks,
+        per_lock_max: usize,
+        max: usize,
+        metrics: Shared,
+    ) -> Arc<Self> {
+        let state = Mutex::default();
+        let positions_changed = Notify::new();
+        Arc::new(Self {
+            host,
+            events,
+            tasks,
+            per_lock_max,
+            max,
+            metrics,
+            state,
+            positions_changed,
+        })
+    }
+
+    /// Queues a call up after an attempt that found the lock held until `holder_until`; `place` is
+    /// that in the store's queue, if it is known. The first waiter of a channel makes the
+    /// coordinator subscribe, and tries again when that is confirmed.
+    pub(crate) fn join(
+        self: &Arc<Self>,
+        name: &LockName,
+        goal: Goal,
+        owner: Owner,
+        holder_until: Option<Instant>,
+        place: Option<u32>,
+    ) -> Result<Place, Limit> {
+        let channel = channel(name, goal, &owner);
+        let mut state = self.state.lock();
+        if state.waiting >= self.max {
+            return Err(Limit::Waiters);
+        }
+        let known = state.channels.get_key_value(channel.as_str());
+        let ahead = known
+            .and_then(|(_, channel)| channel.lines.get(&goal))
+            .map_or(0, |line| line.waiters.len());
+        let fair = state.fair.get(name).map_or(0, BTreeMap::len);
+        if ahead.max(fair) >= self.per_lock_max {
+            return Err(Limit::WaitersPerLock);
+        }
+        let known_to_others = known.is_some();
+        let channel = known.map_or_else(|| channel.into(), |(channel, _)| Arc::clone(channel));
+        if !known_to_others {
+            self.subscribe(&channel);
+        }
+        state.waiting += 1;
+        state.next_ticket += 1;
+        let ticket = state.next_ticket;
+        let waiter = Arc::new(Waiter {
+            name: name.clone(),
+            owner,
+            goal,
+            since: Instant::now(),
+            head: AtomicBool::new(ahead == 0),
+            takes_offers: AtomicBool::new(false),
+            position: AtomicU32::new(place.unwrap_or_else(|| position(ahead.max(fair)))),
+            news: Notify::new(),
+            seen: AtomicI64::new(NOT_SEEN),
+        });
+        let entry = state.channels.entry(Arc::clone(&channel));
+        let lines = &mut entry
+            .or_insert_with(|| Channel {
+                subscription: Subscription::Pending,
+                lines: BTreeMap::new(),
+                own_releases: OwnReleases::default(),
+                released: None,
+            })
+            .lines;
+        // A message may have come between the attempt and now. If somebody waited in this line
+        // then, the head has followed it; if nobody did, either the subscription is still to be
+        // confirmed, and that is a hint of its own, or nobody would follow it but this one.
+        let line = lines.entry(goal).or_insert_with(|| Line {
+            hint: known_to_others,
+            ..Line::default()
+        });
+        line.holder_until = holder_until;
+        line.waiters.insert(ticket, Arc::clone(&waiter));
+        self.events.tell(|| waiter.event(What::WaitBegan));
+        if goal == Goal::Lock(Mode::Fair) {
+            let others = state.fair.entry(name.clone()).or_default();
+            others.insert(ticket, Arc::clone(&waiter));
+        }
+        Ok(Place {
+            waiters: Arc::clone(self),
+            channel,
+            ticket,
+            waiter,
+            took_all: false,
+        })
+    }
+
+    /// Those who wait for a lock here, in order, at most `max` of each mode, and how many there are
+    /// that do not stand in a queue of the store.
+    pub(crate) fn list(&self, name: &LockName, max: usize) -> (Vec<Arc<Waiter>>, usize) {
+        let state = self.state.lock();
+        let channels = [
+            keys::channel(name.as_str()),
+            keys::rw_channel(name.as_str()),
+        ];
+        let lines = channels
+            .iter()
+            .filter_map(|channel| state.channels.get(channel.as_str()))
+            .flat_map(|channel| channel.lines.values().map(|line| &line.waiters));
+        let count = lines.clone().map(BTreeMap::len).sum();
+        let listed = lines
+            .chain(state.fair.get(name))
+            .flat_map(|waiters| waiters.values().take(max).cloned());
+        (listed.collect(), count)
+    }
+
+    /// Those who wait here for permits or for a latch, in order, at most `max`, and how many there
+    /// are.
+    pub(crate) fn list_for(
+        &self,
+        name: &LockName,
+        goal: Goal,
+        max: usize,
+    ) -> (Vec<Arc<Waiter>>, usize) {
+        let channel = match goal {
+            Goal::Permits => keys::permit_channel(name.as_str()),
+            Goal::Latch => keys::latch_channel(name.as_str()),
+            Goal::Lock(_) => return self.list(name, max),
+        };
+        let state = self.state.lock();
+        let line = state
+            .channels
+            .get(channel.as_str())
+            .and_then(|channel| channel.lines.get(&goal));
+        line.map_or((Vec::new(), 0), |line| {
+            let listed = line.waiters.values().take(max).cloned();
+            (listed.collect(), line.waiters.len())
+        })
+    }
+
+    /// Has the heads on a channel look at once, for a change that nothing is published of.
+    pub(crate) fn hint(&self, channel: &str) {
+        if let Some(channel) = self.state.lock().channels.get_mut(channel) {
+            channel.wake();
+        }
+    }
+
+    /// Whether somebody else here relies on what a waiter has left in the store: the same owner's
+    /// place in the queue of a fair lock, or the mark of a writer.
+    pub(crate) fn others_want(&self, name: &LockName, mode: Mode, owner: &Owner) -> bool {
+        let goal = Goal::Lock(mode);
+        let state = self.state.lock();
+        state
+            .channels
+            .get(channel(name, goal, owner).as_str())
+            .is_some_and(|channel| channel.lines.contains_key(&goal))
+    }
+
+    /// All that wait here and are wanted, as if they had just begun.
+    pub(crate) fn retell(&self, to: &mut Vec<Event>, wanted: impl Fn(&LockName) -> bool) {
+        let state = self.state.lock();
+        let lines = state.channels.values().flat_map(|it| it.lines.values());
+        let waiters = lines.flat_map(|line| line.waiters.values());
+        let wanted = waiters.filter(|waiter| wanted(&waiter.name));
+        to.extend(wanted.map(|waiter| waiter.event(What::WaitBegan)));
+    }
+
+    /// How many wait at this coordinator.
+    pub(crate) fn waiting(&self) -> usize {
+        self.state.lock().waiting
+    }
+
+    /// Turns a wake of the host into hints.
+    pub(crate) fn follow(&self, wake: &Wake) {
+        let mut state = self.state.lock();
+        match wake {
+            // Every other message of a lock's channel says that it was released, whatever its
+            // number.
+            Wake::Message { payload, .. } if !script::wakes(payload) => {}
+            Wake::Message { channel, .. } => {
+                if let Some(channel) = state.channels.get_mut(channel.as_str())
+                    && !channel.own_releases.announced()
+                {
+                    self.metrics.woken(Source::Message);
+                    channel.released = Some((Instant::now(), Heard::Message, Span::none()));
+                    channel.wake();
+                }
+            }
+            Wake::Gap | Wake::TakenOver => {
+                self.metrics.woken(Source::Gap);
+                for channel in state.channels.values_mut() {
+                    channel.own_releases.forget();
+                    channel.wake();
+                }
+            }
+        }
+    }
+
+    /// Tells waiters of a new position or a longer lease, at most once an interval, until stopped.
+    pub(crate) async fn tell_positions(self: Arc<Self>) {
+        let stop = self.tasks.stop().clone();
+        loop {
+            let changed = stop.run_until_cancelled(self.positions_changed.notified());
+            if changed.await.is_none() {
+                return;
+            }
+            let crowd = self.waiting() / POSITIONS_PER_INTERVAL;
+            let interval = POSITIONS_INTERVAL * u32::try_from(crowd + 1).unwrap_or(u32::MAX);
+            if stop
+                .run_until_cancelled(tokio::time::sleep(interval))
+                .await
+                .is_none()
+            {
+                return;
+            }
+            let mut state = self.state.lock();
+            for channel in std::mem::take(&mut state.moved) {
+                let Some(channel) = state.channels.get(&channel) else {
+                    continue;
+                };
+                let lines = channel.lines.values().map(|line| &line.waiters);
+                for (ahead, waiter) in lines.flat_map(|waiters| waiters.values().enumerate()) {
+                    // Where a waiter of a fair lock stands the store says.
+                    if waiter.goal != Goal::Lock(Mode::Fair) {
+                        waiter.position.store(position(ahead), Ordering::Relaxed);
+                    }
+                    waiter.news.notify_one();
+                }
+            }
+        }
+    }
+
+    /// Subscribes in a task of its own, because the waiter that asked may be gone before the store
+    /// has answered.
+    fn subscribe(self: &Arc<Self>, channel: &Arc<str>) {
+        let (this, channel) = (Arc::clone(self), Arc::clone(channel));
+        self.tasks.spawn("subscribe", async move {
+            if let Err(error) = this.host.subscribe(&channel).await {
+                // The waiters poll, and the host sends a gap when it has succeeded.
+                tracing::debug!(%channel, %error, "subscription is not confirmed yet");
+            }
+            let mut state = this.state.lock();
+            let Some(waiting) = state.channels.get_mut(&channel) else {
+                return;
+            };
+            waiting.subscription = Subscription::Done;
+            this.metrics.woken(Source::Subscribed);
+            waiting.wake();
+            this.drop_if_empty(&mut state, &channel);
+        });
+    }
+
+    fn drop_if_empty(&self, state: &mut State, channel: &Arc<str>) {
+        let done = state.channels.get(channel).is_some_and(|channel| {
+            channel.lines.is_empty() && channel.subscription == Subscription::Done
+        });
+        if done {
+            state.channels.remove(channel);
+            state.moved.remove(channel);
+            self.host.unsubscribe(channel);
+        }
+    }
+
+    fn leave(&self, place: &Place) {
+        let mut state = self.state.lock();
+        state.waiting -= 1;
+        let goal = place.waiter.goal;
+        let mut crowd = 0;
+        if let Some(channel) = state.channels.get_mut(&place.channel) {
+            if let Some(line) = channel.lines.get_mut(&goal) {
+                line.remove(place.ticket, &place.waiter, place.took_all);
+                crowd = line.waiters.len();
+            }
+            if crowd == 0 {
+                channel.lines.remove(&goal);
+            }
+        }
+        let name = &place.waiter.name;
+        if let Some(waiters) = state.fair.get_mut(name) {
+            waiters.remove(&place.ticket);
+            if waiters.is_empty() {
+                state.fair.remove(name);
+            }
+        }
+        if crowd > 0 {
+            self.moved(&mut state, &place.channel);
+        }
+        self.events.tell(|| place.waiter.event(What::WaitEnded));
+        self.drop_if_empty(&mut state, &place.channel);
+    }
+
+    pub(crate) fn moved(&self, state: &mut State, channel: &Arc<str>) {
+        state.moved.insert(Arc::clone(channel));
+        self.positions_changed.notify_one();
+    }
+}
+
+/// Where waiters learn of releases.
+pub(crate) fn channel(name: &LockName, goal: Goal, owner: &Owner) -> String {
+    match goal {
+        Goal::Lock(Mode::Exclusive) => keys::channel(name.as_str()),
+        Goal::Lock(Mode::Fair) => keys::fair_channel(name.as_str(), owner.field()),
+        Goal::Lock(Mode::Read | Mode::Write) => keys::rw_channel(name.as_str()),
+        Goal::Permits => keys::permit_channel(name.as_str()),
+        Goal::Latch => keys::latch_channel(name.as_str()),
+    }
+}
+
+// === impl State ===
+
+impl State {
+    /// Where an exclusive lock's waiters are, if there are any. Mostly nobody waits for anything.
+    pub(crate) fn channel_of(&mut self, name: &LockName) -> Option<&mut Channel> {
+        if self.channels.is_empty() {
+            return None;
+        }
+        self.channels.get_mut(keys::channel(name.as_str()).as_str())
+    }
+
+    pub(crate) fn line(&mut self, place: &Place) -> Option<&mut Line> {
+        let channel = self.channels.get_mut(&place.channel)?;
+        channel.lines.get_mut(&place.waiter.goal)
+    }
+}
+
+// === impl Place ===
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        Arc::clone(&self.waiters).leave(self);
+    }
+}
+
+fn position(ahead: usize) -> u32 {
+    u32::try_from(ahead).unwrap_or(u32::MAX).saturating_add(1)
+}
