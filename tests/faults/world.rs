@@ -188,6 +188,7 @@ impl Store {
             Self::Single(_) | Self::Quorum(_) => panic!("nobody takes over"),
             Self::Sentinel(sentinels) => {
                 sentinels.until_another_than(before).await;
+                sentinels.until_followed().await;
             }
             Self::Cluster(cluster) => {
                 // Not by the dead one's word.

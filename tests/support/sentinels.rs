@@ -19,6 +19,12 @@ pub(crate) const SERVICE: &str = "locks";
 /// A master sends its data to a replica as soon as that asks, and does not wait 5 s for others.
 pub(crate) const AT_ONCE: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
 
+/// How long a server says nothing until it counts as down. A sentinel that goes over to a new
+/// master connects to it up to a second and a tenth later, because it has just tried to reach the
+/// old one, and takes it for silent meanwhile; and for 5 s what the other sentinels said of the old
+/// one counts against the new one. With 1000 one election in thirty was followed by another.
+const DOWN_AFTER_MILLIS: u32 = 1500;
+
 const REPLICAS: usize = 2;
 const SENTINELS: usize = 3;
 
@@ -156,6 +162,21 @@ impl Sentinels {
         let found = found.into_inner();
         found.expect("it was found")
     }
+
+    /// Resolves when a replica follows the master: before that nobody acknowledges what is written
+    /// there, and one that needs replicas takes no writes.
+    pub(crate) async fn until_followed(&self) {
+        eventually("a replica follows the master", || async {
+            let Some(master) = self.master().await else {
+                return false;
+            };
+            let master = &self.servers[master];
+            master.connect_anew().await;
+            let info = master.info("replication").await;
+            info.contains("state=online")
+        })
+        .await;
+    }
 }
 
 // === impl Sentinel ===
@@ -174,7 +195,7 @@ impl Sentinel {
         let here = format!("sentinel monitor {SERVICE} 127.0.0.1 {master_port} 2");
         let text = format!(
             "{}\nport {port}\nbind 127.0.0.1\ndir {}\n\
-             sentinel down-after-milliseconds {SERVICE} 1000\n\
+             sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER_MILLIS}\n\
              sentinel failover-timeout {SERVICE} 3000\n",
             deployed.replace(elsewhere, &here),
             directory.path().display()
