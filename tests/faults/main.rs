@@ -16,6 +16,8 @@ mod cluster;
 #[path = "../support/coordinator.rs"]
 #[allow(dead_code, reason = "the tests of processes use more of it")]
 mod coordinator;
+#[path = "../support/heartbeat.rs"]
+mod heartbeat;
 #[path = "../support/redis_server.rs"]
 #[allow(dead_code, reason = "the tests of processes use more of it")]
 mod redis_server;

@@ -198,6 +198,14 @@ impl Store {
         }
     }
 
+    /// Changes when another server takes over, if somebody counts that.
+    pub(crate) async fn epoch(&self) -> Option<u64> {
+        match self {
+            Self::Sentinel(sentinels) => sentinels.epoch().await,
+            Self::Single(_) | Self::Cluster(_) | Self::Quorum(_) => None,
+        }
+    }
+
     /// Resolves when every replica follows its master.
     pub(crate) async fn until_replicated(&self) {
         let sentinels = match self {

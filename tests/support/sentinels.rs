@@ -6,6 +6,7 @@ use std::{
 };
 
 use deadpool_redis::redis::{Client, Cmd, Value, cmd};
+use futures::future::join_all;
 use tempfile::TempDir;
 
 use crate::redis_server::{RedisServer, deployed, eventually, free_port};
@@ -176,6 +177,16 @@ impl Sentinels {
             info.contains("state=online")
         })
         .await;
+    }
+
+    /// The newest configuration that a sentinel knows of; each failover makes a newer one.
+    pub(crate) async fn epoch(&self) -> Option<u64> {
+        let known = join_all(self.sentinels.iter().map(Sentinel::master)).await;
+        let epochs = known.iter().flatten().filter_map(|master| {
+            let (_, rest) = master.split_once(";config-epoch=")?;
+            rest.split(';').next()?.parse().ok()
+        });
+        epochs.max()
     }
 }
 
