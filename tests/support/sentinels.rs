@@ -5,11 +5,12 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use deadpool_redis::redis::{Client, Cmd, Value, cmd};
+use deadpool_redis::redis::{Client, Cmd, Value, cmd, from_redis_value};
 use futures::future::join_all;
+use parking_lot::Mutex;
 use tempfile::TempDir;
 
-use crate::redis_server::{RedisServer, deployed, eventually, free_port};
+use crate::redis_server::{PORTS_TRIED_MAX, RedisServer, deployed, eventually, free_port};
 
 /// The file that the master and its replicas are started from, here as elsewhere.
 const FILE: &str = "sentinel-master.conf";
@@ -77,7 +78,7 @@ impl Sentinels {
             let arguments = [arguments.as_slice(), &of_replica].concat();
             servers.push(RedisServer::start_from(FILE, &arguments).await);
         }
-        let sentinels = (0..SENTINELS).map(|_| Sentinel::start(&port)).collect();
+        let sentinels = join_all((0..SENTINELS).map(|_| Sentinel::start(&port))).await;
         let this = Self {
             servers,
             sentinels,
@@ -149,7 +150,7 @@ impl Sentinels {
 
     /// Resolves when another server than this one is the master, and says which.
     pub(crate) async fn until_another_than(&self, before: usize) -> usize {
-        let found = parking_lot::Mutex::new(None);
+        let found = Mutex::new(None);
         eventually("another master is elected", || async {
             let Some(master) = self.master().await.filter(|master| *master != before) else {
                 return false;
@@ -193,7 +194,18 @@ impl Sentinels {
 // === impl Sentinel ===
 
 impl Sentinel {
-    fn start(master_port: &str) -> Self {
+    /// Starts one. Another process may take a free port first, that of another sentinel too.
+    async fn start(master_port: &str) -> Self {
+        for _ in 0..PORTS_TRIED_MAX {
+            let mut sentinel = Self::spawn(master_port);
+            if sentinel.answers().await {
+                return sentinel;
+            }
+        }
+        panic!("no sentinel starts");
+    }
+
+    fn spawn(master_port: &str) -> Self {
         let directory = TempDir::new().expect("a temporary directory");
         let port = free_port();
         let config = directory.path().join("sentinel.conf");
@@ -223,6 +235,20 @@ impl Sentinel {
             port,
             _directory: directory,
         }
+    }
+
+    /// False if the process ended instead.
+    async fn answers(&mut self) -> bool {
+        let itself = format!("process_id:{}\r\n", self.child.id());
+        let (port, child) = (self.port, Mutex::new(&mut self.child));
+        let has_ended = || child.lock().try_wait().expect("its state").is_some();
+        eventually("a sentinel answers", || async {
+            let info = ask_at(port, cmd("INFO").arg("server")).await;
+            let info = info.and_then(|info| from_redis_value::<String>(info).ok());
+            info.is_some_and(|info| info.contains(&itself)) || has_ended()
+        })
+        .await;
+        !has_ended()
     }
 
     /// Its port.
@@ -259,10 +285,7 @@ impl Sentinel {
 
     /// None while it does not answer.
     async fn ask(&self, command: &Cmd) -> Option<Value> {
-        let client = Client::open(format!("redis://127.0.0.1:{}", self.port)).expect("a URL");
-        let mut connection = client.get_multiplexed_async_connection().await.ok()?;
-        // An error is an answer, too.
-        connection.send_packed_command(command).await.ok()
+        ask_at(self.port, command).await
     }
 
     /// Ends it.
@@ -270,6 +293,14 @@ impl Sentinel {
         self.child.kill().expect("killed");
         self.child.wait().expect("gone");
     }
+}
+
+/// None while nobody answers there.
+async fn ask_at(port: u16, command: &Cmd) -> Option<Value> {
+    let client = Client::open(format!("redis://127.0.0.1:{port}")).expect("a URL");
+    let mut connection = client.get_multiplexed_async_connection().await.ok()?;
+    // An error is an answer, too.
+    connection.send_packed_command(command).await.ok()
 }
 
 impl Drop for Sentinel {
