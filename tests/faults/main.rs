@@ -8,7 +8,7 @@
     reason = "helpers of tests, which the lint does not take for tests"
 )]
 
-use lockkeeper_testkit::{cluster, coordinator, redis_server, sentinels, tcp_proxy};
+use lockkeeper_testkit::{cluster, coordinator, heartbeat, redis_server, sentinels, tcp_proxy};
 
 mod checker;
 mod history;

@@ -189,12 +189,21 @@ impl Store {
             Self::Single(_) | Self::Quorum(_) => panic!("nobody takes over"),
             Self::Sentinel(sentinels) => {
                 sentinels.until_another_than(before).await;
+                sentinels.until_followed().await;
             }
             Self::Cluster(cluster) => {
                 // Not by the dead one's word.
                 let slot = cluster.slot(&name(WITNESS)).await;
                 cluster.until_another_serves(slot, before).await;
             }
+        }
+    }
+
+    /// Changes when another server takes over, if somebody counts that.
+    pub(crate) async fn epoch(&self) -> Option<u64> {
+        match self {
+            Self::Sentinel(sentinels) => sentinels.epoch().await,
+            Self::Single(_) | Self::Cluster(_) | Self::Quorum(_) => None,
         }
     }
 

@@ -15,6 +15,7 @@ pub mod cluster;
 pub mod coordinator;
 pub mod counters;
 pub mod fake_redis;
+pub mod heartbeat;
 pub mod quorum;
 pub mod redis_server;
 pub mod sentinels;

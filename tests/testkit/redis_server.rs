@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Ports that are tried, because another process may take a free one first.
-const PORTS_TRIED_MAX: usize = 10;
+pub const PORTS_TRIED_MAX: usize = 10;
 
 /// A server's own copy of its configuration file.
 const CONFIGURATION: &str = "redis.conf";

@@ -5,10 +5,12 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use deadpool_redis::redis::{Client, Cmd, Value, cmd};
+use deadpool_redis::redis::{Client, Cmd, Value, cmd, from_redis_value};
+use futures::future::join_all;
+use parking_lot::Mutex;
 use tempfile::TempDir;
 
-use crate::redis_server::{RedisServer, deployed, eventually, free_port};
+use crate::redis_server::{PORTS_TRIED_MAX, RedisServer, deployed, eventually, free_port};
 
 /// The file that the master and its replicas are started from, here as elsewhere.
 const FILE: &str = "sentinel-master.conf";
@@ -18,6 +20,12 @@ pub const SERVICE: &str = "locks";
 
 /// A master sends its data to a replica as soon as that asks, and does not wait 5 s for others.
 pub const AT_ONCE: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
+
+/// How long a server says nothing until it counts as down. A sentinel that goes over to a new
+/// master connects to it up to a second and a tenth later, because it has just tried to reach the
+/// old one, and takes it for silent meanwhile; and for 5 s what the other sentinels said of the old
+/// one counts against the new one. With 1000 one election in thirty was followed by another.
+const DOWN_AFTER_MILLIS: u32 = 1500;
 
 const REPLICAS: usize = 2;
 const SENTINELS: usize = 3;
@@ -68,7 +76,7 @@ impl Sentinels {
             let arguments = [arguments.as_slice(), &of_replica].concat();
             servers.push(RedisServer::start_from(FILE, &arguments).await);
         }
-        let sentinels = (0..SENTINELS).map(|_| Sentinel::start(&port)).collect();
+        let sentinels = join_all((0..SENTINELS).map(|_| Sentinel::start(&port))).await;
         let this = Self {
             servers,
             sentinels,
@@ -140,7 +148,7 @@ impl Sentinels {
 
     /// Resolves when another server than this one is the master, and says which.
     pub async fn until_another_than(&self, before: usize) -> usize {
-        let found = parking_lot::Mutex::new(None);
+        let found = Mutex::new(None);
         eventually("another master is elected", || async {
             let Some(master) = self.master().await.filter(|master| *master != before) else {
                 return false;
@@ -154,12 +162,48 @@ impl Sentinels {
         let found = found.into_inner();
         found.expect("it was found")
     }
+
+    /// Resolves when a replica follows the master: before that nobody acknowledges what is written
+    /// there, and one that needs replicas takes no writes.
+    pub async fn until_followed(&self) {
+        eventually("a replica follows the master", || async {
+            let Some(master) = self.master().await else {
+                return false;
+            };
+            let master = &self.servers[master];
+            master.connect_anew().await;
+            let info = master.info("replication").await;
+            info.contains("state=online")
+        })
+        .await;
+    }
+
+    /// The newest configuration that a sentinel knows of; each failover makes a newer one.
+    pub async fn epoch(&self) -> Option<u64> {
+        let known = join_all(self.sentinels.iter().map(Sentinel::master)).await;
+        let epochs = known.iter().flatten().filter_map(|master| {
+            let (_, rest) = master.split_once(";config-epoch=")?;
+            rest.split(';').next()?.parse().ok()
+        });
+        epochs.max()
+    }
 }
 
 // === impl Sentinel ===
 
 impl Sentinel {
-    fn start(master_port: &str) -> Self {
+    /// Starts one. Another process may take a free port first, that of another sentinel too.
+    async fn start(master_port: &str) -> Self {
+        for _ in 0..PORTS_TRIED_MAX {
+            let mut sentinel = Self::spawn(master_port);
+            if sentinel.answers().await {
+                return sentinel;
+            }
+        }
+        panic!("no sentinel starts");
+    }
+
+    fn spawn(master_port: &str) -> Self {
         let directory = TempDir::new().expect("a temporary directory");
         let port = free_port();
         let config = directory.path().join("sentinel.conf");
@@ -173,7 +217,7 @@ impl Sentinel {
         let here = format!("sentinel monitor {SERVICE} 127.0.0.1 {master_port} 2");
         let text = format!(
             "{}\nport {port}\nbind 127.0.0.1\ndir {}\n\
-             sentinel down-after-milliseconds {SERVICE} 1000\n\
+             sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER_MILLIS}\n\
              sentinel failover-timeout {SERVICE} 3000\n",
             deployed.replace(elsewhere, &here),
             directory.path().display()
@@ -190,6 +234,20 @@ impl Sentinel {
             port,
             _directory: directory,
         }
+    }
+
+    /// False if the process ended instead.
+    async fn answers(&mut self) -> bool {
+        let itself = format!("process_id:{}\r\n", self.child.id());
+        let (port, child) = (self.port, Mutex::new(&mut self.child));
+        let has_ended = || child.lock().try_wait().expect("its state").is_some();
+        eventually("a sentinel answers", || async {
+            let info = ask_at(port, cmd("INFO").arg("server")).await;
+            let info = info.and_then(|info| from_redis_value::<String>(info).ok());
+            info.is_some_and(|info| info.contains(&itself)) || has_ended()
+        })
+        .await;
+        !has_ended()
     }
 
     /// Its port.
@@ -226,10 +284,7 @@ impl Sentinel {
 
     /// None while it does not answer.
     async fn ask(&self, command: &Cmd) -> Option<Value> {
-        let client = Client::open(format!("redis://127.0.0.1:{}", self.port)).expect("a URL");
-        let mut connection = client.get_multiplexed_async_connection().await.ok()?;
-        // An error is an answer, too.
-        connection.send_packed_command(command).await.ok()
+        ask_at(self.port, command).await
     }
 
     /// Ends it.
@@ -237,6 +292,14 @@ impl Sentinel {
         self.child.kill().expect("killed");
         self.child.wait().expect("gone");
     }
+}
+
+/// None while nobody answers there.
+async fn ask_at(port: u16, command: &Cmd) -> Option<Value> {
+    let client = Client::open(format!("redis://127.0.0.1:{port}")).expect("a URL");
+    let mut connection = client.get_multiplexed_async_connection().await.ok()?;
+    // An error is an answer, too.
+    connection.send_packed_command(command).await.ok()
 }
 
 impl Drop for Sentinel {

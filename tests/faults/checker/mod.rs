@@ -10,7 +10,10 @@ use std::{
 };
 
 use self::hold::{Hold, holds};
-use crate::history::{At, Event, Name, What};
+use crate::{
+    heartbeat::Lateness,
+    history::{At, Event, Name, What},
+};
 
 /// How much later than it was sent a notice may arrive on a busy machine. A holder that is told
 /// within this after the next grant has been told in time.
@@ -30,6 +33,8 @@ pub(crate) struct Bounds {
     pub(crate) stopped: At,
     /// When the history ended.
     pub(crate) end: At,
+    /// What the machine took meanwhile. Everybody is given that much time more.
+    pub(crate) lateness: Lateness,
 }
 
 /// What was found.
@@ -47,7 +52,7 @@ pub(crate) struct Findings {
     pub(crate) tokens: Vec<String>,
     /// Tokens that were given twice.
     pub(crate) twins: Vec<String>,
-    /// Waiters of a lock that nobody held, for longer than a lease and a second.
+    /// Waiters of a lock that nobody held, for longer than they need have patience.
     pub(crate) stuck: Vec<String>,
     /// Holders who were not told that another has their lock.
     pub(crate) silent: Vec<String>,
@@ -62,6 +67,15 @@ pub(crate) struct Findings {
     pub(crate) outage_of_one: Duration,
 }
 
+// === impl Bounds ===
+
+impl Bounds {
+    /// Within this after the store can be used what is promised comes true: a lease and a second.
+    fn patience(&self) -> Duration {
+        self.lease + Duration::from_secs(1) + self.lateness.total
+    }
+}
+
 /// All rules.
 pub(crate) fn check(events: &[Event], bounds: &Bounds) -> Findings {
     let holds = holds(events, bounds);
@@ -74,7 +88,7 @@ pub(crate) fn check(events: &[Event], bounds: &Bounds) -> Findings {
         stuck: stuck(&holds, bounds),
         ..Findings::default()
     };
-    exclusion(&holds, &mut findings);
+    exclusion(&holds, bounds, &mut findings);
     silent(&holds, bounds, &mut findings);
     (findings.outage, findings.back) = outage(holds.iter(), bounds);
     let names = by_name(&holds);
@@ -93,7 +107,8 @@ fn by_name(holds: &[Hold]) -> BTreeMap<Name, Vec<&Hold>> {
 }
 
 /// No two rely on a lock at once.
-fn exclusion(holds: &[Hold], findings: &mut Findings) {
+fn exclusion(holds: &[Hold], bounds: &Bounds, findings: &mut Findings) {
+    let notice_max = NOTICE_MAX + bounds.lateness.most;
     let mut pairs = BTreeSet::new();
     for (name, holds) in by_name(holds) {
         let intervals = holds.iter().flat_map(|hold| {
@@ -110,7 +125,7 @@ fn exclusion(holds: &[Hold], findings: &mut Findings) {
                 if before.attempt == hold.attempt || !pairs.insert(pair) {
                     continue;
                 }
-                if before.told == Some(until_then) && until_then <= from + NOTICE_MAX {
+                if before.told == Some(until_then) && until_then <= from + notice_max {
                     findings.late_notices += 1;
                     continue;
                 }
@@ -161,10 +176,10 @@ fn tokens(holds: &[Hold]) -> Vec<String> {
     problems
 }
 
-/// A lock that nobody has, and that somebody waits for, is granted within a lease and a second once
-/// the store can be used.
+/// A lock that nobody has, and that somebody waits for, is granted in time once the store can be
+/// used.
 fn stuck(holds: &[Hold], bounds: &Bounds) -> Vec<String> {
-    let patience = bounds.lease + Duration::from_secs(1);
+    let patience = bounds.patience();
     let mut problems = Vec::new();
     for (name, holds) in by_name(holds) {
         let mut taken: Vec<(At, At)> = Vec::new();
@@ -200,7 +215,7 @@ fn stuck(holds: &[Hold], bounds: &Bounds) -> Vec<String> {
 
 /// Who loses a lock to another is told: by a notice, a refusal, or because its time was over.
 fn silent(holds: &[Hold], bounds: &Bounds, findings: &mut Findings) {
-    let patience = bounds.lease + Duration::from_secs(1);
+    let patience = bounds.patience();
     for (name, holds) in by_name(holds) {
         for hold in &holds {
             let Some((from, token)) = hold.granted else {

@@ -5,7 +5,10 @@
 use std::time::Duration;
 
 use super::{Bounds, Findings, check};
-use crate::history::{Event, What};
+use crate::{
+    heartbeat::Lateness,
+    history::{Event, What},
+};
 
 const BOUNDS: Bounds = Bounds {
     lease: Duration::from_secs(4),
@@ -14,17 +17,22 @@ const BOUNDS: Bounds = Bounds {
     healed: Duration::from_secs(10),
     stopped: Duration::from_millis(8500),
     end: Duration::from_secs(60),
+    lateness: Lateness::NONE,
 };
 
 /// A history of lock 0 from lines of milliseconds, attempt, and event.
 fn checked(lines: &[(u64, u64, What)]) -> Findings {
+    checked_by(&BOUNDS, lines)
+}
+
+fn checked_by(bounds: &Bounds, lines: &[(u64, u64, What)]) -> Findings {
     let events = lines.iter().map(|&(at, attempt, what)| Event {
         at: Duration::from_millis(at),
         attempt,
         name: 0,
         what,
     });
-    check(&events.collect::<Vec<_>>(), &BOUNDS)
+    check(&events.collect::<Vec<_>>(), bounds)
 }
 
 fn granted(token: u64) -> What {
@@ -183,6 +191,40 @@ fn a_waiter_of_a_free_lock_is_stuck_and_one_of_a_held_lock_is_not() {
     // The store was away until 10 s.
     let during = checked(&[(1000, 1, What::Asked), (14_000, 1, What::Failed)]);
     assert_eq!((during.stuck.len(), during.failed), (0, 1));
+}
+
+#[test]
+fn what_the_machine_takes_is_not_held_against_anybody() {
+    let millis = Duration::from_millis;
+    let found = |most: u64, total: u64| {
+        let bounds = Bounds {
+            lateness: Lateness {
+                most: millis(most),
+                total: millis(total),
+            },
+            ..BOUNDS
+        };
+        let found = checked_by(
+            &bounds,
+            &[
+                (0, 1, What::Asked),
+                (0, 2, What::Asked),
+                (10, 1, granted(5)),
+                (1000, 2, granted(6)),
+                (1200, 1, What::Lost),
+                (2000, 2, What::ReleaseSent),
+                (2001, 2, What::Released),
+                (11_000, 3, What::Asked),
+                (16_100, 3, granted(7)),
+                (16_101, 3, What::ReleaseSent),
+                (16_102, 3, What::Released),
+            ],
+        );
+        (found.violations.len(), found.stuck.len())
+    };
+    assert_eq!(found(0, 0), (1, 1));
+    assert_eq!(found(60, 60), (0, 1));
+    assert_eq!(found(60, 120), (0, 0));
 }
 
 #[test]
