@@ -66,7 +66,7 @@ pub(crate) trait Contest: Send {
     ) -> impl Future<Output = Result<Option<Self::Prize>, Error>> + Send;
 
     /// Leaves the line with the prize.
-    fn leave(&self, line: InLine, prize: &Self::Prize);
+    fn leave(&self, line: &mut InLine, prize: &Self::Prize);
 }
 
 /// A wait that its session counts, and its caller's account.
@@ -79,28 +79,28 @@ struct CountedWait {
 pub(crate) async fn compete<C: Contest, P: Progress>(
     core: &Core,
     contest: &mut C,
-    mut line: InLine,
+    line: &mut InLine,
     stops: &Stops<'_, P>,
 ) -> Result<Result<C::Prize, NotGranted>, Error> {
     // Why the last attempt had no outcome; a wait rides out a store that is down, but says so if
-    // its time runs out meanwhile.
-    let mut trouble: Option<CallError> = None;
+    // its time runs out meanwhile. In a box, because waits are many and trouble is rare.
+    let mut trouble: Option<Box<CallError>> = None;
     loop {
         if let Some(ended) = line.until_try(core, stops, |it| contest.state(it)).await? {
             return match trouble {
-                Some(error) if ended.is_timeout() => Err(error.into()),
+                Some(error) if ended.is_timeout() => Err((*error).into()),
                 _ => Ok(Err(ended)),
             };
         }
         // In a box, so that nothing is left of it while the call waits.
-        match Box::pin(contest.attempt(&mut line)).await {
+        match Box::pin(contest.attempt(line)).await {
             Ok(Some(prize)) => {
                 contest.leave(line, &prize);
                 return Ok(Ok(prize));
             }
             Ok(None) => trouble = None,
             Err(Error::Store(error)) if error.is_transient() => {
-                trouble = Some(error);
+                trouble = Some(Box::new(error));
                 line.no_outcome(core);
             }
             Err(error) => return Err(error),
@@ -256,12 +256,12 @@ impl InLine {
     }
 
     /// Leaves with the lock, which is held until then at the least.
-    pub(crate) fn leave_granted(self, holder_until: Instant) {
+    pub(crate) fn leave_granted(&mut self, holder_until: Instant) {
         self.place.leave_granted(holder_until);
     }
 
     /// Leaves with permits, after which none are left if `took_all`.
-    pub(crate) fn leave_with_permits(self, took_all: bool) {
+    pub(crate) fn leave_with_permits(&mut self, took_all: bool) {
         self.place.leave_with_permits(took_all);
     }
 }

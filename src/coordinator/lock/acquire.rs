@@ -132,7 +132,7 @@ async fn queue_up<P: Progress>(
         place.take_offers();
     }
     let mut contest = OneLock { core, request };
-    compete(core, &mut contest, InLine::at(place), &stops).await
+    compete(core, &mut contest, &mut InLine::at(place), &stops).await
 }
 
 /// Takes away what a wait has left in the store: a place in a queue, or the mark of a writer. The
@@ -190,7 +190,7 @@ impl Contest for OneLock<'_> {
         }
     }
 
-    fn leave(&self, line: InLine, delivery: &Delivery) {
+    fn leave(&self, line: &mut InLine, delivery: &Delivery) {
         line.leave_granted(delivery.grant().safe_until);
     }
 }

@@ -145,8 +145,8 @@ async fn acquire_together<P: Progress>(
         }
     };
     let stops = Stops::admit(core, core.session_of(&request.owner)?, deadline, progress)?;
-    let line = join(core, request, contest.awaited, holder_until)?;
-    compete(core, &mut contest, line, &stops).await
+    let mut line = join(core, request, contest.awaited, holder_until)?;
+    compete(core, &mut contest, &mut line, &stops).await
 }
 
 fn join(
@@ -205,7 +205,7 @@ impl Contest for AllLocks<'_> {
         Ok(None)
     }
 
-    fn leave(&self, line: InLine, delivery: &DeliveryAll) {
+    fn leave(&self, line: &mut InLine, delivery: &DeliveryAll) {
         line.leave_granted(delivery.safe_until(self.awaited));
     }
 }

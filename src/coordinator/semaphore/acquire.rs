@@ -66,7 +66,7 @@ pub(crate) async fn acquire<P: Progress>(
         request,
         available,
     };
-    let ended = compete(core, &mut permits, InLine::at(place), &stops).await?;
+    let ended = compete(core, &mut permits, &mut InLine::at(place), &stops).await?;
     Ok(match ended {
         Ok(delivery) => PermitAnswer::Granted(delivery),
         Err(ended) => not_granted(ended.cancelled, permits.available),
@@ -103,7 +103,7 @@ impl Contest for Permits<'_> {
         }
     }
 
-    fn leave(&self, line: InLine, delivery: &PermitDelivery) {
+    fn leave(&self, line: &mut InLine, delivery: &PermitDelivery) {
         line.leave_with_permits(delivery.available() == 0);
     }
 }

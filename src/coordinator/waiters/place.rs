@@ -104,10 +104,10 @@ impl Place {
     }
 
     /// Leaves with the lock, which is held until then at the least. Readers leave room for more.
-    pub(crate) fn leave_granted(mut self, holder_until: Instant) {
+    pub(crate) fn leave_granted(&mut self, holder_until: Instant) {
         self.took_all = self.waiter.goal != Goal::Lock(Mode::Read);
         let mut state = self.waiters.state.lock();
-        let Some(line) = state.line(&self) else {
+        let Some(line) = state.line(self) else {
             return;
         };
         let known = line.holder_until.replace(holder_until);
@@ -118,7 +118,7 @@ impl Place {
     }
 
     /// Leaves with permits, after which none are left if `took_all`.
-    pub(crate) fn leave_with_permits(mut self, took_all: bool) {
+    pub(crate) fn leave_with_permits(&mut self, took_all: bool) {
         self.took_all = took_all;
         self.handed_over(&mut self.waiters.state.lock());
     }
