@@ -1,6 +1,6 @@
 //! Who may see what: the name that the page was asked by, the bearer's rights, and the audit log.
 
-use std::{collections::HashMap, net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
 
 use axum::{
     extract::{ConnectInfo, FromRequestParts, Request, State},
@@ -13,16 +13,8 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use lockkeeper_access::{Audited, Identity, Right};
-use parking_lot::Mutex;
-use tokio::time::Instant;
 
 use super::{Admin, failure::Failure};
-
-/// Pages look again every few seconds; the audit log says so once in this time.
-const REPEATS_WITHIN: Duration = Duration::from_secs(60);
-
-/// So many different ones are remembered.
-const REPEATS_MAX: usize = 1024;
 
 /// Who asks.
 #[derive(Clone, Debug)]
@@ -30,10 +22,6 @@ pub(super) struct Caller {
     identity: Identity,
     peer: Option<SocketAddr>,
 }
-
-/// What has been audited lately.
-#[derive(Debug, Default)]
-pub(super) struct Repeats(Mutex<HashMap<String, Instant>>);
 
 /// Headers of every answer. The page has nothing inline and loads nothing from elsewhere.
 const HEADERS: [(&str, &str); 8] = [
@@ -169,27 +157,6 @@ impl Caller {
     }
 }
 
-// === impl Repeats ===
-
-impl Repeats {
-    fn is_first(&self, what: String) -> bool {
-        let now = Instant::now();
-        let mut known = self.0.lock();
-        if known.len() >= REPEATS_MAX {
-            known.retain(|_, at| now.duration_since(*at) < REPEATS_WITHIN);
-        }
-        if known.len() >= REPEATS_MAX {
-            known.clear();
-        }
-        let before = known.get(&what);
-        let is_first = before.is_none_or(|at| now.duration_since(*at) >= REPEATS_WITHIN);
-        if is_first {
-            known.insert(what, now);
-        }
-        is_first
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,14 +198,5 @@ mod tests {
         assert!(from("sec-fetch-site", "none"));
         assert!(!from("sec-fetch-site", "cross-site"));
         assert!(!from("sec-fetch-site", "same-site"));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_repeats_is_audited_once_a_minute() {
-        let repeats = Repeats::default();
-        assert!(repeats.is_first("a".to_owned()));
-        assert!(!repeats.is_first("a".to_owned()) && repeats.is_first("b".to_owned()));
-        tokio::time::advance(REPEATS_WITHIN).await;
-        assert!(repeats.is_first("a".to_owned()));
     }
 }

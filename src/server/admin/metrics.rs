@@ -1,22 +1,15 @@
 //! `/metrics`: what the layers count, and the process itself, for Prometheus.
 
-use std::{fmt::Write as _, sync::Arc, time::Duration};
+use std::{fmt::Write as _, sync::Arc};
 
 use axum::{
-    extract::State,
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use prometheus_client::{encoding::text, registry::Registry};
 
-use super::Admin;
-
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// The store is asked so that what is shown of it is new; its answer, or `store.call_timeout`, is
-/// not waited for longer than this.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What is shown.
 #[derive(Clone, Debug)]
@@ -29,22 +22,20 @@ impl Metrics {
     pub fn new(registry: Registry) -> Self {
         Self(Arc::new(registry))
     }
-}
 
-/// The format is that of `OpenMetrics` if the caller reads it, and else the older one.
-pub(super) async fn show(State(admin): State<Admin>, headers: HeaderMap) -> Response {
-    let _ = tokio::time::timeout(PROBE_TIMEOUT, admin.coordinator.probe()).await;
-    admin.coordinator.refresh_metrics();
-    let mut shown = String::new();
-    if text::encode(&mut shown, &admin.metrics.0).is_err() {
-        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    /// The format is that of `OpenMetrics` if the caller reads it, and else the older one.
+    pub(super) fn show(&self, headers: &HeaderMap) -> Response {
+        let mut shown = String::new();
+        if text::encode(&mut shown, &self.0).is_err() {
+            return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+        }
+        let accepted = headers.get_all(header::ACCEPT).iter();
+        let mut accepted = accepted.filter_map(|value| value.to_str().ok());
+        if accepted.any(|value| value.contains("application/openmetrics-text")) {
+            return ([(header::CONTENT_TYPE, OPEN_METRICS)], shown).into_response();
+        }
+        ([(header::CONTENT_TYPE, PLAIN_TEXT)], plain(&shown)).into_response()
     }
-    let accepted = headers.get_all(header::ACCEPT).iter();
-    let mut accepted = accepted.filter_map(|value| value.to_str().ok());
-    if accepted.any(|value| value.contains("application/openmetrics-text")) {
-        return ([(header::CONTENT_TYPE, OPEN_METRICS)], shown).into_response();
-    }
-    ([(header::CONTENT_TYPE, PLAIN_TEXT)], plain(&shown)).into_response()
 }
 
 /// The same in the older format, where a counter's name includes `_total`, there are no units and

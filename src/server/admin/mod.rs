@@ -7,52 +7,28 @@ mod failure;
 mod guard;
 mod json;
 mod metrics;
+mod repeats;
+mod state;
 
-pub use metrics::Metrics;
+pub use self::{metrics::Metrics, state::Admin};
 
-use std::{future::Future, net::SocketAddr, sync::Arc};
+use std::{future::Future, net::SocketAddr, time::Duration};
 
-use axum::{Router, extract::State, http::StatusCode, middleware, routing::get};
+use axum::{
+    Router,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    middleware,
+    response::Response,
+    routing::get,
+};
 use tokio::net::TcpListener;
-
-use guard::Repeats;
-use lockkeeper_access::Access;
-use lockkeeper_coordinator::Coordinator;
-
-/// What the pages are made from.
-#[derive(Clone, Debug)]
-pub struct Admin {
-    /// The coordinator that is shown.
-    pub coordinator: Coordinator,
-    /// Who may see it.
-    pub access: Access,
-    /// What is counted.
-    pub metrics: Metrics,
-    allow_force_release: bool,
-    is_loopback: bool,
-    repeats: Arc<Repeats>,
-}
 
 // === impl Admin ===
 
-impl Admin {
-    /// Pages about a coordinator, for those whom `access` lets see them.
-    pub fn new(
-        coordinator: Coordinator,
-        access: Access,
-        metrics: Metrics,
-        allow_force_release: bool,
-    ) -> Self {
-        Self {
-            coordinator,
-            access,
-            metrics,
-            allow_force_release,
-            is_loopback: false,
-            repeats: Arc::default(),
-        }
-    }
-}
+/// The store is asked so that what is shown of it is new; its answer, or `store.call_timeout`, is
+/// not waited for longer than this.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves the admin port until `stop` resolves. Fails if the listener does.
 pub async fn serve(
@@ -75,7 +51,7 @@ fn routes(admin: Admin) -> Router {
     Router::new()
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
-        .route("/metrics", get(metrics::show))
+        .route("/metrics", get(show_metrics))
         .merge(console)
         .with_state(admin)
 }
@@ -91,4 +67,10 @@ async fn ready(State(admin): State<Admin>) -> (StatusCode, &'static str) {
             "the store does not answer\n",
         ),
     }
+}
+
+async fn show_metrics(State(admin): State<Admin>, headers: HeaderMap) -> Response {
+    let _ = tokio::time::timeout(PROBE_TIMEOUT, admin.coordinator.probe()).await;
+    admin.coordinator.refresh_metrics();
+    admin.metrics.show(&headers)
 }

@@ -7,12 +7,12 @@ use tokio::time::Instant;
 use lockkeeper_access::{Access, Account, Audited, Identity, Right};
 use lockkeeper_coordinator::{
     Acquire, Coordinator, Description, Error, Grant, HolderSeen, Invalid, Lease, LockName,
-    LostReason, Mode, NotGranted, Notice, OnDisconnect, Operation, Owner, Release, Renew,
-    RequestId, ResumedGrant, SessionId, TokenChecked, Tried, WaiterSeen, Waiting,
+    LostReason, Mode, NotGranted, OnDisconnect, Operation, Owner, Release, Renew, RequestId,
+    ResumedGrant, SessionId, TokenChecked, Tried, WaiterSeen, Waiting,
 };
 use tonic::Status;
 
-use super::{convert_permits::permits_lost, pb, status::status, viewer::Viewer};
+use super::{pb, status::status, viewer::Viewer};
 
 /// Requests become operations under one coordinator's limits, of a caller who may do what they ask;
 /// on a session's stream in that session.
@@ -415,28 +415,5 @@ pub(super) fn lost_detail(reason: &LostReason) -> String {
     match reason {
         LostReason::ForceReleased(why) => why.as_ref().to_owned(),
         LostReason::Expired | LostReason::TakenOver | LostReason::StoreUnreachable => String::new(),
-    }
-}
-
-pub(super) fn notice(notice: Notice) -> pb::session_response::Response {
-    use pb::session_response::Response;
-    match notice {
-        Notice::Lost(lost, reason) => {
-            let grant = pb::Grant {
-                valid_for: None,
-                ..grant(&lost)
-            };
-            Response::Lost(pb::GrantLost {
-                grant: Some(grant),
-                reason: proto_lost_reason(&reason).into(),
-                detail: lost_detail(&reason),
-            })
-        }
-        Notice::PermitsLost(lost, reason) => Response::PermitsLost(permits_lost(&lost, &reason)),
-        Notice::AtRisk(left) => Response::AtRisk(pb::SessionAtRisk {
-            valid_for: Some(whole_millis(left)),
-        }),
-        Notice::Recovered => Response::Recovered(pb::SessionRecovered {}),
-        Notice::GoingAway => Response::GoingAway(pb::SessionGoingAway {}),
     }
 }

@@ -2,15 +2,14 @@
 
 use lockkeeper_access::Right;
 use lockkeeper_coordinator::{
-    AcquirePermits, Error, Invalid, LostReason, Operation, Owner, PermitAnswer, PermitCount,
-    PermitDelivery, PermitGrant, PermitId, PermitOperation, PermitsNotGranted, PermitsSet,
-    ReleasePermits, RenewPermits, ResumedPermits, SemaphoreDescription, SessionId, SetPermits,
-    WaitingForPermits,
+    AcquirePermits, Error, Invalid, Operation, Owner, PermitAnswer, PermitCount, PermitDelivery,
+    PermitGrant, PermitId, PermitOperation, PermitsNotGranted, PermitsSet, ReleasePermits,
+    RenewPermits, ResumedPermits, SemaphoreDescription, SessionId, SetPermits, WaitingForPermits,
 };
 use tonic::Status;
 
 use super::{
-    convert::{Requests, duration, proto_lost_reason, proto_wait_end, remaining, whole_millis},
+    convert::{Requests, duration, proto_wait_end, remaining, whole_millis},
     pb::{self, session_response::Response},
     status::{message, status},
     viewer::Viewer,
@@ -185,17 +184,6 @@ pub(super) fn permit_grant(grant: &PermitGrant) -> pb::PermitGrant {
 pub(super) fn delivered(delivery: PermitDelivery) -> Result<pb::PermitGrant, Status> {
     let grant = delivery.take().map_err(|error| status(&error))?;
     Ok(permit_grant(&grant))
-}
-
-pub(super) fn permits_lost(grant: &PermitGrant, reason: &LostReason) -> pb::PermitsLost {
-    let grant = pb::PermitGrant {
-        valid_for: None,
-        ..permit_grant(grant)
-    };
-    pb::PermitsLost {
-        grant: Some(grant),
-        reason: proto_lost_reason(reason).into(),
-    }
 }
 
 pub(super) fn waiting(waiting: WaitingForPermits) -> pb::WaitingForPermits {

@@ -21,6 +21,7 @@ pub mod listen;
 mod lock;
 mod metrics;
 mod multi;
+mod notice;
 mod outbound;
 mod semaphore;
 mod session;

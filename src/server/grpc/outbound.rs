@@ -15,9 +15,9 @@ use tokio_stream::Stream;
 use tonic::Status;
 
 use super::{
-    Metrics, convert, convert_permits, latch, multi,
+    Metrics, convert, convert_permits, latch, multi, notice,
     pb::{self, session_response::Response},
-    session::{OP_ID, Waits},
+    session::waits::{OP_ID, Waits},
     status::{message, status},
     viewer::Viewer,
 };
@@ -120,7 +120,7 @@ impl Outbound {
     fn notice(&mut self, out: Out) -> Option<pb::SessionResponse> {
         let response = match out {
             Out::Opened(opened) => Response::Opened(*opened),
-            Out::Notice(notice) => convert::notice(notice),
+            Out::Notice(notice) => notice::notice(notice),
             Out::End(status) => {
                 self.state = State::Ending(status);
                 return None;

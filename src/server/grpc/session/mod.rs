@@ -3,9 +3,9 @@
 //! client reads.
 
 mod running;
+pub(super) mod waits;
 
 use std::{
-    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -19,12 +19,14 @@ use lockkeeper_coordinator::{
     Answer, AnswersTo, Error, Invalid, LatchOperation, Notice, Opened, Operation, PeerAddress,
     PermitOperation, Reply, Resumed, SessionId, Stream,
 };
-use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
 
-use self::running::Running;
+use self::{
+    running::Running,
+    waits::{OP_ID, Waits},
+};
 use super::{
     Config,
     call::Calls,
@@ -50,12 +52,6 @@ const STUCK_AFTER: Duration = Duration::from_secs(10);
 /// How long the end of the stream waits for operations under way, and for the store to know of the
 /// releases; the rest goes on without it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The field that tells a stream's operations apart.
-pub(super) const OP_ID: &str = "op_id";
-
-/// Waiting operations of the stream, by `op_id`, to be cancelled.
-pub(super) type Waits = Arc<Mutex<HashMap<u64, CancellationToken>>>;
 
 /// How the reading ended.
 enum End {

@@ -1,0 +1,42 @@
+//! Notices of a session as frames.
+
+use lockkeeper_api::pb::{self, session_response::Response};
+use lockkeeper_coordinator::{LostReason, Notice, PermitGrant};
+
+use super::{
+    convert::{grant, lost_detail, proto_lost_reason, whole_millis},
+    convert_permits::permit_grant,
+};
+
+pub(super) fn notice(notice: Notice) -> pb::session_response::Response {
+    match notice {
+        Notice::Lost(lost, reason) => {
+            let grant = pb::Grant {
+                valid_for: None,
+                ..grant(&lost)
+            };
+            Response::Lost(pb::GrantLost {
+                grant: Some(grant),
+                reason: proto_lost_reason(&reason).into(),
+                detail: lost_detail(&reason),
+            })
+        }
+        Notice::PermitsLost(lost, reason) => Response::PermitsLost(permits_lost(&lost, &reason)),
+        Notice::AtRisk(left) => Response::AtRisk(pb::SessionAtRisk {
+            valid_for: Some(whole_millis(left)),
+        }),
+        Notice::Recovered => Response::Recovered(pb::SessionRecovered {}),
+        Notice::GoingAway => Response::GoingAway(pb::SessionGoingAway {}),
+    }
+}
+
+fn permits_lost(grant: &PermitGrant, reason: &LostReason) -> pb::PermitsLost {
+    let grant = pb::PermitGrant {
+        valid_for: None,
+        ..permit_grant(grant)
+    };
+    pb::PermitsLost {
+        grant: Some(grant),
+        reason: proto_lost_reason(reason).into(),
+    }
+}
