@@ -11,6 +11,8 @@
 #[path = "tidy/source.rs"]
 mod source;
 
+#[path = "tidy/circles.rs"]
+mod circles;
 #[path = "tidy/deploy/mod.rs"]
 mod deploy;
 #[path = "tidy/documents.rs"]

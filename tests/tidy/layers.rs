@@ -228,7 +228,7 @@ pub(crate) fn imports(code: &str) -> Vec<String> {
 }
 
 /// Reads one path or one list of paths; returns what stands behind it.
-fn expand<'a>(text: &'a str, before: &str, found: &mut Vec<String>) -> &'a str {
+pub(crate) fn expand<'a>(text: &'a str, before: &str, found: &mut Vec<String>) -> &'a str {
     let text = text.trim_start();
     if let Some(mut rest) = text.strip_prefix('{') {
         loop {
