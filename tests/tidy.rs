@@ -11,6 +11,8 @@
 #[path = "tidy/source.rs"]
 mod source;
 
+#[path = "tidy/client_tree.rs"]
+mod client_tree;
 #[path = "tidy/deploy/mod.rs"]
 mod deploy;
 #[path = "tidy/documents.rs"]

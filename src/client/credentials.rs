@@ -68,6 +68,7 @@ impl TlsFiles {
     }
 
     #[cfg(not(feature = "tls"))]
+    #[expect(clippy::unused_self, reason = "files are not read without the feature")]
     fn read(&self) -> Result<std::convert::Infallible, Error> {
         let why = "https:// needs the feature `tls` of the crate lockkeeper-client";
         Err(Error::Misconfigured(why.to_owned()))
