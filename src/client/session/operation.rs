@@ -84,13 +84,39 @@ impl Operation {
     /// The names of the locks or the semaphore that it acquires, for people.
     pub(super) fn name(&self) -> String {
         match &self.request {
-            Request::Acquire(it) => it.name.clone(),
-            Request::TryAcquire(it) => it.name.clone(),
             Request::AcquirePermits(it) => it.name.clone(),
             Request::TryAcquirePermits(it) => it.name.clone(),
-            Request::AcquireAll(it) => names(&it.locks),
-            Request::TryAcquireAll(it) => names(&it.locks),
-            _ => String::new(),
+            _ => {
+                let names = self.locks().into_iter().map(|lock| lock.name);
+                names.collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+
+    /// The locks that it acquires, as grants without what only the coordinator knows.
+    fn locks(&self) -> Vec<Grant> {
+        let grant = |name: &str, mode: i32, owner: &str, is_watched: bool| Grant {
+            name: name.to_owned(),
+            mode: effective_mode(mode),
+            owner: owner.to_owned(),
+            hold_count: 1,
+            watched: is_watched,
+            ..Grant::default()
+        };
+        let all = |locks: &[LockSpec], owner: &str, is_watched: bool| {
+            let grants = locks.iter();
+            grants
+                .map(|it| grant(&it.name, it.mode, owner, is_watched))
+                .collect()
+        };
+        match &self.request {
+            Request::Acquire(it) => vec![grant(&it.name, it.mode, &it.owner, it.lease.is_none())],
+            Request::TryAcquire(it) => {
+                vec![grant(&it.name, it.mode, &it.owner, it.lease.is_none())]
+            }
+            Request::AcquireAll(it) => all(&it.locks, &it.owner, it.lease.is_none()),
+            Request::TryAcquireAll(it) => all(&it.locks, &it.owner, it.lease.is_none()),
+            _ => Vec::new(),
         }
     }
 
@@ -149,31 +175,10 @@ impl Operation {
     /// The locks that it may hold already, so that a resume confirms them and does not release
     /// them. Permits have ids that only the answer contains.
     pub(super) fn possible_grants(&self) -> Vec<Grant> {
-        if !self.is_uncertain {
-            return Vec::new();
-        }
-        let grant = |name: &str, mode: i32, owner: &str, is_watched: bool| Grant {
-            name: name.to_owned(),
-            mode: effective_mode(mode),
-            owner: owner.to_owned(),
-            hold_count: 1,
-            watched: is_watched,
-            ..Grant::default()
-        };
-        let all = |locks: &[LockSpec], owner: &str, is_watched: bool| {
-            let grants = locks.iter();
-            grants
-                .map(|it| grant(&it.name, it.mode, owner, is_watched))
-                .collect()
-        };
-        match &self.request {
-            Request::Acquire(it) => vec![grant(&it.name, it.mode, &it.owner, it.lease.is_none())],
-            Request::TryAcquire(it) => {
-                vec![grant(&it.name, it.mode, &it.owner, it.lease.is_none())]
-            }
-            Request::AcquireAll(it) => all(&it.locks, &it.owner, it.lease.is_none()),
-            Request::TryAcquireAll(it) => all(&it.locks, &it.owner, it.lease.is_none()),
-            _ => Vec::new(),
+        if self.is_uncertain {
+            self.locks()
+        } else {
+            Vec::new()
         }
     }
 
@@ -204,11 +209,6 @@ impl Operation {
         self.sent_at = None;
         self.retry_at = Some(at);
     }
-}
-
-fn names(locks: &[LockSpec]) -> String {
-    let names: Vec<&str> = locks.iter().map(|lock| lock.name.as_str()).collect();
-    names.join(", ")
 }
 
 /// Gives a request that changes state an id, if it has none, so that it can be repeated.
