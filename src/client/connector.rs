@@ -57,8 +57,8 @@ pub struct Connector {
 // === impl Connector ===
 
 impl Connector {
-    /// Connects. A failure means that no call was
-    /// made, which is why connecting is not left to the first call.
+    /// Connects. A failure means that no call was made, which is why connecting is not left to the
+    /// first call.
     ///
     /// Fails with [`Error::Unreachable`] if no connection is made within 5 s, and with
     /// [`Error::Misconfigured`] if the address or a TLS file cannot be used.
