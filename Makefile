@@ -18,7 +18,7 @@ test: ## All tests; installs redis-server if it is missing, and names the client
 	scripts/test
 
 test-fast: ## What takes seconds: unit tests, behaviour in one process, and the checks of the tree
-	$(CARGO) test --locked --no-fail-fast --workspace --lib --test it --test tidy
+	$(CARGO) test --locked --no-fail-fast --workspace --lib --test generated --test it --test tidy
 
 test-clients: ## Only the tests with clients in other languages
 	scripts/test --clients
@@ -48,6 +48,7 @@ lint: ## Format and lints; every warning is an error
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked --workspace --test interop -- -D warnings
+	$(CARGO) clippy --locked --package lockkeeper-client --all-targets --no-default-features -- -D warnings
 
 fmt: ## Formats the Rust
 	$(CARGO) fmt --all

@@ -1,8 +1,8 @@
-//! Holds a lock around work: `cargo run --example hold_a_lock -- http://127.0.0.1:7625
-//! nightly-report 10`.
+//! Holds a lock around work. Run it with `cargo run -p lockkeeper-client --example hold_a_lock`;
+//! arguments are `http://127.0.0.1:7625 nightly-report 10`.
 //!
-//! Ends with 0 if the work was done, with 3 if the lock was lost meanwhile. The client resumes the
-//! session and repeats what was under way by itself.
+//! Exits with 0 if the work was done, and with 3 if the lock was lost meanwhile. The client resumes
+//! the session and repeats interrupted operations automatically.
 
 #![expect(clippy::print_stdout, reason = "it shows what happens")]
 
@@ -37,7 +37,7 @@ async fn main() -> Result<ExitCode, Error> {
         tokio::select! {
             () = &mut work => break,
             () = guard.lost().cancelled() => {
-                // Somebody else may have the lock now, or soon.
+                // Another holder may have the lock now, or soon.
                 println!("lost: {}", guard.loss().map_or(String::new(), |it| it.to_string()));
                 return Ok(ExitCode::from(3));
             }
@@ -46,7 +46,7 @@ async fn main() -> Result<ExitCode, Error> {
             }
         }
     }
-    // What the resource should ask if it cannot compare tokens by itself.
+    // For a resource that cannot compare tokens itself.
     let checked = session.check_token(&name, guard.fencing_token()).await?;
     println!("token is current: {}", checked.current);
     guard.release().await?;
@@ -55,7 +55,7 @@ async fn main() -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The work: it shows the fencing token to whatever it changes.
+/// The work: it sends the fencing token with each change.
 async fn work(_fencing_token: u64, seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }

@@ -13,6 +13,8 @@ mod source;
 
 #[path = "tidy/circles.rs"]
 mod circles;
+#[path = "tidy/client_tree.rs"]
+mod client_tree;
 #[path = "tidy/deploy/mod.rs"]
 mod deploy;
 #[path = "tidy/documents.rs"]

@@ -1,18 +1,24 @@
-//! Where a coordinator is.
+//! The address of a coordinator.
 
 use std::{fmt, str::FromStr};
-
-use super::Error;
 
 /// The address of a coordinator: `http://HOST:PORT`, `https://HOST:PORT`, `unix:///PATH/OF/SOCKET`,
 /// or `HOST:PORT`, which means `http://`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address(String);
 
+/// A text that is no [`Address`]: it has another form.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}: {cause}")]
+pub struct InvalidAddress {
+    text: String,
+    cause: &'static str,
+}
+
 // === impl Address ===
 
 impl Address {
-    /// In the form of a URL.
+    /// The address as a URL.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -22,16 +28,19 @@ impl Address {
         self.0.starts_with("https://")
     }
 
-    pub(super) fn is_unix(&self) -> bool {
+    pub(crate) fn is_unix(&self) -> bool {
         self.0.starts_with("unix:")
     }
 }
 
 impl FromStr for Address {
-    type Err = Error;
+    type Err = InvalidAddress;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let refuse = |why: &str| Err(Error::Misconfigured(format!("{text}: {why}")));
+    fn from_str(text: &str) -> Result<Self, InvalidAddress> {
+        let refuse = |cause| {
+            let text = text.to_owned();
+            Err(InvalidAddress { text, cause })
+        };
         match text.split_once("://") {
             Some(("unix", path)) if path.starts_with('/') => Ok(Self(text.to_owned())),
             Some(("unix", _)) => refuse("the path of a socket must begin with /"),

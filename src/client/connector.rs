@@ -1,9 +1,13 @@
 //! Connections to coordinators.
 
-use std::{fmt, io, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
-use futures::{TryFutureExt as _, future::BoxFuture};
+use futures::TryFutureExt as _;
 use hyper_util::client::legacy::connect::HttpConnector;
+use lockkeeper_api::pb::{
+    latch_service_client::LatchServiceClient, lock_admin_service_client::LockAdminServiceClient,
+    lock_service_client::LockServiceClient, semaphore_service_client::SemaphoreServiceClient,
+};
 use tonic::{
     Request,
     service::interceptor::InterceptedService,
@@ -11,50 +15,60 @@ use tonic::{
 };
 use tower::{Service as _, service_fn};
 
-use super::{Address, Authorize, Error, TlsFiles, Token, cause, plain::Plain};
+use crate::{
+    Address, Authorize, Error, TlsFiles, Token, dial::Dial, tls_sniff::TlsSniffer, transport_error,
+};
 
-/// What the generated stubs send their calls through.
+/// The connection that generated clients send their calls on.
 pub type Transport = InterceptedService<Channel, Authorize>;
 
-/// Bytes to and from a coordinator.
-pub trait Wire: hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static {}
+/// The generated client of `LockService`, for calls without a session.
+pub type LockClient = LockServiceClient<Transport>;
 
-impl<T: hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static> Wire for T {}
+/// The generated client of `SemaphoreService`, for calls without a session.
+pub type SemaphoreClient = SemaphoreServiceClient<Transport>;
 
-type Dial = dyn Fn(Address) -> BoxFuture<'static, io::Result<Box<dyn Wire>>> + Send + Sync;
+/// The generated client of `LatchService`, for calls without a session.
+pub type LatchClient = LatchServiceClient<Transport>;
+
+/// The generated client of `LockAdminService`, for locks held by other callers.
+pub type AdminClient = LockAdminServiceClient<Transport>;
 
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A silent connection is asked this often whether it lives, and has as long to answer: a dead
-/// coordinator is noticed after twice this.
-pub(super) const KEEPALIVE: Duration = Duration::from_secs(5);
+/// A silent connection is pinged this often, and has as long to answer: a dead coordinator is
+/// noticed after twice this.
+const KEEPALIVE: Duration = Duration::from_secs(5);
 
 /// How long a call that does not wait may take; longer than a coordinator waits for its store.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How to connect, wherever that is.
+/// How to connect to any coordinator.
 #[derive(Clone, Default)]
 pub struct Connector {
-    /// For `https://`.
+    /// The certificates for `https://`.
     pub tls: TlsFiles,
-    /// Shown with every call.
+    /// The bearer token that is sent with every call.
     pub token: Option<Token>,
-    pub(super) dial: Option<Arc<Dial>>,
+    pub(crate) dial: Option<Arc<Dial>>,
 }
 
 // === impl Connector ===
 
 impl Connector {
-    /// Connects. As long as this fails nothing was asked, which is why it is not left to the first
-    /// call.
+    /// Connects. A failure means that no call was made, which is why connecting is not left to the
+    /// first call.
+    ///
+    /// Fails with [`Error::Unreachable`] if no connection is made within 5 s, and with
+    /// [`Error::Misconfigured`] if the address or a TLS file cannot be used.
     pub async fn connect(&self, address: &Address) -> Result<Transport, Error> {
         self.connect_to(address, self.endpoint(address, KEEPALIVE)?)
             .await
     }
 
-    /// Where to connect, with liveness checks at least every `keepalive`.
-    pub(super) fn endpoint(
+    /// The address as an endpoint, with a ping at least every `keepalive`.
+    pub(crate) fn endpoint(
         &self,
         address: &Address,
         keepalive: Duration,
@@ -64,9 +78,7 @@ impl Connector {
             |error: tonic::transport::Error| Error::Misconfigured(format!("{address}: {error}"));
         let mut endpoint = Endpoint::from_shared(address.as_str().to_owned()).map_err(refused)?;
         if address.is_tls() {
-            endpoint = endpoint.tls_config(self.tls.read()?).map_err(|error| {
-                Error::Misconfigured(format!("{address}: {}", cause::in_words(&error)))
-            })?;
+            endpoint = self.tls.apply(endpoint, address)?;
         }
         Ok(endpoint
             .connect_timeout(CONNECT_TIMEOUT)
@@ -76,17 +88,16 @@ impl Connector {
             .keep_alive_while_idle(true))
     }
 
-    pub(super) async fn connect_to(
+    pub(crate) async fn connect_to(
         &self,
         address: &Address,
         endpoint: Endpoint,
     ) -> Result<Transport, Error> {
         let connected = match &self.dial {
-            // It notices if it should not have been.
             None if !address.is_tls() && !address.is_unix() => {
                 let mut tcp = HttpConnector::new();
                 tcp.set_nodelay(true);
-                let dial = service_fn(move |to| tcp.call(to).map_ok(Plain::new));
+                let dial = service_fn(move |to| tcp.call(to).map_ok(TlsSniffer::new));
                 endpoint.connect_with_connector(dial).await
             }
             None => endpoint.connect().await,
@@ -98,7 +109,7 @@ impl Connector {
         };
         let channel = connected.map_err(|error| Error::Unreachable {
             address: address.clone(),
-            cause: cause::in_words(&error),
+            cause: transport_error::describe(&error),
         })?;
         Ok(InterceptedService::new(
             channel,
@@ -116,7 +127,7 @@ impl fmt::Debug for Connector {
     }
 }
 
-/// A request that does not wait for a lock.
+/// A request that does not wait for a lock: its call fails after 10 s.
 pub fn short<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(CALL_TIMEOUT);

@@ -1,51 +1,81 @@
-//! Who the client is: certificates and tokens. Files are read anew for every connection, so that
-//! renewed ones take effect.
+//! The identity of the client: certificates and tokens. Files are read for every connection, so
+//! that renewed ones take effect.
 
 use std::{
     fmt,
     path::{Path, PathBuf},
 };
 
+#[cfg(feature = "tls")]
+use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 use tonic::{
     Request, Status,
     metadata::{AsciiMetadataValue, MetadataValue},
     service::Interceptor,
-    transport::{Certificate, ClientTlsConfig, Identity},
+    transport::Endpoint,
 };
 
-use super::Error;
+use crate::{Address, Error};
 
-/// For connections to `https://`.
+/// The certificates for connections to `https://`, as files in PEM form. They are read for every
+/// connection.
 #[derive(Clone, Debug, Default)]
 pub struct TlsFiles {
-    /// Whom to trust, in PEM form. None: the certificates that the system trusts.
+    /// The authorities to trust; `None` for those that the system trusts.
     pub ca: Option<PathBuf>,
-    /// The client's certificate, if the coordinator wants one.
+    /// The client's certificate, if the coordinator requires one.
     pub certificate: Option<PathBuf>,
-    /// The key of that certificate.
+    /// The private key of that certificate.
     pub key: Option<PathBuf>,
-    /// The name that the coordinator's certificate must have. None: the host of the address.
+    /// The name in the coordinator's certificate; `None` for the host of the address.
     pub server_name: Option<String>,
 }
 
-/// A bearer token, shown with every call.
+/// A bearer token, sent with every call.
 #[derive(Clone)]
 pub enum Token {
     /// The token itself.
     Text(String),
-    /// A file that has it. Read for every call, because such files are replaced when tokens are
+    /// A file with the token. It is read for every call, because it is replaced when the token is
     /// renewed.
     File(PathBuf),
 }
 
-/// Puts the token, if there is one, into every call.
+/// Adds the token, if there is one, to every call.
 #[derive(Clone, Debug)]
-pub struct Authorize(pub(super) Option<Token>);
+pub struct Authorize(pub(crate) Option<Token>);
 
 // === impl TlsFiles ===
 
 impl TlsFiles {
-    pub(super) fn read(&self) -> Result<ClientTlsConfig, Error> {
+    /// Fails if a file cannot be read, or if `https://` is not supported at all.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        self.read().map(drop)
+    }
+
+    /// Makes connections to an endpoint use TLS.
+    #[cfg(feature = "tls")]
+    pub(crate) fn apply(&self, endpoint: Endpoint, address: &Address) -> Result<Endpoint, Error> {
+        endpoint.tls_config(self.read()?).map_err(|error| {
+            let cause = crate::transport_error::describe(&error);
+            Error::Misconfigured(format!("{address}: {cause}"))
+        })
+    }
+
+    #[cfg(not(feature = "tls"))]
+    pub(crate) fn apply(&self, _: Endpoint, _: &Address) -> Result<Endpoint, Error> {
+        match self.read()? {}
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[expect(clippy::unused_self, reason = "files are not read without the feature")]
+    fn read(&self) -> Result<std::convert::Infallible, Error> {
+        let why = "https:// needs the feature `tls` of the crate lockkeeper-client";
+        Err(Error::Misconfigured(why.to_owned()))
+    }
+
+    #[cfg(feature = "tls")]
+    fn read(&self) -> Result<ClientTlsConfig, Error> {
         let mut tls = ClientTlsConfig::new();
         tls = match &self.ca {
             Some(file) => tls.ca_certificate(Certificate::from_pem(read(file)?)),
@@ -139,10 +169,23 @@ mod tests {
         assert!(refused.message().starts_with("/nowhere/token: "));
         let token = Token::Text("secret".to_owned());
         assert!(!format!("{token:?}").contains("secret"));
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn a_key_without_its_certificate_is_refused() {
         let half = TlsFiles {
             key: Some("/nowhere/key".into()),
             ..TlsFiles::default()
         };
-        assert!(half.read().is_err());
+        assert!(half.check().is_err());
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn https_needs_the_feature_tls() {
+        let client = crate::Client::builder().endpoint("https://locks:7625");
+        let refused = client.unwrap().build().unwrap_err();
+        assert!(matches!(&refused, Error::Misconfigured(why) if why.contains("feature `tls`")));
     }
 }

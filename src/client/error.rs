@@ -1,4 +1,4 @@
-//! Why something could not be done.
+//! Errors of the client.
 
 use std::time::Duration;
 
@@ -7,51 +7,52 @@ use prost::Message as _;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use super::{Address, cause};
+use crate::{Address, InvalidAddress, transport_error};
 
-/// Why something could not be done.
+/// An error of the client.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An address, a file or a value cannot be used.
+    /// An address, a file or a value cannot be used; nothing was sent.
     #[error("{0}")]
     Misconfigured(String),
-    /// No coordinator could be reached, so nothing was asked.
+    /// No coordinator could be reached; nothing was sent.
     #[error("no coordinator at {address}: {cause}")]
     Unreachable {
-        /// The last one that was tried.
+        /// The last address that was tried.
         address: Address,
-        /// What went wrong there.
+        /// Why it could not be reached.
         cause: String,
     },
-    /// The wait ended without a grant: the lock is held by another, or too few permits are free.
+    /// The wait ended without a grant: the lock has another holder, or too few permits are free.
     #[error("{name}: not granted within the time to wait")]
     NotGranted {
-        /// What was asked for.
+        /// The lock, semaphore or latch; several locks are separated by commas.
         name: String,
         /// Why the wait ended.
         reason: NotGrantedReason,
-        /// What was left of the holder's lease, of a lock that has one that ends.
+        /// The rest of the holder's lease, for a lock whose holder has a lease that ends.
         holder_remaining_lease: Option<Duration>,
-        /// How many permits were free, of a semaphore.
+        /// The number of free permits, for a semaphore.
         available: Option<u32>,
     },
-    /// What was held is held no longer.
+    /// The lock or the permits were lost.
     #[error("{name}: lost, {}", why_lost(*reason, detail))]
     Lost {
-        /// What was lost.
+        /// The lock or semaphore.
         name: String,
-        /// Why. `Unspecified` if the session has ended.
+        /// Why it was lost; `Unspecified` if the session has ended.
         reason: LostReason,
-        /// More about it, for people: what an operator said who took it away, or why the session
-        /// has ended. Empty if nothing was said.
+        /// Details for people: the operator's reason for a forced release, or why the session has
+        /// ended. May be empty.
         detail: String,
     },
-    /// The coordinator refused it, or the call was lost on the way.
+    /// The coordinator refused the call, or the call was lost on the way. [`Error::reason`] tells
+    /// both apart.
     #[error("{}", describe(.0))]
     Refused(Box<Status>),
-    /// The session is over: closed, or its coordinator could not be reached for as long as its
-    /// lease. Open a new one.
+    /// The session was closed, or no coordinator could be reached for as long as its lease. Nothing
+    /// is held any more; open a new session.
     #[error("the session has ended: {0}")]
     SessionEnded(String),
 }
@@ -59,22 +60,22 @@ pub enum Error {
 // === impl Error ===
 
 impl Error {
-    /// Somebody else has it; asking later may succeed.
+    /// Whether there is another holder, or too few permits are free; a later try may succeed.
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::NotGranted { .. })
     }
 
-    /// What was held is held no longer.
+    /// Whether the lock or the permits are no longer held.
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. }) || self.reason().is_some_and(|it| it == "NOT_OWNER")
     }
 
-    /// The session cannot be used any more.
+    /// Whether the session has ended and a new one is needed.
     pub fn is_session_ended(&self) -> bool {
         matches!(self, Self::SessionEnded(_))
     }
 
-    /// The same may succeed if it is asked again later.
+    /// Whether the same call may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::NotGranted { .. } | Self::SessionEnded(_) => true,
@@ -83,12 +84,13 @@ impl Error {
         }
     }
 
-    /// The coordinator's stable reason, such as `WAITERS_PER_LOCK_MAX`.
+    /// The coordinator's stable reason, such as `WAITERS_PER_LOCK_MAX`. `None` for errors of the
+    /// client and for calls that were lost on the way.
     pub fn reason(&self) -> Option<String> {
         self.status().and_then(reason)
     }
 
-    /// What the coordinator said.
+    /// The gRPC status, of [`Error::Refused`].
     pub fn status(&self) -> Option<&Status> {
         match self {
             Self::Refused(status) => Some(status),
@@ -96,14 +98,20 @@ impl Error {
         }
     }
 
-    /// How long the coordinator asks to wait before the next try.
+    /// How long to wait before the next try, if the coordinator says so.
     pub fn retry_delay(&self) -> Option<Duration> {
         self.status()?.get_details_retry_info()?.retry_delay
     }
 
-    /// What failed on a session's stream; always from the coordinator.
-    pub(super) fn from_frame(frame: &tonic_types::Status) -> Self {
+    /// The failure of an operation on a session's stream.
+    pub(crate) fn from_frame(frame: &tonic_types::Status) -> Self {
         status_of(frame).into()
+    }
+}
+
+impl From<InvalidAddress> for Error {
+    fn from(invalid: InvalidAddress) -> Self {
+        Self::Misconfigured(invalid.to_string())
     }
 }
 
@@ -113,7 +121,7 @@ impl From<Status> for Error {
     }
 }
 
-/// What an RPC would have ended with that ended on a session's stream with this.
+/// The gRPC status of an operation that failed on a session's stream.
 pub fn status_of(frame: &tonic_types::Status) -> Status {
     let code = Code::from_i32(frame.code);
     let details = frame.encode_to_vec().into();
@@ -121,7 +129,7 @@ pub fn status_of(frame: &tonic_types::Status) -> Status {
 }
 
 /// Whether the same request would be refused again.
-pub(super) fn is_final(code: Code) -> bool {
+pub(crate) fn is_final(code: Code) -> bool {
     matches!(
         code,
         Code::InvalidArgument
@@ -134,26 +142,26 @@ pub(super) fn is_final(code: Code) -> bool {
 }
 
 /// The stable reason of a status of the coordinator.
-pub(super) fn reason(status: &Status) -> Option<String> {
+pub(crate) fn reason(status: &Status) -> Option<String> {
     status.get_details_error_info().map(|info| info.reason)
 }
 
-/// What a status says besides its reason.
-pub(super) fn state(status: &Status) -> Option<String> {
+/// The state of the lock that a status reports besides its reason.
+pub(crate) fn state(status: &Status) -> Option<String> {
     let mut info = status.get_details_error_info()?;
     info.metadata.remove("state")
 }
 
 fn describe(status: &Status) -> String {
     let message = status.message();
-    match (reason(status), cause::of_status(status)) {
+    match (reason(status), transport_error::of_status(status)) {
         (Some(reason), _) => format!("{reason}: {message}"),
         (None, Some(cause)) => format!("{:?}: {message}: {cause}", status.code()),
         (None, None) => format!("{:?}: {message}", status.code()),
     }
 }
 
-/// Why something is held no longer, in words.
+/// The reason of a loss for people, such as `its lease ran out`, followed by the detail.
 pub fn why_lost(reason: LostReason, detail: &str) -> String {
     let known = [
         (LostReason::Expired, "its lease ran out"),

@@ -1,31 +1,30 @@
-//! One connection with a session's stream on it.
+//! One connection with a session's stream.
 
 use std::{future::pending, pin::Pin, time::Duration};
 
 use futures::{StreamExt as _, stream};
 use hyper::rt::Executor;
-use lockkeeper_api::pb::{SessionRequest, SessionResponse, lock_service_client::LockServiceClient};
+use lockkeeper_api::pb::{SessionRequest, SessionResponse};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{Address, Error, connector::Connector, task::spawn_detached};
+use crate::{Address, Connector, Error, LockClient, task::spawn_detached};
 
-/// Answers that may wait to be looked at; the coordinator is not read meanwhile.
+/// Frames that may wait to be read; the coordinator is not read meanwhile.
 const EVENTS_QUEUED: usize = 64;
 
-/// What a link says: frames, then once how it ended (`None`: as it should).
+/// Frames, then once the end: `None` if the coordinator ended the stream without an error.
 #[derive(Debug)]
-pub(super) enum LinkEvent {
+pub(crate) enum LinkEvent {
     Frame(SessionResponse),
     Ended(Option<Error>),
 }
 
-/// A stream that is opened, open or ended. Dropping it drops the connection without a word.
+/// A stream that is opening, open or ended. Dropping it breaks the connection.
 #[derive(Debug)]
-pub(super) struct Link {
-    /// Not bounded: it has at most one frame for each operation that its user has not got an answer
-    /// to.
+pub(crate) struct Link {
+    /// Not bounded: it has at most one frame for each operation without an answer.
     frames: mpsc::UnboundedSender<SessionRequest>,
     events: mpsc::Receiver<LinkEvent>,
     _connection: DropGuard,
@@ -34,22 +33,22 @@ pub(super) struct Link {
 /// Runs a connection's tasks until the link is dropped. Otherwise hyper keeps a connection as long
 /// as one of its streams is open.
 #[derive(Clone)]
-struct UntilDropped(CancellationToken);
+struct LinkExecutor(CancellationToken);
 
 // === impl Link ===
 
 impl Link {
-    /// Connects and sends the first frame; what comes of it is told by [`Link::next`].
-    pub(super) fn open(
+    /// Connects and sends the first frame; [`Link::next`] returns what comes of it.
+    pub(crate) fn open(
         connector: &Connector,
         address: &Address,
         keepalive: Duration,
         first: SessionRequest,
     ) -> Self {
         let (frames, to_send) = mpsc::unbounded_channel();
-        let (tell, events) = mpsc::channel(EVENTS_QUEUED);
+        let (publish, events) = mpsc::channel(EVENTS_QUEUED);
         let dropped = CancellationToken::new();
-        let executor = UntilDropped(dropped.clone());
+        let executor = LinkExecutor(dropped.clone());
         let (connector, address) = (connector.clone(), address.clone());
         let endpoint = connector
             .endpoint(&address, keepalive)
@@ -62,10 +61,10 @@ impl Link {
         executor.execute(Box::pin(async move {
             let ended = async {
                 let transport = connector.connect_to(&address, endpoint?).await?;
-                carry(LockServiceClient::new(transport), frames_to_send, &tell).await
+                carry(LockClient::new(transport), frames_to_send, &publish).await
             };
             let ended = ended.await.err();
-            let _ = tell.send(LinkEvent::Ended(ended)).await;
+            let _ = publish.send(LinkEvent::Ended(ended)).await;
         }));
         Self {
             frames,
@@ -74,13 +73,13 @@ impl Link {
         }
     }
 
-    /// Sends a frame. If the link has ended, that is what [`Link::next`] says next.
-    pub(super) fn send(&self, frame: SessionRequest) {
+    /// Sends a frame. If the link has ended, [`Link::next`] returns that next.
+    pub(crate) fn send(&self, frame: SessionRequest) {
         let _ = self.frames.send(frame);
     }
 
-    /// The next event. May be dropped and asked again.
-    pub(super) async fn next(&mut self) -> LinkEvent {
+    /// The next event. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> LinkEvent {
         match self.events.recv().await {
             Some(event) => event,
             None => pending().await,
@@ -89,22 +88,22 @@ impl Link {
 }
 
 async fn carry(
-    mut client: super::LockClient,
+    mut client: LockClient,
     frames: impl stream::Stream<Item = SessionRequest> + Send + 'static,
-    tell: &mpsc::Sender<LinkEvent>,
+    events: &mpsc::Sender<LinkEvent>,
 ) -> Result<(), Error> {
     let mut answers = client.session(frames).await?.into_inner();
     while let Some(frame) = answers.message().await? {
-        if tell.send(LinkEvent::Frame(frame)).await.is_err() {
+        if events.send(LinkEvent::Frame(frame)).await.is_err() {
             break;
         }
     }
     Ok(())
 }
 
-// === impl UntilDropped ===
+// === impl LinkExecutor ===
 
-impl Executor<Pin<Box<dyn Future<Output = ()> + Send>>> for UntilDropped {
+impl Executor<Pin<Box<dyn Future<Output = ()> + Send>>> for LinkExecutor {
     fn execute(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
         let dropped = self.0.clone();
         spawn_detached("link", async move {

@@ -1,4 +1,4 @@
-//! The one place that spawns tasks. They end by themselves, when what they serve is dropped.
+//! The one place that spawns tasks. A task ends when the value that it serves is dropped.
 
 use tracing::Instrument as _;
 

@@ -1,4 +1,4 @@
-//! What handles ask of a session's task, and what it answers.
+//! The commands that handles and guards send to the task of their session, and its answers.
 
 use std::{
     sync::{
@@ -8,53 +8,74 @@ use std::{
     time::Duration,
 };
 
+use futures::future::try_join_all;
 use lockkeeper_api::pb::{session_request::Request, session_response::Response};
 use tokio::{
     sync::{mpsc, oneshot},
     time::Instant,
 };
+use tokio_util::sync::CancellationToken;
 
-use crate::{Error, Thing, guard::Held};
+use crate::{Error, holding::Holding, validity::Validity};
 
-/// What a handle wants.
-pub(crate) enum Command {
-    /// An operation.
-    Ask(Ask),
-    /// Nobody waits for the answer to this operation any more.
+/// Where the result of a command goes.
+pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
+
+pub(super) enum Command {
+    Start(NewOperation),
+    /// The caller of this operation no longer waits for its answer.
     Abandon(u64),
-    /// What this guard holds is to be given back. Dropped guards do not ask for an answer.
-    Release(u64, Option<oneshot::Sender<Result<(), Error>>>),
-    /// The session is to end. Answered when it has.
-    Close(oneshot::Sender<Result<(), Error>>),
+    /// Release what this guard holds. Dropped guards need no reply.
+    Release(u64, Option<Reply<()>>),
+    /// End the session. The reply follows its end.
+    Close(Reply<()>),
 }
 
-/// An operation as it is asked for.
-pub(crate) struct Ask {
+pub(super) struct NewOperation {
     pub(super) op_id: u64,
     pub(super) request: Request,
-    /// When a wait with a limit ends.
+    /// The end of a wait with a limit.
     pub(super) wait_until: Option<Instant>,
-    /// How long to go on asking a store that does not answer. None: as long as the session's lease.
+    /// How long to retry while the store does not answer. `None`: for the session's lease.
     pub(super) patience: Option<Duration>,
-    pub(super) answer: oneshot::Sender<Result<Answer, Error>>,
+    pub(super) reply: Reply<Answer>,
 }
 
-/// How an operation has ended.
-pub(crate) enum Answer {
-    /// Something is held now. Dropping it gives it back.
-    Held(Held, Vec<Thing>),
-    /// Anything else.
+/// The end of an operation that did not fail.
+pub(super) enum Answer {
+    /// Dropping it releases it.
+    Granted(Held, Vec<Holding>),
     Other(Response),
 }
 
-/// The way to a session's task. As long as one is there, the session lives.
+/// A sender to a session's task. The session lives as long as there is one.
 #[derive(Clone, Debug)]
 pub(crate) struct Commands {
-    pub(crate) queue: mpsc::UnboundedSender<Command>,
-    pub(super) ids: Arc<AtomicU64>,
+    queue: mpsc::UnboundedSender<Command>,
+    pub(super) ids: Ids,
 }
 
-/// An operation under way. Dropping it abandons it.
+/// The task's own sender, which does not keep the session alive.
+pub(super) struct WeakCommands {
+    queue: mpsc::WeakUnboundedSender<Command>,
+    pub(super) ids: Ids,
+}
+
+/// Numbers operations, guards and holdings of one session.
+#[derive(Clone, Debug)]
+pub(super) struct Ids(Arc<AtomicU64>);
+
+/// What one request acquired. Dropping it releases it.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(super) commands: Commands,
+    pub(super) guard: u64,
+    pub(super) validities: Vec<Arc<Validity>>,
+    pub(crate) lost: CancellationToken,
+    pub(super) is_released: bool,
+}
+
+/// An operation without an answer. Dropping it abandons it.
 struct Pending<'a> {
     commands: &'a Commands,
     op_id: u64,
@@ -63,54 +84,54 @@ struct Pending<'a> {
 // === impl Commands ===
 
 impl Commands {
-    /// Sends something; if the session has ended, whoever waits for the answer sees that.
-    pub(crate) fn send(&self, command: Command) {
+    pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<Command>) {
+        let (queue, commands) = mpsc::unbounded_channel();
+        let ids = Ids(Arc::new(1.into()));
+        (Self { queue, ids }, commands)
+    }
+
+    pub(super) fn downgrade(&self) -> WeakCommands {
+        WeakCommands {
+            queue: self.queue.downgrade(),
+            ids: self.ids.clone(),
+        }
+    }
+
+    /// Sends a command. If the session has ended, its reply is dropped.
+    pub(super) fn send(&self, command: Command) {
         let _ = self.queue.send(command);
     }
 
-    /// A number that no other operation or guard of the session has.
-    pub(super) fn next_id(&self) -> u64 {
-        self.ids.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Asks, and waits for the end of it.
-    pub(crate) async fn ask(
-        &self,
-        request: Request,
-        wait_until: Option<Instant>,
-    ) -> Result<Answer, Error> {
-        self.ask_with(request, wait_until, None).await
-    }
-
-    pub(super) async fn ask_with(
+    /// Runs an operation to its end.
+    pub(super) async fn run(
         &self,
         request: Request,
         wait_until: Option<Instant>,
         patience: Option<Duration>,
     ) -> Result<Answer, Error> {
-        let op_id = self.next_id();
-        let (answer, answered) = oneshot::channel();
-        self.send(Command::Ask(Ask {
+        let op_id = self.ids.next();
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Start(NewOperation {
             op_id,
             request,
             wait_until,
             patience,
-            answer,
+            reply,
         }));
         let pending = Pending {
             commands: self,
             op_id,
         };
-        let ended = answered.await;
+        let answer = answer.await;
         std::mem::forget(pending);
-        ended.unwrap_or_else(|_| Err(ended_already()))
+        answer.unwrap_or_else(|_| Err(closed()))
     }
 
-    /// Asks for what is answered by one message.
-    pub(super) async fn ask_plainly(&self, request: Request) -> Result<Response, Error> {
-        match self.ask(request, None).await? {
+    /// Runs an operation that acquires nothing.
+    pub(super) async fn call(&self, request: Request) -> Result<Response, Error> {
+        match self.run(request, None, None).await? {
             Answer::Other(response) => Ok(response),
-            Answer::Held(..) => Err(unexpected()),
+            Answer::Granted(..) => Err(unexpected()),
         }
     }
 }
@@ -121,11 +142,95 @@ impl Drop for Pending<'_> {
     }
 }
 
-pub(crate) fn ended_already() -> Error {
+/// Runs an operation that has one kind of response.
+macro_rules! call {
+    ($commands:expr, $request:expr => $kind:ident) => {
+        match $commands.call($request).await? {
+            Response::$kind(response) => Ok(response),
+            _ => Err($crate::session::unexpected()),
+        }
+    };
+}
+pub(super) use call;
+
+// === impl WeakCommands ===
+
+impl WeakCommands {
+    /// `None` if all handles and guards are dropped.
+    pub(super) fn upgrade(&self) -> Option<Commands> {
+        Some(Commands {
+            queue: self.queue.upgrade()?,
+            ids: self.ids.clone(),
+        })
+    }
+}
+
+// === impl Ids ===
+
+impl Ids {
+    pub(super) fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+// === impl Held ===
+
+impl Held {
+    /// The first loss, if there is one.
+    pub(crate) fn loss(&self) -> Option<Error> {
+        self.validities.iter().find_map(|it| it.loss())
+    }
+
+    /// The earliest end of what is held.
+    pub(crate) fn valid_until(&self) -> Instant {
+        let until = self.validities.iter().map(|it| it.valid_until()).min();
+        until.unwrap_or_else(Instant::now)
+    }
+
+    pub(crate) fn valid_for(&self) -> Duration {
+        if self.lost.is_cancelled() {
+            return Duration::ZERO;
+        }
+        self.valid_until().saturating_duration_since(Instant::now())
+    }
+
+    pub(crate) async fn release(mut self) -> Result<(), Error> {
+        if let Some(loss) = self.loss() {
+            return Err(loss);
+        }
+        self.is_released = true;
+        let (reply, released) = oneshot::channel();
+        self.commands
+            .send(Command::Release(self.guard, Some(reply)));
+        released.await.unwrap_or_else(|_| Err(closed()))
+    }
+
+    pub(crate) async fn renew(
+        &self,
+        holdings: Vec<Holding>,
+        lease: Option<Duration>,
+    ) -> Result<(), Error> {
+        let renew = |holding: Holding| self.commands.call(holding.renewal(lease));
+        try_join_all(holdings.into_iter().map(renew))
+            .await
+            .map(drop)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if !self.is_released {
+            self.commands.send(Command::Release(self.guard, None));
+        }
+    }
+}
+
+/// The error of commands to a session that was closed.
+pub(super) fn closed() -> Error {
     Error::SessionEnded("it was closed".to_owned())
 }
 
-/// An answer of another kind than was asked for; a fault of the coordinator.
+/// An answer of another kind than its request; a fault of the coordinator.
 pub(crate) fn unexpected() -> Error {
     tonic::Status::internal("an answer of another kind than was asked for").into()
 }

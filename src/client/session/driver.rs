@@ -1,115 +1,78 @@
-//! The task of a session: one loop over what the coordinator says, what handles want, and the
-//! clock.
+//! The task of a session: one loop over frames of the coordinator, commands of handles, and the
+//! clock. It passes each event to the part that it concerns, and what follows from it to the
+//! others.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    future::pending,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::future::pending;
 
 use lockkeeper_api::pb::{
-    CancelOperation, SessionOpened, SessionRequest, session_request::Request,
+    CloseSession, LostReason, SessionOpened, SessionResponse, Waiting, session_request::Request,
+    session_response::Response,
 };
 use tokio::{
-    sync::{broadcast, mpsc, oneshot, watch},
+    sync::mpsc,
     time::{Instant, sleep_until},
 };
 
 use super::{
-    SessionEvent, SessionState,
-    book::Book,
+    SessionEvent,
     closing::Closing,
-    command::{Ask, Command, Commands},
-    connection::{Connection, Event},
-    event::EVENTS_KEPT,
-    operation::{Operation, Purpose, with_request_id},
+    command::{Answer, Command, Commands, Reply, closed},
+    event::Publisher,
+    handle::Session,
+    holding_table::{HoldingTable, Upkeep},
+    operation::{Operation, Purpose},
+    operations::{Operations, RETRY_INTERVAL, is_not_owner},
+    outcome::Outcome,
+    transport::{SessionTransport, TransportEvent, frame},
 };
-use crate::{Client, Error, link::LinkEvent};
+use crate::{
+    Error,
+    duration::to_std,
+    error,
+    holding::{Holding, release_of},
+    validity::Loss,
+};
 
-/// What is to be looked at when its time has come; what it says may be outdated by then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Timer {
-    Holding(u64),
-    Operation(u64),
-}
-
-/// See the module.
+/// The task of a session. See the module.
 pub(super) struct Driver {
-    pub(super) client: Client,
-    pub(super) opened: SessionOpened,
-    pub(super) lease: Duration,
-    pub(super) keepalive: Duration,
-    /// The endpoint in use, or to be tried next.
-    pub(super) endpoint: usize,
-    pub(super) connection: Connection,
-    pub(super) book: Book,
-    pub(super) operations: BTreeMap<u64, Operation>,
-    /// By the guards that had what is given back.
-    pub(super) releases: HashMap<u64, Release>,
-    pub(super) timers: BTreeSet<(Instant, Timer)>,
-    /// The session is over if it is not resumed until then.
-    pub(super) over_at: Option<Instant>,
-    pub(super) closing: Option<Closing>,
-    /// Why the session is over.
-    pub(super) ended: Option<String>,
-    pub(super) state: watch::Sender<SessionState>,
-    pub(super) events: broadcast::Sender<SessionEvent>,
-    pub(super) commands: mpsc::UnboundedReceiver<Command>,
-    /// Not a handle: it does not keep the session alive.
-    own: mpsc::WeakUnboundedSender<Command>,
-    ids: Arc<AtomicU64>,
-}
-
-/// What a guard had is being given back.
-pub(super) struct Release {
-    pub(super) holdings: Vec<u64>,
-    pub(super) answer: Option<oneshot::Sender<Result<(), Error>>>,
+    transport: SessionTransport,
+    table: HoldingTable,
+    operations: Operations,
+    publisher: Publisher,
+    commands: mpsc::UnboundedReceiver<Command>,
+    closing: Option<Closing>,
+    /// Why the session has ended.
+    ended: Option<String>,
 }
 
 // === impl Driver ===
 
 impl Driver {
-    pub(super) fn new(
-        client: Client,
-        endpoint: usize,
-        connection: Connection,
-        opened: SessionOpened,
-    ) -> (Self, Commands) {
-        let (queue, commands) = mpsc::unbounded_channel();
-        let own = queue.downgrade();
-        let handle = Commands {
-            queue,
-            ids: Arc::new(1.into()),
+    /// The task of an open session, and its first handle.
+    pub(super) fn new(transport: SessionTransport, opened: &SessionOpened) -> (Self, Session) {
+        let (handle, commands) = Commands::new();
+        let own = handle.downgrade();
+        let publisher = Publisher::new();
+        let session = Session {
+            commands: handle,
+            id: opened.session_id.clone(),
+            lease: transport.lease,
+            state: publisher.state.subscribe(),
+            events: publisher.events.downgrade(),
         };
-        let lease = crate::thing::to_std(opened.lease);
         let driver = Self {
-            client,
-            lease,
-            keepalive: super::connection::keepalive(Some(lease)),
-            endpoint,
-            connection,
-            book: Book::default(),
-            operations: BTreeMap::new(),
-            releases: HashMap::new(),
-            timers: BTreeSet::new(),
-            over_at: None,
+            transport,
+            operations: Operations::new(own.ids.clone()),
+            table: HoldingTable::new(own),
+            publisher,
+            commands,
             closing: None,
             ended: None,
-            state: watch::Sender::new(SessionState::Connected),
-            events: broadcast::Sender::new(EVENTS_KEPT),
-            commands,
-            own,
-            ids: Arc::clone(&handle.ids),
-            opened,
         };
-        (driver, handle)
+        (driver, session)
     }
 
-    /// Runs until the session is over.
+    /// Runs until the session has ended.
     pub(super) async fn run(mut self) {
         while self.ended.is_none() {
             let wake_at = self.wake_at();
@@ -121,8 +84,8 @@ impl Driver {
             };
             tokio::select! {
                 biased;
-                // What is lost is told before anything is asked.
-                event = self.connection.next() => self.on_event(Instant::now(), event),
+                // Losses come before commands.
+                event = self.transport.next() => self.on_event(Instant::now(), event),
                 command = self.commands.recv(), if self.closing.is_none() => {
                     self.on_command(Instant::now(), command);
                 }
@@ -133,122 +96,315 @@ impl Driver {
         self.finish();
     }
 
-    fn on_event(&mut self, now: Instant, event: Event) {
-        match event {
-            Event::Link(LinkEvent::Frame(frame)) => self.on_frame(now, frame),
-            Event::Link(LinkEvent::Ended(failure)) => self.on_link_ended(now, failure.as_ref()),
-            Event::Attempted(Ok((link, opened))) => self.on_resumed(now, link, &opened),
-            Event::Attempted(Err(failure)) => self.on_attempt_failed(now, &failure),
-        }
-    }
-
-    fn on_command(&mut self, now: Instant, command: Option<Command>) {
-        match command {
-            Some(Command::Ask(ask)) => self.begin(now, ask),
-            Some(Command::Abandon(op_id)) => self.abandon(op_id),
-            Some(Command::Release(guard, answer)) => self.release(now, guard, answer),
-            Some(Command::Close(done)) => self.close(now, vec![done]),
-            // Nobody is left who could ask for anything.
-            None => self.close(now, Vec::new()),
-        }
-    }
-
-    fn begin(&mut self, now: Instant, ask: Ask) {
-        let mut operation = Operation::new(with_request_id(ask.request), Purpose::Caller);
-        operation.wait_until = ask.wait_until;
-        operation.patience = ask.patience;
-        operation.answer = Some(ask.answer);
-        self.add(now, ask.op_id, operation);
-    }
-
-    /// Sends an operation, now or when there is a connection.
-    pub(super) fn add(&mut self, now: Instant, op_id: u64, operation: Operation) {
-        self.operations.insert(op_id, operation);
-        self.send(now, op_id);
-    }
-
-    pub(super) fn send(&mut self, now: Instant, op_id: u64) {
-        let Connection::Up { link, .. } = &self.connection else {
-            return;
-        };
-        let Some(operation) = self.operations.get_mut(&op_id) else {
-            return;
-        };
-        link.send(operation.frame(op_id, now));
-        if operation.is_abandoned && operation.waits() {
-            link.send(frame(op_id, Request::Cancel(CancelOperation {})));
-        }
-    }
-
-    fn abandon(&mut self, op_id: u64) {
-        let Some(operation) = self.operations.get_mut(&op_id) else {
-            return;
-        };
-        operation.answer = None;
-        operation.is_abandoned = true;
-        let is_sent = operation.sent_at.is_some();
-        if !is_sent && !operation.is_in_doubt {
-            self.operations.remove(&op_id);
-        } else if is_sent
-            && operation.waits()
-            && let Connection::Up { link, .. } = &self.connection
-        {
-            link.send(frame(op_id, Request::Cancel(CancelOperation {})));
-        }
-    }
-
     fn wake_at(&self) -> Option<Instant> {
-        let timer = self.timers.first().map(|(at, _)| *at);
-        let closing = self.closing.as_ref().map(|it| it.until);
-        let moments = [timer, closing, self.over_at, self.connection.wake_at()];
-        moments.into_iter().flatten().min()
+        let instants = [
+            self.table.wake_at(),
+            self.operations.wake_at(),
+            self.closing.as_ref().map(|it| it.deadline),
+            self.transport.wake_at(),
+        ];
+        instants.into_iter().flatten().min()
     }
 
     fn meet_deadlines(&mut self, now: Instant) {
-        while let Some((at, timer)) = self.timers.first().copied()
-            && at <= now
+        while let Some(id) = self.table.pop_due(now) {
+            self.check(now, id);
+        }
+        self.operations.retry_due(now, &self.transport);
+        if self.closing.as_mut().is_some_and(|it| it.check(now)) {
+            self.end("it was closed, and no coordinator has answered");
+        }
+        if self.transport.is_expired(now) {
+            self.end("no coordinator could be reached for as long as its lease");
+        }
+        if self.transport.must_leave(now) {
+            self.on_stream_ended(now, None);
+        } else if self.transport.must_resume(now) {
+            self.resume(now);
+        }
+    }
+
+    // --- commands
+
+    fn on_command(&mut self, now: Instant, command: Option<Command>) {
+        match command {
+            Some(Command::Start(new)) => {
+                self.operations.start_for_caller(now, &self.transport, new);
+            }
+            Some(Command::Abandon(op_id)) => self.operations.abandon(&self.transport, op_id),
+            Some(Command::Release(guard, reply)) => self.release(now, guard, reply),
+            Some(Command::Close(reply)) => self.close(now, Some(reply)),
+            // All handles and guards are dropped.
+            None => self.close(now, None),
+        }
+    }
+
+    fn start(&mut self, now: Instant, request: Request, purpose: Purpose) {
+        self.operations
+            .start(now, &self.transport, request, purpose);
+    }
+
+    fn release(&mut self, now: Instant, guard: u64, reply: Option<Reply<()>>) {
+        if let Some(request) = self.table.release(guard, reply) {
+            self.start(now, request, Purpose::Release(guard));
+        }
+    }
+
+    fn close(&mut self, now: Instant, reply: Option<Reply<()>>) {
+        self.closing = Some(Closing::new(now, reply));
+        self.send_close();
+    }
+
+    fn send_close(&mut self) {
+        if let Some(closing) = &mut self.closing
+            && self.transport.is_up()
         {
-            self.timers.pop_first();
-            match timer {
-                Timer::Holding(id) => self.look_after(now, id),
-                Timer::Operation(op_id) => {
-                    let operation = self.operations.get(&op_id);
-                    if operation.is_some_and(|it| it.retry_at.is_some_and(|at| at <= now)) {
-                        self.send(now, op_id);
-                    }
+            closing.is_sent = true;
+            self.transport
+                .send(frame(0, Request::Close(CloseSession {})));
+        }
+    }
+
+    // --- the stream
+
+    fn on_event(&mut self, now: Instant, event: TransportEvent) {
+        match event {
+            TransportEvent::Frame(frame) => self.on_frame(now, frame),
+            TransportEvent::Ended(failure) => self.on_stream_ended(now, failure.as_ref()),
+            TransportEvent::Attempted(attempted) => {
+                match self.transport.on_attempted(now, attempted) {
+                    Ok(Some((opened, sent_at))) => self.on_resumed(now, &opened, sent_at),
+                    Ok(None) => {}
+                    Err(refused) => self.end(&refused.to_string()),
                 }
             }
         }
-        self.meet_closing_deadline(now);
-        if self.over_at.is_some_and(|at| at <= now) {
-            self.end("no coordinator could be reached for as long as its lease");
+    }
+
+    fn on_stream_ended(&mut self, now: Instant, failure: Option<&Error>) {
+        if failure.is_none() && self.closing.as_ref().is_some_and(|it| it.is_sent) {
+            self.end("it was closed");
+            return;
         }
-        self.meet_connection_deadlines(now);
+        let cause = self.transport.on_ended(now, failure);
+        self.operations.on_stream_ended();
+        self.table.on_stream_ended();
+        self.publisher.publish(SessionEvent::Broken { cause });
     }
 
-    pub(super) fn tell(&self, event: SessionEvent) {
-        // Nobody may be listening.
-        let _ = self.events.send(event);
+    fn resume(&mut self, now: Instant) {
+        let (mut grants, permits) = self.table.grants();
+        let possible = self.operations.possible_grants();
+        grants.extend(possible.filter(|it| !self.table.contains(&it.clone().into())));
+        self.transport.resume(now, grants, permits);
     }
 
-    /// A number that nothing else of the session has.
-    pub(super) fn next_id(&self) -> u64 {
-        self.ids.fetch_add(1, Ordering::Relaxed)
+    /// The coordinator has renewed each grant that was named; losses follow.
+    fn on_resumed(&mut self, now: Instant, opened: &SessionOpened, sent_at: Instant) {
+        self.publisher.publish(SessionEvent::Resumed);
+        let still_held = Holding::resumed(opened);
+        for holding in &still_held {
+            self.table.renewed(now, sent_at, holding.clone());
+        }
+        if self.closing.is_some() {
+            self.send_close();
+            return;
+        }
+        self.operations
+            .on_resumed(now, &self.transport, &still_held);
+        self.table.on_resumed(now);
     }
 
-    /// For a guard. None: nobody is left to have one.
-    pub(super) fn handle(&self) -> Option<Commands> {
-        Some(Commands {
-            queue: self.own.upgrade()?,
-            ids: Arc::clone(&self.ids),
-        })
+    // --- frames
+
+    fn on_frame(&mut self, now: Instant, frame: SessionResponse) {
+        let op_id = frame.op_id;
+        let Some(response) = frame.response else {
+            return;
+        };
+        match response {
+            Response::Lost(notice) => {
+                let loss = Loss {
+                    reason: notice.reason(),
+                    detail: notice.detail,
+                };
+                self.on_lost(now, notice.grant.map(Holding::Lock), &loss);
+            }
+            Response::PermitsLost(notice) => {
+                let loss = Loss::new(notice.reason());
+                self.on_lost(now, notice.grant.map(Holding::Permits), &loss);
+            }
+            Response::AtRisk(risk) => {
+                let valid_for = to_std(risk.valid_for);
+                self.publisher.publish(SessionEvent::AtRisk { valid_for });
+            }
+            Response::Recovered(_) => self.publisher.publish(SessionEvent::Recovered),
+            Response::GoingAway(_) => self.transport.on_going_away(now),
+            Response::Waiting(waiting) => self.on_waiting(op_id, None, waiting),
+            Response::WaitingForAll(all) => {
+                self.on_waiting(op_id, Some(all.name), all.waiting.unwrap_or_default());
+            }
+            Response::WaitingForPermits(waiting) => {
+                if let Some(name) = self.operations.awaited_name(op_id) {
+                    self.publisher
+                        .publish(SessionEvent::WaitingForPermits { name, waiting });
+                }
+            }
+            Response::WaitingForLatch(_) | Response::Opened(_) => {}
+            Response::Failed(status) => self.on_failed(now, op_id, Error::from_frame(&status)),
+            response => self.on_answer(now, op_id, response),
+        }
+    }
+
+    fn on_lost(&mut self, now: Instant, gone: Option<Holding>, loss: &Loss) {
+        if let Some(gone) = gone {
+            let failed = self.table.on_lost(&gone, loss);
+            self.release_failed(now, failed);
+        }
+    }
+
+    fn on_waiting(&mut self, op_id: u64, busy: Option<String>, waiting: Waiting) {
+        if let Some(name) = self.operations.awaited_name(op_id) {
+            let name = busy.unwrap_or(name);
+            self.publisher
+                .publish(SessionEvent::Waiting { name, waiting });
+        }
+    }
+
+    /// The end of an operation that did not fail.
+    fn on_answer(&mut self, now: Instant, op_id: u64, response: Response) {
+        let Some(operation) = self.operations.take(op_id) else {
+            return;
+        };
+        let sent_at = operation.sent_at.unwrap_or(now);
+        match &response {
+            Response::Renewed(renewed) => {
+                if let Some(grant) = &renewed.grant {
+                    self.table.renewed(now, sent_at, grant.clone().into());
+                }
+            }
+            Response::PermitsRenewed(renewed) => {
+                for grant in &renewed.grants {
+                    self.table.renewed(now, sent_at, grant.clone().into());
+                }
+            }
+            _ => {}
+        }
+        match (operation.purpose, response.into()) {
+            (Purpose::Renewal(id), _) => {
+                self.table.on_renewal_answered(id);
+                self.check(now, id);
+            }
+            (Purpose::Release(guard), Outcome::Other(_)) => self.table.on_released(guard, Ok(())),
+            (_, Outcome::Granted(holdings)) => self.on_granted(now, operation, holdings),
+            // The end of the session has ended the wait.
+            (_, Outcome::NotGranted(_)) if self.closing.is_some() => {
+                operation.finish(Err(closed()));
+            }
+            (_, Outcome::NotGranted(not_granted)) => {
+                let name = operation.name();
+                operation.finish(Err(not_granted.of(name)));
+            }
+            (_, Outcome::Other(response)) => operation.finish(Ok(Answer::Other(response))),
+        }
+    }
+
+    fn on_granted(&mut self, now: Instant, operation: Operation, holdings: Vec<Holding>) {
+        let Some(reply) = operation.reply else {
+            self.start(now, release_of(&holdings), Purpose::LateRelease);
+            return;
+        };
+        let sent_at = operation.sent_at.unwrap_or(now);
+        for id in self.table.grant(now, sent_at, holdings, reply) {
+            self.check(now, id);
+        }
+    }
+
+    fn on_failed(&mut self, now: Instant, op_id: u64, failure: Error) {
+        if self.closing.is_some() && self.operations.is_of_caller(op_id) {
+            if let Some(operation) = self.operations.take(op_id) {
+                operation.finish(Err(closed()));
+            }
+            return;
+        }
+        let lease = self.transport.lease;
+        let over = self
+            .operations
+            .on_failed(now, &self.transport, op_id, &failure, lease);
+        let Some(operation) = over else {
+            return;
+        };
+        match operation.purpose {
+            Purpose::Renewal(id) if is_not_owner(&failure) => {
+                let failed = self.table.lose(id, &loss_of(&failure));
+                self.release_failed(now, failed);
+            }
+            Purpose::Renewal(id) => {
+                let retry_at = now + RETRY_INTERVAL.min(lease / 6);
+                self.table.on_renewal_failed(id, retry_at);
+            }
+            Purpose::Release(guard) => self.table.on_released(guard, Err(failure)),
+            Purpose::Caller | Purpose::LateRelease | Purpose::Cleanup => {
+                operation.finish(Err(failure));
+            }
+        }
+    }
+
+    // --- holdings
+
+    /// Renews a holding if that is due, or reports that it is lost.
+    fn check(&mut self, now: Instant, id: u64) {
+        match self.table.check(now, id, self.transport.is_up()) {
+            Upkeep::Nothing => {}
+            Upkeep::Renew(request) => self.start(now, request, Purpose::Renewal(id)),
+            Upkeep::Lost(failed) => self.release_failed(now, failed),
+        }
+    }
+
+    fn release_failed(&mut self, now: Instant, guards: Vec<u64>) {
+        for guard in guards {
+            self.release(now, guard, None);
+        }
+    }
+
+    // --- the end
+
+    fn end(&mut self, why: &str) {
+        self.ended.get_or_insert_with(|| why.to_owned());
+    }
+
+    /// The session has ended: nothing is held, and no command will be answered.
+    fn finish(mut self) {
+        let cause = self.ended.unwrap_or_default();
+        let error = Error::SessionEnded(cause.clone());
+        self.table.lose_all(&Loss {
+            reason: LostReason::Unspecified,
+            detail: error.to_string(),
+        });
+        self.publisher.publish(SessionEvent::Ended { cause });
+        self.operations.end(&error);
+        self.table.end(&error);
+        self.commands.close();
+        while let Ok(command) = self.commands.try_recv() {
+            match command {
+                Command::Start(new) => {
+                    let _ = new.reply.send(Err(error.clone()));
+                }
+                Command::Release(_, Some(reply)) => {
+                    let _ = reply.send(Err(error.clone()));
+                }
+                Command::Release(_, None) | Command::Abandon(_) | Command::Close(_) => {}
+            }
+        }
+        if let Some(closing) = self.closing {
+            closing.finish(error);
+        }
     }
 }
 
-pub(super) fn frame(op_id: u64, request: Request) -> SessionRequest {
-    SessionRequest {
-        op_id,
-        request: Some(request),
-        ..SessionRequest::default()
-    }
+fn loss_of(failure: &Error) -> Loss {
+    Loss::new(match failure.status().and_then(error::state).as_deref() {
+        Some("held_by_another") => LostReason::TakenOver,
+        _ => LostReason::Expired,
+    })
 }

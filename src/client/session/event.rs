@@ -1,56 +1,79 @@
-//! What happens to a session besides the ends of its operations.
+//! The state and the events of a session, besides the ends of its operations.
 
 use std::time::Duration;
 
 use lockkeeper_api::pb::{Waiting, WaitingForPermits};
-use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::{
+    broadcast::{self, error::RecvError},
+    watch,
+};
 
-/// Events that may wait to be looked at; whoever looks later misses the oldest ones.
-pub(super) const EVENTS_KEPT: usize = 64;
+/// Events that a slow reader may be behind; it misses older ones.
+const EVENTS_KEPT: usize = 64;
 
-/// What happens to a session.
+/// The state of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SessionState {
+    /// Its stream is open.
+    Connected,
+    /// Its coordinator fails to renew its holdings: they will be lost if that continues.
+    AtRisk,
+    /// Its stream broke and is being resumed. Holdings stay valid as long as their guards say.
+    Resuming,
+    /// It has ended and holds nothing.
+    Ended,
+}
+
+/// An event of a session.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum SessionEvent {
-    /// Somebody waits for a lock: told at once, and when it changes.
+    /// An acquire waits for a lock: reported at once and on each change.
     Waiting {
-        /// The lock; of several one that is held by another.
+        /// The lock; of several locks one with another holder.
         name: String,
-        /// How things are.
+        /// The state of the wait.
         waiting: Waiting,
     },
-    /// Somebody waits for permits: told at once, and when it changes.
+    /// An acquire waits for permits: reported at once and on each change.
     WaitingForPermits {
         /// The semaphore.
         name: String,
-        /// How things are.
+        /// The state of the wait.
         waiting: WaitingForPermits,
     },
-    /// The stream broke, or its coordinator stops. The session is being resumed; what it holds is
-    /// valid as long as its guards say.
+    /// The stream broke, or its coordinator stops. The session is being resumed; holdings stay
+    /// valid as long as their guards say.
     Broken {
-        /// What went wrong.
+        /// Why, for people.
         cause: String,
     },
-    /// It has a stream again. What was lost meanwhile is told to its guards.
+    /// The session has a stream again. Guards report what was lost meanwhile.
     Resumed,
-    /// Its coordinator says that renewals are failing: if that goes on, what it holds will be lost.
+    /// The coordinator fails to renew the session's holdings: they will be lost if that continues.
     AtRisk {
-        /// What is left for what is lost first.
+        /// The time until the first of them is lost.
         valid_for: Duration,
     },
     /// Renewals succeed again.
     Recovered,
-    /// It is over, and nothing is held.
+    /// The session has ended and holds nothing.
     Ended {
-        /// Why.
+        /// Why, for people.
         cause: String,
     },
 }
 
-/// The events of a session, from when this was asked for.
+/// The events of a session since [`Session::events`](crate::Session::events) was called.
 #[derive(Debug)]
 pub struct SessionEvents(Option<broadcast::Receiver<SessionEvent>>);
+
+/// Publishes the state and the events of a session.
+pub(super) struct Publisher {
+    pub(super) state: watch::Sender<SessionState>,
+    pub(super) events: broadcast::Sender<SessionEvent>,
+}
 
 // === impl SessionEvents ===
 
@@ -59,8 +82,8 @@ impl SessionEvents {
         Self(events.upgrade().map(|it| it.subscribe()))
     }
 
-    /// The next one; `None` after the end of the session. May be dropped and asked again. More than
-    /// 64 that nobody looks at are forgotten, the oldest first.
+    /// The next event; `None` after the end of the session. Cancel-safe. A reader that is more than
+    /// 64 events behind misses the oldest.
     pub async fn next(&mut self) -> Option<SessionEvent> {
         let events = self.0.as_mut()?;
         loop {
@@ -70,5 +93,32 @@ impl SessionEvents {
                 Err(RecvError::Closed) => return None,
             }
         }
+    }
+}
+
+// === impl Publisher ===
+
+impl Publisher {
+    pub(super) fn new() -> Self {
+        Self {
+            state: watch::Sender::new(SessionState::Connected),
+            events: broadcast::Sender::new(EVENTS_KEPT),
+        }
+    }
+
+    /// Publishes an event, and the state that it leads to.
+    pub(super) fn publish(&self, event: SessionEvent) {
+        let state = match event {
+            SessionEvent::Waiting { .. } | SessionEvent::WaitingForPermits { .. } => None,
+            SessionEvent::Broken { .. } => Some(SessionState::Resuming),
+            SessionEvent::Resumed | SessionEvent::Recovered => Some(SessionState::Connected),
+            SessionEvent::AtRisk { .. } => Some(SessionState::AtRisk),
+            SessionEvent::Ended { .. } => Some(SessionState::Ended),
+        };
+        // Nobody may be subscribed.
+        if let Some(state) = state {
+            let _ = self.state.send(state);
+        }
+        let _ = self.events.send(event);
     }
 }

@@ -1,44 +1,49 @@
-//! Operations under way: what is asked, whether it may have been done, and how it is asked again.
+//! An operation: its request, whether it may have been executed, and whether it is retried.
 
 use std::time::Duration;
 
-use lockkeeper_api::pb::{Grant, LockMode, SessionRequest, session_request::Request};
-use tokio::{sync::oneshot, time::Instant};
+use lockkeeper_api::pb::{Grant, LockSpec, SessionRequest, session_request::Request};
+use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::command::Answer;
-use crate::{Error, error};
+use super::{
+    command::{Answer, NewOperation, Reply},
+    transport::frame,
+};
+use crate::{Error, error, holding::effective_mode};
 
 /// An operation without an answer.
 pub(super) struct Operation {
     pub(super) request: Request,
     pub(super) purpose: Purpose,
-    pub(super) wait_until: Option<Instant>,
-    /// How long to repeat it while the store does not answer. None: as long as the session's lease.
-    pub(super) patience: Option<Duration>,
-    /// None: nobody waits for the answer.
-    pub(super) answer: Option<oneshot::Sender<Result<Answer, Error>>>,
-    /// When it was sent on this connection.
+    wait_until: Option<Instant>,
+    /// How long to retry while the store does not answer. `None`: for the session's lease.
+    patience: Option<Duration>,
+    /// `None`: no caller waits for the answer.
+    pub(super) reply: Option<Reply<Answer>>,
+    /// When it was sent on this stream.
     pub(super) sent_at: Option<Instant>,
-    /// It was sent on a connection that broke, or the coordinator does not know what became of it:
-    /// it may have been done.
-    pub(super) is_in_doubt: bool,
+    /// Whether it may have been executed: its stream broke, or the coordinator does not know.
+    pub(super) is_uncertain: bool,
     pub(super) is_abandoned: bool,
-    /// When the coordinator first said that it cannot be done for now.
-    pub(super) failing_since: Option<Instant>,
+    /// When the coordinator first answered that it cannot be executed for now.
+    failing_since: Option<Instant>,
     pub(super) retry_at: Option<Instant>,
 }
 
 /// What the answer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// A handle of the user's.
+    /// A caller.
     Caller,
-    /// To renew this holding.
+    /// The renewal of this holding.
     Renewal(u64),
-    /// To give back what this guard had.
+    /// The release of what this guard held.
     Release(u64),
-    /// To give back what came too late; the answer does not matter.
+    /// The release of what was granted after its caller was gone.
+    LateRelease,
+    /// The release of a part of what was asked for. It is not repeated: the resume that follows a
+    /// broken stream does not name that part, which releases it.
     Cleanup,
 }
 
@@ -47,16 +52,71 @@ pub(super) enum Purpose {
 impl Operation {
     pub(super) fn new(request: Request, purpose: Purpose) -> Self {
         Self {
-            request,
+            request: with_request_id(request),
             purpose,
             wait_until: None,
             patience: None,
-            answer: None,
+            reply: None,
             sent_at: None,
-            is_in_doubt: false,
+            is_uncertain: false,
             is_abandoned: false,
             failing_since: None,
             retry_at: None,
+        }
+    }
+
+    pub(super) fn of_caller(new: NewOperation) -> Self {
+        Self {
+            wait_until: new.wait_until,
+            patience: new.patience,
+            reply: Some(new.reply),
+            ..Self::new(new.request, Purpose::Caller)
+        }
+    }
+
+    /// Answers the caller, if there is one.
+    pub(super) fn finish(self, result: Result<Answer, Error>) {
+        if let Some(reply) = self.reply {
+            let _ = reply.send(result);
+        }
+    }
+
+    /// The names of the locks or the semaphore that it acquires, for people.
+    pub(super) fn name(&self) -> String {
+        match &self.request {
+            Request::AcquirePermits(it) => it.name.clone(),
+            Request::TryAcquirePermits(it) => it.name.clone(),
+            _ => {
+                let names = self.locks().into_iter().map(|lock| lock.name);
+                names.collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+
+    /// The locks that it acquires, as grants without what only the coordinator knows.
+    fn locks(&self) -> Vec<Grant> {
+        let grant = |name: &str, mode: i32, owner: &str, is_watched: bool| Grant {
+            name: name.to_owned(),
+            mode: effective_mode(mode),
+            owner: owner.to_owned(),
+            hold_count: 1,
+            watched: is_watched,
+            ..Grant::default()
+        };
+        let all = |locks: &[LockSpec], owner: &str, is_watched: bool| {
+            let grants = locks.iter();
+            grants
+                .map(|it| grant(&it.name, it.mode, owner, is_watched))
+                .collect()
+        };
+        match &self.request {
+            Request::Acquire(it) => vec![grant(&it.name, it.mode, &it.owner, it.lease.is_none())],
+            Request::TryAcquire(it) => {
+                vec![grant(&it.name, it.mode, &it.owner, it.lease.is_none())]
+            }
+            Request::AcquireAll(it) => all(&it.locks, &it.owner, it.lease.is_none()),
+            Request::TryAcquireAll(it) => all(&it.locks, &it.owner, it.lease.is_none()),
+            _ => Vec::new(),
         }
     }
 
@@ -67,7 +127,7 @@ impl Operation {
         let left = self
             .wait_until
             .map(|until| until.saturating_duration_since(now));
-        // One too long for the protocol is one without limit.
+        // A wait that is too long for the protocol has no limit.
         let left = left.and_then(|it| it.try_into().ok());
         let mut request = self.request.clone();
         match &mut request {
@@ -77,23 +137,18 @@ impl Operation {
             Request::AwaitLatch(it) => it.wait_timeout = left,
             _ => {}
         }
-        SessionRequest {
-            op_id,
-            request: Some(request),
-            ..SessionRequest::default()
-        }
+        frame(op_id, request)
     }
 
-    /// The connection broke.
-    pub(super) fn on_broken(&mut self) {
+    pub(super) fn on_stream_ended(&mut self) {
         if self.sent_at.take().is_some() {
-            self.is_in_doubt = true;
+            self.is_uncertain = true;
         }
-        // What failed there says nothing of the next coordinator.
+        // The next coordinator may not fail.
         self.failing_since = None;
     }
 
-    /// Whether it waits until something is free, and can be cancelled.
+    /// Whether it waits, and so can be cancelled.
     pub(super) fn waits(&self) -> bool {
         matches!(
             self.request,
@@ -104,8 +159,8 @@ impl Operation {
         )
     }
 
-    /// Whether something is held afterwards.
-    pub(super) fn takes(&self) -> bool {
+    /// Whether it acquires something.
+    pub(super) fn acquires(&self) -> bool {
         matches!(
             self.request,
             Request::Acquire(_)
@@ -117,54 +172,29 @@ impl Operation {
         )
     }
 
-    /// What may be held by it, so that a resume confirms it and does not give it back. Permits have
-    /// ids that only the answer tells.
-    pub(super) fn doubtful_grants(&self) -> Vec<Grant> {
-        let grant = |name: &str, mode: i32, owner: &str, is_watched: bool| Grant {
-            name: name.to_owned(),
-            mode: known_mode(mode),
-            owner: owner.to_owned(),
-            hold_count: 1,
-            watched: is_watched,
-            ..Grant::default()
-        };
-        if !self.is_in_doubt {
-            return Vec::new();
-        }
-        match &self.request {
-            Request::Acquire(it) => {
-                vec![grant(&it.name, it.mode, &it.owner, it.lease.is_none())]
-            }
-            Request::TryAcquire(it) => {
-                vec![grant(&it.name, it.mode, &it.owner, it.lease.is_none())]
-            }
-            Request::AcquireAll(it) => it
-                .locks
-                .iter()
-                .map(|lock| grant(&lock.name, lock.mode, &it.owner, it.lease.is_none()))
-                .collect(),
-            Request::TryAcquireAll(it) => it
-                .locks
-                .iter()
-                .map(|lock| grant(&lock.name, lock.mode, &it.owner, it.lease.is_none()))
-                .collect(),
-            _ => Vec::new(),
+    /// The locks that it may hold already, so that a resume confirms them and does not release
+    /// them. Permits have ids that only the answer contains.
+    pub(super) fn possible_grants(&self) -> Vec<Grant> {
+        if self.is_uncertain {
+            self.locks()
+        } else {
+            Vec::new()
         }
     }
 
-    /// From here on it is another operation to the coordinator.
+    /// Makes it a new operation to the coordinator.
     pub(super) fn renew_request_id(&mut self) {
-        self.is_in_doubt = false;
+        self.is_uncertain = false;
         if let Some(id) = request_id(&mut self.request) {
             *id = new_request_id();
         }
     }
 
-    /// Whether a failure is one that passes.
+    /// Whether a failure may be temporary, so that it is worth another attempt.
     pub(super) fn may_retry(&self, failure: &Error, now: Instant, lease: Duration) -> bool {
         let reason = failure.status().and_then(error::reason);
         let patience = match reason.as_deref() {
-            // Says nothing of the store, and the next coordinator is at hand.
+            // The store does not matter, and the next coordinator is at hand.
             Some("DRAINING") => lease,
             Some("STORE_UNAVAILABLE" | "OUTCOME_UNKNOWN") => self.patience.unwrap_or(lease),
             _ => return false,
@@ -172,19 +202,17 @@ impl Operation {
         let since = self.failing_since.unwrap_or(now);
         now < since + patience && self.purpose != Purpose::Cleanup
     }
-}
 
-/// An exclusive lock is what is asked for if nothing is said.
-pub(super) fn known_mode(mode: i32) -> i32 {
-    if mode == LockMode::Unspecified as i32 {
-        LockMode::Exclusive.into()
-    } else {
-        mode
+    pub(super) fn retry(&mut self, now: Instant, at: Instant) {
+        self.failing_since.get_or_insert(now);
+        self.is_uncertain = true;
+        self.sent_at = None;
+        self.retry_at = Some(at);
     }
 }
 
-/// Gives a state-changing request an id, if it has none, so that it can be repeated.
-pub(super) fn with_request_id(mut request: Request) -> Request {
+/// Gives a request that changes state an id, if it has none, so that it can be repeated.
+fn with_request_id(mut request: Request) -> Request {
     if let Some(id) = request_id(&mut request)
         && id.is_empty()
     {

@@ -1,4 +1,4 @@
-//! What can be acquired, and how.
+//! Requests to acquire locks and permits.
 
 use std::time::Duration;
 
@@ -8,15 +8,16 @@ use lockkeeper_api::pb::{
 };
 use tokio::time::Instant;
 
-use super::{
-    command::{Answer, Commands, unexpected},
-    operation::known_mode,
+use super::command::{Answer, Commands, Held, unexpected};
+use crate::{
+    Error, Guard, LockMode, Permits,
+    duration::to_proto,
+    holding::{Holding, effective_mode},
 };
-use crate::{Error, Guard, LockMode, Permits, Thing, guard::Held};
 
-/// What all requests have.
+/// The options of all requests.
 #[derive(Clone, Debug)]
-struct How {
+struct RequestOptions {
     commands: Commands,
     owner: Option<String>,
     lease: Option<Duration>,
@@ -25,35 +26,36 @@ struct How {
     patience: Option<Duration>,
 }
 
-/// A lock, to be acquired.
+/// A lock to be acquired, see [`Session::lock`](crate::Session::lock).
 #[derive(Clone, Debug)]
 #[must_use = "nothing is acquired before `acquire` or `try_acquire`"]
 pub struct LockRequest {
-    how: How,
+    options: RequestOptions,
     name: String,
-    mode: LockMode,
+    mode: i32,
 }
 
-/// Several locks, to be acquired all or none.
+/// Several locks to be acquired together, all or none, see
+/// [`Session::locks`](crate::Session::locks).
 #[derive(Clone, Debug)]
 #[must_use = "nothing is acquired before `acquire` or `try_acquire`"]
 pub struct LocksRequest {
-    how: How,
+    options: RequestOptions,
     locks: Vec<LockSpec>,
 }
 
-/// Permits of a semaphore, to be acquired.
+/// Permits to be acquired together, see [`Semaphore::permits`](crate::Semaphore::permits).
 #[derive(Clone, Debug)]
 #[must_use = "nothing is acquired before `acquire` or `try_acquire`"]
 pub struct PermitsRequest {
-    how: How,
+    options: RequestOptions,
     name: String,
     permits: u32,
 }
 
-// === impl How ===
+// === impl RequestOptions ===
 
-impl How {
+impl RequestOptions {
     fn new(commands: Commands) -> Self {
         Self {
             commands,
@@ -65,77 +67,83 @@ impl How {
         }
     }
 
-    /// One of its own, unless it was named: two tasks of a session exclude each other.
+    /// By default each request has an owner of its own: two tasks of a session exclude each other.
     fn owner(&self) -> String {
-        let own = || format!("guard-{}", self.commands.next_id());
+        let own = || format!("guard-{}", self.commands.ids.next());
         self.owner.clone().unwrap_or_else(own)
     }
 
-    fn lease(&self) -> Result<Option<prost_types::Duration>, Error> {
-        let lease = self.lease.map(prost_types::Duration::try_from).transpose();
-        lease.map_err(|_| Error::Misconfigured("the lease is too long".to_owned()))
-    }
-
-    /// Fails with [`Error::NotGranted`] if it is not to be had in time.
-    async fn take(self, request: Request) -> Result<(Held, Vec<Thing>), Error> {
-        // A wait too long for the clock is one without limit.
+    /// Fails with [`Error::NotGranted`] if nothing is granted in time.
+    async fn acquire(self, request: Request) -> Result<(Held, Vec<Holding>), Error> {
+        // A wait that is too long for the clock has no limit.
         let until = self
             .wait_timeout
             .and_then(|it| Instant::now().checked_add(it));
-        match self
-            .commands
-            .ask_with(request, until, self.patience)
-            .await?
-        {
-            Answer::Held(held, things) => Ok((held, things)),
+        match self.commands.run(request, until, self.patience).await? {
+            Answer::Granted(held, holdings) => Ok((held, holdings)),
             Answer::Other(_) => Err(unexpected()),
         }
     }
 }
 
-/// To have no lock is an answer to a try.
-fn tried<T>(taken: Result<T, Error>) -> Result<Option<T>, Error> {
-    match taken {
-        Ok(taken) => Ok(Some(taken)),
+/// Not to be granted is a result of a try, not a failure.
+fn tried<T>(acquired: Result<T, Error>) -> Result<Option<T>, Error> {
+    match acquired {
+        Ok(acquired) => Ok(Some(acquired)),
         Err(Error::NotGranted { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-macro_rules! how {
+/// The methods that set options.
+macro_rules! options {
     () => {
-        /// Who holds it, within the session; the same owner may take it again. Without it, nobody
-        /// else in the session does.
+        /// Sets the owner within the session. The same owner may acquire a lock again. By default
+        /// each request has an owner of its own.
         pub fn owner(mut self, owner: impl Into<String>) -> Self {
-            self.how.owner = Some(owner.into());
+            self.options.owner = Some(owner.into());
             self
         }
 
-        /// A lease of its own, which is not renewed. Without it, it is the session's, renewed until
-        /// the guard is dropped.
+        /// Sets a lease that is not renewed in the background. By default it is the session's
+        /// lease, renewed until the guard is dropped.
         pub fn lease(mut self, lease: Duration) -> Self {
-            self.how.lease = Some(lease);
+            self.options.lease = Some(lease);
             self
         }
 
-        /// How long to wait. Without it, without limit.
+        /// Sets how long `acquire` waits. By default it waits forever.
         pub fn wait_timeout(mut self, wait: Duration) -> Self {
-            self.how.wait_timeout = Some(wait);
+            self.options.wait_timeout = Some(wait);
             self
         }
 
-        /// Replicas of the store that must know of the grant.
+        /// Sets the minimum number of the store's replicas that must acknowledge the grant. The
+        /// default is 0.
         pub fn min_replica_acks(mut self, replicas: u32) -> Self {
-            self.how.min_replica_acks = replicas;
+            self.options.min_replica_acks = replicas;
             self
         }
 
-        /// How long to go on asking while the store does not answer. Without it, as long as the
-        /// session's lease.
+        /// Sets how long to retry while the store does not answer. The default is the session's
+        /// lease.
         pub fn patience(mut self, patience: Duration) -> Self {
-            self.how.patience = Some(patience);
+            self.options.patience = Some(patience);
             self
         }
+    };
+}
+
+/// A message of these fields and the options.
+macro_rules! request {
+    ($self:ident, $kind:ident, $message:ident { $($field:ident),* }) => {
+        Request::$kind($message {
+            $($field: $self.$field,)*
+            owner: $self.options.owner(),
+            lease: to_proto($self.options.lease, "lease")?,
+            min_replica_acks: $self.options.min_replica_acks,
+            ..$message::default()
+        })
     };
 }
 
@@ -144,46 +152,37 @@ macro_rules! how {
 impl LockRequest {
     pub(super) fn new(commands: Commands, name: String) -> Self {
         Self {
-            how: How::new(commands),
+            options: RequestOptions::new(commands),
             name,
-            mode: LockMode::Exclusive,
+            mode: LockMode::Exclusive.into(),
         }
     }
 
-    how!();
+    options!();
 
-    /// How to hold it: exclusively unless this is said.
+    /// Sets the mode. The default is [`LockMode::Exclusive`].
     pub fn mode(mut self, mode: LockMode) -> Self {
-        self.mode = mode;
+        self.mode = effective_mode(mode.into());
         self
     }
 
-    /// Waits for it. Dropping this future ends the wait, and gives back what comes too late.
+    /// Waits for the lock. Dropping the future ends the wait; a grant that comes too late is
+    /// released.
+    ///
+    /// Fails with [`Error::NotGranted`] after [`wait_timeout`](Self::wait_timeout), with
+    /// [`Error::Refused`], with [`Error::Lost`] if the lock was lost before it could be confirmed,
+    /// with [`Error::Misconfigured`] if the lease is too long for the protocol, and with
+    /// [`Error::SessionEnded`].
     pub async fn acquire(self) -> Result<Guard, Error> {
-        let request = Request::Acquire(AcquireRequest {
-            name: self.name,
-            mode: known_mode(self.mode.into()),
-            owner: self.how.owner(),
-            lease: self.how.lease()?,
-            min_replica_acks: self.how.min_replica_acks,
-            ..AcquireRequest::default()
-        });
-        let (held, things) = self.how.take(request).await?;
-        Ok(Guard::new(held, things))
+        let request = request!(self, Acquire, AcquireRequest { name, mode });
+        Ok(Guard::new(self.options.acquire(request).await?))
     }
 
-    /// Takes it if that can be done now; `None` if somebody else holds it.
+    /// Acquires the lock if it is free; `None` if it has another holder. Fails as
+    /// [`acquire`](Self::acquire) does.
     pub async fn try_acquire(self) -> Result<Option<Guard>, Error> {
-        let request = Request::TryAcquire(TryAcquireRequest {
-            name: self.name,
-            mode: known_mode(self.mode.into()),
-            owner: self.how.owner(),
-            lease: self.how.lease()?,
-            min_replica_acks: self.how.min_replica_acks,
-            ..TryAcquireRequest::default()
-        });
-        let taken = tried(self.how.take(request).await)?;
-        Ok(taken.map(|(held, things)| Guard::new(held, things)))
+        let request = request!(self, TryAcquire, TryAcquireRequest { name, mode });
+        Ok(tried(self.options.acquire(request).await)?.map(Guard::new))
     }
 }
 
@@ -192,7 +191,7 @@ impl LockRequest {
 impl LocksRequest {
     pub(super) fn new(commands: Commands, names: impl Iterator<Item = String>) -> Self {
         let request = Self {
-            how: How::new(commands),
+            options: RequestOptions::new(commands),
             locks: Vec::new(),
         };
         names.fold(request, |request, name| {
@@ -200,9 +199,9 @@ impl LocksRequest {
         })
     }
 
-    how!();
+    options!();
 
-    /// Adds a lock, in a mode of its own.
+    /// Adds a lock in a mode of its own.
     pub fn lock(mut self, name: impl Into<String>, mode: LockMode) -> Self {
         self.locks.push(LockSpec {
             name: name.into(),
@@ -211,30 +210,17 @@ impl LocksRequest {
         self
     }
 
-    /// Waits for all of them, as [`LockRequest::acquire`] does.
+    /// Waits for all locks. Fails as [`LockRequest::acquire`] does; none is held then.
     pub async fn acquire(self) -> Result<Guard, Error> {
-        let request = Request::AcquireAll(AcquireAllRequest {
-            locks: self.locks,
-            owner: self.how.owner(),
-            lease: self.how.lease()?,
-            min_replica_acks: self.how.min_replica_acks,
-            ..AcquireAllRequest::default()
-        });
-        let (held, things) = self.how.take(request).await?;
-        Ok(Guard::new(held, things))
+        let request = request!(self, AcquireAll, AcquireAllRequest { locks });
+        Ok(Guard::new(self.options.acquire(request).await?))
     }
 
-    /// Takes them if all can be had now; `None` if not.
+    /// Acquires the locks if all of them are free; `None` if one has another holder. Fails as
+    /// [`LockRequest::acquire`] does.
     pub async fn try_acquire(self) -> Result<Option<Guard>, Error> {
-        let request = Request::TryAcquireAll(TryAcquireAllRequest {
-            locks: self.locks,
-            owner: self.how.owner(),
-            lease: self.how.lease()?,
-            min_replica_acks: self.how.min_replica_acks,
-            ..TryAcquireAllRequest::default()
-        });
-        let taken = tried(self.how.take(request).await)?;
-        Ok(taken.map(|(held, things)| Guard::new(held, things)))
+        let request = request!(self, TryAcquireAll, TryAcquireAllRequest { locks });
+        Ok(tried(self.options.acquire(request).await)?.map(Guard::new))
     }
 }
 
@@ -243,39 +229,33 @@ impl LocksRequest {
 impl PermitsRequest {
     pub(super) fn new(commands: Commands, name: String, permits: u32) -> Self {
         Self {
-            how: How::new(commands),
+            options: RequestOptions::new(commands),
             name,
             permits,
         }
     }
 
-    how!();
+    options!();
 
-    /// Waits for them, as [`LockRequest::acquire`] does.
+    /// Waits for the permits. Fails as [`LockRequest::acquire`] does.
     pub async fn acquire(self) -> Result<Permits, Error> {
-        let request = Request::AcquirePermits(AcquirePermitsRequest {
-            name: self.name,
-            owner: self.how.owner(),
-            permits: self.permits,
-            lease: self.how.lease()?,
-            min_replica_acks: self.how.min_replica_acks,
-            ..AcquirePermitsRequest::default()
-        });
-        Permits::of(self.how.take(request).await?)
+        let request = request!(
+            self,
+            AcquirePermits,
+            AcquirePermitsRequest { name, permits }
+        );
+        Permits::new(self.options.acquire(request).await?)
     }
 
-    /// Takes them if they are free now; `None` if not.
+    /// Acquires the permits if they are free; `None` if too few are. Fails as
+    /// [`LockRequest::acquire`] does.
     pub async fn try_acquire(self) -> Result<Option<Permits>, Error> {
-        let request = Request::TryAcquirePermits(TryAcquirePermitsRequest {
-            name: self.name,
-            owner: self.how.owner(),
-            permits: self.permits,
-            lease: self.how.lease()?,
-            min_replica_acks: self.how.min_replica_acks,
-            ..TryAcquirePermitsRequest::default()
-        });
-        tried(self.how.take(request).await)?
-            .map(Permits::of)
-            .transpose()
+        let request = request!(
+            self,
+            TryAcquirePermits,
+            TryAcquirePermitsRequest { name, permits }
+        );
+        let acquired = tried(self.options.acquire(request).await)?;
+        acquired.map(Permits::new).transpose()
     }
 }

@@ -1,31 +1,22 @@
-//! Semaphores and latches.
-
-use std::time::Duration;
+//! Semaphores.
 
 use lockkeeper_api::pb::{
-    AwaitLatchRequest, CountDownRequest, DeleteLatchRequest, DescribeLatchRequest,
-    DescribeLatchResponse, DescribeSemaphoreRequest, DescribeSemaphoreResponse, SetCountRequest,
-    SetCountResponse, SetPermitsRequest, SetPermitsResponse, session_request::Request,
-    session_response::Response,
+    DescribeSemaphoreRequest, DescribeSemaphoreResponse, SetPermitsRequest, SetPermitsResponse,
+    session_request::Request, session_response::Response,
 };
-use tokio::time::Instant;
 
 use super::{
-    command::{Answer, Commands, unexpected},
+    command::{Commands, call},
     requests::PermitsRequest,
 };
-use crate::{Error, NotGrantedReason};
+use crate::Error;
 
-/// A semaphore by its name.
+/// A semaphore by its name, see [`Session::semaphore`](crate::Session::semaphore).
+///
+/// Its methods fail with [`Error::Refused`], for instance if the semaphore does not exist, and with
+/// [`Error::SessionEnded`].
 #[derive(Clone, Debug)]
 pub struct Semaphore {
-    commands: Commands,
-    name: String,
-}
-
-/// A latch by its name.
-#[derive(Clone, Debug)]
-pub struct Latch {
     commands: Commands,
     name: String,
 }
@@ -37,119 +28,34 @@ impl Semaphore {
         Self { commands, name }
     }
 
-    /// So many permits, to be acquired at once.
+    /// A number of permits to be acquired together.
     pub fn permits(&self, permits: u32) -> PermitsRequest {
         PermitsRequest::new(self.commands.clone(), self.name.clone(), permits)
     }
 
-    /// Says how many permits there are in all; 0 removes the semaphore.
+    /// Sets the total number of permits and creates the semaphore if needed; 0 removes it.
     pub async fn set_permits(&self, permits: u32) -> Result<SetPermitsResponse, Error> {
         self.set(permits, false).await
     }
 
-    /// The same, unless the semaphore exists.
+    /// Creates the semaphore with a number of permits. An existing one is left as it is.
     pub async fn set_permits_if_absent(&self, permits: u32) -> Result<SetPermitsResponse, Error> {
         self.set(permits, true).await
     }
 
     async fn set(&self, permits: u32, only_if_absent: bool) -> Result<SetPermitsResponse, Error> {
-        let request = Request::SetPermits(SetPermitsRequest {
+        let request = SetPermitsRequest {
             name: self.name.clone(),
             permits,
             only_if_absent,
-        });
-        match self.commands.ask_plainly(request).await? {
-            Response::PermitsSet(set) => Ok(set),
-            _ => Err(unexpected()),
-        }
+        };
+        call!(self.commands, Request::SetPermits(request) => PermitsSet)
     }
 
-    /// Who holds permits, and who waits for some.
+    /// The holders of permits, and how many wait for some.
     pub async fn describe(&self) -> Result<DescribeSemaphoreResponse, Error> {
         let name = self.name.clone();
-        let request = Request::DescribeSemaphore(DescribeSemaphoreRequest { name });
-        match self.commands.ask_plainly(request).await? {
-            Response::SemaphoreDescribed(description) => Ok(description),
-            _ => Err(unexpected()),
-        }
-    }
-}
-
-// === impl Latch ===
-
-impl Latch {
-    pub(super) fn new(commands: Commands, name: String) -> Self {
-        Self { commands, name }
-    }
-
-    /// Gives it its count if it has none. `ttl`: after so long it is forgotten, and open.
-    pub async fn set_count(
-        &self,
-        count: u32,
-        ttl: Option<Duration>,
-    ) -> Result<SetCountResponse, Error> {
-        let ttl = ttl.map(prost_types::Duration::try_from).transpose();
-        let request = Request::SetCount(SetCountRequest {
-            name: self.name.clone(),
-            count,
-            ttl: ttl.map_err(|_| Error::Misconfigured("the time is too long".to_owned()))?,
-            ..SetCountRequest::default()
-        });
-        match self.commands.ask_plainly(request).await? {
-            Response::CountSet(set) => Ok(set),
-            _ => Err(unexpected()),
-        }
-    }
-
-    /// Lowers the count, and returns what is left.
-    pub async fn count_down(&self, by: u32) -> Result<u32, Error> {
-        let request = Request::CountDown(CountDownRequest {
-            name: self.name.clone(),
-            by,
-            ..CountDownRequest::default()
-        });
-        match self.commands.ask_plainly(request).await? {
-            Response::CountedDown(counted) => Ok(counted.count),
-            _ => Err(unexpected()),
-        }
-    }
-
-    /// Waits until it is open. Fails with [`Error::NotGranted`] if that takes longer than `limit`.
-    pub async fn wait(&self, limit: Option<Duration>) -> Result<(), Error> {
-        let request = Request::AwaitLatch(AwaitLatchRequest {
-            name: self.name.clone(),
-            ..AwaitLatchRequest::default()
-        });
-        let until = limit.and_then(|it| Instant::now().checked_add(it));
-        match self.commands.ask(request, until).await? {
-            Answer::Other(Response::LatchOpened(_)) => Ok(()),
-            Answer::Other(Response::LatchNotOpened(_)) => Err(Error::NotGranted {
-                name: self.name.clone(),
-                reason: NotGrantedReason::WaitTimeout,
-                holder_remaining_lease: None,
-                available: None,
-            }),
-            _ => Err(unexpected()),
-        }
-    }
-
-    /// What is left to be counted down, and how many wait.
-    pub async fn describe(&self) -> Result<DescribeLatchResponse, Error> {
-        let name = self.name.clone();
-        let request = Request::DescribeLatch(DescribeLatchRequest { name });
-        match self.commands.ask_plainly(request).await? {
-            Response::LatchDescribed(description) => Ok(description),
-            _ => Err(unexpected()),
-        }
-    }
-
-    /// Deletes it, which opens it for those who wait. Returns whether there was one.
-    pub async fn delete(&self) -> Result<bool, Error> {
-        let name = self.name.clone();
-        let request = Request::DeleteLatch(DeleteLatchRequest { name });
-        match self.commands.ask_plainly(request).await? {
-            Response::LatchDeleted(deleted) => Ok(deleted.deleted),
-            _ => Err(unexpected()),
-        }
+        let request = DescribeSemaphoreRequest { name };
+        call!(self.commands, Request::DescribeSemaphore(request) => SemaphoreDescribed)
     }
 }

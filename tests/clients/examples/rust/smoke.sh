@@ -7,6 +7,6 @@ work=${CARGO_TARGET_DIR:-target}/clients/examples/rust
 mkdir -p "$work"
 # shellcheck source=../scenarios.sh
 source tests/clients/examples/scenarios.sh
-cargo build --quiet --locked --example hold_a_lock
+cargo build --quiet --locked --package lockkeeper-client --example hold_a_lock
 example=("$built/debug/examples/hold_a_lock")
 run_scenarios

@@ -1,5 +1,5 @@
-//! A connection without TLS that notices if the other end wants it: then what is read first is an
-//! alert, and no frame of HTTP/2.
+//! Detects that a connection without TLS has reached a server with TLS: the first bytes are then a
+//! TLS alert, and no frame of HTTP/2.
 
 use std::{
     io,
@@ -9,41 +9,41 @@ use std::{
 
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 
-use super::Wire;
+use crate::Wire;
 
-/// How an alert of any version of TLS begins. The first frame of an HTTP/2 server begins with a 0.
+/// The first bytes of an alert in any version of TLS. HTTP/2 servers begin with a 0.
 const ALERT: [u8; 2] = [21, 3];
 
-/// Enough to know.
-const LOOKED_AT: usize = 16;
+/// How many bytes the first read may take; more than an alert needs.
+const FIRST_READ_MAX: usize = 16;
 
-/// What is to be told instead of what went wrong because of it.
+/// The cause of whatever fails because of it.
 const WANTS_TLS: &str = "what answers there wants TLS, with which the address begins with https://";
 
-/// Bytes to and from a coordinator, as they are.
-pub(super) struct Plain<T> {
+/// A connection without TLS whose first read fails if it is a TLS alert.
+pub(crate) struct TlsSniffer<T> {
     wire: T,
     has_begun: bool,
 }
 
-// === impl Plain ===
+// === impl TlsSniffer ===
 
-impl<T: Wire> Plain<T> {
-    pub(super) fn new(wire: T) -> Self {
+impl<T: Wire> TlsSniffer<T> {
+    pub(crate) fn new(wire: T) -> Self {
         Self {
             wire,
             has_begun: false,
         }
     }
 
-    /// Reads what comes first, which is kept small.
+    /// The first read. Fails if it is an alert.
     fn poll_begin(
         &mut self,
         cx: &mut Context<'_>,
         room: usize,
-    ) -> Poll<io::Result<([u8; LOOKED_AT], usize)>> {
-        let mut bytes = [0; LOOKED_AT];
-        let mut buffer = ReadBuf::new(&mut bytes[..room.min(LOOKED_AT)]);
+    ) -> Poll<io::Result<([u8; FIRST_READ_MAX], usize)>> {
+        let mut bytes = [0; FIRST_READ_MAX];
+        let mut buffer = ReadBuf::new(&mut bytes[..room.min(FIRST_READ_MAX)]);
         match Pin::new(&mut self.wire).poll_read(cx, buffer.unfilled()) {
             Poll::Ready(Ok(())) => {}
             Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
@@ -58,9 +58,9 @@ impl<T: Wire> Plain<T> {
         Poll::Ready(Ok((bytes, count)))
     }
 
-    /// What failed may have failed because the other end has closed the connection, with an alert
-    /// that was not read yet. Whatever closed it, there will be something to read: the alert, or
-    /// the end.
+    /// Replaces a failure by the alert that explains it: the server may have closed the connection
+    /// after an alert that was not read yet. There is always something to read: the alert, or the
+    /// end.
     fn or_alert<R>(
         &mut self,
         cx: &mut Context<'_>,
@@ -76,14 +76,14 @@ impl<T: Wire> Plain<T> {
         if self.has_begun || !is_closed {
             return Poll::Ready(Err(error));
         }
-        match ready!(self.poll_begin(cx, LOOKED_AT)) {
+        match ready!(self.poll_begin(cx, FIRST_READ_MAX)) {
             Err(alert) if alert.kind() == io::ErrorKind::InvalidData => Poll::Ready(Err(alert)),
             _ => Poll::Ready(Err(error)),
         }
     }
 }
 
-impl<T: Wire> Read for Plain<T> {
+impl<T: Wire> Read for TlsSniffer<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -99,7 +99,7 @@ impl<T: Wire> Read for Plain<T> {
     }
 }
 
-impl<T: Wire> Write for Plain<T> {
+impl<T: Wire> Write for TlsSniffer<T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -1,5 +1,5 @@
-//! Generates the code that is committed in `generated/`, without protoc, and fails if it is not
-//! what `proto/` says. `make proto` writes it.
+//! The committed code in `generated/` is what `proto/` describes. Needs no protoc. `make proto`
+//! writes it.
 
 use std::{env, fs, path::Path};
 

@@ -1,0 +1,80 @@
+//! Until when a grant is certainly held, and why it was lost.
+
+use lockkeeper_api::pb::LostReason;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::Error;
+
+/// The validity of one grant, which the session's task writes and guards read.
+#[derive(Debug)]
+pub(crate) struct Validity {
+    name: String,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    valid_until: Instant,
+    loss: Option<Loss>,
+}
+
+/// Why a grant was lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Loss {
+    pub(crate) reason: LostReason,
+    /// For people; may be empty.
+    pub(crate) detail: String,
+}
+
+// === impl Validity ===
+
+impl Validity {
+    pub(crate) fn new(name: &str, valid_until: Instant) -> Self {
+        Self {
+            name: name.to_owned(),
+            state: Mutex::new(State {
+                valid_until,
+                loss: None,
+            }),
+        }
+    }
+
+    pub(crate) fn valid_until(&self) -> Instant {
+        self.state.lock().valid_until
+    }
+
+    pub(crate) fn set_valid_until(&self, until: Instant) {
+        self.state.lock().valid_until = until;
+    }
+
+    /// The error that says why the grant was lost, if it was.
+    pub(crate) fn loss(&self) -> Option<Error> {
+        let loss = self.state.lock().loss.clone()?;
+        Some(loss.of(&self.name))
+    }
+
+    /// Only the first loss counts.
+    pub(crate) fn lose(&self, loss: Loss) {
+        self.state.lock().loss.get_or_insert(loss);
+    }
+}
+
+// === impl Loss ===
+
+impl Loss {
+    pub(crate) fn new(reason: LostReason) -> Self {
+        Self {
+            reason,
+            detail: String::new(),
+        }
+    }
+
+    pub(crate) fn of(self, name: &str) -> Error {
+        Error::Lost {
+            name: name.to_owned(),
+            reason: self.reason,
+            detail: self.detail,
+        }
+    }
+}
