@@ -22,11 +22,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     ConfigError, RedisConfig,
+    address::Address,
     endpoint::Endpoint,
-    reply,
-    sentinel_url::SentinelUrl,
-    single,
+    reply, single,
     target::{Elected, Election, Target},
+    url::SentinelUrl,
 };
 use crate::host::{Connected, Wake, WakeSender};
 
@@ -42,8 +42,7 @@ const ELECTIONS: [&str; 2] = ["+promoted-slave", "+switch-master"];
 struct Named {
     /// Grows with every election.
     epoch: u64,
-    host: String,
-    port: u16,
+    address: Address,
 }
 
 /// One sentinel, and the connection to it while there is one.
@@ -73,17 +72,19 @@ pub(super) fn connect(config: &RedisConfig) -> Result<Connected, ConfigError> {
             ..config.clone()
         })
     };
-    let sentinels = url
-        .sentinel_urls()
-        .map(|url| {
-            Ok(Sentinel {
-                endpoint: endpoint(url)?,
-                connection: None,
-            })
+    let sentinels = url.sentinels.iter().map(|url| {
+        Ok(Sentinel {
+            endpoint: endpoint(url.clone())?,
+            connection: None,
         })
-        .collect::<Result<Vec<_>, ConfigError>>()?;
+    });
+    let sentinels = sentinels.collect::<Result<Vec<_>, ConfigError>>()?;
     // Shows now, and not at the first election, if the rest of the URL cannot be used.
-    endpoint(url.master_url("localhost", 1))?;
+    let anywhere = Address {
+        host: "localhost".to_owned(),
+        port: 1,
+    };
+    endpoint(url.master_url(&anywhere))?;
     let (election, elected) = watch::channel(Election {
         master: None,
         trouble: None,
@@ -166,12 +167,12 @@ impl Watcher {
             if named.epoch < known.epoch {
                 return;
             }
-            if named.is_at(known) {
+            if named.address == known.address {
                 known.epoch = named.epoch;
                 return;
             }
         }
-        let url = self.url.master_url(&named.host, named.port);
+        let url = self.url.master_url(&named.address);
         let config = RedisConfig {
             url,
             ..self.config.clone()
@@ -189,14 +190,6 @@ impl Watcher {
         if self.known.replace(named).is_some() {
             self.wakes.send(Wake::TakenOver);
         }
-    }
-}
-
-// === impl Named ===
-
-impl Named {
-    fn is_at(&self, other: &Self) -> bool {
-        (&self.host, self.port) == (&other.host, other.port)
     }
 }
 
@@ -240,7 +233,7 @@ impl Sentinel {
 /// already.
 fn newest(answers: impl Iterator<Item = Named>, known: Option<&Named>) -> Option<Named> {
     answers.max_by_key(|named| {
-        let is_known = known.is_some_and(|known| named.is_at(known));
+        let is_known = known.is_some_and(|known| named.address == known.address);
         (named.epoch, is_known, named.clone())
     })
 }
@@ -285,8 +278,10 @@ fn named(answers: &[Value]) -> Option<Named> {
     };
     Some(Named {
         epoch: epoch.parse().ok()?,
-        host: text(host)?.to_owned(),
-        port: text(port)?.parse().ok()?,
+        address: Address {
+            host: text(host)?.to_owned(),
+            port: text(port)?.parse().ok()?,
+        },
     })
 }
 
@@ -303,13 +298,7 @@ mod tests {
 
     #[test]
     fn trouble_says_how_many_were_asked_and_how_many_failed() {
-        let named = || {
-            Ok(Some(Named {
-                epoch: 1,
-                host: "h".to_owned(),
-                port: 1,
-            }))
-        };
+        let named = || Ok(Some(at(1, "h")));
         let failed = || Err("connection refused".to_owned());
         assert_eq!(trouble(&[named(), named()], "locks"), None);
         let expected = "of 3 sentinels 2 failed (connection refused)";
@@ -326,8 +315,10 @@ mod tests {
     fn at(epoch: u64, host: &str) -> Named {
         Named {
             epoch,
-            host: host.to_owned(),
-            port: 6379,
+            address: Address {
+                host: host.to_owned(),
+                port: 6379,
+            },
         }
     }
 

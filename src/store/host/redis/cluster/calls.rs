@@ -10,10 +10,12 @@ use futures::future::select_ok;
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    super::eval::{evaluate as evaluate_on, evaluate_asking},
+    super::{
+        address::Address,
+        eval::{evaluate as evaluate_on, evaluate_asking},
+    },
     router::{Node, Router},
     slot::slot,
-    topology::Address,
 };
 use crate::host::{Call, HostError, Value};
 

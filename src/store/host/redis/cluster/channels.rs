@@ -16,9 +16,10 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::{
+    super::address::Address,
     router::{Node, Router},
     slot::slot,
-    topology::{Address, Topology},
+    topology::Topology,
 };
 use crate::host::{HostError, Wake};
 

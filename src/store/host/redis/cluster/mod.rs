@@ -5,6 +5,11 @@
 //! nodes, at an interval and whenever something looks as if it had changed. [`calls`] go to the
 //! master of their slot and follow redirections; [`channels`] are subscribed to there; a [`walk`]
 //! visits all masters.
+//!
+//! The client that redis-rs has for clusters (`cluster_async`, read at 1.8.1) is deliberately not
+//! used. When a connection drops it sends the same command again, so a script that may have run
+//! could run twice; and it cannot send `WAIT` to the server that ran a script. Check again with
+//! each release.
 
 mod calls;
 mod channels;
@@ -12,10 +17,7 @@ mod refresher;
 mod router;
 mod slot;
 mod topology;
-mod url;
 mod walk;
-
-pub(super) use url::ClusterUrl;
 
 use std::{fmt, sync::Arc};
 
@@ -30,7 +32,7 @@ use self::{
     router::Router,
     slot::{hash_tag, slot},
 };
-use super::{ConfigError, RedisConfig};
+use super::{ConfigError, RedisConfig, url::ClusterUrl};
 use crate::host::{
     Acks, Call, Connected, HostError, Partition, Replication, ScanCursor, Scanned, ScriptHost,
     Value, WakeSender,

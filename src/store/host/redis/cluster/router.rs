@@ -15,11 +15,10 @@ use tokio::{
 
 use super::{
     super::{
-        ConfigError, RedisConfig, acknowledger::Acknowledger, endpoint::Endpoint, links::Links,
-        scanner::Scanner, subscriber::Subscriber, target::Target,
+        ConfigError, RedisConfig, acknowledger::Acknowledger, address::Address, endpoint::Endpoint,
+        links::Links, scanner::Scanner, subscriber::Subscriber, target::Target, url::ClusterUrl,
     },
-    topology::{Address, Topology},
-    url::ClusterUrl,
+    topology::Topology,
 };
 use crate::host::{HostError, WakeSender};
 
@@ -72,8 +71,9 @@ impl Router {
         &self.config
     }
 
-    pub(super) fn url(&self) -> &ClusterUrl {
-        &self.url
+    /// The nodes that the URL names.
+    pub(super) fn seeds(&self) -> &[Address] {
+        &self.url.seeds
     }
 
     pub(super) fn wakes(&self) -> &WakeSender {
@@ -199,7 +199,7 @@ impl Router {
     /// Where a node is, and how to log in.
     pub(super) fn endpoint(&self, address: &Address) -> Result<Endpoint, ConfigError> {
         Endpoint::new(&RedisConfig {
-            url: self.url.url_of(address),
+            url: self.url.node_url(address),
             ..self.config.clone()
         })
     }

@@ -8,7 +8,7 @@ pub(super) const SLOTS: u16 = 16384;
 static CRC: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
 
 /// The slot of a key or a channel.
-pub(in crate::host::redis) fn slot(key: &[u8]) -> u16 {
+pub(super) fn slot(key: &[u8]) -> u16 {
     CRC.checksum(hash_tag(key)) % SLOTS
 }
 
