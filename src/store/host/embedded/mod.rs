@@ -95,7 +95,9 @@ impl EmbeddedStore {
     /// means that it was carried out; an error reply is [`HostError::Rejected`] and has changed
     /// nothing.
     pub fn command(&self, words: &[&[u8]]) -> Result<Value, HostError> {
-        Ok(self.with_engine(|engine| engine.run(words))?.into())
+        Ok(self
+            .with_engine(|engine| commands::run(engine, words))?
+            .into())
     }
 
     /// How many keys exist now, so that a test can tell that nothing was left behind.

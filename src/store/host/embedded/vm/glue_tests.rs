@@ -120,7 +120,7 @@ async fn a_reply_may_be_long() {
 async fn helpers_are_made_once_and_count_as_lines() {
     static SCRIPT: Script = Script::with_helpers(
         "test",
-        "local made = redis.call('incr', 'made')\nlocal function twice(n) return 2 * n end\n",
+        "local made = redis.call('incrby', 'made', 1)\nlocal function twice(n) return 2 * n end\n",
         "if ARGV[1] then error('x') end return {made, twice(2)} -- end",
     );
     let mut vm = machine();

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use mlua::{Error, Function, Lua, LuaString, MultiValue, Table, Value as LuaValue};
 
 use super::{
-    super::reply::{Refusal, Reply},
+    super::{
+        commands,
+        reply::{Refusal, Reply},
+    },
     CHUNK, SharedEngine, convert, short,
 };
 
@@ -179,7 +182,7 @@ fn call_from_script(engine: &SharedEngine, words: &MultiValue) -> Result<Reply, 
         .map(convert::Word::new)
         .collect::<Result<Vec<_>, _>>()?;
     let words: Vec<&[u8]> = words.iter().map(convert::Word::as_bytes).collect();
-    engine.lock().run_in_script(&words)
+    commands::run_in_script(&mut engine.lock(), &words)
 }
 
 /// Turns what a script raised into a table with the error reply and the line, while the stack of
