@@ -1,9 +1,7 @@
 use bytes::Bytes;
 
-use super::{
-    tests::{machine, text, value},
-    *,
-};
+use super::tests::{machine, text, value};
+use crate::host::{Call, Script, Value};
 
 #[tokio::test(start_paused = true)]
 async fn however_a_command_is_called_it_is_the_same() {

@@ -1,7 +1,7 @@
 use bytes::Bytes;
 
-use super::*;
-use crate::host::embedded::clock::Clock;
+use super::{super::engine::Engine, Vm};
+use crate::host::{Call, HostError, Script, Value, embedded::clock::Clock};
 
 pub(super) fn machine() -> Vm {
     Vm::new(Engine::new(Clock::starting_at(1_000_000))).unwrap()
