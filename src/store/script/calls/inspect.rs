@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{HostScripts, Mode, WRONG_KIND, count, malformed, number, time_to_live, unsigned};
+use super::{
+    encoding::{WRONG_KIND, count, malformed, number, time_to_live, unsigned},
+    hold::Mode,
+    host_scripts::HostScripts,
+};
 use crate::{
     host::{Call, Value},
     script::{CallError, catalog, keys},
@@ -46,8 +50,7 @@ pub struct Holder {
 // === impl HostScripts ===
 
 impl HostScripts {
-    /// Who holds a lock, and who waits in its queue, at most `max` of each. Changes nothing.
-    pub async fn inspect(&self, name: &str, max: u32) -> Result<Inspected, CallError> {
+    pub(crate) async fn inspect(&self, name: &str, max: u32) -> Result<Inspected, CallError> {
         let script = &catalog::LOCK_INSPECT;
         let keys = vec![
             keys::lock(name),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use futures::future::try_join_all;
 
-use super::{HostScripts, partitions::grouped};
+use super::{host_scripts::HostScripts, partitions::grouped};
 use crate::{
     host::ScanCursor,
     script::{CallError, catalog, keys},
@@ -36,7 +36,7 @@ pub enum NameKind {
 impl HostScripts {
     /// Some names that begin with this and may be in use, sorted, and where to go on. `work` bounds
     /// the keys that are looked at.
-    pub async fn scan_names(
+    pub(crate) async fn scan_names(
         &self,
         from: ScanCursor,
         prefix: &str,
@@ -49,7 +49,7 @@ impl HostScripts {
     }
 
     /// What each of these names stands for, if it is in use. Changes nothing.
-    pub async fn kinds(&self, names: &[String]) -> Result<Vec<Option<NameKind>>, CallError> {
+    pub(crate) async fn kinds(&self, names: &[String]) -> Result<Vec<Option<NameKind>>, CallError> {
         let groups = grouped(names.iter().map(|name| self.partition(name)));
         let chunks = groups
             .into_values()

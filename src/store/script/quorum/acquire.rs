@@ -10,9 +10,9 @@ use std::time::Duration;
 use rand::RngExt as _;
 
 use super::{
-    Quorum, answered,
-    errand::{Errand, What},
-    reached,
+    answers::{answered, reached},
+    repair::{Action, Repair},
+    voters::Quorum,
     votes::{Ballot, Defeat, Elected, Vote, Wish, defeat, elect},
 };
 use crate::script::{Acquired, Attempt, CallError, Hold, Mode, Refusal};
@@ -71,7 +71,7 @@ impl Quorum {
         // nobody looks after.
         let others = (0..votes.len())
             .filter(|which| !elected.counted.contains(which) && may_hold(&votes[*which]));
-        let withdraw = Errand::new(hold, What::Withdraw(acquiring.attempt.into()));
+        let withdraw = Repair::new(hold, Action::Withdraw(acquiring.attempt.into()));
         self.send(&withdraw, others, lease);
         Ok(Acquired::Granted {
             hold_count: elected.hold_count,
@@ -155,9 +155,9 @@ impl Quorum {
             });
         };
         let record = record.to_owned();
-        let raise = Errand::new(
+        let raise = Repair::new(
             acquiring.hold,
-            What::Raise {
+            Action::Raise {
                 token: target,
                 record,
             },
@@ -207,7 +207,7 @@ impl Quorum {
             .filter(|(_, undone)| undone.is_err())
             .map(|(which, _)| which);
         let unknown = (0..votes.len()).filter(|at| votes[*at].is_err() && may_hold(&votes[*at]));
-        let withdraw = Errand::new(hold, What::Withdraw(attempt.into()));
+        let withdraw = Repair::new(hold, Action::Withdraw(attempt.into()));
         self.send(&withdraw, unanswered.chain(unknown), acquiring.lease);
     }
 }

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Quorum, answered, common_refusal};
+use super::{
+    answers::{answered, common_refusal},
+    inspect::combine,
+    voters::Quorum,
+};
 use crate::{
     host::ScanCursor,
     script::{CallError, Forced, ForcedRecord, Inspected, NameKind, WalkCursor},
@@ -91,7 +95,7 @@ impl Quorum {
             holder_count,
             token,
             ..
-        } = super::inspect::combine(&seen, self.voters().len());
+        } = combine(&seen, self.voters().len());
         Ok(Some(Forced {
             mode,
             token,

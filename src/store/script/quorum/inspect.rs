@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Quorum, answered, common_refusal, reached};
+use super::{
+    answers::{answered, common_refusal, reached},
+    voters::Quorum,
+};
 use crate::script::{CallError, Holder, Inspected, Mode};
 
 // === impl Quorum ===

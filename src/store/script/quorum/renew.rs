@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Quorum, answered, reached};
+use super::{
+    answers::{answered, reached},
+    voters::Quorum,
+};
 use crate::script::{Batch, CallError, Ownership, Renewal, Renewals, Renewed};
 
 /// What one store says of a hold; none if it did not answer.

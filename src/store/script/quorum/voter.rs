@@ -3,14 +3,9 @@
 use std::{
     fmt,
     sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
 };
 
-use super::Quorum;
 use crate::script::{CallError, calls::HostScripts};
-
-/// How often a store that has stopped answering is asked whether it does again.
-const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// See the module.
 pub(super) struct Voter {
@@ -69,27 +64,5 @@ impl Voter {
 impl fmt::Debug for Voter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
-    }
-}
-
-// === impl Quorum ===
-
-impl Quorum {
-    /// Asks a silent store until it answers.
-    pub(super) fn watch_silent(&self, which: usize) {
-        let (this, stop) = (self.clone(), self.0.tasks.stop().clone());
-        let answering = async move {
-            let voter = &this.voters()[which];
-            while voter.is_silent() {
-                tokio::time::sleep(PROBE_INTERVAL).await;
-                match voter.scripts.probe().await {
-                    Err(error) if error.is_transient() => {}
-                    Ok(()) | Err(_) => voter.speaks(),
-                }
-            }
-        };
-        self.0.tasks.spawn("silent-store", async move {
-            stop.run_until_cancelled(answering).await;
-        });
     }
 }

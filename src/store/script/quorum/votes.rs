@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{common_refusal, reached};
+use super::answers::{common_refusal, reached};
 use crate::script::{Acquired, CallError, Mode};
 
 /// What one store answered to an acquire.
