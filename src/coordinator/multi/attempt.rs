@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper_store::script::{AcquiredAll, AttemptAll, CallError, Member, Refusal, Taken};
+use lockkeeper_store::script::{AcquiredAll, AttemptAll, CallError, Member, MemberGrant, Refusal};
 use tokio::{task::JoinHandle, time::Instant};
 
 use super::{
@@ -61,7 +61,7 @@ struct Prepared {
 
 /// What the store told of an attempt that it granted.
 struct Told {
-    grants: Vec<Taken>,
+    grants: Vec<MemberGrant>,
     sent_at: Instant,
     repeated: bool,
     replica_acks: u32,
@@ -264,7 +264,7 @@ fn deliver(
 
 impl Prepared {
     /// Knows by now what the attempt got, so that an undo leaves newer grants alone.
-    fn knowing(mut self, taken: &[Taken]) -> Self {
+    fn knowing(mut self, taken: &[MemberGrant]) -> Self {
         for (known, taken) in self.known.iter_mut().zip(taken) {
             known.serial = Some(taken.serial);
         }

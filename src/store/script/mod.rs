@@ -18,9 +18,9 @@ pub use error::{CallError, Unsupported};
 pub use quorum::QuorumMember;
 pub use replicas::Tally;
 pub use store::{
-    AcquiredAll, AttemptAll, CountSet, CountedDown, LatchInspected, Member, Members, PermitAttempt,
-    PermitHolder, PermitId, PermitRenewal, PermitRenewals, PermitsAcquired, PermitsReleased,
-    PermitsSet, ReleasedMember, Scripts, SemaphoreInspected, Taken, Vouched,
+    AcquiredAll, AttemptAll, CountSet, CountedDown, LatchInspected, Member, MemberGrant, Members,
+    PermitAttempt, PermitHolder, PermitId, PermitRenewal, PermitRenewals, PermitsAcquired,
+    PermitsReleased, PermitsSet, ReleasedMember, Scripts, SemaphoreInspected, Vouched,
 };
 pub use walk::WalkCursor;
 

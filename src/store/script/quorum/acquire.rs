@@ -13,7 +13,7 @@ use super::{
     answers::{answered, reached},
     repair::{Action, Repair},
     voters::Quorum,
-    votes::{Ballot, Defeat, Elected, Vote, Wish, defeat, elect},
+    votes::{Ballot, Defeat, Elected, KnownHold, Vote, defeat, elect},
 };
 use crate::script::{Acquired, Attempt, CallError, Hold, Mode, Refusal};
 
@@ -52,12 +52,12 @@ impl Quorum {
             refused,
         };
         let votes = self.vote(&acquiring).await;
-        let wish = Wish {
+        let known = KnownHold {
             mode: hold.mode,
             known_holds: attempt.known_holds,
             serial: attempt.serial,
         };
-        let Some(elected) = elect(&votes, wish) else {
+        let Some(elected) = elect(&votes, known) else {
             return self.give_up(&acquiring, &votes).await;
         };
         let token = match self.confirm(&acquiring, &elected, &votes).await {

@@ -31,7 +31,7 @@ pub(super) struct Granted {
 
 /// What the caller knows of the owner's holds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wish {
+pub(super) struct KnownHold {
     pub(super) mode: Mode,
     pub(super) known_holds: Option<u32>,
     /// The serial of the grant that a hold would be added to.
@@ -67,7 +67,7 @@ pub(super) enum Defeat {
 }
 
 /// Those who agree on a grant, if they are a majority.
-pub(super) fn elect(votes: &[Vote], wish: Wish) -> Option<Elected> {
+pub(super) fn elect(votes: &[Vote], known: KnownHold) -> Option<Elected> {
     let majority = votes.len() / 2 + 1;
     let granted = |(at, vote): (usize, &Vote)| match vote {
         Ok(Ballot::Granted(granted)) => Some((at, *granted)),
@@ -83,22 +83,22 @@ pub(super) fn elect(votes: &[Vote], wish: Wish) -> Option<Elected> {
         // The request has been granted before, with the same token everywhere.
         repeated
     } else {
-        let wanted = wish.known_holds.map(|known| known.saturating_add(1));
+        let wanted = known.known_holds.map(|known| known.saturating_add(1));
         let fits = |it: &Granted| wanted.is_none_or(|wanted| it.hold_count == wanted);
         granted.into_iter().filter(|(_, it)| fits(it)).collect()
     };
-    if let (Some(1..), Some(serial)) = (wish.known_holds, wish.serial) {
-        candidates.retain(|(_, it)| it.adds_to(wish.mode, serial));
+    if let (Some(1..), Some(serial)) = (known.known_holds, known.serial) {
+        candidates.retain(|(_, it)| it.adds_to(known.mode, serial));
     }
-    let mut group = largest_count(candidates, wish.mode, majority)?;
+    let mut group = largest_count(candidates, known.mode, majority)?;
     // New grants that show the same token do so by chance.
     let is_known = |it: &Granted| it.repeated || it.hold_count > 1;
-    if wish.mode != Mode::Read && group.iter().any(|(_, it)| is_known(it)) {
+    if known.mode != Mode::Read && group.iter().any(|(_, it)| is_known(it)) {
         drop_newer(&mut group, majority);
     }
     let (_, first) = *group.first()?;
     let tokens = group.iter().map(|(_, it)| it.token);
-    let token = if wish.mode == Mode::Read {
+    let token = if known.mode == Mode::Read {
         // The last writer's token is shown by a majority of all, so by so many of these; a larger
         // one may be of a writer that nobody elected.
         reached(tokens, majority - (votes.len() - group.len()))
@@ -114,7 +114,7 @@ pub(super) fn elect(votes: &[Vote], wish: Wish) -> Option<Elected> {
             .map(|(_, it)| it.lease)
             .min()
             .unwrap_or_default(),
-        serial: if wish.mode == Mode::Read {
+        serial: if known.mode == Mode::Read {
             first.serial
         } else {
             token

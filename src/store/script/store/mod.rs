@@ -9,7 +9,7 @@ mod scripts;
 
 pub use latch::{CountSet, CountedDown, LatchInspected};
 pub use locks::Vouched;
-pub use multi::{AcquiredAll, AttemptAll, Member, Members, ReleasedMember, Taken};
+pub use multi::{AcquiredAll, AttemptAll, Member, MemberGrant, Members, ReleasedMember};
 pub use permit_outcomes::{
     PermitAttempt, PermitHolder, PermitId, PermitRenewal, PermitRenewals, PermitsAcquired,
     PermitsReleased, PermitsSet, SemaphoreInspected,

@@ -66,7 +66,7 @@ pub enum AcquiredAll {
     /// The owner holds all of them.
     Granted {
         /// One grant for each lock, in order.
-        grants: Vec<Taken>,
+        grants: Vec<MemberGrant>,
         /// Whether this is the first answer to the request, told again.
         repeated: bool,
     },
@@ -89,7 +89,7 @@ pub enum AcquiredAll {
 
 /// One of several locks that were taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct MemberGrant {
     /// Holds, this one included.
     pub hold_count: u32,
     /// As of [`crate::script::Acquired::Granted`].
@@ -153,7 +153,7 @@ impl Scripts {
         let reply = store.eval(script, keys, args).await?;
         match *reply.as_slice() {
             [done @ (DONE | REPEATED), ref numbers @ ..] if members.fit(numbers) => {
-                let grants = numbers.chunks_exact(NUMBERS).map(taken).collect();
+                let grants = numbers.chunks_exact(NUMBERS).map(grant).collect();
                 let repeated = done == REPEATED;
                 Ok(AcquiredAll::Granted { grants, repeated })
             }
@@ -345,9 +345,9 @@ impl<'a> Members<'a> {
     }
 }
 
-fn taken(numbers: &[i64]) -> Taken {
+fn grant(numbers: &[i64]) -> MemberGrant {
     let number = |at: usize| numbers.get(at).copied().unwrap_or(0);
-    Taken {
+    MemberGrant {
         hold_count: count(number(0)),
         token: unsigned(number(1)),
         lease: duration(number(2)),
