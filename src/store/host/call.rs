@@ -52,7 +52,7 @@ impl Script {
     }
 
     /// A script and its helpers, which only make local functions and constants that are the same in
-    /// every run. They come first, or where `body` says so: whoever makes them anew in each run
+    /// every run. They come first, or where `body` says so: a host that makes them anew in each run
     /// need not if the run ends before.
     pub const fn with_helpers(
         name: &'static str,

@@ -65,8 +65,9 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
     }
 
     /// Some of the keys that contain these bytes, from where an earlier call said to go on. A key
-    /// that is there from the first call of a walk to the last is told at least once, unless parts
-    /// of the host move meanwhile. `work` bounds what one call looks at, as far as the host can.
+    /// that is there from the first call of a walk to the last is returned at least once, unless
+    /// parts of the host move meanwhile. `work` bounds what one call looks at, as far as the host
+    /// can.
     async fn scan(
         &self,
         _from: ScanCursor,
@@ -79,8 +80,8 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
         })
     }
 
-    /// What tells the server behind this client from all others, if one is connected and may be
-    /// asked. Another server may take its place.
+    /// Identifies the server behind this client, if one is connected and may be asked. Another
+    /// server may take its place.
     fn identity(&self) -> Option<Arc<str>> {
         None
     }

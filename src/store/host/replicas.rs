@@ -7,7 +7,7 @@ use super::Value;
 /// How many replicas must have a change before it counts. At least one is always asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Replicas {
-    /// So many.
+    /// The least number.
     pub at_least: u32,
     /// All that are connected, if those are more.
     pub all: bool,
@@ -25,9 +25,9 @@ pub struct Replication {
 /// How many replicas have said that they have a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acks {
-    /// So many.
+    /// Replicas that have it.
     pub acknowledged: u32,
-    /// So many were needed.
+    /// Replicas that were needed.
     pub required: u32,
     /// Why it could not be found out, if so.
     pub problem: Option<Arc<str>>,
@@ -45,7 +45,7 @@ impl Replicas {
         }
     }
 
-    /// How many that is if so many are connected.
+    /// How many that is of the connected ones.
     pub fn required(self, connected: u32) -> u32 {
         let all = if self.all { connected } else { 0 };
         self.at_least.max(all).max(1)
@@ -55,7 +55,7 @@ impl Replicas {
 // === impl Acks ===
 
 impl Acks {
-    /// Nobody has acknowledged anything, and why.
+    /// No acknowledgement, and why.
     pub fn none(replicas: Replicas, problem: impl Into<Arc<str>>) -> Self {
         Self {
             acknowledged: 0,

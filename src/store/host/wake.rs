@@ -57,7 +57,7 @@ impl WakeSender {
         }
     }
 
-    /// Whether nobody listens any more.
+    /// Whether the receiver is gone.
     pub fn is_closed(&self) -> bool {
         self.queue.is_closed()
     }

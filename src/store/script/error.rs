@@ -16,9 +16,9 @@ pub enum CallError {
     /// The script has run, but too few replicas have said that they know of it.
     #[error("{acknowledged} of {required} replicas acknowledged{}", because(.problem.as_deref()))]
     NotReplicated {
-        /// So many have.
+        /// Replicas that have.
         acknowledged: u32,
-        /// So many were needed.
+        /// Replicas that were needed.
         required: u32,
         /// Why they could not be counted, if so.
         problem: Option<Arc<str>>,

@@ -29,7 +29,7 @@ use std::time::Duration;
 /// How long the scripts keep what outlives a grant.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// How long the fencing counter of an idle name is kept; zero: for ever.
+    /// How long the fencing counter of an idle name is kept; zero: forever.
     pub idle_token_retention: Duration,
     /// How long a repeat of a request id gets the first answer.
     pub request_retention: Duration,

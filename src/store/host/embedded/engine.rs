@@ -40,7 +40,7 @@ impl Engine {
         self.now_micros
     }
 
-    /// Refuses a command that needs memory when there is none, unless the script has written before.
+    /// Refuses a command that needs memory when there is none and the script has not yet written.
     pub(super) fn admit(&mut self, needs_memory: bool, writes: bool) -> Result<(), Refusal> {
         if self.out_of_memory && needs_memory && !self.script_has_written {
             return Err(Refusal::OUT_OF_MEMORY);

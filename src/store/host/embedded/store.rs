@@ -84,7 +84,7 @@ impl EmbeddedStore {
             .into())
     }
 
-    /// How many keys exist now, so that a test can tell that nothing was left behind.
+    /// How many keys exist now, so that a test can check that nothing was left behind.
     pub fn key_count(&self) -> usize {
         self.with_engine(|engine| {
             engine.begin();

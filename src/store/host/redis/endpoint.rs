@@ -59,9 +59,8 @@ impl Endpoint {
                     .with_time(KEEPALIVE_AFTER)
                     .with_interval(KEEPALIVE_INTERVAL),
             );
-        // RESP3 carries answers and messages on one connection, tells when a connection is lost
-        // even though nobody calls, and shows subscriptions that the server ended. It needs Redis
-        // 6.
+        // RESP3 carries answers and messages on one connection, shows when a connection is lost
+        // even without calls, and shows subscriptions that the server ended. It needs Redis 6.
         let redis = info
             .redis_settings()
             .clone()

@@ -1,9 +1,9 @@
 //! A master that sentinels watch over, and that another one may take over from.
 //!
-//! All sentinels are asked at an interval, after each new connection, and when one of them tells of
-//! an election; the one with the newest configuration is believed: one that was cut off goes on
-//! naming the old master. Connections to a master that was replaced are given up at once, also if
-//! it still answers.
+//! All sentinels are asked at an interval, after each new connection, and when one of them
+//! announces an election; the one with the newest configuration is believed: one that was cut off
+//! goes on naming the old master. Connections to a master that was replaced are given up at once,
+//! also if it still answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -56,7 +56,7 @@ struct Watcher {
     config: RedisConfig,
     sentinels: Vec<Sentinel>,
     election: watch::Sender<Election>,
-    /// Somebody wants them asked now.
+    /// Has them asked now.
     ask: Arc<Notify>,
     wakes: WakeSender,
     known: Option<Named>,
@@ -197,7 +197,7 @@ impl Watcher {
 
 impl Sentinel {
     /// The master that it knows; none if it does not know the service. From then on it has itself
-    /// asked when it tells of an election.
+    /// asked when it announces an election.
     async fn ask(
         &mut self,
         service: &str,
@@ -302,8 +302,8 @@ mod tests {
         let failed = || Err("connection refused".to_owned());
         assert_eq!(trouble(&[named(), named()], "locks"), None);
         let expected = "of 3 sentinels 2 failed (connection refused)";
-        let told = trouble(&[failed(), named(), failed()], "locks");
-        assert_eq!(told.as_deref(), Some(expected));
+        let text = trouble(&[failed(), named(), failed()], "locks");
+        assert_eq!(text.as_deref(), Some(expected));
         let expected =
             "of 2 sentinels 1 failed (connection refused), 1 do not know the service locks";
         assert_eq!(
@@ -340,7 +340,7 @@ mod tests {
     #[test]
     fn what_a_sentinel_says_is_read_in_either_form() {
         let text = |text: &str| Value::BulkString(text.into());
-        // The address stands in both, and that of the first is that of the old master while the
+        // The address is in both, and that of the first is that of the old master while the
         // election lasts.
         let words = ["ip", "10.0.0.2", "port", "6379", "config-epoch", "7"].map(text);
         let address = Value::Array(vec![text("10.0.0.1"), text("6379")]);

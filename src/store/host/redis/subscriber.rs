@@ -1,8 +1,8 @@
 //! The subscriptions of one server, on a connection of their own that one task owns.
 //!
 //! The connection is opened when the first channel is wanted. After a loss everything wanted is
-//! subscribed again, and then one gap is told: messages are hints, so that some were missed is all
-//! that anybody needs to know.
+//! subscribed again, and then one gap is sent: messages are hints, so that some were missed is all
+//! that a caller needs to know.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ const RECONNECT_PAUSE: (Duration, Duration) = (Duration::from_millis(10), Durati
 /// The handle of the task. Dropping it closes the connection.
 #[derive(Debug)]
 pub(super) struct Subscriber {
-    /// Not bounded by itself: whoever subscribes waits for the outcome, and unsubscriptions follow
+    /// Not bounded by itself: subscribers wait for the outcome, and unsubscriptions follow
     /// subscriptions.
     changes: mpsc::UnboundedSender<SubscriptionChange>,
     kinds: &'static [Kind],
@@ -44,7 +44,7 @@ pub(super) struct Subscriber {
 enum SubscriptionChange {
     Subscribe(Kind, String, Confirm),
     Unsubscribe(Kind, String),
-    /// Somebody was told that a subscription was not confirmed in time.
+    /// A caller got an error: the subscription was not confirmed in time.
     Overdue(Kind, String),
 }
 
@@ -279,7 +279,7 @@ impl Task {
         let Answered { kind, channels, .. } = answered;
         let subscriptions = self.subscriptions.of(kind);
         if kind == Kind::Sharded && reply::is_unknown_command(&error) {
-            // Nobody can publish such messages there, so none is missed.
+            // Such messages cannot be published there, so none is missed.
             for channel in &channels {
                 if answered.is_unsubscription {
                     subscriptions.unsubscribed(channel);

@@ -6,9 +6,9 @@
 //! | `redis+sentinel` | `host[:port],host,…` | `service[/database][?logins]` |
 //! | `redis+cluster`  | `host[:port],host,…` | `[0]`                         |
 //!
-//! The logins of sentinels are `sentinel_user=…&sentinel_password=…`. `rediss` is TLS. User and password are percent-encoded; they are those of the servers that hold
-//! keys. An error names the wrong part and repeats nothing of it: a password in the wrong place
-//! must not get into a log.
+//! The logins of sentinels are `sentinel_user=…&sentinel_password=…`. `rediss` is TLS. User and
+//! password are percent-encoded and belong to the servers that hold keys. An error names the wrong
+//! part and repeats nothing of it: a password in the wrong place must not get into a log.
 
 use deadpool_redis::redis::{ConnectionInfo, IntoConnectionInfo as _};
 

@@ -14,7 +14,8 @@ use crate::{
 pub(crate) const WAKE_ONE: &str = "0";
 /// Wakes all waiters: a writer has gone, and any number of readers may come.
 pub(crate) const WAKE_ALL: &str = "1";
-/// Wakes nobody: a vote was taken back that had not decided anything. No other message says this.
+/// Wakes no waiter: a vote was taken back that had not decided anything. No other message says
+/// this.
 pub(crate) const WAKE_NOBODY: &str = "-1";
 pub(crate) const NOT_DONE: i64 = 0;
 pub(crate) const DONE: i64 = 1;

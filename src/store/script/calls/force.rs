@@ -18,15 +18,15 @@ use crate::{
 pub struct Forced {
     /// How it was held.
     pub mode: Option<Mode>,
-    /// The fencing token that those who held it had; 0: none known.
+    /// The fencing token of its holders; 0: none known.
     pub token: u64,
-    /// The first who held it.
+    /// The first of its holders.
     pub holders: Vec<Holder>,
     /// How many held it.
     pub holder_count: usize,
 }
 
-/// What is kept of a release by force, for those who find out that they hold the lock no longer.
+/// What is kept of a release by force, for former holders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForcedRecord {
     /// Grants with this token were taken away.

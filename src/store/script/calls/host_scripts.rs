@@ -42,8 +42,8 @@ impl HostScripts {
         }
     }
 
-    /// The same scripts, each of which waits for so many replicas after it has changed something,
-    /// and what those have acknowledged.
+    /// The same scripts, each of which waits for these replicas after a change, and what those have
+    /// acknowledged.
     #[must_use]
     pub(crate) fn replicated(&self, replicas: Option<Replicas>) -> (Self, Tally) {
         let tally = Tally::of(replicas);

@@ -32,7 +32,7 @@ pub enum Acquired {
         /// Tells this grant from every other of the owner on this lock. The token, but of a reader
         /// the [`Attempt::fresh_serial`] of its first hold.
         serial: u64,
-        /// Whether this is the first answer to the request, told again.
+        /// Whether this repeats the first answer to the request.
         repeated: bool,
     },
     /// It cannot be had now.
@@ -56,7 +56,7 @@ pub enum Refusal {
     Waits,
 }
 
-/// How an acquire can be told apart from all others, so that it can be repeated and undone.
+/// What identifies an acquire, so that it can be repeated and undone.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt<'a> {
     /// The request id, if the first answer is to be kept; the attempt's own name, if only its undo
@@ -81,8 +81,8 @@ pub enum Released {
     Done {
         /// Holds left after it.
         hold_count: u32,
-        /// Holds now. Another number than `hold_count` only if this is the first answer to the
-        /// request, told again.
+        /// Holds now. Another number than `hold_count` only if this repeats the first answer to the
+        /// request.
         held: u32,
         /// Time to live of what is held now.
         lease: Duration,
@@ -180,7 +180,7 @@ impl HostScripts {
         }
     }
 
-    /// What an acquire of this mode is told besides what all are told.
+    /// The arguments of this mode besides those of all modes.
     fn acquire_args(&self, hold: Hold<'_>, attempt: Attempt<'_>, refused: Refusal) -> Vec<Bytes> {
         let waits = refused == Refusal::Waits;
         let hold_back = || millis(self.config.writer_hold_back);
@@ -243,7 +243,7 @@ impl HostScripts {
         self.undo_with(hold, attempt, hold.mode.wake()).await
     }
 
-    /// The same with a message for those who wait.
+    /// The same with a message for waiters.
     pub(super) async fn undo_with(
         &self,
         hold: Hold<'_>,
@@ -263,7 +263,7 @@ impl HostScripts {
         }
     }
 
-    /// What a release or an undo is told; that of a fair lock also its patience.
+    /// The arguments of a release or an undo; of a fair lock also its patience.
     fn give_back_args(
         &self,
         hold: Hold<'_>,
@@ -316,7 +316,7 @@ impl HostScripts {
 // === impl Mode ===
 
 impl Mode {
-    /// What tells others that a lock may be free.
+    /// The message that a lock may be free.
     fn wake(self) -> &'static str {
         match self {
             Self::Write => WAKE_ALL,

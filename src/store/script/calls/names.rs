@@ -1,4 +1,4 @@
-//! Which names are in use, and what they stand for.
+//! Which names are in use, and for what.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ const READ_WRITE_LOCK: i64 = 2;
 const SEMAPHORE: i64 = 3;
 const LATCH: i64 = 4;
 
-/// What a name stands for.
+/// The kind of thing under a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NameKind {
     /// A lock with one owner.
@@ -48,7 +48,7 @@ impl HostScripts {
         Ok((names.into_iter().collect(), scanned.next))
     }
 
-    /// What each of these names stands for, if it is in use. Changes nothing.
+    /// The kind of each of these names, if it is in use. Changes nothing.
     pub(crate) async fn kinds(&self, names: &[String]) -> Result<Vec<Option<NameKind>>, CallError> {
         let groups = grouped(names.iter().map(|name| self.partition(name)));
         let chunks = groups

@@ -10,7 +10,7 @@ const HELD_IN_ANOTHER_MODE: i64 = 4;
 pub enum Ownership {
     /// Another owner holds it.
     HeldByAnother,
-    /// Nobody holds it, but it has been granted before: the lease ran out, or it was given back.
+    /// It is free, but it has been granted before: the lease ran out, or it was given back.
     Expired,
     /// No grant of the name is known.
     NeverHeld,

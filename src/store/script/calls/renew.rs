@@ -27,7 +27,7 @@ pub struct Renewal {
     pub name: Arc<str>,
     /// How it is held.
     pub mode: Mode,
-    /// The owner, as of [`Hold`].
+    /// The owner, as in [`Hold`].
     pub owner: Arc<str>,
     /// The lease to count from now. Zero looks at the hold without giving it more.
     pub lease: Duration,

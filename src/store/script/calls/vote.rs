@@ -19,7 +19,7 @@ impl HostScripts {
         self.host.identity()
     }
 
-    /// Takes back what an attempt got here, if it got anything. Nobody is woken: where the vote
+    /// Takes back what an attempt got here, if it got anything. No waiter is woken: where the vote
     /// decided nothing, nothing is free because of it.
     pub(crate) async fn withdraw(
         &self,
@@ -29,9 +29,9 @@ impl HostScripts {
         self.undo_with(hold, attempt, WAKE_NOBODY).await
     }
 
-    /// Raises the fencing counter to the token that others have told of, if the owner holds the
-    /// lock here, and tells what it shows then; none if the owner does not hold it. The record of
-    /// the attempt knows the grant by that token then.
+    /// Raises the fencing counter to the token that others show, if the owner holds the lock here,
+    /// and returns what it shows then; none if the owner does not hold it. The record of the
+    /// attempt knows the grant by that token then.
     pub(crate) async fn raise(
         &self,
         hold: Hold<'_>,

@@ -5,7 +5,7 @@ use crate::script::CallError;
 /// What each voter answered, in order.
 pub(super) type Answers<T> = Vec<Result<T, CallError>>;
 
-/// Whether so many answered, with an outcome or with a refusal that says something of the lock.
+/// How many answered, with an outcome or with a refusal that concerns the lock.
 pub(super) fn answered<T>(answers: &Answers<T>) -> usize {
     let has_answer = |answer: &&Result<T, CallError>| match answer {
         Ok(_) => true,
@@ -30,7 +30,7 @@ pub(super) fn common_refusal<'a>(
     counted.max_by_key(|(_, count)| *count)
 }
 
-/// The value that at least `count` of them reach; `None` if there are not so many.
+/// The value that at least `count` of them reach; `None` if there are fewer.
 pub(super) fn reached<T: Ord>(values: impl Iterator<Item = T>, count: usize) -> Option<T> {
     let mut values: Vec<T> = values.collect();
     values.sort_unstable_by(|a, b| b.cmp(a));

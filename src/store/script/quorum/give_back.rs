@@ -1,4 +1,4 @@
-//! Giving back on a quorum: told to all, decided by a majority, and brought to its end on the
+//! Giving back on a quorum: sent to all, decided by a majority, and brought to its end on the
 //! others in the background.
 
 use std::{collections::BTreeMap, time::Duration};
@@ -112,7 +112,7 @@ impl Quorum {
         Ok(())
     }
 
-    /// The error of a change that too few have answered: nothing was done only if nobody can have
+    /// The error of a change that too few have answered: nothing was done only if no store can have
     /// done it.
     pub(super) fn undecided<T>(&self, answers: &Answers<T>) -> CallError {
         let why = self.too_few(answers);
@@ -128,7 +128,7 @@ impl Quorum {
     fn send_to_the_rest<T>(&self, repair: &std::sync::Arc<Repair>, answers: &Answers<T>) {
         let silent = |at: &usize| answers[*at].as_ref().is_err_and(CallError::is_transient);
         let silent = (0..answers.len()).filter(silent);
-        // Nobody renews it there, so by then it has ended there too.
+        // It is not renewed there, so by then it has ended there too.
         self.send(repair, silent, self.0.config.request_retention);
     }
 }
@@ -182,7 +182,7 @@ pub(super) fn combine(
     }
 }
 
-/// Why a majority found no hold of the owner: by those who know more than others.
+/// Why a majority found no hold of the owner: by the stores that know most.
 fn ownership(refused: &[Ownership], majority: usize) -> Ownership {
     let count = |why: Ownership| refused.iter().filter(|it| **it == why).count();
     if count(Ownership::HeldByAnother) >= majority {

@@ -33,7 +33,7 @@ impl Quorum {
     }
 }
 
-/// What more than half of those that answered show, of so many stores.
+/// What more than half of those that answered show, of all stores.
 pub(super) fn combine(seen: &[&Inspected], stores: usize) -> Inspected {
     let most = seen.len() / 2 + 1;
     let mut holders: BTreeMap<(&[u8], Mode), Vec<&Holder>> = BTreeMap::new();

@@ -4,9 +4,9 @@
 //! A store of the quorum is a *voter*. Every typed call goes to all voters at once, each within its
 //! own short time limit, and their answers are combined. Unlike a host this knows what an acquire
 //! is and how it is undone: a vote that decided nothing is taken back, exactly and as often as
-//! needed, and so is one of which nobody heard.
+//! needed, and so is one without an answer.
 //!
-//! - [`votes`]: who has won, if anybody; pure.
+//! - [`votes`]: who has won, if anyone; pure.
 //! - [`acquire`]: an acquire, and the second phase that makes fencing tokens grow.
 //! - [`give_back`], [`renew`], [`inspect`]: the other calls, each with its combination of answers.
 //! - [`admin`]: what is held on any of them, and taking it away on all.

@@ -56,7 +56,7 @@ fn known(mode: Mode, known_holds: Option<u32>, serial: Option<u64>) -> KnownHold
     }
 }
 
-/// Who is counted, holds, and token; none if nobody is elected.
+/// Who is counted, holds, and token; none if no owner is elected.
 fn won(words: &str, known: KnownHold) -> Option<(Vec<usize>, u32, u64)> {
     let elected = elect(&votes(words), known)?;
     Some((elected.counted, elected.hold_count, elected.token))
@@ -78,7 +78,7 @@ fn a_majority_that_agrees_on_the_holds_is_elected_with_the_largest_token() {
         // A store that has lost the first hold, or never had it, is not counted.
         ("g2@5 g2@5 g1@9", again, Some((vec![0, 1], 2, 5))),
         ("g2@5 g1@8 g1@9", again, None),
-        // One where an attempt that nobody heard of came late has a newer token.
+        // One where an unanswered attempt came late has a newer token.
         ("g2@5 g2@5 g2@9", again, Some((vec![0, 1], 2, 5))),
         ("g2@5 g2@4 g2@9", again, Some((vec![0, 1], 2, 5))),
         ("g2@5 g2@5 g2@9", unknown, Some((vec![0, 1], 2, 5))),

@@ -13,8 +13,8 @@ pub(super) struct Voter {
     pub(super) scripts: HostScripts,
     /// It did not answer its last call in time.
     silent: AtomicBool,
-    /// That it is the same server as another one has been said.
-    told_double: AtomicBool,
+    /// An error was logged that it is the same server as another one.
+    double_reported: AtomicBool,
 }
 
 // === impl Voter ===
@@ -25,7 +25,7 @@ impl Voter {
             name,
             scripts,
             silent: AtomicBool::new(false),
-            told_double: AtomicBool::new(false),
+            double_reported: AtomicBool::new(false),
         }
     }
 
@@ -54,7 +54,7 @@ impl Voter {
             "{} is the same server as {other}, so it has no vote",
             self.name
         );
-        if !self.told_double.swap(true, Ordering::Relaxed) {
+        if !self.double_reported.swap(true, Ordering::Relaxed) {
             tracing::error!(%problem, "two stores of the quorum are one");
         }
         CallError::Unavailable(problem)

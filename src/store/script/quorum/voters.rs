@@ -77,7 +77,7 @@ impl Quorum {
         }))
     }
 
-    /// So many have to agree.
+    /// How many have to agree.
     pub(super) fn majority(&self) -> usize {
         self.0.voters.len() / 2 + 1
     }
@@ -86,8 +86,7 @@ impl Quorum {
         &self.0.voters
     }
 
-    /// The voter that is the same server as this one and stands before it, so that this one has no
-    /// vote.
+    /// The voter that is the same server as this one and precedes it, so that this one has no vote.
     fn double_of(&self, which: usize) -> Option<usize> {
         let identity = self.voters()[which].scripts.identity()?;
         let before = &self.voters()[..which];
@@ -102,7 +101,7 @@ impl Quorum {
         Some(self.voters()[which].refuse_double(other))
     }
 
-    /// Whether nobody waits for this voter: it has stopped answering, and there is a majority
+    /// Whether no call waits for this voter: it has stopped answering, and there is a majority
     /// without it.
     pub(super) fn is_passed_over(&self, which: usize) -> bool {
         let answering = self.voters().iter().filter(|voter| !voter.is_silent());

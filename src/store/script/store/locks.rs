@@ -18,10 +18,10 @@ use crate::script::{
     catalog,
 };
 
-/// Where waiters of a fair lock stand.
+/// Positions in the queue of a fair lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vouched {
-    /// What is left of the holder's lease; none if nobody holds it or it has no time to live.
+    /// What is left of the holder's lease; none if it is free or has no time to live.
     pub remaining: Option<Duration>,
     /// Their places, in the order they were named; 0: not in the queue.
     pub places: Vec<u32>,
@@ -113,8 +113,7 @@ impl Scripts {
         on_store!(self, leave(hold))
     }
 
-    /// Says that these waiters of a fair lock live, so that they keep their places, and tells where
-    /// they stand.
+    /// Keeps the places of these waiters of a fair lock, and returns them.
     pub async fn vouch(&self, name: &str, owners: &[&str]) -> Result<Vouched, CallError> {
         let store = self.single(Unsupported::FairLocks)?;
         let script = &catalog::FAIR_VOUCH;
@@ -141,8 +140,8 @@ impl Scripts {
         on_store!(self, inspect(name, max))
     }
 
-    /// Some names in use that begin with this, sorted, with what they stand for, and where to go
-    /// on. `work` bounds the keys that are looked at.
+    /// Some names in use that begin with this, sorted, with their kinds, and where to go on. `work`
+    /// bounds the keys that are looked at.
     pub async fn walk(
         &self,
         from: WalkCursor,
@@ -161,8 +160,8 @@ impl Scripts {
         }
     }
 
-    /// Takes every hold of a lock away, whoever has it, and tells at most `max` of them; none if
-    /// nobody held it.
+    /// Takes every hold of a lock away, from any holder, and returns at most `max` of them; none if
+    /// it was free.
     pub async fn force_release(
         &self,
         name: &str,

@@ -42,13 +42,13 @@ pub struct Member<'a> {
 /// Several locks of one owner, never none. The first names the record of the request.
 #[derive(Clone, Copy, Debug)]
 pub struct Members<'a> {
-    /// The owner, as of [`Hold`].
+    /// The owner, as in [`Hold`].
     pub owner: &'a str,
     /// The locks: each name once, in the same order in every call about them.
     pub locks: &'a [Member<'a>],
 }
 
-/// How an acquire of several locks can be told apart from all others.
+/// What identifies an acquire of several locks.
 #[derive(Clone, Copy, Debug)]
 pub struct AttemptAll<'a> {
     /// The id of its record: that of the request, or the attempt's own name if only its undo will
@@ -56,7 +56,7 @@ pub struct AttemptAll<'a> {
     pub record: &'a str,
     /// Unique for this attempt.
     pub attempt: &'a str,
-    /// As of [`crate::script::Attempt`], for all new read grants.
+    /// As in [`crate::script::Attempt`], for all new read grants.
     pub fresh_serial: u64,
 }
 
@@ -67,7 +67,7 @@ pub enum AcquiredAll {
     Granted {
         /// One grant for each lock, in order.
         grants: Vec<MemberGrant>,
-        /// Whether this is the first answer to the request, told again.
+        /// Whether this repeats the first answer to the request.
         repeated: bool,
     },
     /// None was taken.
@@ -92,11 +92,11 @@ pub enum AcquiredAll {
 pub struct MemberGrant {
     /// Holds, this one included.
     pub hold_count: u32,
-    /// As of [`crate::script::Acquired::Granted`].
+    /// As in [`crate::script::Acquired::Granted`].
     pub token: u64,
     /// Time to live at the moment the script ran.
     pub lease: Duration,
-    /// As of [`crate::script::Acquired::Granted`].
+    /// As in [`crate::script::Acquired::Granted`].
     pub serial: u64,
 }
 
@@ -105,7 +105,7 @@ pub struct MemberGrant {
 pub struct ReleasedMember {
     /// Holds left after one was given back, or why the owner had none.
     pub left: Result<u32, Ownership>,
-    /// Holds now, as of [`crate::script::Released::Done`].
+    /// Holds now, as in [`crate::script::Released::Done`].
     pub held: u32,
     /// Time to live of what is held now.
     pub lease: Duration,
@@ -169,7 +169,7 @@ impl Scripts {
         }
     }
 
-    /// Gives one hold of each lock back, as far as the owner has one; each is told in order. What
+    /// Gives one hold of each lock back, as far as the owner has one; outcomes are in order. What
     /// is left of it gets the lease of the same place. With a request id a repeat gets the first
     /// answer. Locks in different parts of the store are given back at once, but not together:
     /// after an error of one part the outcome is unknown, unless no part has done anything.

@@ -61,7 +61,7 @@ impl Scripts {
         let Value::Array(values) = &reply else {
             return Err(malformed(script, &reply));
         };
-        // Only a repeat is told ids, those of the first attempt.
+        // Only the reply to a repeat has ids, those of the first attempt.
         if let [
             Value::Int(REPEATED),
             Value::Int(available),

@@ -71,8 +71,8 @@ impl Scripts {
         }
     }
 
-    /// Whether an acquire that ended with this error may have left something for those who wait. Of
-    /// a quorum some stores may have answered.
+    /// Whether an acquire that ended with this error may have left something for waiters. Of a
+    /// quorum some stores may have answered.
     pub fn may_have_run(&self, error: &CallError) -> bool {
         match (error, &self.store) {
             (CallError::OutcomeUnknown(_), _) => true,
@@ -81,8 +81,8 @@ impl Scripts {
         }
     }
 
-    /// Whether calls about one name run in the order in which they are made, and a release is told
-    /// of by one message.
+    /// Whether calls about one name run in the order in which they are made, and a release sends
+    /// one message.
     pub fn keeps_order(&self) -> bool {
         matches!(self.store, Store::One(_))
     }
@@ -104,8 +104,8 @@ impl Scripts {
         }
     }
 
-    /// The same scripts, each of which waits for so many replicas after it has changed something,
-    /// and what those have acknowledged.
+    /// The same scripts, each of which waits for these replicas after a change, and what those have
+    /// acknowledged.
     #[must_use]
     pub fn replicated(&self, replicas: Option<Replicas>) -> (Self, Tally) {
         let (store, tally) = match &self.store {

@@ -9,7 +9,7 @@ use super::super::{
 #[derive(Debug)]
 pub(in super::super) struct Command {
     pub(super) name: &'static str,
-    /// Words, the name included; negative: at least so many.
+    /// Words, the name included; negative: the least.
     arity: i8,
     effect: Effect,
     /// Gets the words after the name.
@@ -44,7 +44,7 @@ impl Command {
         }
     }
 
-    /// Whether it can have so many words, its name included.
+    /// Whether it accepts this number of words, its name included.
     pub(in super::super) fn takes(&self, words: usize) -> bool {
         let arity = usize::from(self.arity.unsigned_abs());
         if self.arity < 0 {

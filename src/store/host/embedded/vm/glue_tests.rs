@@ -28,11 +28,13 @@ async fn however_a_command_is_called_it_is_the_same() {
             "true",
         ),
         (
-            "redis.call('hset', 'h', 'f', '1') return #redis.call('hmget', 'h', 'f', 'g', 'f') .. ''",
+            "redis.call('hset', 'h', 'f', '1') \
+             return #redis.call('hmget', 'h', 'f', 'g', 'f') .. ''",
             "3",
         ),
         (
-            "redis.call('rpush', 'l', 1, 2, 3, 4, 5, 6, 7, 8) return redis.call('lrange', 'l', 0, -1)[8]",
+            "redis.call('rpush', 'l', 1, 2, 3, 4, 5, 6, 7, 8) \
+             return redis.call('lrange', 'l', 0, -1)[8]",
             "8",
         ),
         ("return tostring(#redis.call('lrange', 'none', 0, -1))", "0"),

@@ -38,7 +38,7 @@ const ONE_REPLY: i64 = 1;
 const KEYS_MAX: usize = 7;
 const ARGS_MAX: usize = 32;
 
-/// The garbage collector waits until the memory in use is so many percent of what the last
+/// The garbage collector waits until the memory in use is this percentage of what the last
 /// collection left, which is little.
 const GC_PAUSE: i32 = 400;
 

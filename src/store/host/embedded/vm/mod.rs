@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 
 use super::engine::Engine;
 
-/// Scripts get at the engine while they run, and nobody else does then: whoever has the machine has
+/// Scripts get at the engine while they run, and nothing else does then: the machine's owner has
 /// both.
 type SharedEngine = Arc<Mutex<Engine>>;
 

@@ -172,7 +172,8 @@ async fn errors_have_the_code_and_text_of_redis() {
         ),
         (
             "not a script",
-            "ERR|Error compiling script (new function): user_script:1: unexpected symbol near 'not'",
+            "ERR|Error compiling script (new function): \
+             user_script:1: unexpected symbol near 'not'",
         ),
     ] {
         assert_eq!(refusal(source), expected, "{source}");

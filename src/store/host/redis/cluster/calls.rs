@@ -55,7 +55,7 @@ pub(super) struct Ran {
     pub(super) run_id: Option<Arc<str>>,
 }
 
-/// Runs a script. Where it ran is told of one that has keys.
+/// Runs a script. Also returns where it ran, if it has keys.
 pub(super) async fn evaluate(
     router: &Router,
     call: &Call,

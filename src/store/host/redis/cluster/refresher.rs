@@ -31,7 +31,7 @@ const ANSWER_MAX: Duration = Duration::from_millis(500);
 /// When most nodes have answered, the others are waited for as long as this.
 const STRAGGLERS_MAX: Duration = Duration::from_millis(50);
 
-/// A connection on which so many questions in a row were not answered is given up.
+/// Unanswered questions in a row after which a connection is given up.
 const MISSES_MAX: u32 = 3;
 
 pub(super) struct Refresher {

@@ -85,12 +85,12 @@ impl Router {
         self.stale.notify_one();
     }
 
-    /// Resolves when somebody has said that what is known may be outdated.
+    /// Resolves when what is known may be outdated.
     pub(super) async fn stale(&self) {
         self.stale.notified().await;
     }
 
-    /// Tells everybody who waits what is known now.
+    /// Shows all waiting calls what is known now.
     pub(super) fn show(&self, view: View) {
         self.view.send_replace(view);
     }
@@ -110,8 +110,8 @@ impl Router {
             return Ok(topology);
         }
         let mut view = self.view.subscribe();
-        let told = view.wait_for(|view| !matches!(view, View::Unknown(why) if why.is_empty()));
-        match timeout_at(deadline, told).await {
+        let known = view.wait_for(|view| !matches!(view, View::Unknown(why) if why.is_empty()));
+        match timeout_at(deadline, known).await {
             Ok(Ok(view)) => match &*view {
                 View::Known(topology) => Ok(Arc::clone(topology)),
                 View::Unknown(why) => Err(HostError::Unavailable(why.to_string())),

@@ -1,4 +1,4 @@
-//! Who serves which slot, as nodes of the cluster tell it. Pure data.
+//! Who serves which slot, by the answers of its nodes. Pure data.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ pub(super) struct Topology {
     ranges: Vec<Range>,
 }
 
-/// Why a node has not told who serves what.
+/// The answer of a node cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unreadable;
 
@@ -44,7 +44,7 @@ impl Topology {
         Ok(Self { ranges })
     }
 
-    /// The master of a slot; none if nobody serves it.
+    /// The master of a slot; none if no node serves it.
     pub(super) fn master(&self, slot: u16) -> Option<&Address> {
         self.range(slot).map(|range| &range.master)
     }
@@ -71,7 +71,7 @@ impl Topology {
         self.masters().into_iter().chain(replicas).collect()
     }
 
-    /// Slots that nobody serves: the first of them, and how many.
+    /// Slots that no node serves: the first of them, and how many.
     pub(super) fn uncovered(&self) -> Option<(u16, u16)> {
         let mut next = 0;
         let mut first = None;
