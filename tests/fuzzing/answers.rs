@@ -8,7 +8,7 @@ use lockkeeper_store::{
     host::{self, Call, HostError, ScriptHost, Value},
     script::{
         Attempt, AttemptAll, Hold, Member, Members, Mode, PermitAttempt, PermitRenewal, Refusal,
-        Renewal, calls::HostScripts,
+        Renewal, Scripts,
     },
 };
 
@@ -32,7 +32,7 @@ pub fn lua_reply(bytes: &[u8]) {
 
 fn take(answer: Result<Value, HostError>) {
     let config = super::settings().scripts.clone();
-    let scripts = HostScripts::new(Arc::new(Oracle(answer)), config);
+    let scripts = Scripts::new(Arc::new(Oracle(answer)), config);
     block_on(async {
         for mode in [Mode::Exclusive, Mode::Fair, Mode::Read, Mode::Write] {
             locks(&scripts, mode).await;
@@ -40,7 +40,7 @@ fn take(answer: Result<Value, HostError>) {
         several(&scripts).await;
         permits(&scripts).await;
         let _ = join!(
-            scripts.probe(),
+            scripts.renew(&[]),
             scripts.inspect("a", 10),
             scripts.vouch("a", &["o", "p"]),
             scripts.set_count("a", 3, Some(LEASE), Some("r")),
@@ -51,7 +51,7 @@ fn take(answer: Result<Value, HostError>) {
     });
 }
 
-async fn locks(scripts: &HostScripts, mode: Mode) {
+async fn locks(scripts: &Scripts, mode: Mode) {
     let hold = Hold::new("a", mode, "o");
     let attempt = Attempt {
         request_id: Some("r"),
@@ -76,7 +76,7 @@ async fn locks(scripts: &HostScripts, mode: Mode) {
     );
 }
 
-async fn several(scripts: &HostScripts) {
+async fn several(scripts: &Scripts) {
     let member = |name| Member {
         name,
         mode: Mode::Exclusive,
@@ -100,7 +100,7 @@ async fn several(scripts: &HostScripts) {
     );
 }
 
-async fn permits(scripts: &HostScripts) {
+async fn permits(scripts: &Scripts) {
     let ids = [[1; 16], [2; 16]];
     let attempt = PermitAttempt {
         request_id: Some("r"),

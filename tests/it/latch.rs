@@ -115,7 +115,7 @@ async fn a_count_that_others_lower_is_seen_in_time() {
     latch.set(3).await;
     let mut call = latch.wait(None).await;
     call.expect_waiting(3).await;
-    world.redis(&["DECR", "l"]);
+    world.redis(&["DECRBY", "l", "1"]);
     let begun = Instant::now();
     call.expect_waiting(2).await;
     assert!(begun.elapsed() < millis(1300));

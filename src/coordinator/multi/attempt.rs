@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper_store::script::{AcquiredAll, CallError, Refusal, Taken};
+use lockkeeper_store::script::{AcquiredAll, CallError, MemberGrant, Refusal};
 use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{
@@ -43,7 +43,7 @@ struct Prepared {
 
 /// What the store told of an attempt that it granted.
 struct Told {
-    grants: Vec<Taken>,
+    grants: Vec<MemberGrant>,
     sent_at: Instant,
     repeated: bool,
     replica_acks: u32,
@@ -246,7 +246,7 @@ fn deliver(
 
 impl Prepared {
     /// Knows by now what the attempt got, so that an undo leaves newer grants alone.
-    fn knowing(mut self, taken: &[Taken]) -> Self {
+    fn knowing(mut self, taken: &[MemberGrant]) -> Self {
         for (known, taken) in self.known.iter_mut().zip(taken) {
             known.serial = Some(taken.serial);
         }

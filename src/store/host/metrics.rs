@@ -40,10 +40,17 @@ impl Default for Families {
 
 impl Metrics {
     /// Shows them.
-    #[rustfmt::skip]
     pub fn register(&self, to: &mut Registrar<'_>) {
-        to.add("store_connections", "Open connections to the store, by what they are for", self.0.open.family());
-        to.add("store_connections_opened", "Connections to the store that were opened: those after the first are reconnects", self.0.opened.family());
+        to.add(
+            "store_connections",
+            "Open connections to the store, by what they are for",
+            self.0.open.family(),
+        );
+        to.add(
+            "store_connections_opened",
+            "Connections to the store that were opened: those after the first are reconnects",
+            self.0.opened.family(),
+        );
     }
 
     /// A connection was opened.

@@ -1,24 +1,25 @@
 //! Where scripts run. A host evaluates Lua scripts and delivers messages of channels; it speaks
 //! keys, arguments, bytes and integers, and does not know what they mean.
 
+mod call;
 pub mod embedded;
+mod merged_wakes;
 mod metrics;
 pub mod redis;
+mod replicas;
 mod scan;
-mod several;
+mod wake;
 
+pub use call::{Call, Script, Value};
+pub use merged_wakes::Subscriptions;
 pub use metrics::Metrics;
+pub use replicas::{Acks, Replicas, Replication};
 pub use scan::{ScanCursor, Scanned};
-pub use several::Subscriptions;
+pub use wake::{Wake, WakeSender};
 
-use std::{
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use sha1::{Digest as _, Sha1};
 use tokio::sync::mpsc;
 
 /// A place where scripts run, seen through one client of it. Dropping the last handle ends the
@@ -64,8 +65,9 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
     }
 
     /// Some of the keys that contain these bytes, from where an earlier call said to go on. A key
-    /// that is there from the first call of a walk to the last is told at least once, unless parts
-    /// of the host move meanwhile. `work` bounds what one call looks at, as far as the host can.
+    /// that is there from the first call of a walk to the last is returned at least once, unless
+    /// parts of the host move meanwhile. `work` bounds what one call looks at, as far as the host
+    /// can.
     async fn scan(
         &self,
         _from: ScanCursor,
@@ -78,8 +80,8 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
         })
     }
 
-    /// What tells the server behind this client from all others, if one is connected and may be
-    /// asked. Another server may take its place.
+    /// Identifies the server behind this client, if one is connected and may be asked. Another
+    /// server may take its place.
     fn identity(&self) -> Option<Arc<str>> {
         None
     }
@@ -89,90 +91,8 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
 /// others are not.
 pub type Partition = u16;
 
-/// What a host delivers besides answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wake {
-    /// A message came in on a subscribed channel.
-    Message {
-        /// The channel.
-        channel: String,
-        /// What was published.
-        payload: Bytes,
-    },
-    /// Messages of any subscribed channel may have been missed until now (a reconnect, a full
-    /// queue).
-    Gap,
-    /// Another server has taken over, so what was written last may not be there. Messages may have
-    /// been missed too.
-    TakenOver,
-}
-
 /// A host and the one stream of its wakes.
 pub type Connected = (Arc<dyn ScriptHost>, mpsc::Receiver<Wake>);
-
-/// One evaluation of a script.
-#[derive(Clone, Debug)]
-pub struct Call {
-    /// What to run.
-    pub script: &'static Script,
-    /// `KEYS`; all of one call share a slot on hosts that have slots.
-    pub keys: Vec<Bytes>,
-    /// `ARGV`.
-    pub args: Vec<Bytes>,
-}
-
-/// How many replicas must have a change before it counts. At least one is always asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Replicas {
-    /// So many.
-    pub at_least: u32,
-    /// All that are connected, if those are more.
-    pub all: bool,
-}
-
-/// What is to be waited for after a script.
-#[derive(Clone, Copy, Debug)]
-pub struct Replication {
-    /// How many replicas.
-    pub replicas: Replicas,
-    /// Whether the script has done something that is worth waiting for.
-    pub wanted_if: fn(&Value) -> bool,
-}
-
-/// How many replicas have said that they have a change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Acks {
-    /// So many.
-    pub acknowledged: u32,
-    /// So many were needed.
-    pub required: u32,
-    /// Why it could not be found out, if so.
-    pub problem: Option<Arc<str>>,
-}
-
-/// A Lua script with the name it has in logs and its SHA-1, by which Redis knows it.
-#[derive(Debug)]
-pub struct Script {
-    /// For logs and errors.
-    pub name: &'static str,
-    helpers: &'static str,
-    body: &'static str,
-    source: OnceLock<String>,
-    sha1: OnceLock<String>,
-}
-
-/// What a script returned, as Redis converts it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// `nil` or `false`.
-    Nil,
-    /// A number, truncated, or `true` as 1.
-    Int(i64),
-    /// A string, or a status such as `OK`.
-    Bytes(Bytes),
-    /// A table up to its first `nil`.
-    Array(Vec<Value>),
-}
 
 /// Why there is no answer.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -195,132 +115,4 @@ pub enum HostError {
         /// The rest of it.
         message: String,
     },
-}
-
-/// The clients' end of a wake stream: bounded, and a queue that overflows turns into one gap.
-#[derive(Clone, Debug)]
-pub struct WakeSender {
-    queue: mpsc::Sender<Wake>,
-}
-
-/// Wakes that may wait for the coordinator; more become one gap.
-const WAKES_QUEUED_MAX: usize = 8192;
-
-/// How long a full queue is waited for before the gap is tried again.
-const GAP_RETRY: Duration = Duration::from_millis(10);
-
-/// The line of a script above which nothing needs its helpers.
-const HELPERS_HERE: &str = "-- The helpers come here.\n";
-
-// === impl Script ===
-
-impl Script {
-    /// A script; `body` must not depend on anything but `KEYS`, `ARGV` and `redis`.
-    pub const fn new(name: &'static str, body: &'static str) -> Self {
-        Self::with_helpers(name, "", body)
-    }
-
-    /// A script and its helpers, which only make local functions and constants that are the same in
-    /// every run. They come first, or where `body` says so: whoever makes them anew in each run
-    /// need not if the run ends before.
-    pub const fn with_helpers(
-        name: &'static str,
-        helpers: &'static str,
-        body: &'static str,
-    ) -> Self {
-        Self {
-            name,
-            helpers,
-            body,
-            source: OnceLock::new(),
-            sha1: OnceLock::new(),
-        }
-    }
-
-    /// The helpers and the rest: what is needed once, and what each run does.
-    pub fn parts(&self) -> (&'static str, &'static str) {
-        (self.helpers, self.body)
-    }
-
-    /// The text as a whole.
-    pub fn source(&self) -> &str {
-        self.source.get_or_init(|| {
-            let (before, after) = self
-                .body
-                .split_once(HELPERS_HERE)
-                .unwrap_or(("", self.body));
-            [before, self.helpers, after].concat()
-        })
-    }
-
-    /// The SHA-1 of the source in lower-case hexadecimal digits.
-    pub fn sha1(&self) -> &str {
-        self.sha1
-            .get_or_init(|| hex::encode(Sha1::digest(self.source())))
-    }
-}
-
-// === impl Replicas ===
-
-impl Replicas {
-    /// What satisfies both.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            at_least: self.at_least.max(other.at_least),
-            all: self.all || other.all,
-        }
-    }
-
-    /// How many that is if so many are connected.
-    pub fn required(self, connected: u32) -> u32 {
-        let all = if self.all { connected } else { 0 };
-        self.at_least.max(all).max(1)
-    }
-}
-
-// === impl Acks ===
-
-impl Acks {
-    /// Nobody has acknowledged anything, and why.
-    pub fn none(replicas: Replicas, problem: impl Into<Arc<str>>) -> Self {
-        Self {
-            acknowledged: 0,
-            required: replicas.required(0),
-            problem: Some(problem.into()),
-        }
-    }
-
-    /// Whether they are enough.
-    pub fn are_enough(&self) -> bool {
-        self.acknowledged >= self.required
-    }
-}
-
-// === impl WakeSender ===
-
-impl WakeSender {
-    /// A wake stream.
-    pub fn channel() -> (Self, mpsc::Receiver<Wake>) {
-        let (queue, wakes) = mpsc::channel(WAKES_QUEUED_MAX);
-        (Self { queue }, wakes)
-    }
-
-    /// Hands a wake over without waiting. If the queue is full the wake is lost and a gap takes its
-    /// place as soon as there is room.
-    pub fn send(&self, wake: Wake) {
-        if let Err(mpsc::error::TrySendError::Full(_)) = self.queue.try_send(wake) {
-            let queue = self.queue.clone();
-            lockkeeper_base::tasks::spawn_detached("wake-gap", async move {
-                while let Err(mpsc::error::TrySendError::Full(_)) = queue.try_send(Wake::Gap) {
-                    tokio::time::sleep(GAP_RETRY).await;
-                }
-            });
-        }
-    }
-
-    /// Whether nobody listens any more.
-    pub fn is_closed(&self) -> bool {
-        self.queue.is_closed()
-    }
 }

@@ -12,13 +12,13 @@ macro_rules! script {
     };
 }
 
-/// Takes an exclusive lock or tells what is left of the holder's lease.
+/// Takes an exclusive lock or returns what is left of the holder's lease.
 pub static LOCK_ACQUIRE: Script = script!("lock_acquire", "token", "acquire", "sole");
 /// Gives one hold of an exclusive lock back.
 pub static LOCK_RELEASE: Script = script!("lock_release", "publish", "token", "hold", "release");
 /// Gives the last hold of an exclusive lock to who waits for it.
 pub static LOCK_HAND_ON: Script = script!("lock_hand_on", "token");
-/// Undoes an acquire of an exclusive lock whose answer nobody took.
+/// Undoes an acquire of an exclusive lock whose answer was not delivered.
 pub static LOCK_UNDO: Script = script!("lock_undo", "publish", "token", "hold", "release");
 /// Extends the leases of many holds that are not read holds.
 pub static LOCK_RENEW: Script = script!("lock_renew", "token");
@@ -30,7 +30,7 @@ pub static LOCK_INSPECT: Script = script!("lock_inspect", "token");
 pub static LOCK_FORCE: Script = script!("lock_force", "publish", "token", "queue");
 /// Tells whether a lock was taken away by force.
 pub static LOCK_FORCED: Script = script!("lock_forced");
-/// Tells what several names stand for.
+/// Returns the kinds of several names.
 pub static NAME_KINDS: Script = script!("name_kinds");
 /// Takes a fair lock or queues up.
 pub static FAIR_ACQUIRE: Script = script!(
@@ -51,7 +51,7 @@ pub static FAIR_RELEASE: Script = script!(
     "hold",
     "release"
 );
-/// Undoes an acquire of a fair lock whose answer nobody took.
+/// Undoes an acquire of a fair lock whose answer was not delivered.
 pub static FAIR_UNDO: Script = script!(
     "fair_undo",
     "publish",
@@ -77,7 +77,7 @@ pub static READ_RELEASE: Script = script!(
     "read_release",
     "release"
 );
-/// Undoes a read acquire whose answer nobody took.
+/// Undoes a read acquire whose answer was not delivered.
 pub static READ_UNDO: Script = script!(
     "read_undo",
     "publish",
@@ -110,7 +110,7 @@ pub static WRITE_RELEASE: Script = script!(
     "write",
     "release"
 );
-/// Undoes a write acquire whose answer nobody took.
+/// Undoes a write acquire whose answer was not delivered.
 pub static WRITE_UNDO: Script = script!(
     "write_undo",
     "publish",
@@ -148,7 +148,7 @@ pub static MULTI_RELEASE: Script = script!(
     "multi",
     "multi_hold"
 );
-/// Undoes an acquire of several locks whose answer nobody took.
+/// Undoes an acquire of several locks whose answer was not delivered.
 pub static MULTI_UNDO: Script = script!(
     "multi_undo",
     "publish",
@@ -167,7 +167,7 @@ pub static MULTI_UNDO: Script = script!(
 pub static PERMIT_ACQUIRE: Script = script!("permit_acquire", "publish", "token", "kind", "permit");
 /// Gives permits back.
 pub static PERMIT_RELEASE: Script = script!("permit_release", "publish", "token", "kind", "permit");
-/// Undoes an acquire of permits whose answer nobody took.
+/// Undoes an acquire of permits whose answer was not delivered.
 pub static PERMIT_UNDO: Script = script!("permit_undo", "publish", "token", "kind", "permit");
 /// Extends the leases of many grants of permits.
 pub static PERMIT_RENEW: Script = script!("permit_renew", "publish", "token", "kind", "permit");

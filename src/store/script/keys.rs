@@ -106,7 +106,7 @@ pub fn forced(name: &str) -> Bytes {
 }
 
 /// The name that a key belongs to, if the key is a name itself or the queue of a fair lock. Keys
-/// that can be nobody's name are passed over.
+/// that cannot be a name are passed over.
 pub fn named_by(key: &[u8]) -> Option<String> {
     let key = str::from_utf8(key).ok()?;
     let name = match key.strip_prefix("redisson_lock_queue:") {
@@ -174,7 +174,7 @@ pub fn refuse(name: &str) -> Option<&'static str> {
     if depth > 0 {
         return Some("has an opening brace without a closing one");
     }
-    // Redis takes what stands between the first `{` and the next `}` as the hash tag, and the whole
+    // Redis takes the text between the first `{` and the next `}` as the hash tag, and the whole
     // key if that is nothing.
     match name.split_once('{') {
         Some((_, rest)) if rest.starts_with('}') => Some("has an empty hash tag `{}`"),

@@ -40,7 +40,7 @@ pub(super) struct StoreMetrics {
 // === impl Metrics ===
 
 impl Metrics {
-    /// For so many stores, which are numbered from 1.
+    /// For this number of stores, numbered from 1.
     pub(super) fn new(stores: usize) -> Arc<Self> {
         let scripts = catalog::ALL.iter().map(|script| script.name.to_owned());
         let numbers = (1..=stores).map(|number| number.to_string());

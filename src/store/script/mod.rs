@@ -1,7 +1,8 @@
 //! The typed face of `lua/`: names become keys, numbers become outcomes.
 
-pub mod calls;
+mod calls;
 pub mod catalog;
+mod error;
 pub mod keys;
 mod metrics;
 mod quorum;
@@ -10,26 +11,25 @@ mod store;
 mod walk;
 
 pub use calls::{
-    Acquired, AcquiredAll, Attempt, AttemptAll, Batch, CountSet, CountedDown, Forced, ForcedRecord,
-    Hold, Holder, Inspected, LatchInspected, Member, Members, Mode, NameKind, Ownership,
-    PermitAttempt, PermitHolder, PermitId, PermitRenewal, PermitRenewals, PermitsAcquired,
-    PermitsReleased, PermitsSet, Refusal, Released, ReleasedMember, Renewal, Renewals, Renewed,
-    SemaphoreInspected, StoreClock, Taken, Vouched, wakes,
+    Acquired, Attempt, Batch, Forced, ForcedRecord, Hold, Holder, Inspected, Mode, NameKind,
+    Ownership, Refusal, Released, Renewal, Renewals, Renewed, StoreClock, wakes,
 };
+pub use error::{CallError, Unsupported};
 pub use quorum::QuorumMember;
-pub use store::Scripts;
+pub use replicas::Tally;
+pub use store::{
+    AcquiredAll, AttemptAll, CountSet, CountedDown, LatchInspected, Member, MemberGrant, Members,
+    PermitAttempt, PermitHolder, PermitId, PermitRenewal, PermitRenewals, PermitsAcquired,
+    PermitsReleased, PermitsSet, ReleasedMember, Scripts, SemaphoreInspected, Vouched,
+};
 pub use walk::WalkCursor;
 
-pub use replicas::Tally;
-
-use std::{sync::Arc, time::Duration};
-
-use crate::host::HostError;
+use std::time::Duration;
 
 /// How long the scripts keep what outlives a grant.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// How long the fencing counter of an idle name is kept; zero: for ever.
+    /// How long the fencing counter of an idle name is kept; zero: forever.
     pub idle_token_retention: Duration,
     /// How long a repeat of a request id gets the first answer.
     pub request_retention: Duration,
@@ -37,103 +37,4 @@ pub struct Config {
     pub fair_waiter_timeout: Duration,
     /// How long a writer that waits holds new readers back; then they are let in for as long.
     pub writer_hold_back: Duration,
-}
-
-/// Why a call has no outcome.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-pub enum CallError {
-    /// The script has not run and nothing changed.
-    #[error("the store is unavailable: {0}")]
-    Unavailable(String),
-    /// The script may have run, or may still run.
-    #[error("the store did not answer: {0}")]
-    OutcomeUnknown(String),
-    /// The script has run, but too few replicas have said that they know of it.
-    #[error("{acknowledged} of {required} replicas acknowledged{}", because(.problem.as_deref()))]
-    NotReplicated {
-        /// So many have.
-        acknowledged: u32,
-        /// So many were needed.
-        required: u32,
-        /// Why they could not be counted, if so.
-        problem: Option<Arc<str>>,
-    },
-    /// The store has no memory left for new state. Nothing changed.
-    #[error("the store is out of memory")]
-    OutOfMemory,
-    /// The key under this name is not such a lock. Nothing changed.
-    #[error("the key is used for another kind of lock, or for something else")]
-    WrongKind,
-    /// The owner holds the lock for reading, so as a writer it would wait for itself. Nothing
-    /// changed.
-    #[error("the owner holds the lock for reading and would wait for itself")]
-    SelfDeadlock,
-    /// The request id has been used for another operation on this name. Nothing changed.
-    #[error("the request id was used for another operation on this name")]
-    RequestIdReused,
-    /// The request was granted when it was first made, and the grant has ended since. Nothing
-    /// changed.
-    #[error("the grant of this request has ended")]
-    RequestOver,
-    /// This kind of store does not have what was asked for. Nothing changed.
-    #[error("a quorum of stores has no {}", .0.name())]
-    Unsupported(Unsupported),
-    /// The store refused the script or answered in an unknown form.
-    #[error("the store answered: {0}")]
-    Refused(String),
-}
-
-fn because(problem: Option<&str>) -> String {
-    problem.map_or(String::new(), |problem| format!(": {problem}"))
-}
-
-/// What a quorum of stores cannot keep honest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unsupported {
-    /// The queues of several stores have no common order.
-    FairLocks,
-    /// Each store would give out all permits, so that all together give out more than there are.
-    Semaphores,
-    /// Counts that differ have no majority.
-    Latches,
-    /// Several locks by one call; one after the other can be had.
-    SeveralAtOnce,
-}
-
-// === impl Unsupported ===
-
-impl Unsupported {
-    /// What its users are refused.
-    pub const REFUSED: [Self; 3] = [Self::FairLocks, Self::Semaphores, Self::Latches];
-
-    /// For people.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::FairLocks => "fair locks",
-            Self::Semaphores => "semaphores",
-            Self::Latches => "latches",
-            Self::SeveralAtOnce => "calls that take several locks at once",
-        }
-    }
-}
-
-// === impl CallError ===
-
-impl CallError {
-    /// Whether it says nothing of the lock, only of the store: another call may have an outcome.
-    pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Unavailable(_) | Self::OutcomeUnknown(_))
-    }
-}
-
-impl From<HostError> for CallError {
-    fn from(error: HostError) -> Self {
-        match error {
-            HostError::Unavailable(why) => Self::Unavailable(why),
-            HostError::OutcomeUnknown(why) => Self::OutcomeUnknown(why),
-            HostError::OutOfMemory => Self::OutOfMemory,
-            HostError::Rejected { code, .. } if code == "WRONGTYPE" => Self::WrongKind,
-            HostError::Rejected { code, message } => Self::Refused(format!("{code} {message}")),
-        }
-    }
 }

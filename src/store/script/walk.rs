@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use crate::host::ScanCursor;
 
-/// Where a walk goes on. As text it is opaque to whoever keeps it. The default is the beginning.
+/// Where a walk goes on. As text it is opaque to its keeper. The default is the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WalkCursor {
     /// Which of several stores.

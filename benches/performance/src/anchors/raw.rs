@@ -13,8 +13,7 @@ use lockkeeper_server::config::Settings;
 use lockkeeper_store::{
     host::{Call, HostError, ScriptHost, Value as Returned},
     script::{
-        Attempt, Config, Hold, Mode, Refusal,
-        calls::HostScripts,
+        Attempt, Config, Hold, Mode, Refusal, Scripts,
         catalog::{LOCK_ACQUIRE, LOCK_RELEASE},
     },
 };
@@ -148,7 +147,7 @@ async fn calls(number: usize, as_frames: bool) -> anyhow::Result<Calls> {
         fair_waiter_timeout: store.fair_waiter_timeout,
         writer_hold_back: store.writer_hold_back,
     };
-    let scripts = HostScripts::new(Arc::new(Recorder { calls }), config);
+    let scripts = Scripts::new(Arc::new(Recorder { calls }), config);
     let lease = Settings::default().session.lease;
     let name = format!("raw-{number}");
     let owner = format!("6fa459ea-ee8a-3ca4-894e-{number:012}:0");

@@ -32,7 +32,7 @@ impl Clock {
     /// clock do not reach the store.
     #[expect(
         clippy::disallowed_methods,
-        reason = "scripts derive numbers from the time of day that must exceed those of earlier processes"
+        reason = "numbers that scripts derive from the time must exceed those of earlier processes"
     )]
     pub fn system() -> Self {
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);

@@ -128,7 +128,7 @@ impl Fields {
         }
     }
 
-    /// Sets a field and tells whether it is new.
+    /// Sets a field and returns whether it is new.
     pub(super) fn set(&mut self, name: &[u8], value: Bytes) -> bool {
         match self {
             Self::Few(fields) => {
@@ -146,7 +146,7 @@ impl Fields {
         }
     }
 
-    /// Removes a field and tells whether there was one.
+    /// Removes a field and returns whether there was one.
     pub(super) fn remove(&mut self, name: &[u8]) -> bool {
         match self {
             Self::Few(fields) => {
@@ -194,7 +194,7 @@ impl SortedSet {
         self.order.insert((Score(score), member));
     }
 
-    /// Removes a member and tells whether there was one.
+    /// Removes a member and returns whether there was one.
     pub(super) fn remove(&mut self, member: &[u8]) -> bool {
         let Some((member, score)) = self.scores.remove_entry(member) else {
             return false;

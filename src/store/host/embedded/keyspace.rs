@@ -13,7 +13,7 @@ use super::{
     reply::Refusal,
 };
 
-/// All keys of a store. Time stands still between two calls of [`Keyspace::set_now`], as it does
+/// All keys of a store. Time does not pass between two calls of [`Keyspace::set_now`], as it does
 /// for Redis while a script runs.
 #[derive(Debug, Default)]
 pub(super) struct Keyspace {
@@ -89,9 +89,9 @@ impl Keyspace {
         self.entries.len() - self.expiries.range(..first_alive).count()
     }
 
-    /// So many keys in the order of their hashes, from this one on, and more where hashes are the
-    /// same; and the hash to go on from, if there are more. Keys that come and go meanwhile do not
-    /// move the others.
+    /// Keys in the order of their hashes, from this one on, and more where hashes are the same; and
+    /// the hash to go on from, if there are more. Keys that come and go meanwhile do not move the
+    /// others.
     pub(super) fn walk(&self, from: u64, count: usize) -> (Vec<Bytes>, Option<u64>) {
         let hash = |key: &Key| self.entries.hasher().hash_one(key);
         let alive = self
@@ -177,7 +177,7 @@ impl Keyspace {
         self.entries.insert(Arc::clone(&entry.key), entry);
     }
 
-    /// Removes a key and tells whether it existed.
+    /// Removes a key and returns whether it existed.
     pub(super) fn remove(&mut self, key: &[u8]) -> bool {
         let Some(mut entry) = self.entries.remove(key) else {
             return false;

@@ -18,7 +18,7 @@ pub(super) fn integer(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// Reads an integer that stands as an argument.
+/// Reads an integer argument.
 pub(super) fn integer_argument(text: &[u8]) -> Result<i64, Refusal> {
     integer(text).ok_or(Refusal::NOT_AN_INTEGER)
 }

@@ -9,7 +9,7 @@ use crate::host::{Wake, WakeSender};
 /// Tells the clients of a store apart.
 pub(super) type ClientId = u64;
 
-/// The subscriptions of all clients. Those of a channel stand in the order in which they were made,
+/// The subscriptions of all clients. Those of a channel are in the order in which they were made,
 /// so that delivery is the same in every run of a simulation.
 #[derive(Debug, Default)]
 pub(super) struct PubSub {
@@ -45,10 +45,10 @@ impl PubSub {
         });
     }
 
-    /// Hands a message to everyone who listens and tells how many those were. A client that no
-    /// longer reads its wakes does not count.
+    /// Hands a message to all listeners and returns how many. A client that no longer reads
+    /// its wakes does not count.
     pub(super) fn publish(&self, channel: &[u8], payload: &[u8]) -> usize {
-        // Channels are subscribed to as text, so nobody listens to one that is not.
+        // Channels are subscribed to as text, so one that is not has no listeners.
         let Some((channel, listeners)) = str::from_utf8(channel)
             .ok()
             .and_then(|channel| self.channels.get_key_value(channel))

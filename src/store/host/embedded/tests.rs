@@ -1,14 +1,14 @@
 //! The scripts of the catalogue on the store, and what the store adds to them. Times are in
 //! milliseconds unless named otherwise.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use super::*;
+use super::{Clock, EmbeddedStore};
 use crate::{
-    host::{Script, Wake},
+    host::{Call, HostError, Script, ScriptHost, Value, Wake},
     script::catalog::{LOCK_ACQUIRE, LOCK_INSPECT, LOCK_RELEASE, LOCK_RENEW, LOCK_UNDO},
 };
 

@@ -7,7 +7,7 @@
 //! write of another connection is 0, and 1 as soon as the replica goes on.) One such write and one
 //! `WAIT` serve all callers that wait at that moment for the same number of replicas.
 //!
-//! The same connection tells the id of the process that it leads to. Where that is not the one on
+//! The same connection shows the id of the process that it leads to. Where that is not the one on
 //! which the script ran, because another server took over in between, nothing is acknowledged: the
 //! script's writes may not be in that server's stream.
 
@@ -73,7 +73,7 @@ struct Heard {
     run_id: Arc<str>,
 }
 
-/// Those who wait, by what they wait for.
+/// Waiting calls, by what they wait for.
 struct Desk {
     target: Target,
     timeout: Duration,
@@ -87,7 +87,7 @@ struct Desk {
 // === impl Acknowledger ===
 
 impl Acknowledger {
-    /// Nothing is sent before somebody asks.
+    /// Nothing is sent before the first call.
     pub(super) fn new(target: Target, timeout: Duration) -> Self {
         let (asks, asked) = mpsc::unbounded_channel();
         let desk = Desk {
@@ -105,7 +105,7 @@ impl Acknowledger {
         }
     }
 
-    /// Waits until so many replicas have what the process with this id has written so far. `marker`
+    /// Waits until these replicas have what the process with this id has written so far. `marker`
     /// is a key for that server to write.
     pub(super) async fn wait(
         &self,
@@ -157,7 +157,7 @@ impl Desk {
                     None => return,
                 },
             }
-            // Those who have come meanwhile go along.
+            // Calls that came meanwhile go along.
             while let Ok(ask) = asked.try_recv() {
                 self.waiting.entry(ask.replicas).or_default().push(ask);
             }
@@ -177,7 +177,7 @@ impl Desk {
             .waiting
             .iter()
             .filter(|(replicas, _)| !self.busy.contains(replicas));
-        // Whoever has waited longest is first.
+        // The longest wait is first.
         let replicas = *startable.min_by_key(|(_, asks)| asks[0].deadline)?.0;
         let asks = self.waiting.remove(&replicas)?;
         self.busy.insert(replicas);

@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use deadpool_redis::{
     Manager, Pool, Runtime,
     redis::{
-        AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionInfo, IntoConnectionInfo as _,
-        ProtocolVersion, RedisError, TlsCertificates,
+        AsyncConnectionConfig, Client, ClientTlsConfig, ProtocolVersion, RedisError,
+        TlsCertificates,
         aio::{AsyncPushSender, MultiplexedConnection},
         cmd,
         io::tcp::{TcpSettings, socket2::TcpKeepalive},
@@ -15,7 +15,7 @@ use deadpool_redis::{
 
 use futures::future::join_all;
 
-use super::{ConfigError, RedisConfig};
+use super::{ConfigError, RedisConfig, url};
 use crate::host::{
     Metrics, Script,
     metrics::{Open, Purpose},
@@ -50,7 +50,7 @@ pub(super) struct Endpoint {
 
 impl Endpoint {
     pub(super) fn new(config: &RedisConfig) -> Result<Self, ConfigError> {
-        let info = parse(&config.url)?;
+        let info = url::parse_single(&config.url)?;
         let tcp = TcpSettings::default()
             .set_nodelay(true)
             .set_user_timeout(PEER_GONE_AFTER)
@@ -59,9 +59,8 @@ impl Endpoint {
                     .with_time(KEEPALIVE_AFTER)
                     .with_interval(KEEPALIVE_INTERVAL),
             );
-        // RESP3 carries answers and messages on one connection, tells when a connection is lost
-        // even though nobody calls, and shows subscriptions that the server ended. It needs Redis
-        // 6.
+        // RESP3 carries answers and messages on one connection, shows when a connection is lost
+        // even without calls, and shows subscriptions that the server ended. It needs Redis 6.
         let redis = info
             .redis_settings()
             .clone()
@@ -84,7 +83,7 @@ impl Endpoint {
         } else {
             Client::open(info).map_err(|_| ConfigError::Url {
                 part: "URL",
-                problem: UNUSABLE,
+                problem: url::UNUSABLE,
             })?
         };
         Ok(Self {
@@ -155,7 +154,7 @@ impl Endpoint {
         let config = self.settings().set_response_timeout(Some(answered_in));
         let unusable = ConfigError::Url {
             part: "URL",
-            problem: UNUSABLE,
+            problem: url::UNUSABLE,
         };
         let manager = Manager::new_with_config(info, config).map_err(|_| unusable.clone())?;
         Pool::builder(manager)
@@ -191,110 +190,9 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-const UNUSABLE: &str = "it cannot be parsed";
-
-/// Parses a URL, and says which part is wrong without repeating any of it: a password in the wrong
-/// place must not get into a log.
-fn parse(url: &str) -> Result<ConnectionInfo, ConfigError> {
-    let wrong = |part, problem| Err(ConfigError::Url { part, problem });
-
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return wrong("scheme", "the URL must start with redis:// or rediss://");
-    };
-    if !["redis", "rediss", "valkey", "valkeys"].contains(&scheme) {
-        return wrong("scheme", "it must be redis or rediss");
-    }
-    let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-    if tail.contains('@') {
-        return wrong(
-            "password",
-            "the characters / ? # must be percent-encoded in it",
-        );
-    }
-    let host_and_port = authority
-        .rsplit_once('@')
-        .map_or(authority, |(_, after)| after);
-    let (host, port) = match host_and_port.strip_prefix('[') {
-        Some(ipv6) => match ipv6.split_once(']') {
-            Some((host, port)) => (host, port),
-            None => return wrong("host", "an IPv6 address ends with ]"),
-        },
-        None => host_and_port.split_at(host_and_port.find(':').unwrap_or(host_and_port.len())),
-    };
-    if host.is_empty() {
-        return wrong("host", "it is missing");
-    }
-    if !port.is_empty() {
-        let number = port
-            .strip_prefix(':')
-            .and_then(|port| port.parse::<u16>().ok());
-        if number.is_none_or(|port| port == 0) {
-            return wrong("port", "it must be a number from 1 to 65535");
-        }
-    }
-    if let Some((_, fragment)) = tail.split_once('#') {
-        let problem = match fragment {
-            "insecure" => "certificates are always verified; name the authority to trust instead",
-            _ => "there must be none",
-        };
-        return wrong("fragment", problem);
-    }
-    let (path, query) = tail.split_once('?').unwrap_or((tail, ""));
-    if !query.is_empty() {
-        return wrong("query", "there must be none");
-    }
-    let database = path.trim_matches('/');
-    if !database.is_empty() && !database.parse::<i64>().is_ok_and(|number| number >= 0) {
-        return wrong("database", "it must be a number");
-    }
-    url.into_connection_info()
-        .or(wrong("user, password or host", UNUSABLE))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn good_urls_are_taken() {
-        for url in [
-            "redis://localhost",
-            "redis://127.0.0.1:6379",
-            "redis://[::1]:6379/3",
-            "redis://:p%40ss@redis.example:6379/0",
-            "rediss://user:secret@redis.example/",
-            "valkey://localhost:1",
-        ] {
-            assert!(parse(url).is_ok(), "{url}");
-        }
-    }
-
-    #[test]
-    fn the_wrong_part_is_named_and_nothing_is_repeated() {
-        for (url, part) in [
-            ("localhost:6379", "scheme"),
-            ("http://:secret@localhost", "scheme"),
-            ("redis://", "host"),
-            ("redis://:secret@:6379", "host"),
-            ("redis://[::1", "host"),
-            ("redis://:secret@localhost:port", "port"),
-            ("redis://localhost:0", "port"),
-            ("redis://localhost:65536", "port"),
-            ("redis://:sec/ret@localhost", "password"),
-            ("redis://localhost/secret", "database"),
-            ("redis://localhost/-1", "database"),
-            ("redis://localhost?secret=1", "query"),
-            ("rediss://localhost/#insecure", "fragment"),
-            ("redis://:secret%FF@localhost", "user, password or host"),
-        ] {
-            let error = parse(url).unwrap_err();
-            assert!(
-                matches!(error, ConfigError::Url { part: named, .. } if named == part),
-                "{url}: {error}"
-            );
-            assert!(!error.to_string().contains("sec"), "{error}");
-        }
-    }
 
     #[test]
     fn debug_shows_no_password() {

@@ -1,8 +1,13 @@
-//! The doors of this host for `src/fuzzing`.
+//! The doors of this host for `tests/fuzzing`.
 
 use deadpool_redis::redis::parse_redis_value;
 
-use super::{ClusterUrl, ConfigError, RedisConfig, SentinelUrl, endpoint::Endpoint, reply, target};
+use super::{
+    ConfigError, RedisConfig,
+    endpoint::Endpoint,
+    reply, target,
+    url::{ClusterUrl, Kind, SentinelUrl, kind},
+};
 use crate::host::{HostError, Value};
 
 /// An answer on the wire, as a script's caller gets it; none if it is no answer.
@@ -16,16 +21,16 @@ pub fn reply(bytes: &[u8]) -> Option<Result<Value, HostError>> {
 
 /// The address of a store, in each of its grammars. Why it is refused repeats nothing of it.
 pub fn url(url: &str) {
-    let refused = if ClusterUrl::is_one(url) {
-        ClusterUrl::parse(url).err()
-    } else if SentinelUrl::is_one(url) {
-        SentinelUrl::parse(url).err()
-    } else {
-        let config = RedisConfig {
-            url: url.to_owned(),
-            ..RedisConfig::default()
-        };
-        Endpoint::new(&config).err()
+    let refused = match kind(url) {
+        Kind::Cluster => ClusterUrl::parse(url).err(),
+        Kind::Sentinel => SentinelUrl::parse(url).err(),
+        Kind::Single => {
+            let config = RedisConfig {
+                url: url.to_owned(),
+                ..RedisConfig::default()
+            };
+            Endpoint::new(&config).err()
+        }
     };
     match refused {
         None | Some(ConfigError::Url { .. }) => {}

@@ -4,11 +4,11 @@
 //!
 //! - never connected yet, or just lost: the caller waits for the outcome of the attempt that is
 //!   under way;
-//! - the last attempt failed: the caller is told at once, while attempts go on in the background;
+//! - the last attempt failed: the call fails at once, while attempts go on in the background;
 //! - the server has not answered in time: the connection is *kept*, because what is sent over it
 //!   later runs after what was sent before, whenever the server goes on. Only a few more calls are
-//!   sent meanwhile; the rest is told at once. The connection is replaced when the server answers
-//!   on a new one.
+//!   sent meanwhile; the rest fails at once. The connection is replaced when the server answers on
+//!   a new one.
 
 use std::{
     sync::{
@@ -157,7 +157,7 @@ impl State {
 async fn keep(target: Target, states: watch::Sender<State>) {
     let mut next_attempt = Instant::now();
     let mut failure: Option<Arc<str>> = None;
-    // Whoever calls before that waits, as for the first attempt itself.
+    // A call before that waits, as for the first attempt itself.
     target.first_named().await;
     loop {
         sleep_until(next_attempt).await;

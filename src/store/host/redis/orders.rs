@@ -1,4 +1,4 @@
-//! How subscriptions are told to a server, and the two kinds of them.
+//! How subscriptions are sent to a server, and the two kinds of them.
 
 use deadpool_redis::redis::{RedisResult, Value, aio::MultiplexedConnection, cmd};
 use futures::{FutureExt as _, future::BoxFuture, stream::FuturesUnordered};
@@ -87,7 +87,7 @@ impl BothKinds {
     }
 }
 
-/// Sends orders, in their order, as few commands. Confirmations are pushes; what the futures tell
+/// Sends orders, in their order, as few commands. Confirmations are pushes; what the futures return
 /// is whether the server refused.
 pub(super) fn send(connection: &MultiplexedConnection, orders: Orders, sent: &mut Sent) {
     let mut orders = orders.into_iter().peekable();

@@ -16,20 +16,20 @@ use crate::host::HostError;
 /// One walk at a time and server; others wait.
 const CONNECTIONS: usize = 1;
 
-/// What stands for something else in a pattern.
+/// Characters with a meaning in a pattern.
 const SPECIAL: &[u8] = b"*?[]\\";
 
 pub(super) struct Scanner {
     target: Target,
     answered_in: Duration,
-    /// Connections to the server at this address, once somebody has asked.
+    /// Connections to the server at this address, after the first call.
     pool: Mutex<Option<(String, Pool)>>,
 }
 
 // === impl Scanner ===
 
 impl Scanner {
-    /// Nothing is opened before somebody asks.
+    /// Nothing is opened before the first call.
     pub(super) fn new(target: Target, answered_in: Duration) -> Self {
         let pool = Mutex::default();
         Self {

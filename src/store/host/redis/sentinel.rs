@@ -1,9 +1,9 @@
 //! A master that sentinels watch over, and that another one may take over from.
 //!
-//! All sentinels are asked at an interval, after each new connection, and when one of them tells of
-//! an election; the one with the newest configuration is believed: one that was cut off goes on
-//! naming the old master. Connections to a master that was replaced are given up at once, also if
-//! it still answers.
+//! All sentinels are asked at an interval, after each new connection, and when one of them
+//! announces an election; the one with the newest configuration is believed: one that was cut off
+//! goes on naming the old master. Connections to a master that was replaced are given up at once,
+//! also if it still answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,11 +22,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     ConfigError, RedisConfig,
+    address::Address,
     endpoint::Endpoint,
-    reply,
-    sentinel_url::SentinelUrl,
-    single,
+    reply, single,
     target::{Elected, Election, Target},
+    url::SentinelUrl,
 };
 use crate::host::{Connected, Wake, WakeSender};
 
@@ -42,8 +42,7 @@ const ELECTIONS: [&str; 2] = ["+promoted-slave", "+switch-master"];
 struct Named {
     /// Grows with every election.
     epoch: u64,
-    host: String,
-    port: u16,
+    address: Address,
 }
 
 /// One sentinel, and the connection to it while there is one.
@@ -57,7 +56,7 @@ struct Watcher {
     config: RedisConfig,
     sentinels: Vec<Sentinel>,
     election: watch::Sender<Election>,
-    /// Somebody wants them asked now.
+    /// Has them asked now.
     ask: Arc<Notify>,
     wakes: WakeSender,
     known: Option<Named>,
@@ -73,17 +72,19 @@ pub(super) fn connect(config: &RedisConfig) -> Result<Connected, ConfigError> {
             ..config.clone()
         })
     };
-    let sentinels = url
-        .sentinel_urls()
-        .map(|url| {
-            Ok(Sentinel {
-                endpoint: endpoint(url)?,
-                connection: None,
-            })
+    let sentinels = url.sentinels.iter().map(|url| {
+        Ok(Sentinel {
+            endpoint: endpoint(url.clone())?,
+            connection: None,
         })
-        .collect::<Result<Vec<_>, ConfigError>>()?;
+    });
+    let sentinels = sentinels.collect::<Result<Vec<_>, ConfigError>>()?;
     // Shows now, and not at the first election, if the rest of the URL cannot be used.
-    endpoint(url.master_url("localhost", 1))?;
+    let anywhere = Address {
+        host: "localhost".to_owned(),
+        port: 1,
+    };
+    endpoint(url.master_url(&anywhere))?;
     let (election, elected) = watch::channel(Election {
         master: None,
         trouble: None,
@@ -166,12 +167,12 @@ impl Watcher {
             if named.epoch < known.epoch {
                 return;
             }
-            if named.is_at(known) {
+            if named.address == known.address {
                 known.epoch = named.epoch;
                 return;
             }
         }
-        let url = self.url.master_url(&named.host, named.port);
+        let url = self.url.master_url(&named.address);
         let config = RedisConfig {
             url,
             ..self.config.clone()
@@ -192,19 +193,11 @@ impl Watcher {
     }
 }
 
-// === impl Named ===
-
-impl Named {
-    fn is_at(&self, other: &Self) -> bool {
-        (&self.host, self.port) == (&other.host, other.port)
-    }
-}
-
 // === impl Sentinel ===
 
 impl Sentinel {
     /// The master that it knows; none if it does not know the service. From then on it has itself
-    /// asked when it tells of an election.
+    /// asked when it announces an election.
     async fn ask(
         &mut self,
         service: &str,
@@ -240,7 +233,7 @@ impl Sentinel {
 /// already.
 fn newest(answers: impl Iterator<Item = Named>, known: Option<&Named>) -> Option<Named> {
     answers.max_by_key(|named| {
-        let is_known = known.is_some_and(|known| named.is_at(known));
+        let is_known = known.is_some_and(|known| named.address == known.address);
         (named.epoch, is_known, named.clone())
     })
 }
@@ -285,8 +278,10 @@ fn named(answers: &[Value]) -> Option<Named> {
     };
     Some(Named {
         epoch: epoch.parse().ok()?,
-        host: text(host)?.to_owned(),
-        port: text(port)?.parse().ok()?,
+        address: Address {
+            host: text(host)?.to_owned(),
+            port: text(port)?.parse().ok()?,
+        },
     })
 }
 
@@ -303,18 +298,12 @@ mod tests {
 
     #[test]
     fn trouble_says_how_many_were_asked_and_how_many_failed() {
-        let named = || {
-            Ok(Some(Named {
-                epoch: 1,
-                host: "h".to_owned(),
-                port: 1,
-            }))
-        };
+        let named = || Ok(Some(at(1, "h")));
         let failed = || Err("connection refused".to_owned());
         assert_eq!(trouble(&[named(), named()], "locks"), None);
         let expected = "of 3 sentinels 2 failed (connection refused)";
-        let told = trouble(&[failed(), named(), failed()], "locks");
-        assert_eq!(told.as_deref(), Some(expected));
+        let text = trouble(&[failed(), named(), failed()], "locks");
+        assert_eq!(text.as_deref(), Some(expected));
         let expected =
             "of 2 sentinels 1 failed (connection refused), 1 do not know the service locks";
         assert_eq!(
@@ -326,8 +315,10 @@ mod tests {
     fn at(epoch: u64, host: &str) -> Named {
         Named {
             epoch,
-            host: host.to_owned(),
-            port: 6379,
+            address: Address {
+                host: host.to_owned(),
+                port: 6379,
+            },
         }
     }
 
@@ -349,7 +340,7 @@ mod tests {
     #[test]
     fn what_a_sentinel_says_is_read_in_either_form() {
         let text = |text: &str| Value::BulkString(text.into());
-        // The address stands in both, and that of the first is that of the old master while the
+        // The address is in both, and that of the first is that of the old master while the
         // election lasts.
         let words = ["ip", "10.0.0.2", "port", "6379", "config-epoch", "7"].map(text);
         let address = Value::Array(vec![text("10.0.0.1"), text("6379")]);

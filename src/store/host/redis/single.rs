@@ -23,7 +23,7 @@ struct Single {
     scanner: Scanner,
     replica_marker: Arc<str>,
     call_timeout: Duration,
-    /// What tells which server it is.
+    /// Identifies the server.
     _watcher: Option<AbortOnDropHandle<()>>,
 }
 

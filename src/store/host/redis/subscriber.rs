@@ -1,8 +1,8 @@
 //! The subscriptions of one server, on a connection of their own that one task owns.
 //!
 //! The connection is opened when the first channel is wanted. After a loss everything wanted is
-//! subscribed again, and then one gap is told: messages are hints, so that some were missed is all
-//! that anybody needs to know.
+//! subscribed again, and then one gap is sent: messages are hints, so that some were missed is all
+//! that a caller needs to know.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::host::{HostError, Wake, WakeSender, metrics::Purpose};
 
-/// Pushes or wishes that are taken before looking at the rest.
+/// Pushes or changes that are taken before looking at the rest.
 const TAKEN_AT_ONCE_MAX: usize = 256;
 
 /// Pauses between attempts to connect double from the first to the second.
@@ -34,24 +34,24 @@ const RECONNECT_PAUSE: (Duration, Duration) = (Duration::from_millis(10), Durati
 /// The handle of the task. Dropping it closes the connection.
 #[derive(Debug)]
 pub(super) struct Subscriber {
-    /// Not bounded by itself: whoever subscribes waits for the outcome, and unsubscriptions follow
+    /// Not bounded by itself: subscribers wait for the outcome, and unsubscriptions follow
     /// subscriptions.
-    wishes: mpsc::UnboundedSender<Wish>,
+    changes: mpsc::UnboundedSender<SubscriptionChange>,
     kinds: &'static [Kind],
     _task: AbortOnDropHandle<()>,
 }
 
-enum Wish {
+enum SubscriptionChange {
     Subscribe(Kind, String, Confirm),
     Unsubscribe(Kind, String),
-    /// Somebody was told that a subscription was not confirmed in time.
+    /// A caller got an error: the subscription was not confirmed in time.
     Overdue(Kind, String),
 }
 
 struct Task {
     target: Target,
     ping_interval: Duration,
-    wishes: mpsc::UnboundedReceiver<Wish>,
+    changes: mpsc::UnboundedReceiver<SubscriptionChange>,
     wakes: WakeSender,
     subscriptions: BothKinds,
     pause: Duration,
@@ -86,13 +86,13 @@ impl Subscriber {
         ping_interval: Duration,
         wakes: WakeSender,
     ) -> Self {
-        let (sender, wishes) = mpsc::unbounded_channel();
+        let (sender, changes) = mpsc::unbounded_channel();
         let subscriptions = BothKinds::default();
         let pause = RECONNECT_PAUSE.0;
         let task = Task {
             target,
             ping_interval,
-            wishes,
+            changes,
             wakes,
             subscriptions,
             pause,
@@ -100,7 +100,7 @@ impl Subscriber {
         };
         let task = spawn_detached("redis-subscriber", task.run());
         Self {
-            wishes: sender,
+            changes: sender,
             kinds,
             _task: AbortOnDropHandle::new(task),
         }
@@ -111,8 +111,8 @@ impl Subscriber {
     pub(super) async fn subscribe(&self, channel: &str, limit: Duration) -> Result<(), HostError> {
         let outcomes = self.kinds.iter().map(|kind| {
             let (confirm, outcome) = oneshot::channel();
-            let wish = Wish::Subscribe(*kind, channel.to_owned(), confirm);
-            let _ = self.wishes.send(wish);
+            let change = SubscriptionChange::Subscribe(*kind, channel.to_owned(), confirm);
+            let _ = self.changes.send(change);
             async move {
                 let unsubscribed = || HostError::Unavailable("unsubscribed meanwhile".into());
                 outcome.await.unwrap_or_else(|_| Err(unsubscribed()))
@@ -123,7 +123,9 @@ impl Subscriber {
             return outcomes.into_iter().collect();
         }
         for kind in self.kinds {
-            let _ = self.wishes.send(Wish::Overdue(*kind, channel.to_owned()));
+            let _ = self
+                .changes
+                .send(SubscriptionChange::Overdue(*kind, channel.to_owned()));
         }
         Err(HostError::Unavailable(
             "the subscription was not confirmed in time".into(),
@@ -132,8 +134,8 @@ impl Subscriber {
 
     pub(super) fn unsubscribe(&self, channel: &str) {
         for kind in self.kinds {
-            let wish = Wish::Unsubscribe(*kind, channel.to_owned());
-            let _ = self.wishes.send(wish);
+            let change = SubscriptionChange::Unsubscribe(*kind, channel.to_owned());
+            let _ = self.changes.send(change);
         }
     }
 }
@@ -144,14 +146,14 @@ impl Task {
     async fn run(mut self) {
         loop {
             while self.subscriptions.is_empty() {
-                let Some(wish) = self.wishes.recv().await else {
+                let Some(change) = self.changes.recv().await else {
                     return;
                 };
-                self.apply(wish);
+                self.apply(change);
             }
             let (pushes, incoming) = mpsc::unbounded_channel();
             let connecting = connect(self.target.clone(), pushes);
-            match self.applying_wishes(connecting).await {
+            match self.applying_changes(connecting).await {
                 None => return,
                 Some(Ok((endpoint, connection))) => {
                     tracing::debug!("subscriber connected");
@@ -171,33 +173,35 @@ impl Task {
             }
             let pause = sleep(self.pause);
             self.pause = (self.pause * 2).min(RECONNECT_PAUSE.1);
-            if self.applying_wishes(pause).await.is_none() {
+            if self.applying_changes(pause).await.is_none() {
                 return;
             }
         }
     }
 
     /// Waits for something while there is no connection; `None` if the handle was dropped.
-    async fn applying_wishes<T>(&mut self, wait: impl Future<Output = T>) -> Option<T> {
+    async fn applying_changes<T>(&mut self, wait: impl Future<Output = T>) -> Option<T> {
         tokio::pin!(wait);
         loop {
             tokio::select! {
                 done = &mut wait => return Some(done),
-                wish = self.wishes.recv() => {
-                    self.apply(wish?);
+                change = self.changes.recv() => {
+                    self.apply(change?);
                 }
             }
         }
     }
 
-    fn apply(&mut self, wish: Wish) -> Option<(Kind, Order)> {
-        let (kind, order) = match wish {
-            Wish::Subscribe(kind, channel, confirm) => {
+    fn apply(&mut self, change: SubscriptionChange) -> Option<(Kind, Order)> {
+        let (kind, order) = match change {
+            SubscriptionChange::Subscribe(kind, channel, confirm) => {
                 let of_kind = self.subscriptions.of(kind);
                 (kind, of_kind.want(&channel, confirm))
             }
-            Wish::Unsubscribe(kind, channel) => (kind, self.subscriptions.of(kind).unwant(channel)),
-            Wish::Overdue(kind, channel) => {
+            SubscriptionChange::Unsubscribe(kind, channel) => {
+                (kind, self.subscriptions.of(kind).unwant(channel))
+            }
+            SubscriptionChange::Overdue(kind, channel) => {
                 self.subscriptions.of(kind).overdue(&channel);
                 (kind, None)
             }
@@ -213,7 +217,7 @@ impl Task {
     ) -> Lost {
         let mut sent = Sent::new();
         let mut pushes = Vec::new();
-        let mut wishes = Vec::new();
+        let mut changes = Vec::new();
         let mut ticks = interval_at(Instant::now() + self.ping_interval, self.ping_interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // Whether anything came in since the last probe was sent. True as well when none was sent.
@@ -241,11 +245,11 @@ impl Task {
                         return Lost;
                     }
                 }
-                count = self.wishes.recv_many(&mut wishes, TAKEN_AT_ONCE_MAX) => {
+                count = self.changes.recv_many(&mut changes, TAKEN_AT_ONCE_MAX) => {
                     if count == 0 {
                         return Lost;
                     }
-                    orders.extend(wishes.drain(..).filter_map(|wish| self.apply(wish)));
+                    orders.extend(changes.drain(..).filter_map(|change| self.apply(change)));
                 }
                 _ = ticks.tick() => {
                     if !heard {
@@ -275,7 +279,7 @@ impl Task {
         let Answered { kind, channels, .. } = answered;
         let subscriptions = self.subscriptions.of(kind);
         if kind == Kind::Sharded && reply::is_unknown_command(&error) {
-            // Nobody can publish such messages there, so none is missed.
+            // Such messages cannot be published there, so none is missed.
             for channel in &channels {
                 if answered.is_unsubscription {
                     subscriptions.unsubscribed(channel);

@@ -11,10 +11,10 @@ use tokio::sync::oneshot;
 
 use crate::host::HostError;
 
-/// Where the outcome of a wish goes.
+/// Where the outcome of a change goes.
 pub(super) type Confirm = oneshot::Sender<Result<(), HostError>>;
 
-/// What has to be told to the server.
+/// What has to be sent to the server.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Subscribe(String),
@@ -26,7 +26,7 @@ pub(super) enum Order {
 pub(super) struct Subscriptions {
     channels: HashMap<String, Channel>,
     connected: bool,
-    /// Channels whose next confirmation completes a gap. The gap is told when the last of them is
+    /// Channels whose next confirmation completes a gap. The gap is sent when the last of them is
     /// back.
     returning: usize,
     gap_due: bool,
@@ -39,8 +39,8 @@ struct Channel {
     wanted: bool,
     asked: Asked,
     unconfirmed: u32,
-    /// Somebody was told how a wish for it ended, so a later confirmation is news.
-    told: bool,
+    /// A caller got an outcome for it already, so a later confirmation is news.
+    answered: bool,
     returning: bool,
     waiting: Vec<Confirm>,
 }
@@ -64,7 +64,7 @@ impl Subscriptions {
         self.channels.is_empty()
     }
 
-    /// Whether a gap has to be told now; true once.
+    /// Whether a gap has to be sent now; true once.
     pub(super) fn take_gap(&mut self) -> bool {
         std::mem::take(&mut self.gap_due)
     }
@@ -89,7 +89,7 @@ impl Subscriptions {
     pub(super) fn unwant(&mut self, name: String) -> Option<Order> {
         let channel = self.channels.get_mut(&name)?;
         channel.wanted = false;
-        channel.told = false;
+        channel.answered = false;
         channel.waiting.clear();
         let asked = channel.asked;
         if asked == Asked::Subscribe {
@@ -105,12 +105,12 @@ impl Subscriptions {
         None
     }
 
-    /// Whoever waited for a channel was told that it took too long.
+    /// A caller that waited for a channel gave up.
     pub(super) fn overdue(&mut self, name: &str) {
         let Some(channel) = self.channels.get_mut(name) else {
             return;
         };
-        channel.told = true;
+        channel.answered = true;
         if channel.asked == Asked::Subscribe && channel.unconfirmed == 0 {
             self.gap_due = true;
         } else if channel.asked == Asked::Subscribe && !channel.returning {
@@ -131,7 +131,7 @@ impl Subscriptions {
         for confirm in channel.waiting.drain(..) {
             let _ = confirm.send(Ok(()));
         }
-        channel.told = true;
+        channel.answered = true;
         self.no_longer_returning(name);
     }
 
@@ -156,7 +156,7 @@ impl Subscriptions {
             channel.unconfirmed = channel.unconfirmed.saturating_sub(1);
             if channel.unconfirmed == 0 && channel.asked == Asked::Subscribe {
                 channel.asked = Asked::Refused;
-                channel.told = true;
+                channel.answered = true;
                 self.refused += 1;
                 for confirm in channel.waiting.drain(..) {
                     let _ = confirm.send(Err(error.clone()));
@@ -194,12 +194,12 @@ impl Subscriptions {
         });
     }
 
-    /// Whoever waits is told that there is no connection.
+    /// Fails all waiting callers: there is no connection.
     pub(super) fn fail_waiting(&mut self, error: &HostError) {
         for channel in self.channels.values_mut() {
             for confirm in channel.waiting.drain(..) {
                 let _ = confirm.send(Err(error.clone()));
-                channel.told = true;
+                channel.answered = true;
             }
         }
     }
@@ -220,7 +220,7 @@ impl Subscriptions {
             .filter(|channel| channel.wanted)?;
         channel.asked = Asked::Subscribe;
         channel.unconfirmed += 1;
-        if channel.told && !channel.returning {
+        if channel.answered && !channel.returning {
             channel.returning = true;
             self.returning += 1;
         }

@@ -31,7 +31,7 @@ fn refusal() -> HostError {
 }
 
 #[test]
-fn a_wish_is_confirmed_once_the_server_confirms_it() {
+fn a_change_is_confirmed_once_the_server_confirms_it() {
     let mut it = connected();
     let (order, mut outcome) = want(&mut it, "a");
     assert_eq!(order, Some(subscribe("a")));
@@ -49,11 +49,11 @@ fn a_wish_is_confirmed_once_the_server_confirms_it() {
 }
 
 #[test]
-fn the_last_wish_wins_and_earlier_confirmations_do_not_count() {
+fn the_last_change_wins_and_earlier_confirmations_do_not_count() {
     let mut it = connected();
     let (_, first) = want(&mut it, "a");
     assert_eq!(it.unwant("a".into()), Some(unsubscribe("a")));
-    assert!(first.blocking_recv().is_err(), "its wish was withdrawn");
+    assert!(first.blocking_recv().is_err(), "its change was withdrawn");
     let (order, mut second) = want(&mut it, "a");
     assert_eq!(order, Some(subscribe("a")));
 
@@ -129,7 +129,7 @@ fn an_unsubscription_that_nobody_asked_for_is_repaired() {
 }
 
 #[test]
-fn an_overdue_wish_ends_in_a_gap() {
+fn an_overdue_change_ends_in_a_gap() {
     let mut it = connected();
     let (_, outcome) = want(&mut it, "a");
     drop(outcome);
@@ -157,7 +157,7 @@ fn a_refused_channel_is_told_and_tried_again() {
 }
 
 #[test]
-fn whoever_waits_is_told_that_there_is_no_connection() {
+fn waiting_callers_fail_without_a_connection() {
     let mut it = Subscriptions::default();
     let (_, mut outcome) = want(&mut it, "a");
     it.fail_waiting(&refusal());

@@ -16,7 +16,7 @@ use super::{
 /// The oldest Redis that has all that the scripts use.
 const OLDEST: (u32, u32) = (6, 2);
 
-/// Sentinels that answer do so in a moment. After this callers are told that none of them does.
+/// Sentinels that answer do so in a moment. After this callers get an error: none of them does.
 const FIRST_NAMED_MAX: Duration = Duration::from_secs(1);
 
 /// For so long a connection waits for a word of the sentinels. Where none of them answers, what
@@ -67,8 +67,8 @@ impl Target {
     pub(super) async fn first_named(&self) {
         if let Self::Elected(elected) = self {
             let mut election = elected.election.clone();
-            let told = election.wait_for(|it| it.master.is_some() || it.trouble.is_some());
-            let _ = timeout(FIRST_NAMED_MAX, told).await;
+            let named = election.wait_for(|it| it.master.is_some() || it.trouble.is_some());
+            let _ = timeout(FIRST_NAMED_MAX, named).await;
         }
     }
 
@@ -115,7 +115,8 @@ impl Target {
         let mut run_id = None;
         for (which, answer) in answers.into_iter().enumerate() {
             match answer {
-                // Whoever may not ask goes on: a replica refuses what is written all the same.
+                // A client that may not ask goes on: a replica refuses what is written all the
+                // same.
                 Value::ServerError(error) => tracing::debug!(%error, "the server is not checked"),
                 info if which == 0 => {
                     let info: String = from_redis_value(info).unwrap_or_default();
@@ -130,7 +131,7 @@ impl Target {
 
     /// Has the sentinels asked whether a server that was just connected to is the master still: one
     /// that was replaced while it was away calls itself a master when it comes back, until they
-    /// have told it otherwise, and would do again what the new one has done.
+    /// have said otherwise, and would do again what the new one has done.
     pub(super) async fn confirm(&self, endpoint: &Endpoint) -> Result<(), String> {
         let Self::Elected(Elected { election, ask }) = self else {
             return Ok(());
@@ -157,7 +158,8 @@ impl Target {
                 Err("the server that the sentinels name is no master".to_owned())
             }
             ([_, Value::BulkString(host), Value::Int(port), ..], Self::Fixed(_)) => Err(format!(
-                "the server is a replica, which takes no writes; name its master ({}:{port}), or its sentinels with redis+sentinel://",
+                "the server is a replica, which takes no writes; name its master ({}:{port}), \
+                 or its sentinels with redis+sentinel://",
                 String::from_utf8_lossy(host)
             )),
             (_, Self::Fixed(_)) => {

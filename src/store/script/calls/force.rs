@@ -1,9 +1,12 @@
 //! Taking a lock away by force.
 
 use super::{
-    DONE, Holder, HostScripts, Mode, NOT_DONE, WAKE_ALL, WAKE_ONE, WRONG_KIND,
-    inspect::{holder, mode_of},
-    malformed, millis, number, text, unsigned,
+    encoding::{
+        DONE, NOT_DONE, WAKE_ALL, WAKE_ONE, WRONG_KIND, malformed, millis, number, text, unsigned,
+    },
+    hold::Mode,
+    host_scripts::HostScripts,
+    inspect::{Holder, holder, mode_of},
 };
 use crate::{
     host::{Call, Value},
@@ -15,15 +18,15 @@ use crate::{
 pub struct Forced {
     /// How it was held.
     pub mode: Option<Mode>,
-    /// The fencing token that those who held it had; 0: none known.
+    /// The fencing token of its holders; 0: none known.
     pub token: u64,
-    /// The first who held it.
+    /// The first of its holders.
     pub holders: Vec<Holder>,
     /// How many held it.
     pub holder_count: usize,
 }
 
-/// What is kept of a release by force, for those who find out that they hold the lock no longer.
+/// What is kept of a release by force, for former holders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForcedRecord {
     /// Grants with this token were taken away.
@@ -35,9 +38,7 @@ pub struct ForcedRecord {
 // === impl HostScripts ===
 
 impl HostScripts {
-    /// Takes every hold of a lock away, whoever has it, and tells at most `max` of them; none if
-    /// nobody held it.
-    pub async fn force_release(
+    pub(crate) async fn force_release(
         &self,
         name: &str,
         reason: &str,
@@ -94,8 +95,7 @@ impl HostScripts {
         }
     }
 
-    /// What is known of the last release of a lock by force. Changes nothing.
-    pub async fn forced(&self, name: &str) -> Result<Option<ForcedRecord>, CallError> {
+    pub(crate) async fn forced(&self, name: &str) -> Result<Option<ForcedRecord>, CallError> {
         let script = &catalog::LOCK_FORCED;
         let (keys, args) = (vec![keys::forced(name)], Vec::new());
         let reply = self.host.eval(Call { script, keys, args }).await?;

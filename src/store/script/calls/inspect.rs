@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{HostScripts, Mode, WRONG_KIND, count, malformed, number, time_to_live, unsigned};
+use super::{
+    encoding::{WRONG_KIND, count, malformed, number, time_to_live, unsigned},
+    hold::Mode,
+    host_scripts::HostScripts,
+};
 use crate::{
     host::{Call, Value},
     script::{CallError, catalog, keys},
@@ -13,20 +17,20 @@ use crate::{
 /// A lock as the store shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspected {
-    /// How it is held; none if nobody holds it. A lock with one owner counts as fair while somebody
-    /// stands in its queue.
+    /// How it is held; none if it is free. A lock with one owner counts as fair while its queue is
+    /// not empty.
     pub mode: Option<Mode>,
     /// The first who hold it.
     pub holders: Vec<Holder>,
     /// How many hold it.
     pub holder_count: usize,
-    /// What is left of the lease; none if nobody holds it or the key has no time to live.
+    /// What is left of the lease; none if it is free or the key has no time to live.
     pub remaining: Option<Duration>,
     /// The newest fencing token; 0: none known.
     pub token: u64,
     /// The first owners in the queue of a fair lock.
     pub queue: Vec<Bytes>,
-    /// How many stand in it.
+    /// Its length.
     pub queue_len: usize,
 }
 
@@ -46,8 +50,7 @@ pub struct Holder {
 // === impl HostScripts ===
 
 impl HostScripts {
-    /// Who holds a lock, and who waits in its queue, at most `max` of each. Changes nothing.
-    pub async fn inspect(&self, name: &str, max: u32) -> Result<Inspected, CallError> {
+    pub(crate) async fn inspect(&self, name: &str, max: u32) -> Result<Inspected, CallError> {
         let script = &catalog::LOCK_INSPECT;
         let keys = vec![
             keys::lock(name),

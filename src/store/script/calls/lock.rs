@@ -5,19 +5,18 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{
-    DONE, Hold, HostScripts, Mode, NOT_DONE, Ownership, REPEATED, WAKE_ALL, WAKE_ONE, count,
-    duration, malformed, millis, number, refusal, text, time_to_live, unsigned,
+    encoding::{
+        DONE, NOT_DONE, REPEATED, WAKE_ALL, WAKE_ONE, count, duration, flag, malformed, millis,
+        number, refusal, text, time_to_live, unsigned,
+    },
+    hold::{Hold, Mode, acquire_keys, fair_keys, give_back_keys},
+    host_scripts::HostScripts,
+    ownership::{Ownership, ownership},
 };
 use crate::{
     host::Script,
     script::{CallError, catalog, keys},
 };
-
-/// Why a release found no hold of the owner.
-pub(super) const HELD_BY_ANOTHER: i64 = 1;
-pub(super) const EXPIRED: i64 = 2;
-pub(super) const NEVER_HELD: i64 = 3;
-const HELD_IN_ANOTHER_MODE: i64 = 4;
 
 /// What an acquire came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +32,7 @@ pub enum Acquired {
         /// Tells this grant from every other of the owner on this lock. The token, but of a reader
         /// the [`Attempt::fresh_serial`] of its first hold.
         serial: u64,
-        /// Whether this is the first answer to the request, told again.
+        /// Whether this repeats the first answer to the request.
         repeated: bool,
     },
     /// It cannot be had now.
@@ -53,11 +52,11 @@ pub enum Refusal {
     /// The answer, for a repeat of the request.
     Recorded,
     /// The caller waits: of a fair lock a place in the queue, of a writer the mark that holds
-    /// readers back. [`HostScripts::leave`] takes them away.
+    /// readers back. [`crate::script::Scripts::leave`] takes them away.
     Waits,
 }
 
-/// How an acquire can be told apart from all others, so that it can be repeated and undone.
+/// What identifies an acquire, so that it can be repeated and undone.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt<'a> {
     /// The request id, if the first answer is to be kept; the attempt's own name, if only its undo
@@ -82,8 +81,8 @@ pub enum Released {
     Done {
         /// Holds left after it.
         hold_count: u32,
-        /// Holds now. Another number than `hold_count` only if this is the first answer to the
-        /// request, told again.
+        /// Holds now. Another number than `hold_count` only if this repeats the first answer to the
+        /// request.
         held: u32,
         /// Time to live of what is held now.
         lease: Duration,
@@ -103,7 +102,7 @@ struct Verbs {
 
 impl Attempt<'_> {
     /// No attempt: its undo lowers the holds of the grant with this serial to a number.
-    pub(in crate::script) fn to_lower(serial: u64, holds: u32) -> Self {
+    pub(crate) fn to_lower(serial: u64, holds: u32) -> Self {
         Self {
             request_id: None,
             attempt: "",
@@ -117,9 +116,7 @@ impl Attempt<'_> {
 // === impl HostScripts ===
 
 impl HostScripts {
-    /// Takes a lock for the owner, or takes it again. With a request id a repeat gets the first
-    /// answer.
-    pub async fn acquire(
+    pub(crate) async fn acquire(
         &self,
         hold: Hold<'_>,
         lease: Duration,
@@ -131,7 +128,7 @@ impl HostScripts {
     }
 
     /// The same with what the fencing counter shows.
-    pub(in crate::script) async fn vote(
+    pub(crate) async fn vote(
         &self,
         hold: Hold<'_>,
         lease: Duration,
@@ -153,7 +150,7 @@ impl HostScripts {
             millis(self.config.idle_token_retention),
             text(attempt.attempt),
             millis(retention),
-            Bytes::from_static(if recorded { b"1" } else { b"0" }),
+            flag(recorded),
             attempt.known_holds.map_or(Bytes::new(), number),
         ];
         args.extend(self.acquire_args(hold, attempt, refused));
@@ -183,15 +180,14 @@ impl HostScripts {
         }
     }
 
-    /// What an acquire of this mode is told besides what all are told.
+    /// The arguments of this mode besides those of all modes.
     fn acquire_args(&self, hold: Hold<'_>, attempt: Attempt<'_>, refused: Refusal) -> Vec<Bytes> {
         let waits = refused == Refusal::Waits;
         let hold_back = || millis(self.config.writer_hold_back);
         match hold.mode {
             Mode::Exclusive => Vec::new(),
             Mode::Fair => {
-                let queue_up = Bytes::from_static(if waits { b"1" } else { b"0" });
-                let mut args = vec![queue_up, millis(self.config.fair_waiter_timeout)];
+                let mut args = vec![flag(waits), millis(self.config.fair_waiter_timeout)];
                 args.extend(self.wake_one(hold.name));
                 args
             }
@@ -207,9 +203,7 @@ impl HostScripts {
         }
     }
 
-    /// Gives one hold of the grant with this serial back, or of any that the owner has; what is
-    /// left of it gets `lease` from now. With a request id a repeat gets the first answer.
-    pub async fn release(
+    pub(crate) async fn release(
         &self,
         hold: Hold<'_>,
         serial: Option<u64>,
@@ -241,39 +235,15 @@ impl HostScripts {
         }
     }
 
-    /// Gives the last hold of an exclusive lock to an owner who has none, with this lease; the lock
-    /// is free at no moment between. Returns the token of the new grant, which is its serial too;
-    /// none if nothing changed, because it is not the last hold of that grant.
-    pub async fn hand_on(
+    pub(crate) async fn undo(
         &self,
         hold: Hold<'_>,
-        serial: Option<u64>,
-        next: &str,
-        lease: Duration,
-    ) -> Result<Option<u64>, CallError> {
-        let script = &catalog::LOCK_HAND_ON;
-        let keys = acquire_keys(hold);
-        let args = vec![
-            hold.field(),
-            serial.map_or(Bytes::new(), number),
-            text(next),
-            millis(lease),
-            millis(self.config.idle_token_retention),
-        ];
-        match *self.eval(script, keys, args).await? {
-            [DONE, token] => Ok(Some(unsigned(token))),
-            [NOT_DONE] => Ok(None),
-            ref other => Err(refusal(script, other)),
-        }
-    }
-
-    /// Undoes an attempt, whether or not it ran; without a request id it lowers the owner's holds
-    /// to those that the attempt knew of. True if a hold was taken back.
-    pub async fn undo(&self, hold: Hold<'_>, attempt: Attempt<'_>) -> Result<bool, CallError> {
+        attempt: Attempt<'_>,
+    ) -> Result<bool, CallError> {
         self.undo_with(hold, attempt, hold.mode.wake()).await
     }
 
-    /// The same with a message for those who wait.
+    /// The same with a message for waiters.
     pub(super) async fn undo_with(
         &self,
         hold: Hold<'_>,
@@ -293,7 +263,7 @@ impl HostScripts {
         }
     }
 
-    /// What a release or an undo is told; that of a fair lock also its patience.
+    /// The arguments of a release or an undo; of a fair lock also its patience.
     fn give_back_args(
         &self,
         hold: Hold<'_>,
@@ -315,8 +285,7 @@ impl HostScripts {
         args
     }
 
-    /// Takes away what an acquire with [`Refusal::Waits`] left behind. Safe to repeat.
-    pub async fn leave(&self, hold: Hold<'_>) -> Result<(), CallError> {
+    pub(crate) async fn leave(&self, hold: Hold<'_>) -> Result<(), CallError> {
         let (script, keys, args) = match hold.mode {
             Mode::Exclusive | Mode::Read => return Ok(()),
             Mode::Fair => {
@@ -337,105 +306,17 @@ impl HostScripts {
         }
     }
 
-    /// Says that these waiters of a fair lock live, so that they keep their places, and tells where
-    /// they stand.
-    pub async fn vouch(&self, name: &str, owners: &[&str]) -> Result<Vouched, CallError> {
-        let script = &catalog::FAIR_VOUCH;
-        let mut args = vec![millis(self.config.fair_waiter_timeout)];
-        args.extend(self.wake_one(name));
-        args.extend(owners.iter().copied().map(text));
-        let reply = self.eval(script, fair_keys(name), args).await?;
-        match reply.as_slice() {
-            [remaining, places @ ..] if places.len() == owners.len() => Ok(Vouched {
-                remaining: time_to_live(*remaining),
-                places: places.iter().map(|place| count(*place)).collect(),
-            }),
-            _ => Err(malformed(script, &reply)),
-        }
-    }
-
     /// Channel of a fair lock, to be followed by the owner, command and message that wake one
     /// waiter.
-    fn wake_one(&self, name: &str) -> [Bytes; 3] {
+    pub(crate) fn wake_one(&self, name: &str) -> [Bytes; 3] {
         [keys::channel(name).into(), self.publish(), text(WAKE_ONE)]
     }
-}
-
-/// Where waiters of a fair lock stand.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Vouched {
-    /// What is left of the holder's lease; none if nobody holds it or it has no time to live.
-    pub remaining: Option<Duration>,
-    /// Their places, in the order they were named; 0: not in the queue.
-    pub places: Vec<u32>,
-}
-
-/// Why a release found no hold of the owner, if the number is known.
-pub(super) fn ownership(why: i64) -> Option<Ownership> {
-    match why {
-        HELD_BY_ANOTHER => Some(Ownership::HeldByAnother),
-        EXPIRED => Some(Ownership::Expired),
-        NEVER_HELD => Some(Ownership::NeverHeld),
-        HELD_IN_ANOTHER_MODE => Some(Ownership::HeldInAnotherMode),
-        _ => None,
-    }
-}
-
-/// Keys of an acquire but for the record.
-pub(super) fn acquire_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
-    let mut keys = vec![keys::lock(name), keys::counter(name)];
-    match mode {
-        Mode::Exclusive => {}
-        Mode::Fair => keys.extend(fair_keys(name).into_iter().skip(1)),
-        Mode::Read => keys.extend([
-            keys::read_holds(name, owner),
-            keys::readers(name),
-            keys::writer_waiting(name),
-        ]),
-        Mode::Write => keys.extend([
-            keys::read_holds(name, owner),
-            keys::readers(name),
-            keys::read_holds_base(name),
-            keys::writer_waiting(name),
-        ]),
-    }
-    keys
-}
-
-/// Keys of a release or an undo but for the record.
-pub(super) fn give_back_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
-    let mut keys = vec![keys::lock(name), keys::counter(name)];
-    match mode {
-        Mode::Exclusive => keys.push(keys::channel(name).into()),
-        Mode::Fair => {
-            keys.push(keys::channel(name).into());
-            keys.extend(fair_keys(name).into_iter().skip(1));
-        }
-        Mode::Read => keys.extend([
-            keys::read_holds(name, owner),
-            keys::readers(name),
-            keys::read_holds_base(name),
-            keys::rw_channel(name).into(),
-        ]),
-        Mode::Write => keys.push(keys::rw_channel(name).into()),
-    }
-    keys
-}
-
-/// The lock and its queue.
-fn fair_keys(name: &str) -> Vec<Bytes> {
-    vec![
-        keys::lock(name),
-        keys::queue(name),
-        keys::queue_deadlines(name),
-        keys::vouched_waiters(name),
-    ]
 }
 
 // === impl Mode ===
 
 impl Mode {
-    /// What tells others that a lock may be free.
+    /// The message that a lock may be free.
     fn wake(self) -> &'static str {
         match self {
             Self::Write => WAKE_ALL,

@@ -1,10 +1,10 @@
-//! Which names are in use, and what they stand for.
+//! Which names are in use, and for what.
 
 use std::collections::BTreeSet;
 
 use futures::future::try_join_all;
 
-use super::{HostScripts, partitions::grouped};
+use super::{host_scripts::HostScripts, partitions::grouped};
 use crate::{
     host::ScanCursor,
     script::{CallError, catalog, keys},
@@ -18,7 +18,7 @@ const READ_WRITE_LOCK: i64 = 2;
 const SEMAPHORE: i64 = 3;
 const LATCH: i64 = 4;
 
-/// What a name stands for.
+/// The kind of thing under a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NameKind {
     /// A lock with one owner.
@@ -36,7 +36,7 @@ pub enum NameKind {
 impl HostScripts {
     /// Some names that begin with this and may be in use, sorted, and where to go on. `work` bounds
     /// the keys that are looked at.
-    pub async fn scan_names(
+    pub(crate) async fn scan_names(
         &self,
         from: ScanCursor,
         prefix: &str,
@@ -48,8 +48,8 @@ impl HostScripts {
         Ok((names.into_iter().collect(), scanned.next))
     }
 
-    /// What each of these names stands for, if it is in use. Changes nothing.
-    pub async fn kinds(&self, names: &[String]) -> Result<Vec<Option<NameKind>>, CallError> {
+    /// The kind of each of these names, if it is in use. Changes nothing.
+    pub(crate) async fn kinds(&self, names: &[String]) -> Result<Vec<Option<NameKind>>, CallError> {
         let groups = grouped(names.iter().map(|name| self.partition(name)));
         let chunks = groups
             .into_values()

@@ -31,10 +31,10 @@ pub struct StoreClock {
 }
 
 /// One script's answer: the store's clock, and one outcome for each item.
-pub(super) type Answer<T> = Result<(i64, Vec<T>), CallError>;
+pub(crate) type Answer<T> = Result<(i64, Vec<T>), CallError>;
 
 /// The places in a batch of what belongs together.
-pub(super) fn grouped<K: Ord>(keys: impl Iterator<Item = K>) -> BTreeMap<K, Vec<usize>> {
+pub(crate) fn grouped<K: Ord>(keys: impl Iterator<Item = K>) -> BTreeMap<K, Vec<usize>> {
     let mut groups = BTreeMap::<K, Vec<usize>>::new();
     for (at, key) in keys.enumerate() {
         groups.entry(key).or_default().push(at);
@@ -46,7 +46,7 @@ pub(super) fn grouped<K: Ord>(keys: impl Iterator<Item = K>) -> BTreeMap<K, Vec<
 
 impl<T> Batch<T> {
     /// Makes the calls at once, each for the items at its places.
-    pub(super) async fn gather<F>(len: usize, calls: impl Iterator<Item = F>) -> Self
+    pub(crate) async fn gather<F>(len: usize, calls: impl Iterator<Item = F>) -> Self
     where
         F: Future<Output = (Partition, Vec<(Vec<usize>, Answer<T>, Instant)>)>,
     {

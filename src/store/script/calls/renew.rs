@@ -3,22 +3,22 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-
 use tokio::time::Instant;
 
 use super::{
-    Hold, HostScripts, Mode, Ownership, count, duration, millis,
+    encoding::{count, duration, millis, refusal, unsigned},
+    hold::{Hold, Mode},
+    host_scripts::HostScripts,
+    ownership::Ownership,
     partitions::{Answer, Batch, grouped},
-    refusal, unsigned,
 };
 use crate::{
     host::Script,
-    script::{catalog, keys},
+    script::{CallError, catalog, keys},
 };
 
-/// In place of a lease in the reply of a renewal.
-const EXPIRED: i64 = -1;
-pub(super) const HELD_BY_ANOTHER: i64 = -2;
+/// In place of a lease in the reply of a renewal; other negative numbers: it has expired.
+const HELD_BY_ANOTHER: i64 = -2;
 
 /// One hold to renew.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub struct Renewal {
     pub name: Arc<str>,
     /// How it is held.
     pub mode: Mode,
-    /// The owner, as of [`Hold`].
+    /// The owner, as in [`Hold`].
     pub owner: Arc<str>,
     /// The lease to count from now. Zero looks at the hold without giving it more.
     pub lease: Duration,
@@ -62,7 +62,7 @@ impl HostScripts {
     /// Extends many leases, in one call of each script that is needed in each part of the store;
     /// never shortens one. What has no outcome may have been extended. An empty batch asks whether
     /// the store answers.
-    pub async fn renew(&self, renewals: &[Renewal]) -> Renewals {
+    pub(crate) async fn renew(&self, renewals: &[Renewal]) -> Renewals {
         let of = |renewal: &Renewal| (self.partition(&renewal.name), renewal.mode == Mode::Read);
         let mut groups = grouped(renewals.iter().map(of));
         if groups.is_empty() {
@@ -77,6 +77,11 @@ impl HostScripts {
             }
         });
         Batch::gather(renewals.len(), calls).await
+    }
+
+    /// Asks the store for nothing; success means that it answers.
+    pub(crate) async fn probe(&self) -> Result<(), CallError> {
+        self.renew(&[]).await.complete().map(drop)
     }
 
     async fn renew_family(
@@ -104,11 +109,18 @@ impl HostScripts {
     }
 }
 
+/// Why there is no lease.
+pub(crate) fn not_renewed(gone: i64) -> Ownership {
+    match gone {
+        HELD_BY_ANOTHER => Ownership::HeldByAnother,
+        _ => Ownership::Expired,
+    }
+}
+
 /// Lease, holds, token, and the serial where that is not the token.
 fn outcome(numbers: &[i64]) -> Result<Renewed, Ownership> {
     match *numbers {
-        [EXPIRED, ..] => Err(Ownership::Expired),
-        [HELD_BY_ANOTHER, ..] => Err(Ownership::HeldByAnother),
+        [gone, ..] if gone < 0 => Err(not_renewed(gone)),
         [lease, hold_count, token, ref rest @ ..] => Ok(Renewed {
             hold_count: count(hold_count),
             token: unsigned(token),

@@ -4,8 +4,10 @@
 use std::sync::Arc;
 
 use super::{
-    Attempt, DONE, Hold, HostScripts, Mode, NOT_DONE, WAKE_NOBODY, millis, number, refusal,
-    unsigned,
+    encoding::{DONE, NOT_DONE, WAKE_NOBODY, millis, number, refusal, unsigned},
+    hold::{Hold, Mode},
+    host_scripts::HostScripts,
+    lock::Attempt,
 };
 use crate::script::{CallError, catalog, keys};
 
@@ -13,13 +15,13 @@ use crate::script::{CallError, catalog, keys};
 
 impl HostScripts {
     /// Which server it is that runs the scripts, if that is known.
-    pub(in crate::script) fn identity(&self) -> Option<Arc<str>> {
+    pub(crate) fn identity(&self) -> Option<Arc<str>> {
         self.host.identity()
     }
 
-    /// Takes back what an attempt got here, if it got anything. Nobody is woken: where the vote
+    /// Takes back what an attempt got here, if it got anything. No waiter is woken: where the vote
     /// decided nothing, nothing is free because of it.
-    pub(in crate::script) async fn withdraw(
+    pub(crate) async fn withdraw(
         &self,
         hold: Hold<'_>,
         attempt: Attempt<'_>,
@@ -27,10 +29,10 @@ impl HostScripts {
         self.undo_with(hold, attempt, WAKE_NOBODY).await
     }
 
-    /// Raises the fencing counter to the token that others have told of, if the owner holds the
-    /// lock here, and tells what it shows then; none if the owner does not hold it. The record of
-    /// the attempt knows the grant by that token then.
-    pub(in crate::script) async fn raise(
+    /// Raises the fencing counter to the token that others show, if the owner holds the lock here,
+    /// and returns what it shows then; none if the owner does not hold it. The record of the
+    /// attempt knows the grant by that token then.
+    pub(crate) async fn raise(
         &self,
         hold: Hold<'_>,
         token: u64,

@@ -2,18 +2,18 @@
 //! fencing counters of a majority to its token.
 //!
 //! Each store makes a token of its own from its own counter and clock. The grant's is the largest
-//! of them, and it is told only when a majority shows it: every later majority has one of those
-//! stores, so every later token is larger, whatever the clocks of the others say.
+//! of them, and the grant counts only when a majority shows it: every later majority has one of
+//! those stores, so every later token is larger, whatever the clocks of the others say.
 
 use std::time::Duration;
 
 use rand::RngExt as _;
 
 use super::{
-    Quorum, answered,
-    errand::{Errand, What},
-    reached,
-    votes::{Ballot, Defeat, Elected, Vote, Wish, defeat, elect},
+    answers::{answered, reached},
+    repair::{Action, Repair},
+    voters::Quorum,
+    votes::{Ballot, Defeat, Elected, KnownHold, Vote, defeat, elect},
 };
 use crate::script::{Acquired, Attempt, CallError, Hold, Mode, Refusal};
 
@@ -52,12 +52,12 @@ impl Quorum {
             refused,
         };
         let votes = self.vote(&acquiring).await;
-        let wish = Wish {
+        let known = KnownHold {
             mode: hold.mode,
             known_holds: attempt.known_holds,
             serial: attempt.serial,
         };
-        let Some(elected) = elect(&votes, wish) else {
+        let Some(elected) = elect(&votes, known) else {
             return self.give_up(&acquiring, &votes).await;
         };
         let token = match self.confirm(&acquiring, &elected, &votes).await {
@@ -67,11 +67,11 @@ impl Quorum {
                 return unconfirmed;
             }
         };
-        // A store of which nobody heard in time, or that does not agree, must not have a hold that
-        // nobody looks after.
+        // A store that did not answer in time, or that does not agree, must not have a hold that is
+        // never renewed.
         let others = (0..votes.len())
             .filter(|which| !elected.counted.contains(which) && may_hold(&votes[*which]));
-        let withdraw = Errand::new(hold, What::Withdraw(acquiring.attempt.into()));
+        let withdraw = Repair::new(hold, Action::Withdraw(acquiring.attempt.into()));
         self.send(&withdraw, others, lease);
         Ok(Acquired::Granted {
             hold_count: elected.hold_count,
@@ -155,9 +155,9 @@ impl Quorum {
             });
         };
         let record = record.to_owned();
-        let raise = Errand::new(
+        let raise = Repair::new(
             acquiring.hold,
-            What::Raise {
+            Action::Raise {
                 token: target,
                 record,
             },
@@ -166,7 +166,7 @@ impl Quorum {
         Ok(token)
     }
 
-    /// Nobody was elected: what was got is given back, and it is told why.
+    /// No owner was elected: gives votes back and returns why.
     async fn give_up(
         &self,
         acquiring: &Acquiring<'_>,
@@ -193,8 +193,8 @@ impl Quorum {
     }
 
     /// Undoes the attempt on every store that may have granted: before others hear of the outcome
-    /// where that is known, in the background where it is not. Nobody is woken by it. Others who
-    /// came meanwhile have seen counters that differ, and try again soon.
+    /// where that is known, in the background where it is not. It wakes no waiter. Others who came
+    /// meanwhile have seen counters that differ, and try again soon.
     async fn take_back(&self, acquiring: &Acquiring<'_>, votes: &[Vote]) {
         let (attempt, hold) = (acquiring.attempt, acquiring.hold);
         let granted = (0..votes.len()).filter(|at| matches!(votes[*at], Ok(Ballot::Granted(_))));
@@ -207,12 +207,12 @@ impl Quorum {
             .filter(|(_, undone)| undone.is_err())
             .map(|(which, _)| which);
         let unknown = (0..votes.len()).filter(|at| votes[*at].is_err() && may_hold(&votes[*at]));
-        let withdraw = Errand::new(hold, What::Withdraw(attempt.into()));
+        let withdraw = Repair::new(hold, Action::Withdraw(attempt.into()));
         self.send(&withdraw, unanswered.chain(unknown), acquiring.lease);
     }
 }
 
-/// What is answered if nobody has won: whoever waits tries again soon.
+/// The answer of a split vote: waiters try again soon.
 fn split() -> Acquired {
     let millis = rand::rng().random_range(SPLIT_RETRY_MILLIS);
     Acquired::Busy {

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Quorum, answered, common_refusal};
+use super::{
+    answers::{answered, common_refusal},
+    inspect::combine,
+    voters::Quorum,
+};
 use crate::{
     host::ScanCursor,
     script::{CallError, Forced, ForcedRecord, Inspected, NameKind, WalkCursor},
@@ -11,7 +15,7 @@ use crate::{
 // === impl Quorum ===
 
 impl Quorum {
-    /// The names of one store after the other; what an earlier one has, has been told. A store that
+    /// The names of one store after the other; what an earlier one has is left out. A store that
     /// does not answer is passed over: what a majority holds is on others too.
     pub(in crate::script) async fn walk(
         &self,
@@ -48,11 +52,11 @@ impl Quorum {
                 .collect();
             for earlier in &self.voters()[..store] {
                 let names: Vec<String> = known.iter().map(|(name, _)| name.clone()).collect();
-                if let Ok(told) = earlier.scripts.kinds(&names).await {
-                    let told = told.into_iter().map(|kind| kind.is_some());
-                    let rest = known.into_iter().zip(told);
+                if let Ok(listed) = earlier.scripts.kinds(&names).await {
+                    let listed = listed.into_iter().map(|kind| kind.is_some());
+                    let rest = known.into_iter().zip(listed);
                     known = rest
-                        .filter_map(|(it, told)| (!told).then_some(it))
+                        .filter_map(|(it, listed)| (!listed).then_some(it))
                         .collect();
                 }
             }
@@ -61,7 +65,7 @@ impl Quorum {
         }
     }
 
-    /// On all stores. Nobody holds it once a majority has none of it.
+    /// On all stores. It is free once a majority has none of it.
     pub(in crate::script) async fn force_release(
         &self,
         name: &str,
@@ -91,7 +95,7 @@ impl Quorum {
             holder_count,
             token,
             ..
-        } = super::inspect::combine(&seen, self.voters().len());
+        } = combine(&seen, self.voters().len());
         Ok(Some(Forced {
             mode,
             token,
@@ -109,13 +113,13 @@ impl Quorum {
         if answered(&answers) < self.majority() {
             return Err(CallError::Unavailable(self.too_few(&answers)));
         }
-        let mut told: BTreeMap<(u64, &str), usize> = BTreeMap::new();
+        let mut records: BTreeMap<(u64, &str), usize> = BTreeMap::new();
         for record in answers.iter().flatten().flatten() {
-            *told
+            *records
                 .entry((record.token, record.reason.as_str()))
                 .or_default() += 1;
         }
-        let most = told.into_iter().max_by_key(|(_, count)| *count);
+        let most = records.into_iter().max_by_key(|(_, count)| *count);
         Ok(most.map(|((token, reason), _)| ForcedRecord {
             token,
             reason: reason.to_owned(),

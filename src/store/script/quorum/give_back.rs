@@ -1,12 +1,12 @@
-//! Giving back on a quorum: told to all, decided by a majority, and brought to its end on the
+//! Giving back on a quorum: sent to all, decided by a majority, and brought to its end on the
 //! others in the background.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    Answers, Quorum, answered, common_refusal,
-    errand::{Errand, What},
-    reached,
+    answers::{Answers, answered, common_refusal, reached},
+    repair::{Action, Repair},
+    voters::Quorum,
 };
 use crate::script::{Attempt, CallError, Hold, Members, Mode, Ownership, Released, ReleasedMember};
 
@@ -37,16 +37,16 @@ impl Quorum {
             Released::NotOwner(_) => 0,
         };
         let what = match (id, serial) {
-            (Some(id), _) => What::Release {
+            (Some(id), _) => Action::Release {
                 serial,
                 lease,
                 id: id.to_owned(),
             },
             (None, serial) => {
-                What::Undo(Attempt::to_lower(serial.unwrap_or_default(), left).into())
+                Action::Undo(Attempt::to_lower(serial.unwrap_or_default(), left).into())
             }
         };
-        self.send_to_the_rest(&Errand::new(hold, what), &answers);
+        self.send_to_the_rest(&Repair::new(hold, what), &answers);
         Ok(released)
     }
 
@@ -95,7 +95,7 @@ impl Quorum {
         if answered(&answers) < self.majority() {
             return Err(self.undecided(&answers));
         }
-        let undo = Errand::new(hold, What::Undo(attempt.into()));
+        let undo = Repair::new(hold, Action::Undo(attempt.into()));
         self.send_to_the_rest(&undo, &answers);
         Ok(answers.iter().any(|undone| matches!(undone, Ok(true))))
     }
@@ -112,7 +112,7 @@ impl Quorum {
         Ok(())
     }
 
-    /// The error of a change that too few have answered: nothing was done only if nobody can have
+    /// The error of a change that too few have answered: nothing was done only if no store can have
     /// done it.
     pub(super) fn undecided<T>(&self, answers: &Answers<T>) -> CallError {
         let why = self.too_few(answers);
@@ -125,11 +125,11 @@ impl Quorum {
         }
     }
 
-    fn send_to_the_rest<T>(&self, errand: &std::sync::Arc<Errand>, answers: &Answers<T>) {
+    fn send_to_the_rest<T>(&self, repair: &std::sync::Arc<Repair>, answers: &Answers<T>) {
         let silent = |at: &usize| answers[*at].as_ref().is_err_and(CallError::is_transient);
         let silent = (0..answers.len()).filter(silent);
-        // Nobody renews it there, so by then it has ended there too.
-        self.send(errand, silent, self.0.config.request_retention);
+        // It is not renewed there, so by then it has ended there too.
+        self.send(repair, silent, self.0.config.request_retention);
     }
 }
 
@@ -182,7 +182,7 @@ pub(super) fn combine(
     }
 }
 
-/// Why a majority found no hold of the owner: by those who know more than others.
+/// Why a majority found no hold of the owner: by the stores that know most.
 fn ownership(refused: &[Ownership], majority: usize) -> Ownership {
     let count = |why: Ownership| refused.iter().filter(|it| **it == why).count();
     if count(Ownership::HeldByAnother) >= majority {

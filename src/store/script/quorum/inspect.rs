@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Quorum, answered, common_refusal, reached};
+use super::{
+    answers::{answered, common_refusal, reached},
+    voters::Quorum,
+};
 use crate::script::{CallError, Holder, Inspected, Mode};
 
 // === impl Quorum ===
@@ -30,7 +33,7 @@ impl Quorum {
     }
 }
 
-/// What more than half of those that answered show, of so many stores.
+/// What more than half of those that answered show, of all stores.
 pub(super) fn combine(seen: &[&Inspected], stores: usize) -> Inspected {
     let most = seen.len() / 2 + 1;
     let mut holders: BTreeMap<(&[u8], Mode), Vec<&Holder>> = BTreeMap::new();

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Quorum, answered, reached};
+use super::{
+    answers::{answered, reached},
+    voters::Quorum,
+};
 use crate::script::{Batch, CallError, Ownership, Renewal, Renewals, Renewed};
 
 /// What one store says of a hold; none if it did not answer.
@@ -40,7 +43,7 @@ impl Quorum {
             .then(|| CallError::Unavailable(self.too_few(&answers)));
         Batch {
             outcomes,
-            // Each store has a clock of its own, and none of them tells when a majority's leases
+            // Each store has a clock of its own, and none of them shows when a majority's leases
             // end. A step of one ends its leases only, which shows as a vote less in the next
             // renewal.
             clocks: Vec::new(),
@@ -48,7 +51,7 @@ impl Quorum {
         }
     }
 
-    /// Nobody waits for stores that have stopped answering, but what they hold should not end
+    /// No call waits for stores that have stopped answering, but what they hold should not end
     /// because of that.
     fn renew_silent(&self, renewals: &[Renewal]) {
         let silent = |which: &usize| self.is_passed_over(*which);
@@ -69,7 +72,7 @@ impl Quorum {
     }
 }
 
-/// Renewed if a majority renewed the same grant; gone if so many say so that no majority can have
+/// Renewed if a majority renewed the same grant; gone if enough say so that no majority can have
 /// it; otherwise not known.
 pub(super) fn combine(seen: &[Seen], majority: usize) -> Seen {
     let gone = seen.iter().filter_map(|seen| seen.as_ref()?.as_ref().err());

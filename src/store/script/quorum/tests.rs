@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{
     give_back, inspect, renew,
-    votes::{Ballot, Defeat, Elected, Granted, Vote, Wish, defeat, elect},
+    votes::{Ballot, Defeat, Elected, Granted, KnownHold, Vote, defeat, elect},
 };
 use crate::script::{CallError, Holder, Inspected, Mode, Ownership, Released, Renewed};
 
@@ -48,26 +48,26 @@ fn vote(word: &str) -> Vote {
     }
 }
 
-fn wish(mode: Mode, known_holds: Option<u32>, serial: Option<u64>) -> Wish {
-    Wish {
+fn known(mode: Mode, known_holds: Option<u32>, serial: Option<u64>) -> KnownHold {
+    KnownHold {
         mode,
         known_holds,
         serial,
     }
 }
 
-/// Who is counted, holds, and token; none if nobody is elected.
-fn won(words: &str, wish: Wish) -> Option<(Vec<usize>, u32, u64)> {
-    let elected = elect(&votes(words), wish)?;
+/// Who is counted, holds, and token; none if no owner is elected.
+fn won(words: &str, known: KnownHold) -> Option<(Vec<usize>, u32, u64)> {
+    let elected = elect(&votes(words), known)?;
     Some((elected.counted, elected.hold_count, elected.token))
 }
 
 #[test]
 fn a_majority_that_agrees_on_the_holds_is_elected_with_the_largest_token() {
-    let new = wish(Mode::Exclusive, Some(0), None);
-    let again = wish(Mode::Write, Some(1), Some(5));
-    let unknown = wish(Mode::Exclusive, None, None);
-    for (words, wish, expected) in [
+    let new = known(Mode::Exclusive, Some(0), None);
+    let again = known(Mode::Write, Some(1), Some(5));
+    let unknown = known(Mode::Exclusive, None, None);
+    for (words, known, expected) in [
         ("g1@5 g1@7 g1@6", new, Some((vec![0, 1, 2], 1, 7))),
         ("g1@5 - g1@6", new, Some((vec![0, 2], 1, 6))),
         ("g1@5 g1@5 g1@9", new, Some((vec![0, 1, 2], 1, 9))),
@@ -78,7 +78,7 @@ fn a_majority_that_agrees_on_the_holds_is_elected_with_the_largest_token() {
         // A store that has lost the first hold, or never had it, is not counted.
         ("g2@5 g2@5 g1@9", again, Some((vec![0, 1], 2, 5))),
         ("g2@5 g1@8 g1@9", again, None),
-        // One where an attempt that nobody heard of came late has a newer token.
+        // One where an unanswered attempt came late has a newer token.
         ("g2@5 g2@5 g2@9", again, Some((vec![0, 1], 2, 5))),
         ("g2@5 g2@4 g2@9", again, Some((vec![0, 1], 2, 5))),
         ("g2@5 g2@5 g2@9", unknown, Some((vec![0, 1], 2, 5))),
@@ -96,7 +96,7 @@ fn a_majority_that_agrees_on_the_holds_is_elected_with_the_largest_token() {
         ("r1@5 g1@8 g1@9", new, Some((vec![0, 1, 2], 1, 9))),
         ("w g1@5 g1@6", new, Some((vec![1, 2], 1, 6))),
     ] {
-        assert_eq!(won(words, wish), expected, "{words} {wish:?}");
+        assert_eq!(won(words, known), expected, "{words} {known:?}");
     }
 }
 
@@ -104,7 +104,7 @@ fn a_majority_that_agrees_on_the_holds_is_elected_with_the_largest_token() {
 fn readers_agree_on_their_grant_and_get_the_last_writers_token() {
     // The serial is the token here, so these are votes of one grant only where the tokens are the
     // same.
-    let again = wish(Mode::Read, Some(1), Some(5));
+    let again = known(Mode::Read, Some(1), Some(5));
     let expected = Some((vec![0, 1], 2, 5));
     assert_eq!(won("g2@5 g2@5 g2@6", again), expected);
     assert_eq!(won("g2@5 g2@6 g2@6", again), None);
@@ -120,7 +120,7 @@ fn readers_agree_on_their_grant_and_get_the_last_writers_token() {
         });
         let mut votes: Vec<Vote> = votes.collect();
         votes.resize_with(5, || Err(CallError::Unavailable(String::new())));
-        elect(&votes, wish(Mode::Read, Some(0), None)).map(|elected| elected.token)
+        elect(&votes, known(Mode::Read, Some(0), None)).map(|elected| elected.token)
     };
     // A token of a grant is on three of five; what only fewer show may be of a writer that nobody
     // elected.
@@ -136,7 +136,7 @@ fn what_is_told_of_a_grant_is_what_all_who_count_have() {
     if let Ok(Ballot::Granted(granted)) = &mut votes[2] {
         granted.lease = Duration::from_secs(20);
     }
-    let elected = elect(&votes, wish(Mode::Exclusive, Some(0), None)).unwrap();
+    let elected = elect(&votes, known(Mode::Exclusive, Some(0), None)).unwrap();
     assert_eq!(
         elected,
         Elected {

@@ -3,14 +3,9 @@
 use std::{
     fmt,
     sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
 };
 
-use super::Quorum;
 use crate::script::{CallError, calls::HostScripts};
-
-/// How often a store that has stopped answering is asked whether it does again.
-const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// See the module.
 pub(super) struct Voter {
@@ -18,8 +13,8 @@ pub(super) struct Voter {
     pub(super) scripts: HostScripts,
     /// It did not answer its last call in time.
     silent: AtomicBool,
-    /// That it is the same server as another one has been said.
-    told_double: AtomicBool,
+    /// An error was logged that it is the same server as another one.
+    double_reported: AtomicBool,
 }
 
 // === impl Voter ===
@@ -30,7 +25,7 @@ impl Voter {
             name,
             scripts,
             silent: AtomicBool::new(false),
-            told_double: AtomicBool::new(false),
+            double_reported: AtomicBool::new(false),
         }
     }
 
@@ -59,7 +54,7 @@ impl Voter {
             "{} is the same server as {other}, so it has no vote",
             self.name
         );
-        if !self.told_double.swap(true, Ordering::Relaxed) {
+        if !self.double_reported.swap(true, Ordering::Relaxed) {
             tracing::error!(%problem, "two stores of the quorum are one");
         }
         CallError::Unavailable(problem)
@@ -69,27 +64,5 @@ impl Voter {
 impl fmt::Debug for Voter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
-    }
-}
-
-// === impl Quorum ===
-
-impl Quorum {
-    /// Asks a silent store until it answers.
-    pub(super) fn watch_silent(&self, which: usize) {
-        let (this, stop) = (self.clone(), self.0.tasks.stop().clone());
-        let answering = async move {
-            let voter = &this.voters()[which];
-            while voter.is_silent() {
-                tokio::time::sleep(PROBE_INTERVAL).await;
-                match voter.scripts.probe().await {
-                    Err(error) if error.is_transient() => {}
-                    Ok(()) | Err(_) => voter.speaks(),
-                }
-            }
-        };
-        self.0.tasks.spawn("silent-store", async move {
-            stop.run_until_cancelled(answering).await;
-        });
     }
 }

@@ -1,8 +1,8 @@
-//! Who has won, if anybody: the pure part of an acquire on a quorum.
+//! Who has won, if anyone: the pure part of an acquire on a quorum.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{common_refusal, reached};
+use super::answers::{common_refusal, reached};
 use crate::script::{Acquired, CallError, Mode};
 
 /// What one store answered to an acquire.
@@ -31,7 +31,7 @@ pub(super) struct Granted {
 
 /// What the caller knows of the owner's holds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wish {
+pub(super) struct KnownHold {
     pub(super) mode: Mode,
     pub(super) known_holds: Option<u32>,
     /// The serial of the grant that a hold would be added to.
@@ -41,12 +41,12 @@ pub(super) struct Wish {
 /// A majority agrees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Elected {
-    /// Those who agree.
+    /// The stores that agree.
     pub(super) counted: Vec<usize>,
     pub(super) hold_count: u32,
-    /// What the fencing counters of a majority are to reach before the grant is told.
+    /// What the fencing counters of a majority are to reach before the grant counts.
     pub(super) token: u64,
-    /// The shortest lease of those who agree.
+    /// The shortest lease of those stores.
     pub(super) lease: Duration,
     /// Of a reader; of others it is the token.
     pub(super) serial: u64,
@@ -58,7 +58,7 @@ pub(super) struct Elected {
 pub(super) enum Defeat {
     /// A majority has another holder; when it can be free.
     Busy(Option<Duration>),
-    /// Nobody is known to have a majority.
+    /// No owner is known to have a majority.
     Split,
     /// A majority refused in the same way.
     Refused(CallError),
@@ -66,8 +66,8 @@ pub(super) enum Defeat {
     TooFew,
 }
 
-/// Those who agree on a grant, if they are a majority.
-pub(super) fn elect(votes: &[Vote], wish: Wish) -> Option<Elected> {
+/// The stores that agree on a grant, if they are a majority.
+pub(super) fn elect(votes: &[Vote], known: KnownHold) -> Option<Elected> {
     let majority = votes.len() / 2 + 1;
     let granted = |(at, vote): (usize, &Vote)| match vote {
         Ok(Ballot::Granted(granted)) => Some((at, *granted)),
@@ -83,24 +83,24 @@ pub(super) fn elect(votes: &[Vote], wish: Wish) -> Option<Elected> {
         // The request has been granted before, with the same token everywhere.
         repeated
     } else {
-        let wanted = wish.known_holds.map(|known| known.saturating_add(1));
+        let wanted = known.known_holds.map(|known| known.saturating_add(1));
         let fits = |it: &Granted| wanted.is_none_or(|wanted| it.hold_count == wanted);
         granted.into_iter().filter(|(_, it)| fits(it)).collect()
     };
-    if let (Some(1..), Some(serial)) = (wish.known_holds, wish.serial) {
-        candidates.retain(|(_, it)| it.adds_to(wish.mode, serial));
+    if let (Some(1..), Some(serial)) = (known.known_holds, known.serial) {
+        candidates.retain(|(_, it)| it.adds_to(known.mode, serial));
     }
-    let mut group = largest_count(candidates, wish.mode, majority)?;
+    let mut group = largest_count(candidates, known.mode, majority)?;
     // New grants that show the same token do so by chance.
     let is_known = |it: &Granted| it.repeated || it.hold_count > 1;
-    if wish.mode != Mode::Read && group.iter().any(|(_, it)| is_known(it)) {
+    if known.mode != Mode::Read && group.iter().any(|(_, it)| is_known(it)) {
         drop_newer(&mut group, majority);
     }
     let (_, first) = *group.first()?;
     let tokens = group.iter().map(|(_, it)| it.token);
-    let token = if wish.mode == Mode::Read {
-        // The last writer's token is shown by a majority of all, so by so many of these; a larger
-        // one may be of a writer that nobody elected.
+    let token = if known.mode == Mode::Read {
+        // The last writer's token is shown by a majority of all, so by this number of these; a
+        // larger one may be of a writer that was not elected.
         reached(tokens, majority - (votes.len() - group.len()))
     } else {
         tokens.max()
@@ -114,7 +114,7 @@ pub(super) fn elect(votes: &[Vote], wish: Wish) -> Option<Elected> {
             .map(|(_, it)| it.lease)
             .min()
             .unwrap_or_default(),
-        serial: if wish.mode == Mode::Read {
+        serial: if known.mode == Mode::Read {
             first.serial
         } else {
             token
@@ -154,7 +154,7 @@ fn drop_newer(group: &mut Vec<(usize, Granted)>, majority: usize) {
     }
 }
 
-/// Why nobody was elected.
+/// Why no owner was elected.
 pub(super) fn defeat(votes: &[Vote]) -> Defeat {
     let majority = votes.len() / 2 + 1;
     let busy: Vec<_> = votes
@@ -178,7 +178,7 @@ pub(super) fn defeat(votes: &[Vote]) -> Defeat {
     if busy.is_empty() || cast < majority {
         return Defeat::TooFew;
     }
-    // The counters of a majority agree from when a grant is told until the next one. Votes for
+    // The counters of a majority agree from when a grant counts until the next one. Votes for
     // others who have not won show different ones.
     let same = |counter: u64| busy.iter().filter(|(_, other)| *other == counter).count();
     if busy.iter().any(|(_, counter)| same(*counter) >= majority) {

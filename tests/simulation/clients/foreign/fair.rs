@@ -115,7 +115,7 @@ impl Foreign {
             let by = format!("-{by}");
             self.world
                 .ledger
-                .command(&["ZINCRBY", deadlines, &by, member]);
+                .command(&["ZADD", deadlines, "INCR", &by, member]);
         }
     }
 

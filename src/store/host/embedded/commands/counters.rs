@@ -11,14 +11,6 @@ use super::super::{
 
 type Answer = Result<Reply, Refusal>;
 
-pub(super) fn incr(engine: &mut Engine, args: &[&[u8]]) -> Answer {
-    add(engine, args[0], 1)
-}
-
-pub(super) fn decr(engine: &mut Engine, args: &[&[u8]]) -> Answer {
-    add(engine, args[0], -1)
-}
-
 pub(super) fn incrby(engine: &mut Engine, args: &[&[u8]]) -> Answer {
     let by = integer_argument(args[1])?;
     add(engine, args[0], by)

@@ -14,14 +14,6 @@ type Answer = Result<Reply, Refusal>;
 
 const MILLIS_PER_SECOND: i64 = 1000;
 
-pub(super) fn ping(_: &mut Engine, args: &[&[u8]]) -> Answer {
-    match args {
-        [] => Ok(Reply::Status("PONG")),
-        [message] => Ok(Reply::Bytes(Bytes::copy_from_slice(message))),
-        _ => Err(Refusal::wrong_arguments("ping")),
-    }
-}
-
 pub(super) fn time(engine: &mut Engine, _: &[&[u8]]) -> Answer {
     let now = engine.now_micros();
     let parts = [now.div_euclid(1_000_000), now.rem_euclid(1_000_000)];

@@ -2,14 +2,11 @@
 
 use bytes::Bytes;
 
-use super::{
-    super::{
-        data::List,
-        engine::Engine,
-        number::{integer, integer_argument},
-        reply::{Refusal, Reply},
-    },
-    stretch,
+use super::super::{
+    data::List,
+    engine::Engine,
+    number::{integer, integer_argument},
+    reply::{Refusal, Reply},
 };
 
 type Answer = Result<Reply, Refusal>;
@@ -107,4 +104,22 @@ pub(super) fn lrem(engine: &mut Engine, args: &[&[u8]]) -> Answer {
     let removed = before - list.len();
     engine.keys.tidy(args[0]);
     Ok(Reply::count(removed))
+}
+
+/// The stretch of `len` items that two Redis indices enclose; negative ones count from the end.
+pub(super) fn stretch(first: i64, last: i64, len: usize) -> std::ops::Range<usize> {
+    let size = i64::try_from(len).unwrap_or(i64::MAX);
+    let from_end = |index: i64| {
+        if index < 0 {
+            index.saturating_add(size)
+        } else {
+            index
+        }
+    };
+    let first = from_end(first).max(0);
+    let end = from_end(last).min(size - 1) + 1;
+    if first >= end {
+        return 0..0;
+    }
+    usize::try_from(first).unwrap_or(len)..usize::try_from(end).unwrap_or(len)
 }

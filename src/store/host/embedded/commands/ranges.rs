@@ -9,8 +9,8 @@ use super::{
         number::integer_argument,
         reply::{Refusal, Reply},
     },
+    lists::stretch,
     sorted_sets::score_reply,
-    stretch,
 };
 
 type Answer = Result<Reply, Refusal>;
@@ -58,12 +58,6 @@ pub(super) fn zrangebyscore(engine: &mut Engine, args: &[&[u8]]) -> Answer {
     };
     let options = Options::parse(&args[3..], by_score, false)?;
     range(engine, args, &options)
-}
-
-pub(super) fn zcount(engine: &mut Engine, args: &[&[u8]]) -> Answer {
-    let scores = Scores::parse(args[1], args[2])?;
-    let set = engine.keys.read::<SortedSet>(args[0])?;
-    Ok(Reply::count(set.map_or(0, |set| scores.of(set).count())))
 }
 
 fn range(engine: &mut Engine, args: &[&[u8]], options: &Options) -> Answer {

@@ -57,14 +57,6 @@ pub(super) fn zadd(engine: &mut Engine, args: &[&[u8]]) -> Answer {
     add(engine, args[0], options, &scored)
 }
 
-pub(super) fn zincrby(engine: &mut Engine, args: &[&[u8]]) -> Answer {
-    let options = AddOptions {
-        increment: true,
-        ..AddOptions::default()
-    };
-    add(engine, args[0], options, &[(score(args[1])?, args[2])])
-}
-
 fn add(engine: &mut Engine, key: &[u8], options: AddOptions, scored: &[(f64, &[u8])]) -> Answer {
     let missing = engine.keys.read::<SortedSet>(key)?.is_none();
     if missing && options.only_existing {

@@ -54,7 +54,7 @@ pub(super) fn from_lua(value: &LuaValue) -> Result<Value, Refusal> {
     from_lua_within(value, VALUES_MAX)
 }
 
-/// The same, where a reply may have so many values.
+/// The same, with a limit of values in a reply.
 pub(super) fn from_lua_within(value: &LuaValue, values_max: usize) -> Result<Value, Refusal> {
     nested_from_lua(value, 0, &mut { values_max })
 }

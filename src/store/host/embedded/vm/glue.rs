@@ -1,5 +1,5 @@
-//! What stands between the store and its scripts on the side of the scripts: it is Lua, because a
-//! step from there to Rust costs more than all of it.
+//! The layer between the store and its scripts that is Lua itself: a step from a script to Rust
+//! costs more than all of it.
 
 use mlua::{Function, Lua, Table, Value as LuaValue};
 
@@ -8,7 +8,8 @@ use super::sandbox;
 const GLUE: &str = r"
 local xpcall, explain, type, select, unpack, format = ...
 
--- What fits here is returned as several values, which are read faster than a table is. Lua can return some thousand, and not more.
+-- Up to this number of items is returned as several values, which are read faster than a table.
+-- Lua can return some thousand, and not more.
 local ITEMS_MAX = 100
 
 -- How a script ended: 0 and its error; 1 and its reply; 2 and the items of its reply.
@@ -57,8 +58,9 @@ local function written(number)
   return number > -1e15 and number < 1e15 and number % 1 == 0 and format('%.0f', number)
 end
 
--- Makes what scripts call commands by. The long way can do all. The short ways know what scripts call most, with up to three words and up to six: they
--- are told the number of a command plus that of the words, and the words; they answer with nil, and have done nothing, if the call is for the long way.
+-- Makes what scripts call commands by. The long way can do all. The short ways know what scripts
+-- call most, with up to three words and up to six. They get the number of a command plus that of
+-- the words, and the words. For a call that needs the long way they answer nil and do nothing.
 local function caller(numbers, short, middle, long)
   return function(...)
     local name, a, b, c = ...

@@ -1,9 +1,7 @@
 use bytes::Bytes;
 
-use super::{
-    tests::{machine, text, value},
-    *,
-};
+use super::tests::{machine, text, value};
+use crate::host::{Call, Script, Value};
 
 #[tokio::test(start_paused = true)]
 async fn however_a_command_is_called_it_is_the_same() {
@@ -30,11 +28,13 @@ async fn however_a_command_is_called_it_is_the_same() {
             "true",
         ),
         (
-            "redis.call('hset', 'h', 'f', '1') return #redis.call('hmget', 'h', 'f', 'g', 'f') .. ''",
+            "redis.call('hset', 'h', 'f', '1') \
+             return #redis.call('hmget', 'h', 'f', 'g', 'f') .. ''",
             "3",
         ),
         (
-            "redis.call('rpush', 'l', 1, 2, 3, 4, 5, 6, 7, 8) return redis.call('lrange', 'l', 0, -1)[8]",
+            "redis.call('rpush', 'l', 1, 2, 3, 4, 5, 6, 7, 8) \
+             return redis.call('lrange', 'l', 0, -1)[8]",
             "8",
         ),
         ("return tostring(#redis.call('lrange', 'none', 0, -1))", "0"),
@@ -120,7 +120,7 @@ async fn a_reply_may_be_long() {
 async fn helpers_are_made_once_and_count_as_lines() {
     static SCRIPT: Script = Script::with_helpers(
         "test",
-        "local made = redis.call('incr', 'made')\nlocal function twice(n) return 2 * n end\n",
+        "local made = redis.call('incrby', 'made', 1)\nlocal function twice(n) return 2 * n end\n",
         "if ARGV[1] then error('x') end return {made, twice(2)} -- end",
     );
     let mut vm = machine();

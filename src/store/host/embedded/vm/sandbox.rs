@@ -1,11 +1,14 @@
-//! What scripts can reach: a fixed set of globals that nobody can add to, and `redis`.
+//! What scripts can reach: a fixed set of globals that cannot grow, and `redis`.
 
 use std::sync::Arc;
 
 use mlua::{Error, Function, Lua, LuaString, MultiValue, Table, Value as LuaValue};
 
 use super::{
-    super::reply::{Refusal, Reply},
+    super::{
+        commands,
+        reply::{Refusal, Reply},
+    },
     CHUNK, SharedEngine, convert, short,
 };
 
@@ -38,7 +41,7 @@ const GLOBALS: [&str; 11] = [
 const LIBRARIES: [&str; 3] = ["string", "table", "math"];
 
 /// Local names for what scripts may use, so that it is not looked up again and again. On one line,
-/// as it stands before the first of a script. Unlike Redis this lets a script assign to them, which
+/// as it precedes the first of a script. Unlike Redis this lets a script assign to them, which
 /// changes nothing for others.
 pub(super) fn shortcuts() -> String {
     let names = GLOBALS.iter().chain(&LIBRARIES).chain(&["pcall", "redis"]);
@@ -179,11 +182,11 @@ fn call_from_script(engine: &SharedEngine, words: &MultiValue) -> Result<Reply, 
         .map(convert::Word::new)
         .collect::<Result<Vec<_>, _>>()?;
     let words: Vec<&[u8]> = words.iter().map(convert::Word::as_bytes).collect();
-    engine.lock().run_in_script(&words)
+    commands::run_in_script(&mut engine.lock(), &words)
 }
 
 /// Turns what a script raised into a table with the error reply and the line, while the stack of
-/// the script still stands.
+/// the script still exists.
 pub(super) fn explain(lua: &Lua, error: &LuaValue) -> mlua::Result<Table> {
     let explained = lua.create_table()?;
     explained.raw_set(

@@ -70,7 +70,7 @@ fn go<const MAX: usize>(
     let Some(command) = commands::at(place).filter(|command| command.takes(count + 1)) else {
         return Ok(None);
     };
-    let reply = engine.lock().run_checked(command, &words[..count]);
+    let reply = commands::run_checked(&mut engine.lock(), command, &words[..count]);
     match reply {
         Ok(reply) => item(lua, reply).map(Some),
         Err(refusal) => refused(lua, refusal).map(|value| Some(other(value))),

@@ -1,7 +1,7 @@
 use bytes::Bytes;
 
-use super::*;
-use crate::host::embedded::clock::Clock;
+use super::{super::engine::Engine, Vm};
+use crate::host::{Call, HostError, Script, Value, embedded::clock::Clock};
 
 pub(super) fn machine() -> Vm {
     Vm::new(Engine::new(Clock::starting_at(1_000_000))).unwrap()
@@ -172,7 +172,8 @@ async fn errors_have_the_code_and_text_of_redis() {
         ),
         (
             "not a script",
-            "ERR|Error compiling script (new function): user_script:1: unexpected symbol near 'not'",
+            "ERR|Error compiling script (new function): \
+             user_script:1: unexpected symbol near 'not'",
         ),
     ] {
         assert_eq!(refusal(source), expected, "{source}");

@@ -10,10 +10,12 @@ use futures::future::select_ok;
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    super::eval::{evaluate as evaluate_on, evaluate_asking},
+    super::{
+        address::Address,
+        eval::{evaluate as evaluate_on, evaluate_asking},
+    },
     router::{Node, Router},
     slot::slot,
-    topology::Address,
 };
 use crate::host::{Call, HostError, Value};
 
@@ -53,7 +55,7 @@ pub(super) struct Ran {
     pub(super) run_id: Option<Arc<str>>,
 }
 
-/// Runs a script. Where it ran is told of one that has keys.
+/// Runs a script. Also returns where it ran, if it has keys.
 pub(super) async fn evaluate(
     router: &Router,
     call: &Call,

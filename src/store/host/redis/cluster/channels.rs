@@ -1,8 +1,8 @@
 //! Which channels are wanted, and at which masters they are subscribed.
 //!
 //! A channel is subscribed at the master of its slot: sharded messages are heard nowhere else, and
-//! whoever publishes counts only those who listen there. When a slot gets another master its
-//! channels follow, and a gap is told once they are back.
+//! a publisher counts only listeners there. When a slot gets another master its channels follow,
+//! and a gap is sent once they are back.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -16,9 +16,10 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::{
+    super::address::Address,
     router::{Node, Router},
     slot::slot,
-    topology::{Address, Topology},
+    topology::Topology,
 };
 use crate::host::{HostError, Wake};
 
@@ -33,9 +34,9 @@ pub(super) struct Channels {
 /// Where a channel that is wanted is subscribed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
-    /// Whoever wants it is looking for the master of its slot.
+    /// The master of its slot is being looked up.
     Sought,
-    /// Nowhere yet, because nobody served its slot in time.
+    /// Nowhere yet, because no node served its slot in time.
     Nowhere,
     At(Address),
 }
@@ -119,7 +120,7 @@ impl Channels {
             let subscribing = channels
                 .iter()
                 .map(|channel| node.subscriber.subscribe(channel, limit));
-            // Those that fail are gone on with, and a gap is told when they are back.
+            // Failed ones are retried, and a gap is sent when they are back.
             join_all(subscribing).await;
             wakes.send(Wake::Gap);
         });
@@ -130,12 +131,12 @@ impl Channels {
         wanted.entry(channel.to_owned()).or_insert(Place::Sought);
     }
 
-    /// The channel stays wanted: it is subscribed, and a gap told, when somebody serves its slot.
+    /// The channel stays wanted: it is subscribed, and a gap sent, when a node serves its slot.
     fn give_up_seeking(&self, channel: &str) {
         if let Some(place @ Place::Sought) = self.wanted.lock().get_mut(channel) {
             *place = Place::Nowhere;
         }
-        // Somebody may do so since a moment ago.
+        // A node may do so since a moment ago.
         if let Some(topology) = self.router.known_topology() {
             self.follow(&topology);
         }

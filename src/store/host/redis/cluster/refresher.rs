@@ -9,10 +9,10 @@ use futures::{StreamExt as _, stream::FuturesUnordered};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::{
-    super::{ConfigError, endpoint::Endpoint, reply},
+    super::{ConfigError, address::Address, endpoint::Endpoint, reply},
     channels::Channels,
     router::{Router, View},
-    topology::{Address, Topology},
+    topology::Topology,
 };
 use crate::host::Wake;
 
@@ -31,7 +31,7 @@ const ANSWER_MAX: Duration = Duration::from_millis(500);
 /// When most nodes have answered, the others are waited for as long as this.
 const STRAGGLERS_MAX: Duration = Duration::from_millis(50);
 
-/// A connection on which so many questions in a row were not answered is given up.
+/// Unanswered questions in a row after which a connection is given up.
 const MISSES_MAX: u32 = 3;
 
 pub(super) struct Refresher {
@@ -65,7 +65,7 @@ struct Answer {
 
 impl Refresher {
     pub(super) fn new(router: Arc<Router>, channels: Arc<Channels>) -> Result<Self, ConfigError> {
-        let seeds = router.url().seeds().iter();
+        let seeds = router.seeds().iter();
         let seats = seeds.map(|seed| Seat::new(seed, &router));
         let seats = seats.collect::<Result<_, _>>()?;
         Ok(Self {
@@ -180,7 +180,7 @@ impl Refresher {
 
     /// Asks these nodes from now on, and those that the URL names.
     fn reseat(&mut self, topology: &Topology) {
-        let seeds = self.router.url().seeds();
+        let seeds = self.router.seeds();
         let nodes = topology.nodes();
         self.seats
             .retain(|seat| nodes.contains(&seat.address) || seeds.contains(&seat.address));

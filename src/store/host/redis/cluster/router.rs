@@ -15,11 +15,10 @@ use tokio::{
 
 use super::{
     super::{
-        ConfigError, RedisConfig, acknowledger::Acknowledger, endpoint::Endpoint, links::Links,
-        scanner::Scanner, subscriber::Subscriber, target::Target,
+        ConfigError, RedisConfig, acknowledger::Acknowledger, address::Address, endpoint::Endpoint,
+        links::Links, scanner::Scanner, subscriber::Subscriber, target::Target, url::ClusterUrl,
     },
-    topology::{Address, Topology},
-    url::ClusterUrl,
+    topology::Topology,
 };
 use crate::host::{HostError, WakeSender};
 
@@ -72,8 +71,9 @@ impl Router {
         &self.config
     }
 
-    pub(super) fn url(&self) -> &ClusterUrl {
-        &self.url
+    /// The nodes that the URL names.
+    pub(super) fn seeds(&self) -> &[Address] {
+        &self.url.seeds
     }
 
     pub(super) fn wakes(&self) -> &WakeSender {
@@ -85,12 +85,12 @@ impl Router {
         self.stale.notify_one();
     }
 
-    /// Resolves when somebody has said that what is known may be outdated.
+    /// Resolves when what is known may be outdated.
     pub(super) async fn stale(&self) {
         self.stale.notified().await;
     }
 
-    /// Tells everybody who waits what is known now.
+    /// Shows all waiting calls what is known now.
     pub(super) fn show(&self, view: View) {
         self.view.send_replace(view);
     }
@@ -110,8 +110,8 @@ impl Router {
             return Ok(topology);
         }
         let mut view = self.view.subscribe();
-        let told = view.wait_for(|view| !matches!(view, View::Unknown(why) if why.is_empty()));
-        match timeout_at(deadline, told).await {
+        let known = view.wait_for(|view| !matches!(view, View::Unknown(why) if why.is_empty()));
+        match timeout_at(deadline, known).await {
             Ok(Ok(view)) => match &*view {
                 View::Known(topology) => Ok(Arc::clone(topology)),
                 View::Unknown(why) => Err(HostError::Unavailable(why.to_string())),
@@ -199,7 +199,7 @@ impl Router {
     /// Where a node is, and how to log in.
     pub(super) fn endpoint(&self, address: &Address) -> Result<Endpoint, ConfigError> {
         Endpoint::new(&RedisConfig {
-            url: self.url.url_of(address),
+            url: self.url.node_url(address),
             ..self.config.clone()
         })
     }

@@ -2,17 +2,17 @@
 
 use crc::{CRC_16_XMODEM, Crc};
 
-/// Every cluster has so many.
+/// The slots of every cluster.
 pub(super) const SLOTS: u16 = 16384;
 
 static CRC: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
 
 /// The slot of a key or a channel.
-pub(in crate::host::redis) fn slot(key: &[u8]) -> u16 {
+pub(super) fn slot(key: &[u8]) -> u16 {
     CRC.checksum(hash_tag(key)) % SLOTS
 }
 
-/// What stands between the first `{` and the next `}`; the whole key if that is nothing.
+/// The text between the first `{` and the next `}`; the whole key if that is nothing.
 pub(super) fn hash_tag(key: &[u8]) -> &[u8] {
     let position = |of: u8, part: &[u8]| part.iter().position(|byte| *byte == of);
     let tag = position(b'{', key).and_then(|open| {

@@ -1,17 +1,10 @@
-//! Who serves which slot, as nodes of the cluster tell it. Pure data.
+//! Who serves which slot, by the answers of its nodes. Pure data.
 
-use std::{collections::BTreeSet, fmt};
+use std::collections::BTreeSet;
 
 use deadpool_redis::redis::Value;
 
-use super::slot::SLOTS;
-
-/// Where a node is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Address {
-    pub(super) host: String,
-    pub(super) port: u16,
-}
+use super::{super::address::Address, slot::SLOTS};
 
 /// A run of slots with the same master.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,50 +22,9 @@ pub(super) struct Topology {
     ranges: Vec<Range>,
 }
 
-/// Why a node has not told who serves what.
+/// The answer of a node cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unreadable;
-
-// === impl Address ===
-
-impl Address {
-    /// From `host:port`, where an IPv6 address may be in brackets.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let (host, port) = text.rsplit_once(':')?;
-        let bare = host
-            .strip_prefix('[')
-            .and_then(|host| host.strip_suffix(']'));
-        let host = bare.unwrap_or(host);
-        let port = port.parse().ok().filter(|port| *port != 0)?;
-        let well_formed = !host.is_empty() && !host.contains(['[', ']']);
-        well_formed.then(|| Self {
-            host: host.to_owned(),
-            port,
-        })
-    }
-
-    /// From a redirection, which has no host if it is the one that was asked.
-    pub(super) fn redirected(text: &str, asked: &Self) -> Option<Self> {
-        let port = text.strip_prefix(':').map(str::parse);
-        match port {
-            Some(Ok(port)) => Some(Self {
-                host: asked.host.clone(),
-                port,
-            }),
-            _ => Self::parse(text),
-        }
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
-    }
-}
 
 // === impl Topology ===
 
@@ -92,7 +44,7 @@ impl Topology {
         Ok(Self { ranges })
     }
 
-    /// The master of a slot; none if nobody serves it.
+    /// The master of a slot; none if no node serves it.
     pub(super) fn master(&self, slot: u16) -> Option<&Address> {
         self.range(slot).map(|range| &range.master)
     }
@@ -119,7 +71,7 @@ impl Topology {
         self.masters().into_iter().chain(replicas).collect()
     }
 
-    /// Slots that nobody serves: the first of them, and how many.
+    /// Slots that no node serves: the first of them, and how many.
     pub(super) fn uncovered(&self) -> Option<(u16, u16)> {
         let mut next = 0;
         let mut first = None;

@@ -1,4 +1,4 @@
-//! Tests of what nodes tell.
+//! Tests of reading the answers of nodes.
 
 use super::*;
 

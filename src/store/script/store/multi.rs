@@ -6,14 +6,21 @@ use bytes::Bytes;
 use futures::future::join_all;
 use sha2::{Digest as _, Sha256};
 
-use super::{
-    DONE, Hold, HostScripts, Mode, NOT_DONE, Ownership, REPEATED, SELF_DEADLOCK, WAKE_ALL,
-    WAKE_ONE, WRONG_KIND, count, duration, lock, malformed, millis, number, partitions::grouped,
-    refusal, text, time_to_live, unsigned,
-};
+use super::scripts::{Scripts, Store};
 use crate::{
     host::Script,
-    script::{CallError, Refusal, catalog, keys},
+    script::{
+        CallError, Refusal, Unsupported,
+        calls::{
+            Hold, HostScripts, Mode, Ownership, acquire_keys,
+            encoding::{
+                DONE, NOT_DONE, REPEATED, SELF_DEADLOCK, WAKE_ALL, WAKE_ONE, WRONG_KIND, count,
+                duration, flag, malformed, millis, number, refusal, text, time_to_live, unsigned,
+            },
+            give_back_keys, grouped, ownership,
+        },
+        catalog, keys,
+    },
 };
 
 /// Numbers of each lock in the reply of an acquire or a release.
@@ -35,13 +42,13 @@ pub struct Member<'a> {
 /// Several locks of one owner, never none. The first names the record of the request.
 #[derive(Clone, Copy, Debug)]
 pub struct Members<'a> {
-    /// The owner, as of [`Hold`].
+    /// The owner, as in [`Hold`].
     pub owner: &'a str,
     /// The locks: each name once, in the same order in every call about them.
     pub locks: &'a [Member<'a>],
 }
 
-/// How an acquire of several locks can be told apart from all others.
+/// What identifies an acquire of several locks.
 #[derive(Clone, Copy, Debug)]
 pub struct AttemptAll<'a> {
     /// The id of its record: that of the request, or the attempt's own name if only its undo will
@@ -49,7 +56,7 @@ pub struct AttemptAll<'a> {
     pub record: &'a str,
     /// Unique for this attempt.
     pub attempt: &'a str,
-    /// As of [`super::Attempt`], for all new read grants.
+    /// As in [`crate::script::Attempt`], for all new read grants.
     pub fresh_serial: u64,
 }
 
@@ -59,8 +66,8 @@ pub enum AcquiredAll {
     /// The owner holds all of them.
     Granted {
         /// One grant for each lock, in order.
-        grants: Vec<Taken>,
-        /// Whether this is the first answer to the request, told again.
+        grants: Vec<MemberGrant>,
+        /// Whether this repeats the first answer to the request.
         repeated: bool,
     },
     /// None was taken.
@@ -82,14 +89,14 @@ pub enum AcquiredAll {
 
 /// One of several locks that were taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct MemberGrant {
     /// Holds, this one included.
     pub hold_count: u32,
-    /// As of [`super::Acquired::Granted`].
+    /// As in [`crate::script::Acquired::Granted`].
     pub token: u64,
     /// Time to live at the moment the script ran.
     pub lease: Duration,
-    /// As of [`super::Acquired::Granted`].
+    /// As in [`crate::script::Acquired::Granted`].
     pub serial: u64,
 }
 
@@ -98,17 +105,17 @@ pub struct Taken {
 pub struct ReleasedMember {
     /// Holds left after one was given back, or why the owner had none.
     pub left: Result<u32, Ownership>,
-    /// Holds now, as of [`super::Released::Done`].
+    /// Holds now, as in [`crate::script::Released::Done`].
     pub held: u32,
     /// Time to live of what is held now.
     pub lease: Duration,
 }
 
-// === impl HostScripts ===
+// === impl Scripts ===
 
-impl HostScripts {
-    /// Takes all of the locks, none of them fair, or none. The record makes a repeat get the first
-    /// answer.
+impl Scripts {
+    /// Takes all of the locks, none of them fair, or none, where [`Scripts::takes_together`]. The
+    /// record makes a repeat get the first answer.
     pub async fn acquire_all(
         &self,
         members: Members<'_>,
@@ -116,6 +123,7 @@ impl HostScripts {
         attempt: AttemptAll<'_>,
         refused: Refusal,
     ) -> Result<AcquiredAll, CallError> {
+        let store = self.single(Unsupported::SeveralAtOnce)?;
         let script = &catalog::MULTI_ACQUIRE;
         let retention = self.config.request_retention;
         // A record that only an undo will look for is not needed for longer than the lease.
@@ -141,11 +149,11 @@ impl HostScripts {
         for member in members.locks {
             args.extend([word(member.mode), optional(member.known_holds)]);
         }
-        let keys = members.keys(lock::acquire_keys, Some(attempt.record));
-        let reply = self.eval(script, keys, args).await?;
+        let keys = members.keys(acquire_keys, Some(attempt.record));
+        let reply = store.eval(script, keys, args).await?;
         match *reply.as_slice() {
             [done @ (DONE | REPEATED), ref numbers @ ..] if members.fit(numbers) => {
-                let grants = numbers.chunks_exact(NUMBERS).map(taken).collect();
+                let grants = numbers.chunks_exact(NUMBERS).map(grant).collect();
                 let repeated = done == REPEATED;
                 Ok(AcquiredAll::Granted { grants, repeated })
             }
@@ -161,7 +169,7 @@ impl HostScripts {
         }
     }
 
-    /// Gives one hold of each lock back, as far as the owner has one; each is told in order. What
+    /// Gives one hold of each lock back, as far as the owner has one; outcomes are in order. What
     /// is left of it gets the lease of the same place. With a request id a repeat gets the first
     /// answer. Locks in different parts of the store are given back at once, but not together:
     /// after an error of one part the outcome is unknown, unless no part has done anything.
@@ -171,9 +179,15 @@ impl HostScripts {
         leases: &[Duration],
         request_id: Option<&str>,
     ) -> Result<Vec<ReleasedMember>, CallError> {
-        let groups = grouped(members.locks.iter().map(|lock| self.partition(lock.name)));
+        let store = match &self.store {
+            Store::One(store) => store,
+            Store::Quorum(quorum) => {
+                return Box::pin(quorum.release_each(members, leases, request_id)).await;
+            }
+        };
+        let groups = grouped(members.locks.iter().map(|lock| store.partition(lock.name)));
         if groups.len() <= 1 {
-            return self.release_together(members, leases, request_id).await;
+            return release_together(store, members, leases, request_id).await;
         }
         let parts = groups.into_values().map(|places| async move {
             let locks: Vec<_> = places.iter().map(|at| members.locks[*at]).collect();
@@ -182,7 +196,7 @@ impl HostScripts {
                 owner: members.owner,
                 locks: &locks,
             };
-            let answer = self.release_together(members, &leases, request_id).await;
+            let answer = release_together(store, members, &leases, request_id).await;
             (places, answer)
         });
         let mut released = vec![None; members.locks.len()];
@@ -213,38 +227,6 @@ impl HostScripts {
         }
     }
 
-    async fn release_together(
-        &self,
-        members: Members<'_>,
-        leases: &[Duration],
-        request_id: Option<&str>,
-    ) -> Result<Vec<ReleasedMember>, CallError> {
-        let script = &catalog::MULTI_RELEASE;
-        let mut args = vec![
-            text(members.owner),
-            keys::write_field(members.owner),
-            millis(self.config.request_retention),
-        ];
-        args.extend([self.publish(), text(WAKE_ONE), text(WAKE_ALL)]);
-        args.push(millis(self.config.fair_waiter_timeout));
-        args.push(members.digest());
-        for (member, lease) in members.locks.iter().zip(leases) {
-            args.extend([word(member.mode), millis(*lease), optional(member.serial)]);
-        }
-        let keys = members.keys(lock::give_back_keys, request_id);
-        let reply = self.eval(script, keys, args).await?;
-        match *reply.as_slice() {
-            [NOT_DONE | DONE | REPEATED, ref numbers @ ..] if members.fit(numbers) => {
-                let released = numbers.chunks_exact(NUMBERS).map(released);
-                released
-                    .collect::<Option<_>>()
-                    .ok_or_else(|| malformed(script, &reply))
-            }
-            [WRONG_KIND, _which] => Err(CallError::WrongKind),
-            _ => Err(refusal(script, &reply)),
-        }
-    }
-
     /// Undoes an attempt, whether or not it ran. Where its record is gone, the owner's holds are
     /// lowered to those that are known; members for which `undo` says no are left alone. True if
     /// the attempt is undone.
@@ -254,13 +236,14 @@ impl HostScripts {
         attempt: AttemptAll<'_>,
         undo: impl Fn(usize) -> bool + Send,
     ) -> Result<bool, CallError> {
+        let store = self.single(Unsupported::SeveralAtOnce)?;
         let script = &catalog::MULTI_UNDO;
         let mut args = vec![
             text(members.owner),
             keys::write_field(members.owner),
             text(attempt.attempt),
         ];
-        args.extend([self.publish(), text(WAKE_ONE), text(WAKE_ALL)]);
+        args.extend([store.publish(), text(WAKE_ONE), text(WAKE_ALL)]);
         args.push(millis(self.config.fair_waiter_timeout));
         let mut keys = Vec::new();
         for (at, member) in members.locks.iter().enumerate() {
@@ -272,16 +255,48 @@ impl HostScripts {
             });
             args.extend([optional(member.known_holds), optional(member.serial)]);
             if undo {
-                keys.extend(lock::give_back_keys(members.hold(member)));
+                keys.extend(give_back_keys(members.hold(member)));
             }
         }
         keys.push(keys::record(members.locks[0].name, attempt.record));
-        let reply = self.eval(script, keys, args).await?;
+        let reply = store.eval(script, keys, args).await?;
         match *reply.as_slice() {
             [undone @ (DONE | NOT_DONE)] => Ok(undone == DONE),
             [WRONG_KIND, _which] => Err(CallError::WrongKind),
             _ => Err(refusal(script, &reply)),
         }
+    }
+}
+
+async fn release_together(
+    store: &HostScripts,
+    members: Members<'_>,
+    leases: &[Duration],
+    request_id: Option<&str>,
+) -> Result<Vec<ReleasedMember>, CallError> {
+    let script = &catalog::MULTI_RELEASE;
+    let mut args = vec![
+        text(members.owner),
+        keys::write_field(members.owner),
+        millis(store.config().request_retention),
+    ];
+    args.extend([store.publish(), text(WAKE_ONE), text(WAKE_ALL)]);
+    args.push(millis(store.config().fair_waiter_timeout));
+    args.push(members.digest());
+    for (member, lease) in members.locks.iter().zip(leases) {
+        args.extend([word(member.mode), millis(*lease), optional(member.serial)]);
+    }
+    let keys = members.keys(give_back_keys, request_id);
+    let reply = store.eval(script, keys, args).await?;
+    match *reply.as_slice() {
+        [NOT_DONE | DONE | REPEATED, ref numbers @ ..] if members.fit(numbers) => {
+            let released = numbers.chunks_exact(NUMBERS).map(released);
+            released
+                .collect::<Option<_>>()
+                .ok_or_else(|| malformed(script, &reply))
+        }
+        [WRONG_KIND, _which] => Err(CallError::WrongKind),
+        _ => Err(refusal(script, &reply)),
     }
 }
 
@@ -330,9 +345,9 @@ impl<'a> Members<'a> {
     }
 }
 
-fn taken(numbers: &[i64]) -> Taken {
+fn grant(numbers: &[i64]) -> MemberGrant {
     let number = |at: usize| numbers.get(at).copied().unwrap_or(0);
-    Taken {
+    MemberGrant {
         hold_count: count(number(0)),
         token: unsigned(number(1)),
         lease: duration(number(2)),
@@ -348,7 +363,7 @@ fn released(numbers: &[i64]) -> Option<ReleasedMember> {
         left: if done == DONE {
             Ok(count(left))
         } else {
-            Err(lock::ownership(left)?)
+            Err(ownership(left)?)
         },
         held: count(held),
         lease: duration(lease),
@@ -367,8 +382,4 @@ fn word(mode: Mode) -> Bytes {
 
 fn optional(value: Option<impl Into<u64>>) -> Bytes {
     value.map_or(Bytes::new(), number)
-}
-
-fn flag(set: bool) -> Bytes {
-    Bytes::from_static(if set { b"1" } else { b"0" })
 }

@@ -4,10 +4,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{
-    DONE, HostScripts, NOT_DONE, REPEATED, count, millis, number, refusal, text, time_to_live,
+use super::scripts::Scripts;
+use crate::script::{
+    CallError, Unsupported,
+    calls::encoding::{
+        self, DONE, NOT_DONE, REPEATED, count, millis, number, refusal, text, time_to_live,
+    },
+    catalog, keys,
 };
-use crate::script::{CallError, catalog, keys};
 
 /// What setting a count came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,9 +40,9 @@ pub struct LatchInspected {
     pub remaining: Option<Duration>,
 }
 
-// === impl HostScripts ===
+// === impl Scripts ===
 
-impl HostScripts {
+impl Scripts {
     /// Gives a latch its count if it has none; without `ttl` it stays. With a request id a repeat
     /// gets the first answer.
     pub async fn set_count(
@@ -48,22 +52,23 @@ impl HostScripts {
         ttl: Option<Duration>,
         request_id: Option<&str>,
     ) -> Result<CountSet, CallError> {
+        let store = self.single(Unsupported::Latches)?;
         let args = vec![
             number(count),
             millis(ttl.unwrap_or_default()),
             millis(self.config.idle_token_retention),
             millis(self.config.request_retention),
-            self.publish(),
+            store.publish(),
             text(&keys::latch_channel(name)),
         ];
         let script = &catalog::LATCH_SET;
-        let reply = self
+        let reply = store
             .eval(script, latch_keys(name, request_id), args)
             .await?;
         match *reply.as_slice() {
             [done @ (DONE | REPEATED | NOT_DONE), count] => Ok(CountSet {
                 set: done != NOT_DONE,
-                count: self::count(count),
+                count: encoding::count(count),
             }),
             _ => Err(refusal(script, &reply)),
         }
@@ -76,14 +81,15 @@ impl HostScripts {
         by: u32,
         request_id: Option<&str>,
     ) -> Result<CountedDown, CallError> {
+        let store = self.single(Unsupported::Latches)?;
         let args = vec![
             number(by),
             millis(self.config.request_retention),
-            self.publish(),
+            store.publish(),
             text(&keys::latch_channel(name)),
         ];
         let script = &catalog::LATCH_COUNT_DOWN;
-        let reply = self
+        let reply = store
             .eval(script, latch_keys(name, request_id), args)
             .await?;
         match *reply.as_slice() {
@@ -95,13 +101,14 @@ impl HostScripts {
 
     /// A latch's count. Changes nothing.
     pub async fn inspect_latch(&self, name: &str) -> Result<LatchInspected, CallError> {
+        let store = self.single(Unsupported::Latches)?;
         let script = &catalog::LATCH_INSPECT;
-        let reply = self
+        let reply = store
             .eval(script, latch_keys(name, None), Vec::new())
             .await?;
         match *reply.as_slice() {
             [DONE, count, remaining] => Ok(LatchInspected {
-                count: self::count(count),
+                count: encoding::count(count),
                 remaining: time_to_live(remaining),
             }),
             _ => Err(refusal(script, &reply)),
@@ -110,9 +117,10 @@ impl HostScripts {
 
     /// Deletes a latch. True if there was one.
     pub async fn delete_latch(&self, name: &str) -> Result<bool, CallError> {
-        let args = vec![self.publish(), text(&keys::latch_channel(name))];
+        let store = self.single(Unsupported::Latches)?;
+        let args = vec![store.publish(), text(&keys::latch_channel(name))];
         let script = &catalog::LATCH_DELETE;
-        let reply = self.eval(script, latch_keys(name, None), args).await?;
+        let reply = store.eval(script, latch_keys(name, None), args).await?;
         match *reply.as_slice() {
             [done @ (DONE | NOT_DONE)] => Ok(done == DONE),
             _ => Err(refusal(script, &reply)),

@@ -1,11 +1,11 @@
-//! What is brought to its end on one store in the background: it is safe to repeat, and ends by
+//! A repair of one store, in the background: it is safe to repeat, and what it would change ends by
 //! itself in the store if it never gets there.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::Quorum;
+use super::voters::Quorum;
 use crate::script::{Attempt, CallError, Hold, Mode, calls::HostScripts};
 
 /// The first pause before it is tried again, and the longest.
@@ -14,15 +14,15 @@ const RETRY_MAX: Duration = Duration::from_secs(1);
 
 /// Something to do for one hold.
 #[derive(Debug)]
-pub(super) struct Errand {
+pub(super) struct Repair {
     name: String,
     mode: Mode,
     owner: String,
-    what: What,
+    action: Action,
 }
 
 #[derive(Debug)]
-pub(super) enum What {
+pub(super) enum Action {
     /// Take back what an attempt got that decided nothing.
     Withdraw(OwnAttempt),
     /// Undo an attempt, or lower the holds to a number.
@@ -46,25 +46,25 @@ pub(super) struct OwnAttempt {
     serial: Option<u64>,
 }
 
-// === impl Errand ===
+// === impl Repair ===
 
-impl Errand {
-    pub(super) fn new(hold: Hold<'_>, what: What) -> Arc<Self> {
+impl Repair {
+    pub(super) fn new(hold: Hold<'_>, action: Action) -> Arc<Self> {
         Arc::new(Self {
             name: hold.name.to_owned(),
             mode: hold.mode,
             owner: hold.owner.to_owned(),
-            what,
+            action,
         })
     }
 
     async fn run(&self, scripts: &HostScripts) -> Result<(), CallError> {
         let hold = Hold::new(&self.name, self.mode, &self.owner);
-        match &self.what {
-            What::Withdraw(attempt) => scripts.withdraw(hold, attempt.get()).await.map(drop),
-            What::Undo(attempt) => scripts.undo(hold, attempt.get()).await.map(drop),
-            What::Raise { token, record } => scripts.raise(hold, *token, record).await.map(drop),
-            What::Release { serial, lease, id } => {
+        match &self.action {
+            Action::Withdraw(attempt) => scripts.withdraw(hold, attempt.get()).await.map(drop),
+            Action::Undo(attempt) => scripts.undo(hold, attempt.get()).await.map(drop),
+            Action::Raise { token, record } => scripts.raise(hold, *token, record).await.map(drop),
+            Action::Release { serial, lease, id } => {
                 let released = scripts.release(hold, *serial, *lease, Some(id));
                 released.await.map(drop)
             }
@@ -100,32 +100,32 @@ impl From<Attempt<'_>> for OwnAttempt {
 // === impl Quorum ===
 
 impl Quorum {
-    /// Runs an errand on these voters until each has answered, the coordinator stops, or what it is
+    /// Runs an repair on these voters until each has answered, the coordinator stops, or what it is
     /// about is over anyway.
     pub(super) fn send(
         &self,
-        errand: &Arc<Errand>,
+        repair: &Arc<Repair>,
         whom: impl IntoIterator<Item = usize>,
         at_most: Duration,
     ) {
         for which in whom {
-            let (this, errand) = (self.clone(), Arc::clone(errand));
+            let (this, repair) = (self.clone(), Arc::clone(repair));
             let stop = self.0.tasks.stop().clone();
-            self.0.tasks.spawn("errand", async move {
-                let errand = this.until_answered(which, &errand, at_most);
-                stop.run_until_cancelled(errand).await;
+            self.0.tasks.spawn("repair", async move {
+                let repair = this.until_answered(which, &repair, at_most);
+                stop.run_until_cancelled(repair).await;
             });
         }
     }
 
-    async fn until_answered(&self, which: usize, errand: &Errand, at_most: Duration) {
+    async fn until_answered(&self, which: usize, repair: &Repair, at_most: Duration) {
         let give_up = Instant::now() + at_most;
         let mut pause = RETRY_MIN;
         loop {
             let error = match self.excluded(which) {
                 // What it would do has been done there.
                 Some(_) => return,
-                None => match self.heard(which, errand.run(&self.voters()[which].scripts).await) {
+                None => match self.heard(which, repair.run(&self.voters()[which].scripts).await) {
                     Ok(()) => return,
                     Err(error) => error,
                 },

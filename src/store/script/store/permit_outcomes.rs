@@ -9,8 +9,7 @@ use crate::script::{Batch, Ownership};
 /// A permit's id, as Redisson makes them: random.
 pub type PermitId = [u8; 16];
 
-/// How an acquire of permits can be told apart from all others, so that it can be repeated and
-/// undone.
+/// What identifies an acquire of permits, so that it can be repeated and undone.
 #[derive(Clone, Copy, Debug)]
 pub struct PermitAttempt<'a> {
     /// The request id, if the first answer is to be kept.
@@ -32,7 +31,7 @@ pub enum PermitsAcquired {
         available: u32,
         /// Time to live at the moment the script ran.
         lease: Duration,
-        /// Whether this is the first answer to the request, told again.
+        /// Whether this repeats the first answer to the request.
         repeated: bool,
     },
     /// Too few are free.
@@ -44,10 +43,10 @@ pub enum PermitsAcquired {
     },
     /// The semaphore has not as many.
     TooMany {
-        /// So many it has.
+        /// Permits that it has.
         total: u32,
     },
-    /// Nobody has said how many permits there are.
+    /// There is no such semaphore.
     NoSemaphore,
 }
 
@@ -60,7 +59,7 @@ pub enum PermitsReleased {
         permits: u32,
         /// Permits that are free now.
         available: u32,
-        /// Whether this is the first answer to the request, told again.
+        /// Whether this repeats the first answer to the request.
         repeated: bool,
     },
     /// The owner does not hold one of them; nothing was given back.
@@ -106,7 +105,7 @@ pub struct SemaphoreInspected {
     pub holders: Vec<PermitHolder>,
 }
 
-/// Somebody who holds permits.
+/// An owner of permits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PermitHolder {
     /// The owner's field; empty for all that Redisson clients hold.

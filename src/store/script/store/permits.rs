@@ -1,36 +1,39 @@
 //! The scripts of semaphores whose permits have owners and leases.
 
-mod outcomes;
-
-pub use outcomes::{
-    PermitAttempt, PermitHolder, PermitId, PermitRenewal, PermitRenewals, PermitsAcquired,
-    PermitsReleased, PermitsSet, SemaphoreInspected,
-};
-
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{
-    DONE, HostScripts, NO_SEMAPHORE, NOT_DONE, Ownership, REPEATED, TOO_MANY_PERMITS, count,
-    duration,
-    lock::{EXPIRED, HELD_BY_ANOTHER, NEVER_HELD},
-    malformed, millis, number,
-    partitions::{Answer, Batch, grouped},
-    refusal, renew, text, time_to_live,
+    permit_outcomes::{
+        PermitAttempt, PermitHolder, PermitId, PermitRenewal, PermitRenewals, PermitsAcquired,
+        PermitsReleased, PermitsSet, SemaphoreInspected,
+    },
+    scripts::Scripts,
 };
 use crate::{
-    host::{Call, Script, Value},
-    script::{CallError, catalog, keys},
+    host::{Call, Value},
+    script::{
+        CallError, Unsupported,
+        calls::{
+            Answer, Batch, HostScripts, Ownership,
+            encoding::{
+                DONE, NO_SEMAPHORE, NOT_DONE, REPEATED, TOO_MANY_PERMITS, count, duration, flag,
+                malformed, millis, number, numbers, refusal, text, time_to_live,
+            },
+            grouped, not_renewed, ownership,
+        },
+        catalog, keys,
+    },
 };
 
 /// Permits that one renewal script looks at, so that it does not block the store for long.
 const PERMITS_PER_RENEWAL: usize = 1000;
 
-// === impl HostScripts ===
+// === impl Scripts ===
 
-impl HostScripts {
+impl Scripts {
     /// Takes permits for the owner. With a request id a repeat gets the first answer;
     /// `record_refusal` says whether being busy counts as an answer.
     pub async fn acquire_permits(
@@ -41,6 +44,7 @@ impl HostScripts {
         attempt: PermitAttempt<'_>,
         record_refusal: bool,
     ) -> Result<PermitsAcquired, CallError> {
+        let store = self.single(Unsupported::Semaphores)?;
         let script = &catalog::PERMIT_ACQUIRE;
         let args = vec![
             text(owner),
@@ -48,16 +52,16 @@ impl HostScripts {
             millis(self.config.idle_token_retention),
             text(attempt.attempt),
             millis(self.config.request_retention),
-            Bytes::from_static(if record_refusal { b"1" } else { b"0" }),
-            self.publish(),
+            flag(record_refusal),
+            store.publish(),
             joined(attempt.ids),
         ];
         let keys = permit_keys(name, attempt.request_id);
-        let reply = self.call(Call { script, keys, args }).await?;
+        let reply = store.call(Call { script, keys, args }).await?;
         let Value::Array(values) = &reply else {
             return Err(malformed(script, &reply));
         };
-        // Only a repeat is told ids, those of the first attempt.
+        // Only the reply to a repeat has ids, those of the first attempt.
         if let [
             Value::Int(REPEATED),
             Value::Int(available),
@@ -102,14 +106,15 @@ impl HostScripts {
         ids: &[PermitId],
         request_id: Option<&str>,
     ) -> Result<PermitsReleased, CallError> {
+        let store = self.single(Unsupported::Semaphores)?;
         let args = vec![
             text(owner),
             joined(ids),
             millis(self.config.request_retention),
-            self.publish(),
+            store.publish(),
         ];
         let script = &catalog::PERMIT_RELEASE;
-        let reply = self
+        let reply = store
             .eval(script, permit_keys(name, request_id), args)
             .await?;
         match *reply.as_slice() {
@@ -118,9 +123,9 @@ impl HostScripts {
                 available: count(available),
                 repeated: done == REPEATED,
             }),
-            [NOT_DONE, HELD_BY_ANOTHER] => Ok(PermitsReleased::NotOwner(Ownership::HeldByAnother)),
-            [NOT_DONE, EXPIRED] => Ok(PermitsReleased::NotOwner(Ownership::Expired)),
-            [NOT_DONE, NEVER_HELD] => Ok(PermitsReleased::NotOwner(Ownership::NeverHeld)),
+            [NOT_DONE, why] => ownership(why)
+                .map(PermitsReleased::NotOwner)
+                .ok_or_else(|| malformed(script, &reply)),
             _ => Err(refusal(script, &reply)),
         }
     }
@@ -131,10 +136,11 @@ impl HostScripts {
         name: &str,
         attempt: PermitAttempt<'_>,
     ) -> Result<bool, CallError> {
-        let args = vec![text(attempt.attempt), joined(attempt.ids), self.publish()];
+        let store = self.single(Unsupported::Semaphores)?;
+        let args = vec![text(attempt.attempt), joined(attempt.ids), store.publish()];
         let script = &catalog::PERMIT_UNDO;
         let keys = permit_keys(name, attempt.request_id);
-        let reply = self.eval(script, keys, args).await?;
+        let reply = store.eval(script, keys, args).await?;
         match *reply.as_slice() {
             [done, _permits] => Ok(done == DONE),
             _ => Err(refusal(script, &reply)),
@@ -144,49 +150,26 @@ impl HostScripts {
     /// Extends the leases of many grants; never shortens one. What has no outcome may have been
     /// extended.
     pub async fn renew_permits(&self, renewals: &[PermitRenewal]) -> PermitRenewals {
-        let partitions = renewals.iter().map(|renewal| self.partition(&renewal.name));
+        let store = match self.single(Unsupported::Semaphores) {
+            Ok(store) => store,
+            Err(error) => return Batch::failed(renewals.len(), error),
+        };
+        let partitions = renewals
+            .iter()
+            .map(|renewal| store.partition(&renewal.name));
         let calls = grouped(partitions).into_iter().map(|(partition, places)| {
             let mut chunks = in_chunks(places, |at| renewals[at].ids.len());
             async move {
                 let mut answers = Vec::with_capacity(chunks.len());
                 for places in chunks.drain(..) {
                     let batch = places.iter().map(|at| &renewals[*at]);
-                    let answer = self.renew_batch(batch).await;
+                    let answer = renew_batch(store, batch).await;
                     answers.push((places, answer, Instant::now()));
                 }
                 (partition, answers)
             }
         });
         Batch::gather(renewals.len(), calls).await
-    }
-
-    async fn renew_batch(
-        &self,
-        batch: impl ExactSizeIterator<Item = &PermitRenewal>,
-    ) -> Answer<Result<Duration, Ownership>> {
-        let script = &catalog::PERMIT_RENEW;
-        let count = batch.len();
-        let (mut keys, mut args) = (Vec::new(), Vec::new());
-        for renewal in batch {
-            keys.push(keys::permit_leases(&renewal.name));
-            keys.push(keys::permit_owners(&renewal.name));
-            args.push(text(&renewal.owner));
-            args.push(millis(renewal.lease));
-            args.push(joined(&renewal.ids));
-        }
-        let reply = self.eval(script, keys, args).await?;
-        let [store_micros, ref outcomes @ ..] = *reply.as_slice() else {
-            return Err(refusal(script, &reply));
-        };
-        if outcomes.len() != count {
-            return Err(refusal(script, &reply));
-        }
-        let outcomes = outcomes.iter().map(|outcome| match *outcome {
-            renew::HELD_BY_ANOTHER => Err(Ownership::HeldByAnother),
-            gone if gone < 0 => Err(Ownership::Expired),
-            lease => Ok(duration(lease)),
-        });
-        Ok((store_micros, outcomes.collect()))
     }
 
     /// Makes a semaphore or changes its size; `only_if_absent` leaves one that there is as it is.
@@ -196,14 +179,15 @@ impl HostScripts {
         total: u32,
         only_if_absent: bool,
     ) -> Result<PermitsSet, CallError> {
+        let store = self.single(Unsupported::Semaphores)?;
         let args = vec![
             number(total),
-            Bytes::from_static(if only_if_absent { b"1" } else { b"0" }),
+            flag(only_if_absent),
             millis(self.config.idle_token_retention),
-            self.publish(),
+            store.publish(),
         ];
         let script = &catalog::PERMIT_SET;
-        let reply = self.eval(script, permit_keys(name, None), args).await?;
+        let reply = store.eval(script, permit_keys(name, None), args).await?;
         match *reply.as_slice() {
             [DONE, total, available, created] => Ok(PermitsSet {
                 created: created == 1,
@@ -221,11 +205,12 @@ impl HostScripts {
 
     /// How many permits a semaphore has and who holds them. Changes nothing.
     pub async fn inspect_semaphore(&self, name: &str) -> Result<SemaphoreInspected, CallError> {
+        let store = self.single(Unsupported::Semaphores)?;
         let script = &catalog::PERMIT_INSPECT;
         let mut keys = permit_keys(name, None);
         keys.truncate(4);
         let args = Vec::new();
-        let reply = self.ask(Call { script, keys, args }).await?;
+        let reply = store.ask(Call { script, keys, args }).await?;
         let Value::Array(values) = &reply else {
             return Err(malformed(script, &reply));
         };
@@ -256,6 +241,34 @@ impl HostScripts {
             holders: holders.collect::<Result<_, _>>()?,
         })
     }
+}
+
+async fn renew_batch(
+    store: &HostScripts,
+    batch: impl ExactSizeIterator<Item = &PermitRenewal>,
+) -> Answer<Result<Duration, Ownership>> {
+    let script = &catalog::PERMIT_RENEW;
+    let count = batch.len();
+    let (mut keys, mut args) = (Vec::new(), Vec::new());
+    for renewal in batch {
+        keys.push(keys::permit_leases(&renewal.name));
+        keys.push(keys::permit_owners(&renewal.name));
+        args.push(text(&renewal.owner));
+        args.push(millis(renewal.lease));
+        args.push(joined(&renewal.ids));
+    }
+    let reply = store.eval(script, keys, args).await?;
+    let [store_micros, ref outcomes @ ..] = *reply.as_slice() else {
+        return Err(refusal(script, &reply));
+    };
+    if outcomes.len() != count {
+        return Err(refusal(script, &reply));
+    }
+    let outcomes = outcomes.iter().map(|outcome| match *outcome {
+        gone if gone < 0 => Err(not_renewed(gone)),
+        lease => Ok(duration(lease)),
+    });
+    Ok((store_micros, outcomes.collect()))
 }
 
 /// Splits grants so that each part has no more permits than one script looks at, or is one grant.
@@ -295,17 +308,4 @@ fn parsed(digits: &[u8]) -> Option<Vec<PermitId>> {
     let bytes = hex::decode(digits).ok()?;
     let (ids, rest) = bytes.as_chunks();
     rest.is_empty().then(|| ids.to_vec())
-}
-
-fn numbers(script: &Script, reply: &Value) -> Result<Vec<i64>, CallError> {
-    let Value::Array(values) = reply else {
-        return Err(malformed(script, reply));
-    };
-    let numbers = values.iter().map(|value| match value {
-        Value::Int(number) => Some(*number),
-        Value::Nil | Value::Bytes(_) | Value::Array(_) => None,
-    });
-    numbers
-        .collect::<Option<_>>()
-        .ok_or_else(|| malformed(script, reply))
 }

@@ -1,0 +1,112 @@
+//! How a lock is held, by whom, and the keys of that.
+
+use bytes::Bytes;
+
+use super::encoding::text;
+use crate::script::keys;
+
+/// How a lock is held. Exclusive and fair locks are one hash, which Redisson calls `RLock` and
+/// `RFairLock`; the other two are sides of an `RReadWriteLock`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Mode {
+    /// One owner at a time, in no defined order.
+    #[default]
+    Exclusive,
+    /// One owner at a time, in the order of asking.
+    Fair,
+    /// Together with other readers.
+    Read,
+    /// Alone, but for the same owner's reads.
+    Write,
+}
+
+impl Mode {
+    /// As it is written for people and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exclusive => "exclusive",
+            Self::Fair => "fair",
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// One owner's hold on one lock.
+#[derive(Clone, Copy, Debug)]
+pub struct Hold<'a> {
+    /// The lock.
+    pub name: &'a str,
+    /// How it is held.
+    pub mode: Mode,
+    /// The owner, as a field of the lock's hash; for a write hold without Redisson's suffix.
+    pub owner: &'a str,
+}
+
+// === impl Hold ===
+
+impl<'a> Hold<'a> {
+    /// A hold.
+    pub fn new(name: &'a str, mode: Mode, owner: &'a str) -> Self {
+        Self { name, mode, owner }
+    }
+
+    /// The field of the lock's hash.
+    pub(crate) fn field(&self) -> Bytes {
+        match self.mode {
+            Mode::Write => keys::write_field(self.owner),
+            Mode::Exclusive | Mode::Fair | Mode::Read => text(self.owner),
+        }
+    }
+}
+
+/// Keys of an acquire but for the record.
+pub(crate) fn acquire_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
+    let mut keys = vec![keys::lock(name), keys::counter(name)];
+    match mode {
+        Mode::Exclusive => {}
+        Mode::Fair => keys.extend(fair_keys(name).into_iter().skip(1)),
+        Mode::Read => keys.extend([
+            keys::read_holds(name, owner),
+            keys::readers(name),
+            keys::writer_waiting(name),
+        ]),
+        Mode::Write => keys.extend([
+            keys::read_holds(name, owner),
+            keys::readers(name),
+            keys::read_holds_base(name),
+            keys::writer_waiting(name),
+        ]),
+    }
+    keys
+}
+
+/// Keys of a release or an undo but for the record.
+pub(crate) fn give_back_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
+    let mut keys = vec![keys::lock(name), keys::counter(name)];
+    match mode {
+        Mode::Exclusive => keys.push(keys::channel(name).into()),
+        Mode::Fair => {
+            keys.push(keys::channel(name).into());
+            keys.extend(fair_keys(name).into_iter().skip(1));
+        }
+        Mode::Read => keys.extend([
+            keys::read_holds(name, owner),
+            keys::readers(name),
+            keys::read_holds_base(name),
+            keys::rw_channel(name).into(),
+        ]),
+        Mode::Write => keys.push(keys::rw_channel(name).into()),
+    }
+    keys
+}
+
+/// The lock and its queue.
+pub(crate) fn fair_keys(name: &str) -> Vec<Bytes> {
+    vec![
+        keys::lock(name),
+        keys::queue(name),
+        keys::queue_deadlines(name),
+        keys::vouched_waiters(name),
+    ]
+}

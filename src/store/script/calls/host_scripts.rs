@@ -1,0 +1,152 @@
+//! The scripts on one host: how each is called.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lockkeeper_base::spans;
+use tokio::time::Instant;
+use tracing::{Instrument as _, Span};
+
+use super::encoding::{DONE, REPEATED, TOO_MANY_PERMITS, numbers};
+use crate::{
+    host::{Call, Partition, Replicas, Replication, Script, ScriptHost, Value},
+    script::{
+        CallError, Config, Tally, keys,
+        metrics::{Failure, StoreMetrics},
+    },
+};
+
+const PUBLISH: &str = "PUBLISH";
+/// Both kinds of messages that a cluster knows; see `lua/lib/publish.lua`.
+const PUBLISH_BOTH: &str = "SPUBLISH";
+
+/// The scripts on one host.
+#[derive(Clone, Debug)]
+pub(crate) struct HostScripts {
+    pub(super) host: Arc<dyn ScriptHost>,
+    pub(super) config: Config,
+    /// Counts the replicas that acknowledge what is done, if that is wanted.
+    tally: Tally,
+    metrics: StoreMetrics,
+}
+
+// === impl HostScripts ===
+
+impl HostScripts {
+    pub(crate) fn new(host: Arc<dyn ScriptHost>, config: Config, metrics: StoreMetrics) -> Self {
+        Self {
+            host,
+            config,
+            tally: Tally::default(),
+            metrics,
+        }
+    }
+
+    /// The same scripts, each of which waits for these replicas after a change, and what those have
+    /// acknowledged.
+    #[must_use]
+    pub(crate) fn replicated(&self, replicas: Option<Replicas>) -> (Self, Tally) {
+        let tally = Tally::of(replicas);
+        let scripts = Self {
+            tally: tally.clone(),
+            ..self.clone()
+        };
+        (scripts, tally)
+    }
+
+    /// How long the scripts keep things.
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Whether the keys of these names cannot all be used in one call.
+    pub(crate) fn are_apart<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> bool {
+        let mut partitions = names.into_iter().map(|name| self.partition(name));
+        let first = partitions.next();
+        partitions.any(|partition| Some(partition) != first)
+    }
+
+    /// The part of the store that the keys of a name are in.
+    pub(crate) fn partition(&self, name: &str) -> Partition {
+        self.host.partition(&keys::lock(name))
+    }
+
+    /// The command that scripts publish by.
+    pub(crate) fn publish(&self) -> Bytes {
+        let command = if self.host.has_partition_messages() {
+            PUBLISH_BOTH
+        } else {
+            PUBLISH
+        };
+        Bytes::from_static(command.as_bytes())
+    }
+
+    /// Runs a script, and waits for replicas if that is wanted.
+    pub(crate) async fn call(&self, call: Call) -> Result<Value, CallError> {
+        let Some(replicas) = self.tally.wanted() else {
+            return self.ask(call).await;
+        };
+        let (script, begun) = (call.script, Instant::now());
+        let replication = Replication {
+            replicas,
+            wanted_if: has_changed,
+        };
+        // Boxed, as it is rare: every call would carry its state otherwise.
+        let asked = self.host.eval_replicated(call, replication);
+        let answer = Box::pin(asked.instrument(span_of(script))).await;
+        self.metrics.called(script, begun, &answer);
+        let (reply, acks) = answer?;
+        if acks.as_ref().is_some_and(|acks| !acks.are_enough()) {
+            self.metrics.failed(Failure::NotReplicated);
+        }
+        self.tally.count(acks);
+        Ok(reply)
+    }
+
+    /// Runs a script, whatever replicas there are.
+    pub(crate) async fn ask(&self, call: Call) -> Result<Value, CallError> {
+        let (script, begun) = (call.script, Instant::now());
+        let answer = self.host.eval(call).instrument(span_of(script)).await;
+        self.metrics.called(script, begun, &answer);
+        Ok(answer?)
+    }
+
+    /// Runs a script that returns numbers only.
+    pub(crate) async fn eval(
+        &self,
+        script: &'static Script,
+        keys: Vec<Bytes>,
+        args: Vec<Bytes>,
+    ) -> Result<Vec<i64>, CallError> {
+        let reply = self.call(Call { script, keys, args }).await?;
+        numbers(script, &reply)
+    }
+}
+
+/// The span of a script's call, if it belongs to a trace.
+fn span_of(script: &'static Script) -> Span {
+    if !spans::is_traced() {
+        return Span::none();
+    }
+    tracing::trace_span!(
+        target: spans::TARGET,
+        "script",
+        otel.name = script.name,
+        otel.kind = "client",
+        db.system.name = "redis",
+        db.operation.name = "EVALSHA",
+        db.stored_procedure.name = script.name,
+    )
+}
+
+/// Whether a script that changes locks may have changed one: it did not refuse. Renewals begin with
+/// the store's clock.
+fn has_changed(reply: &Value) -> bool {
+    let Value::Array(values) = reply else {
+        return false;
+    };
+    match values.first() {
+        Some(Value::Int(first)) => matches!(*first, DONE | REPEATED) || *first > TOO_MANY_PERMITS,
+        _ => false,
+    }
+}

@@ -1,0 +1,104 @@
+//! Why a call has no outcome.
+
+use std::sync::Arc;
+
+use crate::host::HostError;
+
+/// Why a call has no outcome.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum CallError {
+    /// The script has not run and nothing changed.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+    /// The script may have run, or may still run.
+    #[error("the store did not answer: {0}")]
+    OutcomeUnknown(String),
+    /// The script has run, but too few replicas have said that they know of it.
+    #[error("{acknowledged} of {required} replicas acknowledged{}", because(.problem.as_deref()))]
+    NotReplicated {
+        /// Replicas that have.
+        acknowledged: u32,
+        /// Replicas that were needed.
+        required: u32,
+        /// Why they could not be counted, if so.
+        problem: Option<Arc<str>>,
+    },
+    /// The store has no memory left for new state. Nothing changed.
+    #[error("the store is out of memory")]
+    OutOfMemory,
+    /// The key under this name is not such a lock. Nothing changed.
+    #[error("the key is used for another kind of lock, or for something else")]
+    WrongKind,
+    /// The owner holds the lock for reading, so as a writer it would wait for itself. Nothing
+    /// changed.
+    #[error("the owner holds the lock for reading and would wait for itself")]
+    SelfDeadlock,
+    /// The request id has been used for another operation on this name. Nothing changed.
+    #[error("the request id was used for another operation on this name")]
+    RequestIdReused,
+    /// The request was granted when it was first made, and the grant has ended since. Nothing
+    /// changed.
+    #[error("the grant of this request has ended")]
+    RequestOver,
+    /// This kind of store does not have what was asked for. Nothing changed.
+    #[error("a quorum of stores has no {}", .0.name())]
+    Unsupported(Unsupported),
+    /// The store refused the script or answered in an unknown form.
+    #[error("the store answered: {0}")]
+    Refused(String),
+}
+
+fn because(problem: Option<&str>) -> String {
+    problem.map_or(String::new(), |problem| format!(": {problem}"))
+}
+
+/// What a quorum of stores cannot keep honest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsupported {
+    /// The queues of several stores have no common order.
+    FairLocks,
+    /// Each store would give out all permits, so that all together give out more than there are.
+    Semaphores,
+    /// Counts that differ have no majority.
+    Latches,
+    /// Several locks by one call; one after the other can be had.
+    SeveralAtOnce,
+}
+
+// === impl Unsupported ===
+
+impl Unsupported {
+    /// What its users are refused.
+    pub const REFUSED: [Self; 3] = [Self::FairLocks, Self::Semaphores, Self::Latches];
+
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FairLocks => "fair locks",
+            Self::Semaphores => "semaphores",
+            Self::Latches => "latches",
+            Self::SeveralAtOnce => "calls that take several locks at once",
+        }
+    }
+}
+
+// === impl CallError ===
+
+impl CallError {
+    /// Whether it says nothing of the lock, only of the store: another call may have an outcome.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::OutcomeUnknown(_))
+    }
+}
+
+impl From<HostError> for CallError {
+    fn from(error: HostError) -> Self {
+        match error {
+            HostError::Unavailable(why) => Self::Unavailable(why),
+            HostError::OutcomeUnknown(why) => Self::OutcomeUnknown(why),
+            HostError::OutOfMemory => Self::OutOfMemory,
+            HostError::Rejected { code, .. } if code == "WRONGTYPE" => Self::WrongKind,
+            HostError::Rejected { code, message } => Self::Refused(format!("{code} {message}")),
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! All voters: whom a call asks, and who is left out.
+
+use std::{
+    collections::hash_map::DefaultHasher,
+    fmt,
+    future::poll_fn,
+    hash::{Hash as _, Hasher as _},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use futures::future::{join_all, maybe_done};
+use lockkeeper_base::tasks::Tasks;
+use parking_lot::Mutex;
+use rand::RngExt as _;
+
+use super::{answers::Answers, voter::Voter};
+use crate::{
+    host::ScriptHost,
+    script::{CallError, Config, calls::HostScripts, metrics::Metrics},
+};
+
+/// Names whose calls are put into one order share a lock with others.
+const ORDERS: usize = 64;
+
+/// How often a store that has stopped answering is asked whether it does again.
+const PROBE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// One store of a quorum.
+#[derive(Debug)]
+pub struct QuorumMember {
+    /// What it is called in errors and logs; without any password.
+    pub name: String,
+    /// Where its scripts run. Its calls are bounded by the time limit of members.
+    pub host: Arc<dyn ScriptHost>,
+}
+
+/// The scripts on a quorum. Cheap to clone.
+#[derive(Clone)]
+pub(in crate::script) struct Quorum(pub(super) Arc<Inner>);
+
+pub(super) struct Inner {
+    voters: Vec<Voter>,
+    pub(super) config: Config,
+    pub(super) tasks: Tasks,
+    orders: Vec<Mutex<()>>,
+    /// Names of releases that have none, unique among all coordinators.
+    prefix: u64,
+    releases: AtomicU64,
+}
+
+// === impl Quorum ===
+
+impl Quorum {
+    pub(in crate::script) fn new(
+        members: Vec<QuorumMember>,
+        config: &Config,
+        tasks: Tasks,
+        metrics: &Arc<Metrics>,
+    ) -> Self {
+        let voters = members.into_iter().enumerate().map(|(at, member)| {
+            let metrics = metrics.of_store(at);
+            let scripts = HostScripts::new(member.host, config.clone(), metrics);
+            Voter::new(member.name, scripts)
+        });
+        Self(Arc::new(Inner {
+            voters: voters.collect(),
+            config: config.clone(),
+            tasks,
+            orders: (0..ORDERS).map(|_| Mutex::new(())).collect(),
+            prefix: rand::rng().random(),
+            releases: AtomicU64::new(0),
+        }))
+    }
+
+    /// How many have to agree.
+    pub(super) fn majority(&self) -> usize {
+        self.0.voters.len() / 2 + 1
+    }
+
+    pub(super) fn voters(&self) -> &[Voter] {
+        &self.0.voters
+    }
+
+    /// The voter that is the same server as this one and precedes it, so that this one has no vote.
+    fn double_of(&self, which: usize) -> Option<usize> {
+        let identity = self.voters()[which].scripts.identity()?;
+        let before = &self.voters()[..which];
+        before
+            .iter()
+            .position(|other| other.scripts.identity().as_ref() == Some(&identity))
+    }
+
+    /// Why a voter is not to be asked at all.
+    pub(super) fn excluded(&self, which: usize) -> Option<CallError> {
+        let other = &self.voters()[self.double_of(which)?].name;
+        Some(self.voters()[which].refuse_double(other))
+    }
+
+    /// Whether no call waits for this voter: it has stopped answering, and there is a majority
+    /// without it.
+    pub(super) fn is_passed_over(&self, which: usize) -> bool {
+        let answering = self.voters().iter().filter(|voter| !voter.is_silent());
+        self.voters()[which].is_silent() && answering.count() >= self.majority()
+    }
+
+    /// Asks all voters at once and waits for their answers, except for those of silent ones, which
+    /// are not asked. Calls about the same name reach all voters in the same order, as far as that
+    /// is in the power of this process: otherwise callers that come at once would split the votes.
+    pub(super) async fn ask<'a, T, F>(
+        &'a self,
+        name: &str,
+        call: impl Fn(&'a Voter) -> F,
+    ) -> Answers<T>
+    where
+        F: Future<Output = Result<T, CallError>>,
+    {
+        let silent = || CallError::Unavailable("it has stopped answering".to_owned());
+        let mut calls: Vec<_> = (0..self.voters().len())
+            .map(|which| {
+                let refused = self.excluded(which);
+                let refused = refused.or_else(|| self.is_passed_over(which).then(silent));
+                let call = refused.is_none().then(|| call(&self.voters()[which]));
+                Box::pin(maybe_done(async move {
+                    match (refused, call) {
+                        (None, Some(call)) => self.heard(which, call.await),
+                        (Some(error), _) => Err(error),
+                        (None, None) => Err(silent()),
+                    }
+                }))
+            })
+            .collect();
+        // The first poll of a call sends it.
+        poll_fn(|context| {
+            let _order = self.order_of(name).lock();
+            for call in &mut calls {
+                let _ = call.as_mut().poll(context);
+            }
+            Poll::Ready(())
+        })
+        .await;
+        join_all(calls.iter_mut()).await;
+        calls
+            .iter_mut()
+            .map(|call| {
+                let answer = call.as_mut().take_output();
+                answer.unwrap_or_else(|| Err(CallError::Refused("no answer".to_owned())))
+            })
+            .collect()
+    }
+
+    fn order_of(&self, name: &str) -> &Mutex<()> {
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        let orders = &self.0.orders;
+        &orders[usize::try_from(hasher.finish() % ORDERS as u64).unwrap_or_default()]
+    }
+
+    /// Takes note of whether a voter answers in time.
+    pub(super) fn heard<T>(
+        &self,
+        which: usize,
+        answer: Result<T, CallError>,
+    ) -> Result<T, CallError> {
+        let voter = &self.voters()[which];
+        match &answer {
+            Err(CallError::OutcomeUnknown(_)) => {
+                if voter.falls_silent() {
+                    self.watch_silent(which);
+                }
+            }
+            Err(CallError::Unavailable(_)) => {}
+            Ok(_) | Err(_) => voter.speaks(),
+        }
+        answer
+    }
+
+    /// Asks a silent store until it answers.
+    fn watch_silent(&self, which: usize) {
+        let (this, stop) = (self.clone(), self.0.tasks.stop().clone());
+        let answering = async move {
+            let voter = &this.voters()[which];
+            while voter.is_silent() {
+                tokio::time::sleep(PROBE_INTERVAL).await;
+                match voter.scripts.probe().await {
+                    Err(error) if error.is_transient() => {}
+                    Ok(()) | Err(_) => voter.speaks(),
+                }
+            }
+        };
+        self.0.tasks.spawn("silent-store", async move {
+            stop.run_until_cancelled(answering).await;
+        });
+    }
+
+    /// A name for a release that has none, so that it can be repeated.
+    pub(super) fn release_id(&self) -> String {
+        let number = self.0.releases.fetch_add(1, Ordering::Relaxed);
+        format!("release-{:x}-{number:x}", self.0.prefix)
+    }
+
+    /// The error of a call that too few have answered.
+    pub(super) fn too_few<T>(&self, answers: &Answers<T>) -> String {
+        let errors = answers.iter().map(|answer| answer.as_ref().err());
+        self.too_few_of(errors)
+    }
+
+    fn too_few_of<'a>(&self, errors: impl Iterator<Item = Option<&'a CallError>>) -> String {
+        let errors: Vec<_> = errors.collect();
+        let lost = |error: &&CallError| error.is_transient();
+        let answered = errors
+            .iter()
+            .filter(|error| !error.is_some_and(|it| lost(&it)));
+        let answered = answered.count();
+        let first = errors
+            .iter()
+            .zip(self.voters())
+            .find_map(|(error, voter)| Some((error.filter(lost)?, &voter.name)));
+        let first = first.map_or(String::new(), |(error, name)| format!("; {name}: {error}"));
+        format!(
+            "{answered} of {} stores answered, {} are needed{first}",
+            errors.len(),
+            self.majority()
+        )
+    }
+}
+
+impl fmt::Debug for Quorum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.voters()).finish()
+    }
+}

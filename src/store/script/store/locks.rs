@@ -1,0 +1,178 @@
+//! Locks: what the one store does, or what the stores of a quorum do together.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::scripts::{Scripts, Store};
+use crate::script::{
+    Acquired, Attempt, CallError, Forced, ForcedRecord, Hold, Inspected, NameKind, Refusal,
+    Released, Renewal, Renewals, Unsupported, WalkCursor,
+    calls::{
+        acquire_keys,
+        encoding::{
+            DONE, NOT_DONE, count, malformed, millis, number, refusal, text, time_to_live, unsigned,
+        },
+        fair_keys,
+    },
+    catalog,
+};
+
+/// Positions in the queue of a fair lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vouched {
+    /// What is left of the holder's lease; none if it is free or has no time to live.
+    pub remaining: Option<Duration>,
+    /// Their places, in the order they were named; 0: not in the queue.
+    pub places: Vec<u32>,
+}
+
+/// Makes a call on the one store or on the quorum, where it is boxed: its state is large.
+macro_rules! on_store {
+    ($scripts:ident, $call:ident($($argument:expr),*)) => {
+        match &$scripts.store {
+            Store::One(store) => store.$call($($argument),*).await,
+            Store::Quorum(quorum) => Box::pin(quorum.$call($($argument),*)).await,
+        }
+    };
+}
+
+// === impl Scripts ===
+
+impl Scripts {
+    /// Takes a lock for the owner, or takes it again. With a request id a repeat gets the first
+    /// answer.
+    pub async fn acquire(
+        &self,
+        hold: Hold<'_>,
+        lease: Duration,
+        attempt: Attempt<'_>,
+        refused: Refusal,
+    ) -> Result<Acquired, CallError> {
+        self.check_mode(hold.mode)?;
+        on_store!(self, acquire(hold, lease, attempt, refused))
+    }
+
+    /// Gives one hold of the grant with this serial back, or of any that the owner has; what is
+    /// left of it gets `lease` from now. With a request id a repeat gets the first answer.
+    pub async fn release(
+        &self,
+        hold: Hold<'_>,
+        serial: Option<u64>,
+        lease: Duration,
+        request_id: Option<&str>,
+    ) -> Result<Released, CallError> {
+        self.check_mode(hold.mode)?;
+        on_store!(self, release(hold, serial, lease, request_id))
+    }
+
+    /// Gives the last hold of an exclusive lock to an owner who has none, with this lease; the lock
+    /// is free at no moment between. Returns the token of the new grant, which is its serial too;
+    /// none if nothing changed, because it is not the last hold of that grant, or the store is a
+    /// quorum.
+    pub async fn hand_on(
+        &self,
+        hold: Hold<'_>,
+        serial: Option<u64>,
+        next: &str,
+        lease: Duration,
+    ) -> Result<Option<u64>, CallError> {
+        let Store::One(store) = &self.store else {
+            return Ok(None);
+        };
+        let script = &catalog::LOCK_HAND_ON;
+        let keys = acquire_keys(hold);
+        let args = vec![
+            hold.field(),
+            serial.map_or(Bytes::new(), number),
+            text(next),
+            millis(lease),
+            millis(self.config.idle_token_retention),
+        ];
+        match *store.eval(script, keys, args).await? {
+            [DONE, token] => Ok(Some(unsigned(token))),
+            [NOT_DONE] => Ok(None),
+            ref other => Err(refusal(script, other)),
+        }
+    }
+
+    /// Undoes an attempt, whether or not it ran; without a request id it lowers the owner's holds
+    /// to those that the attempt knew of. True if a hold was taken back.
+    pub async fn undo(&self, hold: Hold<'_>, attempt: Attempt<'_>) -> Result<bool, CallError> {
+        on_store!(self, undo(hold, attempt))
+    }
+
+    /// Lowers the holds of the grant with this serial to a number, freeing the lock at 0. Safe to
+    /// repeat.
+    pub async fn lower(&self, hold: Hold<'_>, serial: u64, holds: u32) -> Result<bool, CallError> {
+        self.undo(hold, Attempt::to_lower(serial, holds)).await
+    }
+
+    /// Takes away what an acquire with [`Refusal::Waits`] left behind. Safe to repeat.
+    pub async fn leave(&self, hold: Hold<'_>) -> Result<(), CallError> {
+        on_store!(self, leave(hold))
+    }
+
+    /// Keeps the places of these waiters of a fair lock, and returns them.
+    pub async fn vouch(&self, name: &str, owners: &[&str]) -> Result<Vouched, CallError> {
+        let store = self.single(Unsupported::FairLocks)?;
+        let script = &catalog::FAIR_VOUCH;
+        let mut args = vec![millis(self.config.fair_waiter_timeout)];
+        args.extend(store.wake_one(name));
+        args.extend(owners.iter().copied().map(text));
+        let reply = store.eval(script, fair_keys(name), args).await?;
+        match reply.as_slice() {
+            [remaining, places @ ..] if places.len() == owners.len() => Ok(Vouched {
+                remaining: time_to_live(*remaining),
+                places: places.iter().map(|place| count(*place)).collect(),
+            }),
+            _ => Err(malformed(script, &reply)),
+        }
+    }
+
+    /// Extends many leases; never shortens one. What has no outcome may have been extended.
+    pub async fn renew(&self, renewals: &[Renewal]) -> Renewals {
+        on_store!(self, renew(renewals))
+    }
+
+    /// Who holds a lock, and who waits in its queue, at most `max` of each. Changes nothing.
+    pub async fn inspect(&self, name: &str, max: u32) -> Result<Inspected, CallError> {
+        on_store!(self, inspect(name, max))
+    }
+
+    /// Some names in use that begin with this, sorted, with their kinds, and where to go on. `work`
+    /// bounds the keys that are looked at.
+    pub async fn walk(
+        &self,
+        from: WalkCursor,
+        prefix: &str,
+        work: u32,
+    ) -> Result<(Vec<(String, NameKind)>, Option<WalkCursor>), CallError> {
+        match &self.store {
+            Store::One(scripts) => {
+                let (names, next) = scripts.scan_names(from.at, prefix, work).await?;
+                let kinds = scripts.kinds(&names).await?;
+                let known = names.into_iter().zip(kinds);
+                let known = known.filter_map(|(name, kind)| Some((name, kind?)));
+                Ok((known.collect(), next.map(|at| WalkCursor { store: 0, at })))
+            }
+            Store::Quorum(quorum) => quorum.walk(from, prefix, work).await,
+        }
+    }
+
+    /// Takes every hold of a lock away, from any holder, and returns at most `max` of them; none if
+    /// it was free.
+    pub async fn force_release(
+        &self,
+        name: &str,
+        reason: &str,
+        max: u32,
+    ) -> Result<Option<Forced>, CallError> {
+        on_store!(self, force_release(name, reason, max))
+    }
+
+    /// What is known of the last release of a lock by force. Changes nothing.
+    pub async fn forced(&self, name: &str) -> Result<Option<ForcedRecord>, CallError> {
+        on_store!(self, forced(name))
+    }
+}
