@@ -4,7 +4,7 @@ use std::{num::NonZeroUsize, time::Duration};
 
 use clap::{Args, ValueEnum};
 use lockkeeper_cli::{
-    args::{CommonArgs, TEMPLATE},
+    args::{CommonArgs, TEMPLATE, duration},
     exit,
 };
 
@@ -42,8 +42,8 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, default_value = "10s")]
     pub(crate) duration: Duration,
     /// The lease of sessions, and of grants without one [default: the coordinator's].
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
-    pub(crate) lease: Option<Duration>,
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) lease: Option<prost_types::Duration>,
     /// Names of locks; of churn: sessions [default: uncontended: one for each operation in flight,
     /// read-mostly: 8, watch and churn: 10000].
     #[arg(long, value_name = "NUMBER")]

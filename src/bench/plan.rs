@@ -3,11 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper_api::pb::LockMode;
-use lockkeeper_cli::{
-    args::{ServerArgs, to_proto},
-    exit,
-    failure::Failure,
-};
+use lockkeeper_cli::{args::ServerArgs, exit, failure::Failure};
 use rand::RngExt as _;
 
 use super::args::{BenchArgs, Scenario};
@@ -72,7 +68,7 @@ impl Plan {
             rate: args.rate,
             warm_up: args.warm_up,
             duration: args.duration,
-            lease: args.lease.map(to_proto).transpose()?,
+            lease: args.lease,
             names: match scenario {
                 // Each caller needs one of its own.
                 Scenario::Uncontended => names.unwrap_or(in_flight).max(in_flight),

@@ -5,7 +5,6 @@ pub mod client;
 mod commands;
 pub mod exit;
 pub mod failure;
-mod json;
 pub mod output;
 mod run;
 

@@ -5,7 +5,10 @@ use lockkeeper_api::pb::{
     SessionSummary, WatchDelta, WatchEvent,
 };
 
-use super::{duration, holder_line, mode};
+use super::{
+    lock::holder_line,
+    words::{duration, mode},
+};
 
 pub(crate) fn lock(lock: &LockSummary) -> String {
     let (name, waiters) = (&lock.name, lock.waiter_count);

@@ -51,7 +51,7 @@ impl Machine {
     pub(super) fn on_told(&mut self, now: Instant, event: SessionEvent) {
         match event {
             SessionEvent::Waiting { name, waiting } => {
-                self.say_waiting(output::waiting(&name, &waiting));
+                self.say_waiting(output::lock::waiting(&name, &waiting));
             }
             SessionEvent::WaitingForPermits { name, waiting } => {
                 self.say_waiting(output::permits::waiting(&name, &waiting));
@@ -128,7 +128,7 @@ impl Machine {
                 let remaining = holder_remaining_lease.and_then(|it| it.try_into().ok());
                 let busy = match available {
                     Some(available) => format!("available={available}"),
-                    None => output::holder(remaining.as_ref()),
+                    None => output::lock::holder(remaining.as_ref()),
                 };
                 self.on_not_granted(reason, &busy);
             }
