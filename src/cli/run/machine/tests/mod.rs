@@ -1,0 +1,3 @@
+mod running;
+mod story;
+mod waiting;
