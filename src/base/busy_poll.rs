@@ -39,8 +39,8 @@ struct Waits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Expected(u64, Next);
 
-/// A longer yield means that another thread ran: the processor is wanted, and sleeping is better than
-/// alternating.
+/// A longer yield means that another thread ran. Then the processor is wanted, and sleeping is
+/// better than alternating.
 const GAVE_WAY: Duration = Duration::from_micros(10);
 
 /// Polling needs this much credit; credit is capped, so that it adapts.

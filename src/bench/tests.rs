@@ -5,7 +5,7 @@ use lockkeeper_api::pb::{Grant, LockMode};
 use serde_json::Value;
 
 use super::{
-    plan::{Caller, Plan, Turn},
+    plan::{Caller, Plan, Target},
     report::Report,
     stage::Stage,
     tally::{Tally, What},
@@ -191,16 +191,16 @@ fn callers_have_names_of_their_own_and_together_all() {
 fn of_ten_callers_that_read_mostly_one_writes() {
     let plan = plan("read-mostly --names 4");
     let mut caller = Caller::new(5);
-    let turns: Vec<Turn> = (0..10_000).map(|_| caller.next(&plan)).collect();
+    let turns: Vec<Target> = (0..10_000).map(|_| caller.next(&plan)).collect();
     let writes = turns
         .iter()
-        .filter(|turn| turn.mode == LockMode::Write)
+        .filter(|target| target.mode == LockMode::Write)
         .count();
     assert!((900..1100).contains(&writes), "{writes}");
     let written: HashSet<_> = turns
         .iter()
-        .filter(|turn| turn.mode == LockMode::Write)
-        .map(|turn| turn.lock)
+        .filter(|target| target.mode == LockMode::Write)
+        .map(|target| target.lock)
         .collect();
     assert_eq!(written.len(), 4, "each lock has writers");
 }
@@ -221,7 +221,7 @@ fn shares_are_all_there_is() {
 /// refusal.
 fn played(arguments: &str) -> Stage {
     let stage = Stage::new(plan(arguments));
-    let turn = Turn {
+    let target = Target {
         lock: 0,
         mode: LockMode::Exclusive,
     };
@@ -232,7 +232,7 @@ fn played(arguments: &str) -> Stage {
     };
     {
         let mut tally = stage.tally(0);
-        let mut taken = stage.granted(&mut tally, 0, turn, &grant, (11 * MS, 12 * MS));
+        let mut taken = stage.granted(&mut tally, 0, target, &grant, (11 * MS, 12 * MS));
         stage.leave(&mut taken);
         stage.released(&mut tally, &taken, true, 14 * MS);
     }

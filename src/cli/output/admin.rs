@@ -1,4 +1,4 @@
-//! What is others', in words.
+//! Locks held by other callers, sessions and events in words.
 
 use lockkeeper_api::pb::{
     ForceReleaseResponse, LockMode, LockSummary, LostReason, NameKind, SessionPhase,
@@ -28,7 +28,8 @@ pub(crate) fn lock(lock: &LockSummary) -> String {
             let owner = first.map_or("?", |holder| &holder.owner);
             let client = first.map_or("", |holder| &holder.client_name);
             format!(
-                "held {name} mode={} holders={} owner={owner} client_name={client} remaining_lease={} last_fencing_token={}",
+                "held {name} mode={} holders={} owner={owner} client_name={client} \
+                 remaining_lease={} last_fencing_token={}",
                 mode(lock.mode()),
                 lock.holder_count,
                 duration(lock.remaining_lease.as_ref()),

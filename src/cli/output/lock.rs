@@ -27,11 +27,11 @@ pub(crate) fn waiting(name: &str, waiting: &Waiting) -> String {
     )
 }
 
-/// What is left of a holder's lease in words.
+/// The rest of a holder's lease in words.
 pub(crate) fn holder(remaining: Option<&prost_types::Duration>) -> String {
     match remaining {
         Some(_) => format!("the holder's lease ends in {}", duration(remaining)),
-        // It has none that ends, or nobody holds the lock and others come first.
+        // The lease does not end, or the lock is free and other waiters come first.
         None => "when that ends is not known".to_owned(),
     }
 }
@@ -58,7 +58,8 @@ pub(crate) fn description(answer: &DescribeResponse) -> String {
 
 pub(super) fn holder_line(holder: &Holder) -> String {
     format!(
-        "  holder owner={} mode={} hold_count={} remaining_lease={} session_digest={} client_name={}",
+        "  holder owner={} mode={} hold_count={} remaining_lease={} session_digest={} \
+         client_name={}",
         holder.owner,
         mode(holder.mode()),
         holder.hold_count,

@@ -19,8 +19,8 @@ use crate::{
     },
 };
 
-/// A wait whose stream broke may take this long beyond its limit, because a grant may have been
-/// lost with the stream.
+/// A wait with a broken stream may exceed its limit by this, because its grant may have been lost
+/// with the stream.
 const RESUME_GRACE: Duration = Duration::from_secs(2);
 
 impl Machine {

@@ -128,7 +128,7 @@ impl Machine {
         std::mem::take(&mut self.actions)
     }
 
-    /// When the next [`Input::Tick`] is due at the latest. The grants may have been renewed by then.
+    /// When the next [`Input::Tick`] is due. The grants may have been renewed by then.
     pub(crate) fn wake_at(&self) -> Option<Instant> {
         let (one, other) = match &self.phase {
             Phase::Opening { at } => (*at, None),

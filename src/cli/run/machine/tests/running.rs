@@ -189,7 +189,8 @@ fn the_token_of_the_first_lock_comes_first() {
     story.advance(21.0);
     assert_eq!(
         story.said(),
-        "lost the lock z, the lock a, the lock b: it could not be renewed in time; stopping the command"
+        "lost the lock z, the lock a, the lock b: it could not be renewed in time; \
+         stopping the command"
     );
 }
 
