@@ -44,7 +44,7 @@ async fn at_a_fixed_rate_latency_counts_from_when_an_operation_was_due() {
     pace.release(9 * MS);
     let begun = due(&pace, &timeline, 9 * MS);
     assert_eq!(begun, (0..10).map(|n| n * MS).collect::<Vec<_>>());
-    // Somebody held everything up until now. Each of those that were due meanwhile has felt it, not
+    // Everything was delayed until now. Each operation that was due meanwhile counts the delay, not
     // only the one that was under way.
     let mut tally = Tally::default();
     for due in begun {
@@ -215,7 +215,7 @@ fn shares_are_all_there_is() {
     assert_eq!(self::plan("handover --in-flight 2").connections, 2);
 }
 
-// === what is told ===
+// === the report ===
 
 /// A caller takes a lock and gives it back, 12 and 14 ms after the start; another connection has a
 /// refusal.
@@ -240,13 +240,13 @@ fn played(arguments: &str) -> Stage {
     stage
 }
 
-fn told(stage: &Stage) -> Value {
+fn report(stage: &Stage) -> Value {
     Report::new(stage, vec![("more", 1.into())], false).to_json()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_report_has_every_figure() {
-    let json = told(&played(
+    let json = report(&played(
         "uncontended --warm-up 10ms --duration 10ms --connections 2",
     ));
     assert_eq!(json["scenario"], "uncontended");
@@ -281,7 +281,7 @@ async fn a_report_has_every_figure() {
     }
     let max = latencies["try_acquire"]["max"].as_f64().unwrap();
     assert!((max - 1000.0).abs() < 1.0, "{max}");
-    let handover = told(&played(
+    let handover = report(&played(
         "handover --warm-up 10ms --duration 10ms --connections 2",
     ));
     assert_eq!(handover["per_second"]["handovers"], 100.0);

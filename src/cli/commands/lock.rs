@@ -140,7 +140,7 @@ pub(crate) async fn check_token(args: CheckTokenArgs) -> Ended {
     code(answer.current)
 }
 
-/// A wait in words that ended without a grant.
+/// The end of a wait without a grant, in words.
 pub(super) fn not_granted(names: &str, ended: &NotGranted) -> String {
     let why = wait_ended(ended.reason());
     let holder = words::holder(ended.holder_remaining_lease.as_ref());

@@ -47,9 +47,9 @@ fn a_grant_that_cannot_be_confirmed_is_given_back() {
 #[test]
 fn a_grant_that_is_lost_before_it_is_confirmed_starts_nothing() {
     let not_owner = refused(Code::FailedPrecondition, "NOT_OWNER");
-    for told in [Input::Confirmed(Err(not_owner)), Input::Lost(Some(lost()))] {
+    for input in [Input::Confirmed(Err(not_owner)), Input::Lost(Some(lost()))] {
         let mut story = Story::confirming(plan());
-        story.on(told);
+        story.on(input);
         assert!(story.said().contains("lost the lock orders"));
         assert!(story.said().contains("not started"));
         story.expect_close_and_exit(exit::LOST);
@@ -85,7 +85,7 @@ fn without_renewals_the_command_is_dead_before_the_lock_is_invalid() {
 }
 
 #[test]
-fn renewals_that_fail_are_told_and_do_not_stop_the_command() {
+fn failing_renewals_are_reported_and_do_not_stop_the_command() {
     let mut story = Story::running(plan());
     story.advance(10.0);
     let valid_for = seconds(19.0);
@@ -143,7 +143,7 @@ fn after_a_loss_kill_comes_no_later_than_validity_allows() {
 }
 
 #[test]
-fn a_loss_is_told_with_what_an_operator_said() {
+fn a_loss_is_reported_with_the_reason_of_the_operator() {
     let mut story = Story::running(Plan {
         target: locks(&["z", NAME]),
         ..plan()
@@ -216,7 +216,7 @@ fn a_command_that_cannot_be_started_gives_the_lock_back() {
 }
 
 #[test]
-fn what_cannot_be_given_back_is_told() {
+fn a_failed_release_is_reported() {
     let mut story = Story::running(plan());
     story.on(broken());
     story.on(Input::ChildExited(4));

@@ -83,7 +83,7 @@ pub(super) fn broken() -> Input {
 }
 
 pub(super) fn over() -> Error {
-    Error::SessionEnded("nobody knows it".to_owned())
+    Error::SessionEnded("the coordinator does not know it".to_owned())
 }
 
 pub(super) fn unreachable() -> Error {

@@ -17,7 +17,7 @@ use crate::{
 };
 
 #[test]
-fn a_broken_stream_is_told_once_until_it_is_resumed() {
+fn a_broken_stream_is_reported_once_until_it_is_resumed() {
     let mut story = Story::running(plan());
     story.advance(5.0);
     story.on(broken());
@@ -40,7 +40,7 @@ fn a_broken_stream_is_told_once_until_it_is_resumed() {
 }
 
 #[test]
-fn a_wait_is_told_once() {
+fn a_wait_is_reported_once() {
     let mut story = Story::waiting(plan());
     let waiting = || {
         Input::Event(SessionEvent::Waiting {
