@@ -1,4 +1,4 @@
-//! The words of the binary: `serve`, `bench`, and the commands that are one call each.
+//! The arguments of the binary: `serve`, `bench`, and the commands of clients.
 
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a coordinator.
     Serve(ServeArgs),
-    /// Ask one.
+    /// Ask a coordinator.
     #[command(flatten)]
     Client(Box<ClientCommand>),
     /// Measure how fast a coordinator is.
@@ -60,24 +60,24 @@ pub(crate) struct ServeArgs {
     /// Read settings from a TOML file.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Where to listen [server.listen].
+    /// The address to listen on [server.listen].
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// Let callers in without credentials, from other machines too
+    /// Accept callers without credentials, also from other machines
     /// [`server.allow_unauthenticated`].
     #[arg(long)]
     allow_unauthenticated: bool,
-    /// Where the admin port listens: probes and pages [admin.listen].
+    /// The address of the admin port, for probes, metrics and the console [admin.listen].
     #[arg(long, value_name = "ADDRESS")]
     admin_listen: Option<String>,
-    /// Where the locks are: embedded:, redis://…, redis+sentinel://…, redis+cluster://…, or with
-    /// rediss over TLS [store.url]; given several times, a quorum of them [store.quorum].
+    /// The store: embedded:, redis://…, redis+sentinel://…, redis+cluster://…, or with rediss
+    /// over TLS [store.url]; given several times, a quorum of stores [store.quorum].
     #[arg(long, value_name = "URL")]
     store: Vec<String>,
     /// Any other setting, as in --set session.lease=10s.
     #[arg(long, value_name = "SECTION.KEY=VALUE", value_parser = parse_setting)]
     set: Vec<(String, String)>,
-    /// Print the settings that result, without secrets, and stop.
+    /// Print the effective settings, without secrets, and exit.
     #[arg(long)]
     pub(crate) print_config: bool,
 }
@@ -85,9 +85,9 @@ pub(crate) struct ServeArgs {
 // === impl ServeArgs ===
 
 impl ServeArgs {
-    /// Where the settings come from, the process's environment included.
+    /// The sources of settings, including the process's environment.
     pub(crate) fn sources(&self) -> Sources {
-        // What is not given stands at its default, whatever other sources say of it.
+        // A store on the command line resets the other of the two keys to its default.
         let (url, quorum) = match self.store.as_slice() {
             [] => (None, None),
             [url] => (Some(url.clone()), Some(String::new())),
@@ -104,7 +104,7 @@ impl ServeArgs {
             ("--store", "store.url", url),
             ("--store", "store.quorum", quorum),
         ];
-        // A flag of its own is more deliberate than --set, so it comes last and wins.
+        // A dedicated flag is more deliberate than --set, so it comes last and wins.
         let set = self.set.iter().map(|(key, value)| Flag {
             flag: format!("--set {key}"),
             key: key.clone(),

@@ -1,4 +1,4 @@
-//! The process: reads the command line, builds a runtime, passes the exit code on.
+//! The process: parses the command line, builds a runtime, returns the exit code.
 
 mod args;
 
@@ -18,7 +18,7 @@ use crate::args::{Cli, Command, ServeArgs};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Two providers are linked in by dependencies, and rustls does not choose between them.
+    // Dependencies link two providers, and rustls does not choose between them.
     if rustls::crypto::ring::default_provider()
         .install_default()
         .is_err()
@@ -39,11 +39,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Reads the process's arguments. Fails with the exit code of a process that has said what is
-/// wrong, or has shown its help.
+/// Parses the process's arguments. Fails with an exit code once an error or help is printed.
 fn parse() -> Result<Command, ExitCode> {
     Cli::try_parse().map(|cli| cli.command).map_err(|error| {
-        // Nothing is left to be told if the terminal is gone.
+        // If the terminal is gone the message is dropped.
         let _ = error.print();
         ExitCode::from(if error.use_stderr() {
             exit::USAGE
@@ -98,8 +97,8 @@ fn runtime(server: &config::Server) -> Builder {
     let workers = server.workers(threads::cores());
     let mut builder = threads::runtime(workers);
     if workers == 1 {
-        // What one connection has brought goes on to the store before the next is read. All at
-        // once, the store would wait for this thread, and then this thread for the store.
+        // The requests of one connection go to the store before the next connection is read. In one
+        // batch, the store would wait for this thread, and then this thread for the store.
         builder.max_io_events_per_tick(1);
         busy_poll::install(&mut builder, server.busy_poll);
     }
@@ -115,7 +114,7 @@ fn on_runtime(mut builder: Builder, work: impl Future<Output = ExitCode>) -> Exi
         }
     };
     let code = runtime.block_on(work);
-    // What still runs has no say any more: a blocking look-up of a name could hold the process up.
+    // Remaining tasks are not awaited: a blocking DNS lookup could delay the end of the process.
     runtime.shutdown_background();
     code
 }

@@ -1,4 +1,4 @@
-//! How much one identity may have at once, and how often it may ask.
+//! Quotas: how much one identity may hold at once, and how often it may call.
 
 use std::{
     net::SocketAddr,
@@ -16,7 +16,7 @@ use lockkeeper_base::metrics::{Counters, Label as _, Registrar, label};
 
 use super::Identity;
 
-/// Bounds for each identity at one coordinator; 0: none.
+/// Limits for each identity at one coordinator; 0: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quotas {
     /// Sessions.
@@ -25,11 +25,11 @@ pub struct Quotas {
     pub grants: u32,
     /// Calls that wait.
     pub waiters: u32,
-    /// Calls and frames that ask for something, in a second; as many at once.
+    /// Requests in a second, also the size of a burst; frames of a session count.
     pub requests_per_second: u32,
 }
 
-/// What is counted.
+/// A countable resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quota {
     /// Sessions.
@@ -41,7 +41,7 @@ pub enum Quota {
 }
 
 label! {
-    /// A quota that refuses.
+    /// The quota that refused a request.
     enum Refusing = "quota" {
         Sessions = "sessions",
         Grants = "grants",
@@ -50,27 +50,27 @@ label! {
     }
 }
 
-/// A quota has no room for what was asked.
+/// A request exceeds a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the caller's quota access.quotas.{} is used up", self.name())]
 pub enum QuotaReached {
-    /// The identity has as many as it may have.
+    /// The identity has reached the limit.
     Full(Quota),
-    /// It has asked too often, and may ask again after this.
+    /// It calls too often, and may call again after this time.
     TooOften(Duration),
 }
 
-/// On whose account something is done. Cheap to clone.
+/// The usage of one identity. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
     identity: Identity,
-    /// From where, for the audit log.
+    /// The peer address, for the audit log.
     peer: Option<SocketAddr>,
     /// None without quotas.
     usage: Option<Arc<Usage>>,
 }
 
-/// Something that is counted until this is dropped.
+/// One use of a quota; dropping this ends it.
 #[derive(Debug, Default)]
 pub struct Counted(Option<(Arc<Usage>, Quota)>);
 
@@ -92,7 +92,7 @@ pub(super) struct Accounts {
     by_identity: DashMap<Identity, Arc<Usage>>,
 }
 
-/// From so many accounts on, those that nobody uses are forgotten when a new one is made.
+/// Above this number of accounts, a new one removes those without use.
 const ACCOUNTS_KEPT: usize = 10_000;
 
 // === impl Accounts ===
@@ -142,23 +142,23 @@ impl Accounts {
 // === impl Account ===
 
 impl Account {
-    /// Whose it is.
+    /// The identity that it belongs to.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// The same account, used from there.
+    /// The same account, used from this peer.
     #[must_use]
     pub fn used_from(self, peer: Option<SocketAddr>) -> Self {
         Self { peer, ..self }
     }
 
-    /// From where it is used, if that is known.
+    /// The peer address, if known.
     pub fn peer(&self) -> Option<SocketAddr> {
         self.peer
     }
 
-    /// Counts one more, if the quota has room for it.
+    /// Counts one more. Fails if the quota is used up.
     pub fn count(&self, quota: Quota) -> Result<Counted, QuotaReached> {
         let Some(usage) = &self.usage else {
             return Ok(Counted::default());
@@ -170,7 +170,7 @@ impl Account {
         Ok(Counted(Some((Arc::clone(usage), quota))))
     }
 
-    /// Counts one more in any case, for what has happened already.
+    /// Counts one more unconditionally, for what exists already.
     pub fn count_anyway(&self, quota: Quota) -> Counted {
         let Some(usage) = &self.usage else {
             return Counted::default();
@@ -179,7 +179,7 @@ impl Account {
         Counted(Some((Arc::clone(usage), quota)))
     }
 
-    /// Whether the quota has room for so many more.
+    /// Checks that the quota has room for `more`. Counts nothing.
     pub fn has_room(&self, quota: Quota, more: usize) -> Result<(), QuotaReached> {
         let Some(usage) = &self.usage else {
             return Ok(());
@@ -192,7 +192,7 @@ impl Account {
         Err(usage.refused(QuotaReached::Full(quota)))
     }
 
-    /// Asks for one request.
+    /// Counts one request. Fails if the caller calls too often.
     pub fn request(&self) -> Result<(), QuotaReached> {
         let Some(usage) = &self.usage else {
             return Ok(());

@@ -1,57 +1,59 @@
-//! The audit log: one line for each call that concerns what is others', and for each call that was
-//! denied.
+//! The audit log: one line for each call about locks held by other callers, and for each denied
+//! call.
 //!
-//! Its lines are log lines of the target `audit`, so they go where the logs go, in the same form,
-//! and a filter can set them apart: `audit=info`.
+//! Its lines are log lines of the target `audit`, so a filter can select them: `audit=info`.
 
 use std::{fmt, net::SocketAddr};
 
 use super::Identity;
 
-/// Who asked for what.
+/// A call to be logged.
 #[derive(Clone, Copy, Debug)]
 pub struct Audited<'a> {
-    /// Who.
+    /// The caller.
     pub identity: &'a Identity,
-    /// From where, if that is an address.
+    /// Its address, if it has one.
     pub peer: Option<SocketAddr>,
-    /// What, as the API calls it.
+    /// The operation's name in the API.
     pub operation: &'a str,
-    /// The name that it is about, or what the names begin with.
+    /// The name of the lock, or a prefix of names.
     pub name: &'a str,
-    /// The reason that was given, if one was.
+    /// The caller's reason; empty: none.
     pub reason: &'a str,
+}
+
+/// Writes one line of the log.
+macro_rules! log {
+    ($level:ident, $call:expr, $result:literal $(, $($more:tt)+)?) => {
+        tracing::$level!(
+            target: "audit",
+            who = $call.who(),
+            operation = $call.operation,
+            name = $call.name,
+            reason = $call.reason,
+            result = $result,
+            peer = $call.peer(),
+            $($($more)+)?
+        )
+    };
 }
 
 // === impl Audited ===
 
 impl Audited<'_> {
-    /// It was done, or begun if it goes on.
+    /// The call succeeded, or a stream began.
     pub fn done(&self) {
-        self.log("done");
+        log!(info, self, "done");
     }
 
-    /// It was allowed, but could not be done.
+    /// The call was allowed and failed.
     pub fn failed(&self, error: &dyn fmt::Display) {
-        let Self {
-            operation, name, ..
-        } = *self;
-        tracing::warn!(target: "audit", who = self.who(), operation, name, reason = self.reason, result = "failed", peer = self.peer(), %error);
+        log!(warn, self, "failed", %error);
     }
 
-    /// It was not allowed.
+    /// The call was denied.
     pub fn denied(&self) {
-        let Self {
-            operation, name, ..
-        } = *self;
-        tracing::warn!(target: "audit", who = self.who(), operation, name, reason = self.reason, result = "denied", peer = self.peer());
-    }
-
-    fn log(&self, result: &str) {
-        let Self {
-            operation, name, ..
-        } = *self;
-        tracing::info!(target: "audit", who = self.who(), operation, name, reason = self.reason, result, peer = self.peer());
+        log!(warn, self, "denied");
     }
 
     fn who(&self) -> &str {

@@ -1,11 +1,11 @@
-//! Whose certificate it is.
+//! Identities of client certificates.
 
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
 use super::Identity;
 
-/// The identity that a verified certificate (DER) stands for: its URI (as SPIFFE has it), else its
-/// DNS name, else its subject; of several the first. None if it has none of them.
+/// The identity of a verified certificate (DER): its first URI (as in SPIFFE), else its first DNS
+/// name, else its subject. None if it has none of them.
 pub fn of_certificate(der: &[u8]) -> Option<Identity> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let alternative = certificate.subject_alternative_name().ok().flatten();

@@ -1,4 +1,4 @@
-//! What files say, read again when they change.
+//! Values made of files, reloaded when those change.
 
 use std::{fs, path::PathBuf, sync::Arc};
 
@@ -6,7 +6,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::Unusable;
 
-/// Makes a value of the contents of the files, in their order.
+/// Makes a value from the contents of the files, in their order.
 type Parse<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync>;
 
 /// A value made of files.
@@ -14,14 +14,14 @@ pub struct Watched<T> {
     files: Vec<PathBuf>,
     parse: Parse<T>,
     value: RwLock<Arc<T>>,
-    /// What was last looked at, and the last problem that was logged.
+    /// The last contents, and the last problem that was logged.
     seen: Mutex<(Vec<Vec<u8>>, Option<Unusable>)>,
 }
 
 // === impl Watched ===
 
 impl<T> Watched<T> {
-    /// Reads the files for the first time.
+    /// Reads the files. Fails if one is unusable.
     pub fn new(
         files: impl IntoIterator<Item = PathBuf>,
         parse: impl Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync + 'static,
@@ -37,16 +37,16 @@ impl<T> Watched<T> {
         })
     }
 
-    /// What the files last said that could be used.
+    /// The value of the last usable contents.
     pub fn get(&self) -> Arc<T> {
         Arc::clone(&self.value.read())
     }
 
-    /// Reads the files again. What cannot be used is logged once, under the key of the setting that
-    /// names them; the value stays as it was.
+    /// Reads the files again. A problem is logged once, under the key of their setting, and the
+    /// value stays.
     ///
-    /// The contents are compared, because files that are swapped by a symbolic link may be older
-    /// than those before them.
+    /// The contents are compared and not the times, because files swapped by a symbolic link may be
+    /// older than their predecessors.
     pub fn reload(&self, key: &str) {
         let mut seen = self.seen.lock();
         let read = read(&self.files);
@@ -67,7 +67,10 @@ impl<T> Watched<T> {
             }
             Err(problem) if seen.1.as_ref() == Some(&problem) => {}
             Err(problem) => {
-                tracing::error!(key, error = %problem, "not reloaded: what was read before stays in force");
+                let error = &problem;
+                tracing::error!(
+                    key, %error, "not reloaded: what was read before stays in force"
+                );
                 seen.1 = Some(problem);
             }
         }

@@ -1,4 +1,4 @@
-//! Who calls.
+//! The identity of a caller.
 
 use std::{
     fmt,
@@ -8,8 +8,7 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-/// Who calls: what a certificate or a token says, or nobody in particular where credentials are not
-/// asked for.
+/// A caller: the name in a certificate or a token, or anonymous.
 #[derive(Clone, Default)]
 pub struct Identity(Option<Arc<Named>>);
 
@@ -21,24 +20,24 @@ struct Named {
 /// The mark of anonymous callers; no digest looks like it.
 const ANONYMOUS_MARK: &str = "-";
 
-/// Digits of a mark: 128 bits, so that nobody finds a name with the mark of another.
+/// Digits of a mark: 128 bits, so that no two names with the same mark can be found.
 const MARK_CHARS: usize = 32;
 
 // === impl Identity ===
 
 impl Identity {
-    /// What rules and logs call those without a name.
+    /// The name of anonymous callers in rules and logs.
     pub const ANONYMOUS: &'static str = "anonymous";
 
-    /// Names that begin so are those of a Unix-domain socket's peers.
+    /// The prefix of the names of a Unix-domain socket's peers.
     pub const UID_PREFIX: &'static str = "uid:";
 
-    /// Whoever calls where credentials are not asked for.
+    /// A caller without credentials.
     pub fn anonymous() -> Self {
         Self(None)
     }
 
-    /// A name that somebody has shown to be theirs.
+    /// A caller whose name was verified; an empty name is anonymous.
     pub fn named(name: &str) -> Self {
         if name.is_empty() {
             return Self::anonymous();
@@ -56,8 +55,8 @@ impl Identity {
         Self::named(&format!("{}{uid}", Self::UID_PREFIX))
     }
 
-    /// A name out of a token, or why it cannot be one: what stands for callers of another kind is
-    /// not for tokens to say.
+    /// A name from a token. Fails for names that are reserved for other kinds of callers, and for
+    /// empty or blank ones.
     pub fn of_token(name: &str) -> Result<Self, &'static str> {
         if name.is_empty() || name.chars().any(|it| it.is_control() || it.is_whitespace()) {
             return Err("an identity must not be empty or contain blanks");
@@ -78,7 +77,7 @@ impl Identity {
         self.0.is_none()
     }
 
-    /// What stands for it where its name would be too long or too much to show.
+    /// A short stand-in for the name, which does not reveal it.
     pub fn mark(&self) -> &str {
         self.0.as_ref().map_or(ANONYMOUS_MARK, |named| &named.mark)
     }

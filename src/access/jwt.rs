@@ -1,5 +1,4 @@
-//! Tokens that somebody else has signed (JWT), with keys from a file (a JWKS). The identity is the
-//! token's subject.
+//! Signed tokens (JWT), verified with keys from a file (JWKS). The identity is the token's subject.
 
 use std::path::PathBuf;
 
@@ -15,20 +14,20 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Identity, Unauthenticated, ring_keys};
 
-/// Clocks may differ so much.
+/// The largest tolerated clock difference.
 const LEEWAY_SECONDS: u64 = 30;
 
-/// Tokens that were found good and need not be checked again; a signature takes longer than a lock.
+/// Verified tokens that are cached; verifying a signature takes longer than a lock.
 const REMEMBERED_MAX: usize = 10_000;
 
-/// Who may issue tokens, and for whom they must be.
+/// The issuer and audience of accepted tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JwtConfig {
-    /// The keys.
+    /// The file of keys (JWKS).
     pub file: PathBuf,
-    /// What `iss` must say.
+    /// The required `iss`.
     pub issuer: String,
-    /// What `aud` must name.
+    /// The required `aud`.
     pub audience: String,
 }
 
@@ -37,14 +36,14 @@ pub(super) struct Jwts {
     keys: Vec<Key>,
     issuer: String,
     audience: String,
-    /// By the digest of the token: whose it is, and until when. Goes with the keys.
+    /// The cache, by the token's digest: its identity and expiry. Replaced with the keys.
     good: DashMap<[u8; 32], (Identity, u64)>,
 }
 
 struct Key {
     id: Option<String>,
     public: DecodingKey,
-    /// What may be signed with it, whatever a token says.
+    /// The key, not the token, determines the algorithm.
     algorithms: Vec<Algorithm>,
 }
 
@@ -91,7 +90,7 @@ impl Jwts {
             return Ok(known.0.clone());
         }
         let Claims { sub, exp } = self.claims(token).map_err(|error| refused(&error))?;
-        // Both are there, or it would have been refused.
+        // Both are present, or the token would have been refused.
         let (sub, exp) = (sub.unwrap_or_default(), exp.unwrap_or_default());
         let identity = Identity::of_token(&sub)
             .map_err(|why| Unauthenticated(format!("the bearer token's subject: {why}")))?;
@@ -126,8 +125,7 @@ impl Jwts {
 // === impl Key ===
 
 impl Key {
-    /// None for keys that cannot be used: secrets, curves that nobody checks here, keys that
-    /// encrypt.
+    /// None for unusable keys: secrets, unsupported curves, keys for encryption.
     fn new(jwk: &Jwk) -> Option<Self> {
         use Algorithm::{ES256, ES384, EdDSA, PS256, PS384, PS512, RS256, RS384, RS512};
         let may = match &jwk.algorithm {
@@ -162,7 +160,7 @@ impl Key {
     }
 }
 
-/// In words that help the one who holds the token and nobody else.
+/// A reason that helps the token's owner and no attacker.
 fn refused(error: &Error) -> Unauthenticated {
     let why = match error.kind() {
         ErrorKind::ExpiredSignature => "has expired",
@@ -322,7 +320,8 @@ mod tests {
         };
         let secret = r#"{"keys": [{"kty": "oct", "k": "c2VjcmV0", "kid": "one"}]}"#;
         assert!(parse(secret).unwrap().contains("no key"));
-        let encrypts = r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo", "use": "enc"}]}"#;
+        let encrypts = r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "use": "enc",
+            "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
         assert!(parse(encrypts).unwrap().contains("no key"));
         assert!(parse("nonsense").unwrap().contains("JWKS"));
         assert!(parse(&encrypts.replace("enc", "sig")).is_none());

@@ -1,5 +1,4 @@
-//! The signatures of tokens, checked by ring, as those of TLS are: one library of cryptography, and
-//! none that signs.
+//! Verifies signatures of tokens with ring, which TLS uses too; it signs nothing.
 
 use jsonwebtoken::{
     Algorithm, DecodingKey, DecodingKeyKind, EncodingKey,
@@ -9,7 +8,7 @@ use jsonwebtoken::{
 };
 use ring::signature::{self as by, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey};
 
-/// What `jsonwebtoken` is to use.
+/// The provider for `jsonwebtoken`.
 pub(super) static PROVIDER: CryptoProvider = CryptoProvider {
     signer_factory: refuse_to_sign,
     verifier_factory: verifier,
@@ -23,7 +22,7 @@ struct Key {
 
 #[expect(
     clippy::trivially_copy_pass_by_ref,
-    reason = "the form that the provider has"
+    reason = "the provider's signature"
 )]
 fn refuse_to_sign(_: &Algorithm, _: &EncodingKey) -> Result<Box<dyn JwtSigner>> {
     Err(ErrorKind::UnsupportedAlgorithm.into())
@@ -31,7 +30,7 @@ fn refuse_to_sign(_: &Algorithm, _: &EncodingKey) -> Result<Box<dyn JwtSigner>> 
 
 #[expect(
     clippy::trivially_copy_pass_by_ref,
-    reason = "the form that the provider has"
+    reason = "the provider's signature"
 )]
 fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>> {
     if key.family() != algorithm.family() {
@@ -69,8 +68,7 @@ impl Key {
             Algorithm::ES256 => plain(&by::ECDSA_P256_SHA256_FIXED),
             Algorithm::ES384 => plain(&by::ECDSA_P384_SHA384_FIXED),
             Algorithm::EdDSA => plain(&by::ED25519),
-            // Above all a secret that both sides know (HS256): a public key must never be taken for
-            // one.
+            // Above all shared secrets (HS256): a public key must never be used as one.
             _ => None,
         }
     }

@@ -1,34 +1,33 @@
-//! What is allowed. Rules only add up: a call is allowed if any rule allows it, and refused if none
-//! does.
+//! Rules: a call is allowed if any rule allows it. There are no deny rules.
 
 use super::Identity;
 
-/// What a rule can allow.
+/// A right that a rule can grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Right {
-    /// Acquire, wait, renew, resume, and set what a semaphore or a latch has.
+    /// Acquire, wait, renew, resume, and set permits and counts.
     Acquire,
-    /// Give back what is one's own.
+    /// Release one's own grants.
     Release,
-    /// See who holds a name and who waits for it, and check tokens.
+    /// See holders and waiters, and check tokens.
     Describe,
-    /// List, watch and release what is others'.
+    /// List, watch and force-release locks held by other callers.
     Admin,
 }
 
-/// What some identities may do with some names.
+/// The rights of some identities to some names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// A name; one that ends in `*` stands for all that begin so. `*` is everybody with a name,
-    /// `anonymous` is whoever has none.
+    /// A name, or with `*` at its end a prefix of names. `*` matches every named identity,
+    /// `anonymous` the callers without a name.
     pub identity: String,
-    /// What names of locks, semaphores and latches begin with; empty: all.
+    /// The prefix of names of locks, semaphores and latches; empty: all.
     pub prefix: String,
-    /// What is allowed.
+    /// The rights.
     pub allow: Vec<Right>,
 }
 
-/// All of them.
+/// All rules.
 #[derive(Debug, Default)]
 pub(super) struct Rules(Vec<Rule>);
 
@@ -38,7 +37,7 @@ impl Right {
     /// All rights.
     pub const ALL: [Self; 4] = [Self::Acquire, Self::Release, Self::Describe, Self::Admin];
 
-    /// As rules and errors call it.
+    /// Its name in rules and errors.
     pub fn name(self) -> &'static str {
         match self {
             Self::Acquire => "acquire",

@@ -1,5 +1,5 @@
-//! Tokens from a file: on each line an identity, a blank, and its token. An identity may have
-//! several, so that tokens can be changed without a gap.
+//! Static tokens from a file: on each line an identity, a space and the token. An identity may have
+//! several, so that tokens can be rotated without a gap.
 
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
@@ -17,7 +17,7 @@ pub(super) struct Tokens(Vec<(Digest, Identity)>);
 // === impl Tokens ===
 
 impl Tokens {
-    /// What is refused is named by its line and never shown.
+    /// Errors name the line and never show its contents.
     pub(super) fn parse(contents: &[Vec<u8>]) -> Result<Self, String> {
         let text = contents.first().map_or(&[][..], Vec::as_slice);
         let text = std::str::from_utf8(text).map_err(|_| "is not UTF-8".to_owned())?;
@@ -46,8 +46,8 @@ impl Tokens {
         Ok(Self(tokens))
     }
 
-    /// Whose token this is. Every known one is compared, each in constant time, so that the time
-    /// tells nothing.
+    /// The token's identity. Compares with every known token in constant time, so that timing
+    /// reveals nothing.
     pub(super) fn find(&self, token: &str) -> Option<Identity> {
         let digest: Digest = Sha256::digest(token).into();
         let mut found = None;

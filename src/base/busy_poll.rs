@@ -1,12 +1,10 @@
-//! Looking for events a little longer before the thread sleeps. To wake a sleeping thread takes
-//! longer than most of what is waited for here, above all on a virtual machine, whose idle
-//! processors are taken away from it: the store answers, and a caller that has an answer asks for
-//! the next thing, within a fraction of a millisecond.
+//! Adaptive busy polling: the thread polls for events a little longer before it sleeps. Waking a
+//! sleeping thread takes longer than most waits here, above all on a virtual machine, which loses
+//! idle processors: answers of the store and next requests come within a fraction of a millisecond.
 //!
-//! What is looked for in vain costs time of a processor, so the thread looks only where that has
-//! paid lately, apart for the two things that it waits for, and where nothing else wants the
-//! processor. The idea, and the limit that is usual, are those of the halt polling of Linux, for
-//! virtual machines and in them.
+//! Polling in vain costs CPU time, so the thread polls only if that has paid off lately, counted
+//! for each of the two events it expects, and only if no other thread wants the processor. The idea
+//! and the usual limit are those of halt polling in Linux.
 
 use std::{cell::Cell, sync::Arc, thread, time::Duration};
 
@@ -15,53 +13,51 @@ use tokio::{runtime::Builder, sync::Notify, time::Instant};
 
 use crate::tasks::spawn_detached;
 
-/// What comes next, as far as can be told.
+/// The event that is expected next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// An answer of the store.
     Answer,
-    /// An operation of a caller.
+    /// A request of a caller.
     Operation,
 }
 
-/// The waits of one thread.
+/// The polling state of one thread.
 #[derive(Debug)]
 struct Waits {
     limit: Duration,
-    /// Of the last expectation, so that a new one is seen.
+    /// The last expectation, to notice a new one.
     expected: Expected,
-    /// When there was nothing more to do than to wait for that; none before there is an
-    /// expectation, and if the processor is wanted.
+    /// When the thread became idle; none without an expectation, or if the processor is wanted.
     since: Option<Instant>,
     woken_at: Instant,
-    /// How often lately it came within the limit, for each [`Next`].
+    /// How often lately the event came within the limit, for each [`Next`].
     credit: [u8; 2],
 }
 
-/// The last expectation, and how many there have been.
+/// The number of expectations so far, and the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Expected(u64, Next);
 
-/// To give way takes longer if something else has run meanwhile. Then the processor is wanted, and
-/// to sleep is better than to take turns.
+/// A longer yield means that another thread ran. Then the processor is wanted, and sleeping is
+/// better than alternating.
 const GAVE_WAY: Duration = Duration::from_micros(10);
 
-/// From so much credit on looking is worth while; more than the most tells nothing.
+/// Polling needs this much credit; credit is capped, so that it adapts.
 const CREDIT_NEEDED: u8 = 2;
 const CREDIT_MAX: u8 = 3;
 
 thread_local! {
-    /// The tasks of the thread and its hooks share it, so nothing has to be synchronised.
+    /// Shared by the thread's tasks and hooks, so it needs no synchronisation.
     static EXPECTED: Cell<Expected> = const { Cell::new(Expected(0, Next::Operation)) };
 }
 
-/// Says what the thread waits for when it has nothing left to do.
+/// Sets the event that the thread waits for when it becomes idle.
 pub fn expect(next: Next) {
     EXPECTED.with(|it| it.set(Expected(it.get().0.wrapping_add(1), next)));
 }
 
-/// Lets the thread of a runtime that has only one look for events for up to `limit` before it
-/// sleeps; zero lets it sleep at once.
+/// Makes the only thread of a runtime poll for up to `limit` before it sleeps; zero turns this off.
 pub fn install(builder: &mut Builder, limit: Duration) {
     if limit.is_zero() {
         return;
@@ -74,8 +70,7 @@ pub fn install(builder: &mut Builder, limit: Duration) {
         let mut waits = waits.lock();
         let waits = waits.get_or_insert_with(|| {
             let again = Arc::clone(&again);
-            // A task that can run is what keeps the thread from sleeping; then it only looks
-            // whether there is anything.
+            // A runnable task keeps the thread from sleeping; it then only polls for events.
             spawn_detached("busy-poll", async move {
                 loop {
                     again.notified().await;
@@ -83,7 +78,7 @@ pub fn install(builder: &mut Builder, limit: Duration) {
             });
             Waits::new(limit, now)
         });
-        if waits.looks_on(now, EXPECTED.get()) {
+        if waits.keeps_polling(now, EXPECTED.get()) {
             thread::yield_now();
             if now.elapsed() < GAVE_WAY {
                 again.notify_one();
@@ -112,8 +107,8 @@ impl Waits {
         }
     }
 
-    /// Nothing is left to do. Whether to look once more, and not to sleep.
-    fn looks_on(&mut self, now: Instant, expected: Expected) -> bool {
+    /// The thread is idle. Whether to poll once more instead of sleeping.
+    fn keeps_polling(&mut self, now: Instant, expected: Expected) -> bool {
         if expected != self.expected {
             self.learn();
             self.expected = expected;
@@ -123,7 +118,7 @@ impl Waits {
         self.since.is_some_and(waits) && self.credit[expected.1 as usize] >= CREDIT_NEEDED
     }
 
-    /// What was expected has come, when the thread was last woken.
+    /// The expected event came when the thread was last woken.
     fn learn(&mut self) {
         let Some(since) = self.since else {
             return;
@@ -143,7 +138,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_micros(200);
 
-    /// A thread that waits, on a clock of its own.
+    /// A waiting thread with its own clock.
     struct Thread {
         waits: Waits,
         now: Instant,
@@ -158,13 +153,13 @@ mod tests {
             Self { waits, now, count }
         }
 
-        /// Waits for that, which comes after so long. How long the thread has looked for it.
+        /// Waits for an event that comes after `micros`; returns how long the thread polled.
         fn wait(&mut self, next: Next, micros: u64) -> Duration {
             self.count += 1;
             let comes_at = self.now + Duration::from_micros(micros);
             let begun = self.now;
             let expected = Expected(self.count, next);
-            while self.now < comes_at && self.waits.looks_on(self.now, expected) {
+            while self.now < comes_at && self.waits.keeps_polling(self.now, expected) {
                 self.now += Duration::from_micros(1);
                 self.waits.woken_at = self.now;
             }
@@ -210,7 +205,7 @@ mod tests {
     fn a_thread_that_nothing_is_expected_of_sleeps() {
         let mut waits = Waits::new(LIMIT, Instant::now());
         waits.credit = [CREDIT_MAX; 2];
-        assert!(!waits.looks_on(Instant::now(), Expected(0, Next::Operation)));
+        assert!(!waits.keeps_polling(Instant::now(), Expected(0, Next::Operation)));
     }
 
     #[test]

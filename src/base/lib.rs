@@ -1,5 +1,5 @@
 //! What all layers use: [`tasks`] spawns and stops work, [`metrics`] and [`spans`] make it visible,
-//! [`threads`] and [`busy_poll`] are how a thread waits for it.
+//! [`threads`] and [`busy_poll`] schedule it.
 
 pub mod busy_poll;
 pub mod metrics;

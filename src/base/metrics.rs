@@ -1,6 +1,6 @@
-//! What layers count and time with. A layer keeps its families in a file `metrics.rs`; the label
-//! sets are all known beforehand and each is resolved once, so that counting costs an atomic or a
-//! short lock and never an allocation. Families that nobody registers count for nobody.
+//! The metrics kit. Each layer keeps its families in a file `metrics.rs`; all label sets are known
+//! beforehand and resolved once, so that counting costs an atomic or a short lock and never an
+//! allocation.
 
 use std::{fmt::Debug, marker::PhantomData, time::Duration};
 
@@ -10,37 +10,37 @@ use prometheus_client::{
     registry::{Metric, Registry},
 };
 
-/// What stands before the name of every metric that is Lockkeeper's own.
+/// The prefix of the names of Lockkeeper's own metrics.
 const PREFIX: &str = "lockkeeper";
 
-/// Bounds of buckets for what takes a round trip or a few, in seconds.
+/// Buckets for calls of one or a few round trips, in seconds.
 const CALLS: [f64; 15] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
 ];
-/// For what waits for somebody.
+/// Buckets for waits.
 const WAITS: [f64; 16] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
 ];
-/// For what lasts as long as somebody works.
+/// Buckets for hold times.
 const HOLDS: [f64; 12] = [
     0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0, 86400.0,
 ];
-/// For parts of leases.
+/// Buckets for parts of leases.
 const LEASES: [f64; 12] = [
     0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 300.0,
 ];
 
 /// A label with all of its values.
 pub trait Label: Copy + 'static {
-    /// What it is called.
+    /// Its name.
     const NAME: &'static str;
     /// Its values.
     const VALUES: &'static [&'static str];
 
-    /// The place of this value among them.
+    /// The index of this value in [`VALUES`](Self::VALUES).
     fn index(self) -> usize;
 
-    /// This value as it is shown.
+    /// This value in the exposition.
     fn value(self) -> &'static str {
         Self::VALUES[self.index()]
     }
@@ -53,7 +53,11 @@ pub struct Plain;
 /// Declares an `enum` that is a label.
 #[macro_export]
 macro_rules! label {
-    ($(#[$doc:meta])* $visibility:vis enum $type:ident = $name:literal { $($variant:ident = $value:literal),+ $(,)? }) => {
+    (
+        $(#[$doc:meta])* $visibility:vis enum $type:ident = $name:literal {
+            $($variant:ident = $value:literal),+ $(,)?
+        }
+    ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         $visibility enum $type { $($variant),+ }
@@ -72,7 +76,7 @@ pub use label;
 
 type Labels = Vec<(&'static str, String)>;
 
-/// A family, and its members in the order of a list that is known at the start.
+/// A family, and its members in the order of a fixed list.
 pub type Numbered<M> = (Family<Labels, M, fn() -> M>, Vec<M>);
 
 /// One metric for each value of a label, or for each pair of values of two.
@@ -88,7 +92,7 @@ pub type Counters<A, B = Plain> = By<Counter, A, B>;
 /// Histograms by label.
 pub type Histograms<A, B = Plain> = By<Histogram, A, B>;
 
-/// What a layer registers with.
+/// Registers the metrics of layers.
 #[derive(Debug)]
 pub struct Registrar<'a>(&'a mut Registry);
 
@@ -106,7 +110,7 @@ impl Label for Plain {
 // === impl By ===
 
 impl<M: Clone, A: Label, B: Label> By<M, A, B> {
-    /// All of them, made by `make`.
+    /// All members, made by `make`.
     pub fn new(make: fn() -> M) -> Self {
         let family = Family::new_with_constructor(make);
         let label = |name, value: &str| (!value.is_empty()).then(|| (name, value.to_owned()));
@@ -127,19 +131,19 @@ impl<M: Clone, A: Label, B: Label> By<M, A, B> {
         }
     }
 
-    /// That of a pair of values.
+    /// The member of a pair of values.
     pub fn of_both(&self, a: A, b: B) -> &M {
         &self.each[a.index() * B::VALUES.len() + b.index()]
     }
 
-    /// The family, to be registered.
+    /// The family, for registration.
     pub fn family(&self) -> Family<Labels, M, fn() -> M> {
         self.family.clone()
     }
 }
 
 impl<M: Clone, A: Label> By<M, A> {
-    /// That of a value.
+    /// The member of a value.
     pub fn of(&self, a: A) -> &M {
         self.of_both(a, Plain)
     }
@@ -151,7 +155,7 @@ impl<A: Label, B: Label> Default for Counters<A, B> {
     }
 }
 
-/// One metric for each member of a list that is known at the start.
+/// One metric for each member of a fixed list.
 pub fn numbered<M>(
     name: &'static str,
     values: impl IntoIterator<Item = String>,
@@ -168,7 +172,7 @@ where
     (family, each)
 }
 
-/// A histogram of what takes a round trip or a few.
+/// A histogram of calls of one or a few round trips.
 pub fn of_calls() -> Histogram {
     Histogram::new(CALLS)
 }
@@ -178,7 +182,7 @@ pub fn of_waits() -> Histogram {
     Histogram::new(WAITS)
 }
 
-/// A histogram of how long things are held.
+/// A histogram of hold times.
 pub fn of_holds() -> Histogram {
     Histogram::new(HOLDS)
 }
@@ -188,12 +192,12 @@ pub fn of_leases() -> Histogram {
     Histogram::new(LEASES)
 }
 
-/// A number in a gauge; larger ones than it can show are shown as the largest.
+/// Sets a gauge; saturates at its maximum.
 pub fn set(gauge: &Gauge, value: usize) {
     gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
 }
 
-/// A time in a histogram.
+/// Records a time in a histogram.
 pub fn observe(histogram: &Histogram, time: Duration) {
     histogram.observe(time.as_secs_f64());
 }
@@ -201,12 +205,12 @@ pub fn observe(histogram: &Histogram, time: Duration) {
 // === impl Registrar ===
 
 impl<'a> Registrar<'a> {
-    /// Registers Lockkeeper's own metrics in a registry.
+    /// A registrar for Lockkeeper's own metrics in a registry.
     pub fn new(registry: &'a mut Registry) -> Self {
         Self(registry.sub_registry_with_prefix(PREFIX))
     }
 
-    /// Shows a metric by this name, behind `lockkeeper` and before its unit or `total`.
+    /// Registers a metric by this name, between the prefix `lockkeeper` and its unit or `total`.
     pub fn add(&mut self, name: &str, help: &str, metric: impl Metric) {
         self.0.register(name, help, metric);
     }

@@ -1,6 +1,6 @@
-//! Spans of distributed traces. They have a target of their own, so that without an exporter nobody
-//! wants them and none is ever made. A trace begins with a request, or before it where the caller
-//! says so in the W3C form; what the coordinator does of its own accord has none.
+//! Spans of distributed traces. They have their own target, so that none is created without an
+//! exporter. A trace begins with a request, or continues the caller's (W3C trace context);
+//! background work has none.
 
 use opentelemetry::{
     propagation::{Extractor, TextMapPropagator as _},
@@ -10,24 +10,24 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use tracing::{Level, Span};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-/// The target of spans that are exported, and of nothing else.
+/// The target of exported spans only.
 pub const TARGET: &str = "lockkeeper::trace";
 
-/// The keys that the context of a caller comes under.
+/// The metadata key of the caller's context.
 pub const TRACEPARENT: &str = "traceparent";
 /// See [`TRACEPARENT`].
 pub const TRACESTATE: &str = "tracestate";
 
-/// What a caller says of its trace.
+/// The trace context of a caller.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Caller<'a> {
     /// The trace, the caller's span, and whether it is sampled.
     pub traceparent: Option<&'a str>,
-    /// What tracing systems add to that.
+    /// Additions of tracing systems.
     pub tracestate: Option<&'a str>,
 }
 
-/// Whether what happens now belongs to a trace.
+/// Whether the current span belongs to a trace.
 pub fn is_traced() -> bool {
     tracing::span_enabled!(target: TARGET, Level::TRACE)
         && Span::current()
@@ -35,7 +35,7 @@ pub fn is_traced() -> bool {
             .is_some_and(|current| current.target() == TARGET)
 }
 
-/// The trace that this belongs to, for logs.
+/// The id of the current trace, for logs.
 pub fn trace_id() -> Option<String> {
     if !tracing::span_enabled!(target: TARGET, Level::TRACE) {
         return None;
@@ -45,7 +45,7 @@ pub fn trace_id() -> Option<String> {
     trace.is_valid().then(|| trace.trace_id().to_string())
 }
 
-/// Makes a span that has just been made a part of the caller's trace, if there is one.
+/// Makes a new span part of the caller's trace, if there is one.
 pub fn adopt(span: &Span, caller: Caller<'_>) {
     if span.is_disabled() || caller.traceparent.is_none() {
         return;

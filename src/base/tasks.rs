@@ -1,5 +1,5 @@
-//! Stopping in two phases: a token asks every task to stop, a tracker tells when all have. The only
-//! file that spawns tasks.
+//! Stopping in two phases: a token asks all tasks to stop, a tracker reports that all have. This is
+//! the only file that spawns tasks.
 
 use std::{
     future::Future,
@@ -16,19 +16,18 @@ use tokio_util::{
 };
 use tracing::Instrument as _;
 
-/// The tasks of one coordinator, and the wish to stop them.
+/// The tasks of one coordinator, and the request to stop them.
 #[derive(Clone, Debug)]
 pub struct Tasks {
-    /// Kept so that values dropped outside of the runtime can still spawn what cleans up after
-    /// them.
+    /// Kept so that values dropped outside of the runtime can still spawn their cleanup.
     runtime: Handle,
     stop: CancellationToken,
     tracker: TaskTracker,
 }
 
-/// Work that comes to its end whatever becomes of whoever waits for it: dropped before, it goes on
-/// as a task, and nobody takes what it comes to.
-pub struct Outliving<T: Send + 'static> {
+/// Work that always runs to its end: dropped before, it continues as a detached task and its result
+/// is discarded.
+pub struct DetachOnDrop<T: Send + 'static> {
     name: &'static str,
     tasks: Tasks,
     /// None once it has ended.
@@ -36,7 +35,7 @@ pub struct Outliving<T: Send + 'static> {
     _tracked: TaskTrackerToken,
 }
 
-/// Spawns a task that ends by itself, because what it serves is gone.
+/// Spawns a task that no one waits for; it must end by itself.
 #[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
 pub fn spawn_detached<F>(name: &'static str, task: F) -> JoinHandle<F::Output>
 where
@@ -70,14 +69,13 @@ impl Tasks {
         self.runtime.spawn(self.tracker.track_future(task))
     }
 
-    /// Work that the caller polls itself, so that it needs no task as long as somebody waits for
-    /// it. [`Tasks::finished`] waits for it too.
-    pub fn outliving<T, F>(&self, name: &'static str, work: F) -> Outliving<T>
+    /// Work that needs no task while the caller polls it. [`Tasks::finished`] waits for it too.
+    pub fn detach_on_drop<T, F>(&self, name: &'static str, work: F) -> DetachOnDrop<T>
     where
         F: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        Outliving {
+        DetachOnDrop {
             name,
             tasks: self.clone(),
             work: Some(Box::pin(work)),
@@ -95,7 +93,7 @@ impl Tasks {
         self.stop.cancel();
     }
 
-    /// Waits until all tasks have ended; false if some had not within the grace time.
+    /// Waits until all tasks have ended; false if some have not within the grace time.
     pub async fn finished(&self, grace: Duration) -> bool {
         self.tracker.close();
         tokio::time::timeout(grace, self.tracker.wait())
@@ -104,9 +102,9 @@ impl Tasks {
     }
 }
 
-// === impl Outliving ===
+// === impl DetachOnDrop ===
 
-impl<T: Send + 'static> Future for Outliving<T> {
+impl<T: Send + 'static> Future for DetachOnDrop<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
@@ -121,7 +119,7 @@ impl<T: Send + 'static> Future for Outliving<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for Outliving<T> {
+impl<T: Send + 'static> Drop for DetachOnDrop<T> {
     fn drop(&mut self) {
         if let Some(work) = self.work.take() {
             self.tasks.spawn(self.name, async move {

@@ -1,22 +1,21 @@
-//! How many threads a process has, and what schedules its tasks on them.
+//! The number of threads, and the runtime that schedules tasks on them.
 
 use std::{num::NonZeroUsize, thread};
 
 use tokio::runtime::Builder;
 
-/// Cores that this process may use; one if that cannot be found out.
+/// Cores that this process may use; one if that is unknown.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-/// Half of the cores, at least one. The other half is for what the process talks to on the same
-/// machine, and the kernel: threads that wake each other cost more than they bring where they have
-/// to share cores.
+/// Half of the cores, at least one. The other half is for the kernel and for peers on the same
+/// machine: threads that wake each other are slower when they share cores.
 pub fn half_of(cores: usize) -> usize {
     (cores / 2).max(1)
 }
 
-/// A runtime with so many threads. One needs no other scheduler than its own, which gathers more
+/// A runtime with this number of threads. The current-thread scheduler, used for one, batches more
 /// before it writes.
 pub fn runtime(threads: usize) -> Builder {
     match threads {

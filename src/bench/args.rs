@@ -1,10 +1,10 @@
-//! The words of `bench`.
+//! The arguments of `bench`.
 
 use std::{num::NonZeroUsize, time::Duration};
 
 use clap::{Args, ValueEnum};
 use lockkeeper_cli::{
-    args::{CommonArgs, TEMPLATE},
+    args::{CommonArgs, TEMPLATE, duration},
     exit,
 };
 
@@ -17,41 +17,49 @@ Examples:
   lockkeeper bench uncontended --rate 20000 --duration 30s
   lockkeeper bench waiters --waiters 100000 --connections 8", after_help = exit::BENCH_HELP)]
 pub struct BenchArgs {
-    /// What to do, for as long as --duration says.
+    /// What to measure, for --duration.
     #[arg(value_enum)]
     pub(crate) scenario: Scenario,
-    /// Send operations as frames on one session's stream for each connection, and not as an RPC
-    /// each.
+    /// Send operations as frames on one session stream per connection instead of unary RPCs.
     #[arg(long)]
     pub(crate) frames: bool,
-    /// HTTP/2 connections; never more than operations in flight.
+    /// HTTP/2 connections; at most one per operation in flight.
     #[arg(long, value_name = "NUMBER", default_value = "4")]
     pub(crate) connections: NonZeroUsize,
-    /// Operations under way at once, on all connections together.
+    /// Concurrent operations, on all connections together.
     #[arg(long, value_name = "NUMBER", default_value = "64")]
     pub(crate) in_flight: NonZeroUsize,
-    /// Operations begun in a second (of churn: sessions), whether or not earlier ones were
-    /// answered; latency counts from when one was due [default: the next as soon as one was
-    /// answered].
+    /// Operations begun per second (churn: sessions), independent of answers; latency counts from
+    /// when each was due [default: the next one after an answer].
     #[arg(long, value_name = "NUMBER", value_parser = rate)]
     pub(crate) rate: Option<f64>,
-    /// What happens before the measurement.
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, default_value = "2s")]
+    /// The time before the measurement.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        value_parser = humantime::parse_duration,
+        default_value = "2s"
+    )]
     pub(crate) warm_up: Duration,
-    /// The measurement.
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, default_value = "10s")]
+    /// The length of the measurement.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        value_parser = humantime::parse_duration,
+        default_value = "10s"
+    )]
     pub(crate) duration: Duration,
     /// The lease of sessions, and of grants without one [default: the coordinator's].
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
-    pub(crate) lease: Option<Duration>,
-    /// Names of locks; of churn: sessions [default: uncontended: one for each operation in flight,
-    /// read-mostly: 8, watch and churn: 10000].
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) lease: Option<prost_types::Duration>,
+    /// The number of locks (churn: sessions) [default: uncontended: one for each operation in
+    /// flight, read-mostly: 8, watch and churn: 10000].
     #[arg(long, value_name = "NUMBER")]
     pub(crate) names: Option<NonZeroUsize>,
-    /// Calls that wait, of waiters.
+    /// The number of waiters, for `waiters`.
     #[arg(long, value_name = "NUMBER", default_value = "1000")]
     pub(crate) waiters: NonZeroUsize,
-    /// Sessions that hold grants, of watch.
+    /// The number of sessions that hold grants, for `watch`.
     #[arg(long, value_name = "NUMBER", default_value = "100")]
     pub(crate) sessions: NonZeroUsize,
     /// Threads of this process [default: half as many as there are cores, at least one].
@@ -64,19 +72,19 @@ pub struct BenchArgs {
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Scenario {
-    /// Each caller takes locks of its own and gives them back.
+    /// Each caller acquires and releases its own locks.
     Uncontended,
-    /// One lock goes from one waiter to the next.
+    /// One lock is handed over from waiter to waiter.
     Handover,
     /// The same with a fair lock.
     Fair,
-    /// A few locks, nine readers to one writer.
+    /// A few locks with nine readers to one writer.
     ReadMostly,
-    /// Calls that wait for a lock that is held all the time.
+    /// Waiters for a lock that is never released.
     Waiters,
     /// Sessions that hold many watched grants.
     Watch,
-    /// Sessions that are opened, take one lock, and are closed.
+    /// Sessions that are opened, acquire one lock, and are closed.
     Churn,
 }
 
@@ -89,7 +97,7 @@ fn rate(text: &str) -> Result<f64, &'static str> {
 // === impl Scenario ===
 
 impl Scenario {
-    /// As the command line has it.
+    /// Its name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Uncontended => "uncontended",

@@ -1,4 +1,4 @@
-//! Callers that take a lock and give it back, an RPC each.
+//! Callers that acquire and release a lock with unary RPCs.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tokio::task::{JoinHandle, yield_now};
 use tonic::{Status, Streaming};
 
 use super::{
-    plan::{Caller, Turn},
+    plan::{Caller, Target},
     stage::Stage,
 };
 
@@ -25,8 +25,8 @@ struct Calls {
     number: usize,
 }
 
-/// A grant, none if there was none, with the rest of the stream that told it: dropping that before
-/// its end would make a reset of it.
+/// A grant, if there was one, with the rest of its stream: dropping a stream before its end would
+/// reset it.
 type Answer = Option<(Grant, Option<Streaming<AcquireResponse>>)>;
 
 /// Starts all callers; each makes one call after the other.
@@ -47,13 +47,13 @@ pub(super) fn start(stage: &Arc<Stage>, clients: &[Client]) -> Vec<JoinHandle<()
 // === impl Calls ===
 
 impl Calls {
-    /// Ends when the run does, or with the first fault.
+    /// Ends with the run, or with the first fault.
     async fn repeat(mut self, mut caller: Caller) {
         let stage = Arc::clone(&self.stage);
         while let Some(due) = stage.pace.next(&stage.timeline).await {
-            let turn = caller.next(&stage.plan);
-            if let Err(status) = self.take_and_release(turn, due).await {
-                stage.failed(&mut stage.tally(self.connection), turn, &status);
+            let target = caller.next(&stage.plan);
+            if let Err(status) = self.take_and_release(target, due).await {
+                stage.failed(&mut stage.tally(self.connection), target, &status);
             }
             if stage.tally(self.connection).faults > 0 {
                 return;
@@ -61,37 +61,37 @@ impl Calls {
         }
     }
 
-    async fn take_and_release(&mut self, turn: Turn, due: u64) -> Result<(), Status> {
+    async fn take_and_release(&mut self, target: Target, due: u64) -> Result<(), Status> {
         let answer = if self.stage.plan.waits() {
             let stop = self.stage.stop.clone();
-            // Only a wait may be dropped: a short call has changed something, which is given back.
-            match stop.run_until_cancelled(self.acquire(turn)).await {
+            // Only a wait may be cancelled: a short call may have acquired the lock.
+            match stop.run_until_cancelled(self.acquire(target)).await {
                 Some(answer) => answer?,
                 None => return Ok(()),
             }
         } else {
-            self.try_acquire(turn).await?
+            self.try_acquire(target).await?
         };
         let at = self.stage.timeline.now();
         let Some((grant, rest)) = answer else {
             let mut tally = self.stage.tally(self.connection);
-            self.stage.not_acquired(&mut tally, turn);
+            self.stage.not_acquired(&mut tally, target);
             return Ok(());
         };
         let mut taken = {
             let mut tally = self.stage.tally(self.connection);
             self.stage
-                .granted(&mut tally, self.number, turn, &grant, (due, at))
+                .granted(&mut tally, self.number, target, &grant, (due, at))
         };
         if self.stage.plan.waits() {
-            // Whoever else believes to hold it has its say now.
+            // Another holder, if there is one, runs now.
             yield_now().await;
         }
         self.stage.leave(&mut taken);
         let request = ReleaseRequest {
             name: grant.name,
             owner: grant.owner,
-            mode: turn.mode.into(),
+            mode: target.mode.into(),
             ..ReleaseRequest::default()
         };
         let answer = self.client.release(request).await?.into_inner();
@@ -102,10 +102,10 @@ impl Calls {
         Ok(())
     }
 
-    async fn try_acquire(&mut self, turn: Turn) -> Result<Answer, Status> {
+    async fn try_acquire(&mut self, target: Target) -> Result<Answer, Status> {
         let request = TryAcquireRequest {
-            name: self.stage.locks[turn.lock].name.clone(),
-            mode: turn.mode.into(),
+            name: self.stage.locks[target.lock].name.clone(),
+            mode: target.mode.into(),
             lease: self.stage.plan.lease,
             ..TryAcquireRequest::default()
         };
@@ -114,10 +114,10 @@ impl Calls {
         Ok(granted.map(|grant| (grant, None)))
     }
 
-    async fn acquire(&mut self, turn: Turn) -> Result<Answer, Status> {
+    async fn acquire(&mut self, target: Target) -> Result<Answer, Status> {
         let request = AcquireRequest {
-            name: self.stage.locks[turn.lock].name.clone(),
-            mode: turn.mode.into(),
+            name: self.stage.locks[target.lock].name.clone(),
+            mode: target.mode.into(),
             lease: self.stage.plan.lease,
             ..AcquireRequest::default()
         };

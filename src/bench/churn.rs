@@ -1,4 +1,4 @@
-//! Sessions that come and go: each is opened, takes one lock, and is closed.
+//! Session churn: each session is opened, acquires one lock, and is closed.
 
 use std::{
     sync::{
@@ -19,20 +19,18 @@ use lockkeeper_cli::{
 use tonic::Status;
 
 use super::{
-    Played,
-    conduct::{Interrupts, conduct},
+    conduct::{Interrupts, Played, conduct},
     plan::Plan,
-    progress::Progress,
     session::Session,
     stage::Stage,
     tally::What,
     timeline::FAR,
 };
 
-/// The operation that takes the lock.
+/// The operation that acquires the lock.
 const OP_ID: u64 = 1;
 
-/// Plays the warm-up for its time, then as many sessions as there are names.
+/// Runs the warm-up for its time, then one session for each name.
 pub(super) async fn play(
     plan: &Plan,
     clients: &[Client],
@@ -43,7 +41,7 @@ pub(super) async fn play(
         duration: plan.warm_up,
         ..plan.clone()
     };
-    let played = come_and_go(Stage::new(warm_up), clients, usize::MAX, interrupts).await?;
+    let played = churn(Stage::new(warm_up), clients, usize::MAX, interrupts).await?;
     if played.signal.is_some() || !played.stage.is_clean() {
         return Ok(played);
     }
@@ -52,32 +50,28 @@ pub(super) async fn play(
         duration: FAR,
         ..plan.clone()
     };
-    come_and_go(Stage::new(measured), clients, plan.names, interrupts).await
+    churn(Stage::new(measured), clients, plan.names, interrupts).await
 }
 
-async fn come_and_go(
+async fn churn(
     stage: Stage,
     clients: &[Client],
     sessions: usize,
     interrupts: &mut Interrupts,
 ) -> Result<Played, Failure> {
     let stage = Arc::new(stage);
-    let progress = Progress::show(&stage);
     let begun = Arc::new(AtomicUsize::new(0));
     let tasks = (0..stage.plan.in_flight).map(|number| {
         let connection = number % clients.len();
         let (stage, begun) = (Arc::clone(&stage), Arc::clone(&begun));
         let client = clients[connection].clone();
-        spawn_detached("visitor", visit(stage, client, connection, begun, sessions))
+        spawn_detached("client", repeat(stage, client, connection, begun, sessions))
     });
-    let tasks = tasks.collect();
-    let signal = conduct(&stage, tasks, interrupts).await?;
-    drop(progress);
-    Ok(Played::new(stage, signal))
+    conduct(&stage, tasks.collect(), interrupts).await
 }
 
 /// Ends when enough sessions have begun, or with the first fault.
-async fn visit(
+async fn repeat(
     stage: Arc<Stage>,
     mut client: Client,
     connection: usize,
@@ -92,10 +86,10 @@ async fn visit(
         if number == sessions - 1 {
             stage.pace.complete();
         }
-        let visited = once(&stage, &mut client, number % stage.locks.len()).await;
+        let ended = once(&stage, &mut client, number % stage.locks.len()).await;
         let at = stage.timeline.now();
         let mut tally = stage.tally(connection);
-        match visited {
+        match ended {
             Ok(()) => {
                 if stage.pace.counts(&stage.timeline, due, at) {
                     tally.time(What::Session, at.saturating_sub(due));

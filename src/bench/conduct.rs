@@ -1,10 +1,11 @@
-//! How a run ends: at its time, or when a signal asks for it, or because all of its tasks have
-//! ended; and that it leaves nothing behind.
+//! Runs the tasks of a scenario until the measurement is over, a signal ends it, or all have ended;
+//! and makes sure that none is left.
 
 use std::{io, pin::pin, sync::Arc, thread, time::Duration};
 
 use futures::future::join_all;
 use lockkeeper_cli::{exit, failure::Failure};
+use serde_json::Value;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     task::JoinHandle,
@@ -12,20 +13,41 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use super::stage::Stage;
+use super::{progress::Progress, stage::Stage};
 
-/// How long what has begun may take to come to its end by itself: after the end of the time, and
-/// after a signal.
+/// How long operations under way may take to end by themselves: after the measurement, and after a
+/// signal.
 const GRACE: Duration = Duration::from_secs(10);
 const GRACE_OF_SIGNAL: Duration = Duration::from_secs(1);
 
-/// How long the rest may take once it was asked to end.
+/// How long tasks may take to end once they are cancelled.
 const STOP_GRACE: Duration = Duration::from_secs(10);
+
+/// The outcome of a scenario.
+pub(super) struct Played {
+    pub(super) stage: Arc<Stage>,
+    /// The signal that ended it early.
+    pub(super) signal: Option<i32>,
+    /// Figures of this scenario only.
+    pub(super) extra: Vec<(&'static str, Value)>,
+}
 
 /// The signals that end a run.
 pub(super) struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
+}
+
+// === impl Played ===
+
+impl Played {
+    pub(super) fn new(stage: Arc<Stage>, signal: Option<i32>) -> Self {
+        Self {
+            stage,
+            signal,
+            extra: Vec::new(),
+        }
+    }
 }
 
 // === impl Interrupts ===
@@ -38,7 +60,7 @@ impl Interrupts {
         })
     }
 
-    /// The number of the next one. May be dropped and asked again.
+    /// The number of the next one. Cancel safe.
     pub(super) async fn next(&mut self) -> i32 {
         let kind = tokio::select! {
             _ = self.interrupt.recv() => SignalKind::interrupt(),
@@ -48,13 +70,13 @@ impl Interrupts {
     }
 }
 
-/// Waits until tasks that repeat something have ended. Returns the signal that ended them before
-/// their time.
+/// Waits until the tasks of a scenario have ended. Fails if one panicked.
 pub(super) async fn conduct(
     stage: &Arc<Stage>,
     tasks: Vec<JoinHandle<()>>,
     interrupts: &mut Interrupts,
-) -> Result<Option<i32>, Failure> {
+) -> Result<Played, Failure> {
+    let _progress = Progress::show(stage);
     let pacemaker = pacemaker(stage)?;
     let mut tasks = pin!(join_all(tasks.into_iter().map(AbortOnDropHandle::new)));
     let (mut ended, signal) = tokio::select! {
@@ -90,10 +112,10 @@ pub(super) async fn conduct(
         ));
     }
     stage.count_backlog();
-    Ok(signal)
+    Ok(Played::new(Arc::clone(stage), signal))
 }
 
-/// A thread of its own, because tokio's timers are too coarse for it.
+/// Has its own thread, because tokio's timers are too coarse.
 fn pacemaker(stage: &Arc<Stage>) -> io::Result<Option<thread::JoinHandle<()>>> {
     if stage.plan.rate.is_none() {
         return Ok(None);

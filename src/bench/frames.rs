@@ -1,4 +1,4 @@
-//! Callers that take a lock and give it back, as frames on a session's stream: one task for all
+//! Callers that acquire and release a lock with frames on a session's stream: one task for all
 //! callers of a connection.
 
 use std::{pin::pin, sync::Arc};
@@ -14,7 +14,7 @@ use tokio::task::{JoinHandle, yield_now};
 use tonic::Status;
 
 use super::{
-    plan::{Caller, Turn},
+    plan::{Caller, Target},
     session::Session,
     stage::{Stage, Taken},
     tally::Tally,
@@ -27,24 +27,24 @@ struct Conversation {
     connection: usize,
     session: Session,
     seats: Vec<Seat>,
-    /// What came with the last answers.
+    /// The grants of the last answers.
     held: Vec<Held>,
-    /// Numbers of seats with nothing under way.
+    /// The seats without an operation under way.
     idle: Vec<usize>,
-    /// Whether nothing begins any more.
+    /// Whether no more operations begin.
     is_over: bool,
 }
 
 /// One caller. Its operations have its number, counted from 1, as their `op_id`.
 struct Seat {
     caller: Caller,
-    /// Others in the session must not be taken for the same one.
+    /// Unique in the session, so that callers exclude each other.
     owner: String,
     failures: u64,
     under_way: UnderWay,
 }
 
-/// A grant: what of it a release has to name.
+/// The parts of a grant that its release needs.
 struct Held {
     seat: usize,
     name: String,
@@ -53,7 +53,7 @@ struct Held {
 
 enum UnderWay {
     Nothing,
-    Take(Turn, u64),
+    Take(Target, u64),
     Release(Taken),
 }
 
@@ -96,7 +96,7 @@ impl Conversation {
         }
     }
 
-    /// Ends when the run does, or with the first fault; then the session is closed.
+    /// Ends with the run, or with the first fault; then closes the session.
     async fn run(mut self) {
         let stage = Arc::clone(&self.stage);
         if let Err(status) = self.converse(&stage).await {
@@ -126,7 +126,7 @@ impl Conversation {
                 answer = self.session.next() => {
                     let goes_on = self.take_all_answers(answer)?;
                     if stage.plan.waits() && !self.held.is_empty() {
-                        // Whoever else believes to hold it has its say now.
+                        // Another holder, if there is one, runs now.
                         yield_now().await;
                     }
                     self.release_all_held();
@@ -153,10 +153,10 @@ impl Conversation {
             return;
         };
         let (seat, plan) = (&mut self.seats[number], &self.stage.plan);
-        let turn = seat.caller.next(plan);
-        seat.under_way = UnderWay::Take(turn, due);
-        let name = self.stage.locks[turn.lock].name.clone();
-        let (mode, owner) = (turn.mode.into(), seat.owner.clone());
+        let target = seat.caller.next(plan);
+        seat.under_way = UnderWay::Take(target, due);
+        let name = self.stage.locks[target.lock].name.clone();
+        let (mode, owner) = (target.mode.into(), seat.owner.clone());
         let request = if plan.waits() {
             Request::Acquire(AcquireRequest {
                 name,
@@ -175,8 +175,7 @@ impl Conversation {
         self.session.collect(number as u64 + 1, request);
     }
 
-    /// Takes an answer and all others that are there already. False if there was a fault, or the
-    /// stream has ended.
+    /// Handles an answer and all others that have arrived. False after a fault or the stream's end.
     fn take_all_answers(
         &mut self,
         first: Option<Result<SessionResponse, Status>>,
@@ -184,14 +183,14 @@ impl Conversation {
         let stage = Arc::clone(&self.stage);
         let mut tally = stage.tally(self.connection);
         let mut next = Some(first);
-        // They have come by now; how long it takes to look at them all is not their latency.
+        // All have arrived by now; the time to handle them is not part of their latency.
         let at = stage.timeline.now();
         while let Some(answer) = next {
             let Some(answer) = answer else {
                 tally.fault("the coordinator ended a session's stream");
                 return Ok(false);
             };
-            // Where one waits for the other, the order of their moments counts.
+            // With waiters, the order of the moments matters.
             let at = if stage.plan.waits() {
                 stage.timeline.now()
             } else {
@@ -223,26 +222,26 @@ impl Conversation {
         };
         let under_way = std::mem::replace(&mut seat.under_way, UnderWay::Nothing);
         match (under_way, response) {
-            (UnderWay::Take(turn, due), Response::Granted(grant)) => {
-                return self.hold(tally, number, turn, grant, (due, at));
+            (UnderWay::Take(target, due), Response::Granted(grant)) => {
+                return self.hold(tally, number, target, grant, (due, at));
             }
-            (UnderWay::Take(turn, due), Response::Tried(answer)) => match answer.grant {
+            (UnderWay::Take(target, due), Response::Tried(answer)) => match answer.grant {
                 Some(grant) if answer.acquired => {
-                    return self.hold(tally, number, turn, grant, (due, at));
+                    return self.hold(tally, number, target, grant, (due, at));
                 }
-                _ => self.stage.not_acquired(tally, turn),
+                _ => self.stage.not_acquired(tally, target),
             },
-            (UnderWay::Take(turn, _), Response::NotGranted(_)) => {
-                self.stage.not_acquired(tally, turn);
+            (UnderWay::Take(target, _), Response::NotGranted(_)) => {
+                self.stage.not_acquired(tally, target);
             }
             (UnderWay::Release(taken), Response::Released(answer)) => {
                 self.stage.released(tally, &taken, answer.released, at);
             }
-            (UnderWay::Take(turn, _), Response::Failed(status)) => {
-                self.failed(tally, number, turn, &status);
+            (UnderWay::Take(target, _), Response::Failed(status)) => {
+                self.failed(tally, number, target, &status);
             }
             (UnderWay::Release(taken), Response::Failed(status)) => {
-                self.failed(tally, number, taken.turn, &status);
+                self.failed(tally, number, taken.target, &status);
             }
             _ => tally.fault("an answer to something else"),
         }
@@ -253,11 +252,11 @@ impl Conversation {
         &mut self,
         tally: &mut Tally,
         number: usize,
-        turn: Turn,
+        target: Target,
         grant: Grant,
         times: (u64, u64),
     ) {
-        let taken = self.stage.granted(tally, number, turn, &grant, times);
+        let taken = self.stage.granted(tally, number, target, &grant, times);
         self.seats[number].under_way = UnderWay::Release(taken);
         self.held.push(Held {
             seat: number,
@@ -275,7 +274,7 @@ impl Conversation {
             let request = ReleaseRequest {
                 name,
                 owner,
-                mode: taken.turn.mode.into(),
+                mode: taken.target.mode.into(),
                 ..ReleaseRequest::default()
             };
             let request = Request::Release(request);
@@ -287,11 +286,11 @@ impl Conversation {
         &mut self,
         tally: &mut Tally,
         number: usize,
-        turn: Turn,
+        target: Target,
         status: &tonic_types::Status,
     ) {
-        self.stage.failed(tally, turn, &status_of(status));
-        // What the old owner may hold now must not count as a hold of whoever comes next.
+        self.stage.failed(tally, target, &status_of(status));
+        // The next caller must not inherit a hold of the old owner.
         let seat = &mut self.seats[number];
         seat.failures += 1;
         seat.owner = format!("{number}-{}", seat.failures);

@@ -1,10 +1,11 @@
-//! The load generator: drives a coordinator as its clients would, measures, and watches with its
-//! own eyes that a lock stays one.
+//! The load generator: drives a coordinator as its clients would, measures, and checks mutual
+//! exclusion with its own witness.
 
 mod args;
 mod calls;
 mod churn;
 mod conduct;
+mod cycles;
 mod frames;
 mod plan;
 mod progress;
@@ -19,40 +20,16 @@ mod waiters;
 mod watch;
 mod witness;
 
-use std::{num::NonZeroUsize, process::ExitCode, sync::Arc};
+use std::{num::NonZeroUsize, process::ExitCode};
 
 use futures::future::try_join_all;
 use lockkeeper_base::threads;
-use lockkeeper_cli::{
-    client::{Client, connect},
-    exit,
-    failure::Failure,
-    output::say,
-};
-use serde_json::Value;
-
-use self::{
-    args::Scenario,
-    conduct::{Interrupts, conduct},
-    plan::Plan,
-    progress::Progress,
-    report::Report,
-    session::{Session, not_opened},
-    stage::Stage,
-};
+use lockkeeper_cli::{client::connect, exit, failure::Failure, output::say};
 
 pub use self::args::BenchArgs;
+use self::{args::Scenario, conduct::Interrupts, plan::Plan, report::Report};
 
-/// What a scenario leaves.
-struct Played {
-    stage: Arc<Stage>,
-    /// The signal that ended it before its time.
-    signal: Option<i32>,
-    /// Figures that only it has.
-    extra: Vec<(&'static str, Value)>,
-}
-
-/// The runtime for a benchmark: what makes load needs threads.
+/// The runtime for a benchmark: load needs threads.
 pub fn runtime(args: &BenchArgs) -> tokio::runtime::Builder {
     let threads = args.threads.map(NonZeroUsize::get);
     threads::runtime(threads.unwrap_or_else(|| threads::half_of(threads::cores())))
@@ -71,7 +48,7 @@ async fn bench(args: BenchArgs) -> Result<u8, Failure> {
     let clients = try_join_all(clients).await?;
     let played = match plan.scenario {
         Scenario::Uncontended | Scenario::Handover | Scenario::Fair | Scenario::ReadMostly => {
-            cycles(plan, clients, &mut interrupts).await?
+            cycles::play(plan, clients, &mut interrupts).await?
         }
         Scenario::Waiters => waiters::play(plan, clients, &mut interrupts).await?,
         Scenario::Watch => watch::play(plan, clients, &mut interrupts).await?,
@@ -87,40 +64,4 @@ async fn bench(args: BenchArgs) -> Result<u8, Failure> {
         Some(signal) => exit::by_signal(signal),
         None => exit::OK,
     })
-}
-
-/// Locks that are taken and given back, again and again.
-async fn cycles(
-    plan: Plan,
-    mut clients: Vec<Client>,
-    interrupts: &mut Interrupts,
-) -> Result<Played, Failure> {
-    let (stage, tasks) = if plan.frames {
-        let lease = plan.lease;
-        let sessions = clients.iter_mut().map(|it| Session::open(it, lease));
-        let sessions = try_join_all(sessions).await.map_err(not_opened)?;
-        let stage = Arc::new(Stage::new(plan));
-        let tasks = frames::start(&stage, sessions);
-        (stage, tasks)
-    } else {
-        let stage = Arc::new(Stage::new(plan));
-        let tasks = calls::start(&stage, &clients);
-        (stage, tasks)
-    };
-    let progress = Progress::show(&stage);
-    let signal = conduct(&stage, tasks, interrupts).await?;
-    drop(progress);
-    Ok(Played::new(stage, signal))
-}
-
-// === impl Played ===
-
-impl Played {
-    fn new(stage: Arc<Stage>, signal: Option<i32>) -> Self {
-        Self {
-            stage,
-            signal,
-            extra: Vec::new(),
-        }
-    }
 }

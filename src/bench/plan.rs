@@ -1,21 +1,17 @@
-//! What a run is to do.
+//! The plan of a run.
 
 use std::time::Duration;
 
 use lockkeeper_api::pb::LockMode;
-use lockkeeper_cli::{
-    args::{ServerArgs, to_proto},
-    exit,
-    failure::Failure,
-};
+use lockkeeper_cli::{args::ServerArgs, exit, failure::Failure};
 use rand::RngExt as _;
 
 use super::args::{BenchArgs, Scenario};
 
-/// One in so many callers of `read-mostly` writes.
+/// One of this many calls of `read-mostly` writes.
 const WRITERS_ONE_IN: u64 = 10;
 
-/// What a run is to do.
+/// The plan of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) scenario: Scenario,
@@ -32,16 +28,16 @@ pub(super) struct Plan {
     pub(super) sessions: usize,
 }
 
-/// How often the same caller has taken a lock, and under which name.
+/// A caller, and how many locks it has acquired.
 #[derive(Debug)]
 pub(super) struct Caller {
     number: usize,
-    turns: u64,
+    count: u64,
 }
 
-/// What a caller is to take next.
+/// The lock that a caller acquires next.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
+pub(super) struct Target {
     /// The number of the lock.
     pub(super) lock: usize,
     pub(super) mode: LockMode,
@@ -72,9 +68,9 @@ impl Plan {
             rate: args.rate,
             warm_up: args.warm_up,
             duration: args.duration,
-            lease: args.lease.map(to_proto).transpose()?,
+            lease: args.lease,
             names: match scenario {
-                // Each caller needs one of its own.
+                // Each caller needs its own.
                 Scenario::Uncontended => names.unwrap_or(in_flight).max(in_flight),
                 Scenario::Handover | Scenario::Fair | Scenario::Waiters => 1,
                 Scenario::ReadMostly => names.unwrap_or(8),
@@ -85,24 +81,24 @@ impl Plan {
         })
     }
 
-    /// Names that no other run has.
+    /// Names that are unique to this run.
     pub(super) fn lock_names(&self) -> impl Iterator<Item = String> {
         let run: u32 = rand::rng().random();
         (0..self.names).map(move |number| format!("bench-{run:08x}-{number}"))
     }
 
-    /// Whether callers wait for what they take.
+    /// Whether callers wait for their locks.
     pub(super) fn waits(&self) -> bool {
         self.scenario != Scenario::Uncontended
     }
 
-    /// Whether one lock goes from hand to hand.
+    /// Whether one lock is handed over from caller to caller.
     pub(super) fn hands_over(&self) -> bool {
         matches!(self.scenario, Scenario::Handover | Scenario::Fair)
     }
 
-    /// How often in a second something has to begin for `rate` operations in a second: a lock that
-    /// is taken and given back is two of them.
+    /// How many cycles begin in a second for `rate` operations in a second: acquire and release are
+    /// two.
     pub(super) fn beginnings_per_second(&self) -> Option<f64> {
         let each = match self.scenario {
             Scenario::Churn => 1.0,
@@ -121,23 +117,22 @@ impl Plan {
 
 impl Caller {
     pub(super) fn new(number: usize) -> Self {
-        Self { number, turns: 0 }
+        Self { number, count: 0 }
     }
 
-    pub(super) fn next(&mut self, plan: &Plan) -> Turn {
-        let turn = self.turns;
-        self.turns += 1;
+    pub(super) fn next(&mut self, plan: &Plan) -> Target {
+        let nth = self.count;
+        self.count += 1;
         let (lock, mode) = match plan.scenario {
             Scenario::Uncontended => {
-                // Callers 0, 1, 2 and so on have the names that are left when the number of callers
-                // is taken away as often as possible.
+                // A caller has the names whose number is its own modulo the number of callers.
                 let own = (plan.names - 1 - self.number) / plan.in_flight + 1;
-                let nth = usize::try_from(turn).unwrap_or(0) % own;
-                (self.number + nth * plan.in_flight, LockMode::Exclusive)
+                let name = usize::try_from(nth).unwrap_or(0) % own;
+                (self.number + name * plan.in_flight, LockMode::Exclusive)
             }
             Scenario::Fair => (0, LockMode::Fair),
             Scenario::ReadMostly => {
-                let draw = scatter(((self.number as u64) << 40) ^ turn);
+                let draw = scatter(((self.number as u64) << 40) ^ nth);
                 let mode = if draw.is_multiple_of(WRITERS_ONE_IN) {
                     LockMode::Write
                 } else {
@@ -148,11 +143,11 @@ impl Caller {
             }
             _ => (0, LockMode::Exclusive),
         };
-        Turn { lock, mode }
+        Target { lock, mode }
     }
 }
 
-/// Spreads numbers that follow each other (the finaliser of `SplitMix64`).
+/// Scatters consecutive numbers (the finaliser of `SplitMix64`).
 fn scatter(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -9,7 +9,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::stage::Stage;
 
-/// How often it is rewritten.
+/// How often the line is rewritten.
 const INTERVAL: Duration = Duration::from_millis(250);
 
 /// The line; it vanishes with this value.
@@ -19,7 +19,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Shows how far a run is; nothing if stderr is no terminal.
+    /// Shows the progress of a run; nothing if stderr is no terminal.
     pub(super) fn show(stage: &Arc<Stage>) -> Self {
         let line = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         let writer = (!line.is_hidden()).then(|| {

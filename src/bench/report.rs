@@ -1,4 +1,4 @@
-//! What is told of a run.
+//! The report of a run.
 
 use std::{collections::BTreeMap, fmt::Write as _, sync::atomic::Ordering, time::Duration};
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{plan::Plan, stage::Stage, tally::Tally};
 
-/// What is told of a run.
+/// The report of a run.
 pub(super) struct Report {
     header: Map<String, Value>,
     witness: Map<String, Value>,
@@ -24,7 +24,7 @@ pub(super) struct Report {
 // === impl Report ===
 
 impl Report {
-    /// `extra` is what only this scenario has.
+    /// `extra` are figures of this scenario only.
     pub(super) fn new(stage: &Stage, extra: Vec<(&'static str, Value)>, interrupted: bool) -> Self {
         let total = stage.total();
         let seen = &stage.seen;
@@ -37,7 +37,7 @@ impl Report {
         ] {
             witness.insert(name.to_owned(), count.load(Ordering::Relaxed).into());
         }
-        let mut void = total.told.clone();
+        let mut void = total.reported.clone();
         if !seen.is_clean() {
             void.insert(0, "the witness saw what a lock must not do".to_owned());
         } else if void.is_empty()
@@ -61,12 +61,12 @@ impl Report {
         }
     }
 
-    /// Why the figures mean nothing; none if they do.
+    /// Why the run is void; empty if it is valid.
     pub(super) fn void(&self) -> &[String] {
         &self.void
     }
 
-    /// One object. The figures of a void run are not in it.
+    /// One object; without figures if the run is void.
     pub(super) fn to_json(&self) -> Value {
         let mut fields = self.header.clone();
         fields.insert("void".to_owned(), (!self.void.is_empty()).into());
@@ -99,7 +99,7 @@ impl Report {
         fields.into()
     }
 
-    /// Lines for people. The figures of a void run are not among them.
+    /// Lines for people; without figures if the run is void.
     pub(super) fn to_text(&self) -> String {
         let fields = self.to_json();
         let mut text = String::new();

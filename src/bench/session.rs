@@ -1,4 +1,7 @@
-//! A session's stream: frames are collected and go out together.
+//! A session's stream: frames are collected and sent in one batch.
+//!
+//! Not `lockkeeper_client`: that renews, resumes and records each request, which would be measured
+//! too, and it has no batches.
 
 use std::{
     collections::VecDeque,
@@ -22,7 +25,7 @@ use parking_lot::Mutex;
 use tokio::time::timeout;
 use tonic::{Status, Streaming};
 
-/// How long it may take until a session is open, many being opened at once.
+/// How long opening a session may take while many are opened.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long the end of a session may take.
@@ -52,8 +55,7 @@ struct Queue {
     is_closed: bool,
 }
 
-/// The end that tonic reads: it takes all frames that are there, and writes them to the connection
-/// in one piece.
+/// The end that tonic reads: it takes all pending frames, which are written at once.
 struct Outgoing {
     taken: VecDeque<SessionRequest>,
     shared: Arc<Shared>,
@@ -70,8 +72,7 @@ impl Session {
         Self::open_and_ask(client, lease, None).await
     }
 
-    /// Opens one and asks for something in the same breath. The answer comes from
-    /// [`Session::next`].
+    /// Opens one and sends a request with the opening. The answer comes from [`Session::next`].
     pub(super) async fn open_and_ask(
         client: &mut Client,
         lease: Option<prost_types::Duration>,
@@ -104,8 +105,7 @@ impl Session {
                 None => Err(Status::internal("the stream ended before opened")),
             }
         };
-        // A connection that has as many streams as the coordinator allows keeps further ones
-        // waiting.
+        // A connection at the coordinator's limit of streams queues further ones.
         let opened = timeout(OPEN_TIMEOUT, opened).await;
         opened.unwrap_or_else(|_| {
             Err(Status::deadline_exceeded(
@@ -114,17 +114,17 @@ impl Session {
         })
     }
 
-    /// Adds a frame to those that go out next.
+    /// Adds a frame to the next batch.
     pub(super) fn collect(&mut self, op_id: u64, request: Request) {
         self.outbox.collect(op_id, request);
     }
 
-    /// Sends what was collected.
+    /// Sends the batch.
     pub(super) fn send(&mut self) {
         self.outbox.send();
     }
 
-    /// The next answer or notice; none if the stream has ended. May be dropped and asked again.
+    /// The next answer or notice; none if the stream has ended. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<Result<SessionResponse, Status>> {
         self.answers.next().await
     }
@@ -181,7 +181,7 @@ impl Outbox {
         {
             let mut queue = self.shared.queue.lock();
             if queue.frames.is_empty() {
-                // Nothing is copied, and the buffer comes back.
+                // Swapped, so that nothing is copied and the buffer is reused.
                 std::mem::swap(&mut queue.frames, &mut self.collected);
             } else {
                 queue.frames.append(&mut self.collected);
@@ -201,7 +201,7 @@ impl Drop for Outbox {
 // === impl Outgoing ===
 
 impl Outgoing {
-    /// The next frame that is there.
+    /// The next pending frame.
     fn pop(&mut self) -> Poll<Option<SessionRequest>> {
         if let Some(frame) = self.taken.pop_front() {
             return Poll::Ready(Some(frame));
@@ -224,7 +224,7 @@ impl Stream for Outgoing {
             return frame;
         }
         self.shared.reader.register(cx.waker());
-        // Something may have come before the waker was known.
+        // A frame may have come before the waker was registered.
         self.pop()
     }
 }

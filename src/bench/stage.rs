@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::{
-    plan::{Plan, Turn},
+    plan::{Plan, Target},
     tally::{Tally, What},
     timeline::{Pace, Timeline},
     witness::{Seen, Witness},
@@ -23,7 +23,7 @@ use super::{
 pub(super) struct Lock {
     pub(super) name: String,
     pub(super) witness: Witness,
-    /// Whether a call about it failed, so that nobody knows who holds it.
+    /// Whether a call about it failed, so that its holder is unknown.
     pub(super) is_unclear: AtomicBool,
 }
 
@@ -35,17 +35,17 @@ pub(super) struct Stage {
     pub(super) pace: Pace,
     pub(super) locks: Vec<Lock>,
     pub(super) seen: Seen,
-    /// Cancelled when what is under way is to end at once.
+    /// Cancelled to end operations under way at once.
     pub(super) stop: CancellationToken,
-    /// One for each connection, so that those who write seldom meet.
+    /// One for each connection, against contention.
     tallies: Vec<Mutex<Tally>>,
 }
 
-/// A lock that was taken.
+/// An acquired lock.
 #[derive(Debug)]
 pub(super) struct Taken {
-    pub(super) turn: Turn,
-    /// When it was due to be taken, or was asked for.
+    pub(super) target: Target,
+    /// When the acquire was due, or was sent.
     pub(super) due: u64,
     /// When the release was sent.
     pub(super) released_at: u64,
@@ -94,7 +94,7 @@ impl Stage {
         self.tallies[connection].lock()
     }
 
-    /// Everything that was counted.
+    /// The sum of all connections.
     pub(super) fn total(&self) -> Tally {
         let mut total = Tally::default();
         for tally in &self.tallies {
@@ -103,13 +103,13 @@ impl Stage {
         total
     }
 
-    /// Whether nothing was seen or answered that makes the run void.
+    /// Whether nothing has made the run void.
     pub(super) fn is_clean(&self) -> bool {
         let faults = |tally: &Mutex<Tally>| tally.lock().faults;
         self.seen.is_clean() && self.tallies.iter().map(faults).sum::<u64>() == 0
     }
 
-    /// How far the run is, in words.
+    /// The progress in words.
     pub(super) fn progress(&self) -> String {
         let grants = self.seen.grants.load(Ordering::Relaxed);
         let answered = |tally: &Mutex<Tally>| tally.lock().operations;
@@ -118,17 +118,17 @@ impl Stage {
         format!("{phase}: {operations} operations measured, {grants} grants in all")
     }
 
-    /// How long was measured.
+    /// The length of the measurement.
     pub(super) fn measured(&self) -> Duration {
         self.timeline.measured()
     }
 
-    /// Operations that were due and not begun when the measurement ended.
+    /// Operations that were due and had not begun when the measurement ended.
     pub(super) fn backlog(&self) -> usize {
         self.pace.backlog().len()
     }
 
-    /// Those that nobody began have taken at least until the end.
+    /// Operations that never began count as if they had ended with the measurement.
     pub(super) fn count_backlog(&self) {
         let whats: &[What] = match self.plan.scenario {
             Scenario::Uncontended => &[What::TryAcquire, What::Pair],
@@ -154,12 +154,12 @@ impl Stage {
         &self,
         tally: &mut Tally,
         caller: usize,
-        turn: Turn,
+        target: Target,
         grant: &Grant,
         (due, at): (u64, u64),
     ) -> Taken {
-        let witness = &self.locks[turn.lock].witness;
-        witness.enter(turn.mode, grant.fencing_token, &self.seen);
+        let witness = &self.locks[target.lock].witness;
+        witness.enter(target.mode, grant.fencing_token, &self.seen);
         if grant.hold_count != 1 {
             let holds = grant.hold_count;
             tally.fault(format!(
@@ -167,7 +167,7 @@ impl Stage {
             ));
         }
         if self.pace.counts(&self.timeline, due, at) {
-            let what = match turn.mode {
+            let what = match target.mode {
                 LockMode::Read => What::ReadWait,
                 LockMode::Write => What::WriteWait,
                 _ if self.plan.waits() => What::Wait,
@@ -180,8 +180,8 @@ impl Stage {
             if self.plan.hands_over() {
                 tally.grants[caller] += 1;
                 let released_at = witness.take_released_at();
-                // At a fixed rate it may be that nobody waited when the lock was given back; then
-                // nothing was handed over.
+                // At a fixed rate there may have been no waiter when the lock was released; then
+                // there was no hand-over.
                 let waited = |released_at: &u64| self.pace.is_closed() || due <= *released_at;
                 if let Some(released_at) = released_at.filter(waited) {
                     tally.time(What::Gap, at.saturating_sub(released_at));
@@ -189,7 +189,7 @@ impl Stage {
             }
         }
         Taken {
-            turn,
+            target,
             due,
             released_at: at,
         }
@@ -198,8 +198,8 @@ impl Stage {
     /// A caller is about to send its release. The witness sees it leave.
     pub(super) fn leave(&self, taken: &mut Taken) {
         taken.released_at = self.timeline.now();
-        let witness = &self.locks[taken.turn.lock].witness;
-        witness.leave(taken.turn.mode, taken.released_at);
+        let witness = &self.locks[taken.target.lock].witness;
+        witness.leave(taken.target.mode, taken.released_at);
     }
 
     /// A release was answered.
@@ -219,10 +219,9 @@ impl Stage {
         }
     }
 
-    /// A try was refused, which is right only where a call before has failed with the lock perhaps
-    /// in hand.
-    pub(super) fn not_acquired(&self, tally: &mut Tally, turn: Turn) {
-        let lock = &self.locks[turn.lock];
+    /// A try was refused, which is right only after a failed call that may have acquired the lock.
+    pub(super) fn not_acquired(&self, tally: &mut Tally, target: Target) {
+        let lock = &self.locks[target.lock];
         if lock.is_unclear.load(Ordering::Relaxed) {
             tally.refused("HELD_SINCE_A_REFUSAL");
         } else {
@@ -233,10 +232,9 @@ impl Stage {
         }
     }
 
-    /// A call failed: counted as a refusal if a coordinator may answer so and it may be different
-    /// later, else as a fault.
-    pub(super) fn failed(&self, tally: &mut Tally, turn: Turn, status: &Status) {
-        self.locks[turn.lock]
+    /// A call failed: see [`Tally::failed`].
+    pub(super) fn failed(&self, tally: &mut Tally, target: Target, status: &Status) {
+        self.locks[target.lock]
             .is_unclear
             .store(true, Ordering::Relaxed);
         tally.failed(status);

@@ -1,4 +1,4 @@
-//! What was counted and timed, by one connection or by all.
+//! Counts and latencies, of one connection or of all.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use lockkeeper_cli::failure::{Effect, Failure};
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-/// The domain of the reasons that a coordinator gives.
+/// The domain of a coordinator's error reasons.
 const DOMAIN: &str = "lockkeeper";
 
 /// The unit in which latencies are recorded, in nanoseconds: 0.1 us.
@@ -16,10 +16,10 @@ const UNIT: u64 = 100;
 /// Units in a microsecond.
 const UNITS_PER_MICROSECOND: f64 = 10.0;
 
-/// As many faults are told; all are counted.
-const FAULTS_TOLD: usize = 5;
+/// How many faults are reported; all are counted.
+const FAULTS_REPORTED: usize = 5;
 
-/// What is timed.
+/// The timed events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     TryAcquire,
@@ -30,7 +30,7 @@ pub(super) enum What {
     Wait,
     ReadWait,
     WriteWait,
-    /// From a release that was sent to the next grant that was received.
+    /// From sending a release to receiving the next grant.
     Gap,
     /// From opening a session to the end of its stream.
     Session,
@@ -53,20 +53,21 @@ pub(super) struct Percentiles {
     pub(super) max: f64,
 }
 
-/// What was counted and timed.
+/// Counts and latencies.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// Answered in the measurement.
+    /// Operations answered in the measurement.
     pub(super) operations: u64,
-    /// Pairs, hand-overs or sessions that were completed in the measurement.
+    /// Pairs, hand-overs or sessions completed in the measurement.
     pub(super) rounds: u64,
     /// Grants of each caller of this connection in the measurement.
     pub(super) grants: Vec<u64>,
-    /// Refusals that a coordinator may answer with, by reason.
+    /// Legitimate refusals of the coordinator, by reason.
     pub(super) refusals: BTreeMap<String, u64>,
-    /// What should not have happened.
+    /// Answers and failures that must not happen.
     pub(super) faults: u64,
-    pub(super) told: Vec<String>,
+    /// The first of them, each once.
+    pub(super) reported: Vec<String>,
     latencies: [Latencies; What::ALL.len()],
 }
 
@@ -103,7 +104,7 @@ impl What {
 // === impl Tally ===
 
 impl Tally {
-    /// Counts the grants of so many callers; one who never gets any counts too.
+    /// A tally with grants per caller; callers without grants count too.
     pub(super) fn of_callers(count: usize) -> Self {
         Self {
             grants: vec![0; count],
@@ -126,13 +127,12 @@ impl Tally {
     pub(super) fn fault(&mut self, text: impl Into<String>) {
         self.faults += 1;
         let text = text.into();
-        if self.told.len() < FAULTS_TOLD && !self.told.contains(&text) {
-            self.told.push(text);
+        if self.reported.len() < FAULTS_REPORTED && !self.reported.contains(&text) {
+            self.reported.push(text);
         }
     }
 
-    /// A call failed: a refusal if a coordinator may answer so and it may be different later, else
-    /// a fault.
+    /// A call failed: a refusal if the coordinator may refuse for now, else a fault.
     pub(super) fn failed(&mut self, status: &Status) {
         let may_be_later = matches!(
             status.code(),
@@ -155,16 +155,16 @@ impl Tally {
         for (reason, count) in &other.refusals {
             *self.refusals.entry(reason.clone()).or_default() += count;
         }
-        for text in &other.told {
+        for text in &other.reported {
             self.fault(text.as_str());
         }
-        self.faults += other.faults - other.told.len() as u64;
+        self.faults += other.faults - other.reported.len() as u64;
         for (mine, theirs) in self.latencies.iter_mut().zip(&other.latencies) {
             mine.merge(theirs);
         }
     }
 
-    /// All that was timed at least once.
+    /// All events that were timed at least once.
     pub(super) fn latencies(&self) -> impl Iterator<Item = (What, Percentiles)> {
         let timed = What::ALL.into_iter().zip(&self.latencies);
         timed.filter_map(|(what, latencies)| Some((what, latencies.percentiles()?)))
@@ -182,12 +182,12 @@ impl Default for Latencies {
 
 impl Latencies {
     fn record(&mut self, nanos: u64) {
-        // It grows by itself, so there is room for everything.
+        // It grows by itself.
         self.0.record(nanos / UNIT).expect("a histogram that grows");
     }
 
     fn merge(&mut self, other: &Self) {
-        // It grows by itself, so there is room for everything.
+        // It grows by itself.
         self.0.add(&other.0).expect("a histogram that grows");
     }
 

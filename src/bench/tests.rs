@@ -5,7 +5,7 @@ use lockkeeper_api::pb::{Grant, LockMode};
 use serde_json::Value;
 
 use super::{
-    plan::{Caller, Plan, Turn},
+    plan::{Caller, Plan, Target},
     report::Report,
     stage::Stage,
     tally::{Tally, What},
@@ -44,7 +44,7 @@ async fn at_a_fixed_rate_latency_counts_from_when_an_operation_was_due() {
     pace.release(9 * MS);
     let begun = due(&pace, &timeline, 9 * MS);
     assert_eq!(begun, (0..10).map(|n| n * MS).collect::<Vec<_>>());
-    // Somebody held everything up until now. Each of those that were due meanwhile has felt it, not
+    // Everything was delayed until now. Each operation that was due meanwhile counts the delay, not
     // only the one that was under way.
     let mut tally = Tally::default();
     for due in begun {
@@ -191,16 +191,16 @@ fn callers_have_names_of_their_own_and_together_all() {
 fn of_ten_callers_that_read_mostly_one_writes() {
     let plan = plan("read-mostly --names 4");
     let mut caller = Caller::new(5);
-    let turns: Vec<Turn> = (0..10_000).map(|_| caller.next(&plan)).collect();
+    let turns: Vec<Target> = (0..10_000).map(|_| caller.next(&plan)).collect();
     let writes = turns
         .iter()
-        .filter(|turn| turn.mode == LockMode::Write)
+        .filter(|target| target.mode == LockMode::Write)
         .count();
     assert!((900..1100).contains(&writes), "{writes}");
     let written: HashSet<_> = turns
         .iter()
-        .filter(|turn| turn.mode == LockMode::Write)
-        .map(|turn| turn.lock)
+        .filter(|target| target.mode == LockMode::Write)
+        .map(|target| target.lock)
         .collect();
     assert_eq!(written.len(), 4, "each lock has writers");
 }
@@ -215,13 +215,13 @@ fn shares_are_all_there_is() {
     assert_eq!(self::plan("handover --in-flight 2").connections, 2);
 }
 
-// === what is told ===
+// === the report ===
 
 /// A caller takes a lock and gives it back, 12 and 14 ms after the start; another connection has a
 /// refusal.
 fn played(arguments: &str) -> Stage {
     let stage = Stage::new(plan(arguments));
-    let turn = Turn {
+    let target = Target {
         lock: 0,
         mode: LockMode::Exclusive,
     };
@@ -232,7 +232,7 @@ fn played(arguments: &str) -> Stage {
     };
     {
         let mut tally = stage.tally(0);
-        let mut taken = stage.granted(&mut tally, 0, turn, &grant, (11 * MS, 12 * MS));
+        let mut taken = stage.granted(&mut tally, 0, target, &grant, (11 * MS, 12 * MS));
         stage.leave(&mut taken);
         stage.released(&mut tally, &taken, true, 14 * MS);
     }
@@ -240,13 +240,13 @@ fn played(arguments: &str) -> Stage {
     stage
 }
 
-fn told(stage: &Stage) -> Value {
+fn report(stage: &Stage) -> Value {
     Report::new(stage, vec![("more", 1.into())], false).to_json()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_report_has_every_figure() {
-    let json = told(&played(
+    let json = report(&played(
         "uncontended --warm-up 10ms --duration 10ms --connections 2",
     ));
     assert_eq!(json["scenario"], "uncontended");
@@ -281,7 +281,7 @@ async fn a_report_has_every_figure() {
     }
     let max = latencies["try_acquire"]["max"].as_f64().unwrap();
     assert!((max - 1000.0).abs() < 1.0, "{max}");
-    let handover = told(&played(
+    let handover = report(&played(
         "handover --warm-up 10ms --duration 10ms --connections 2",
     ));
     assert_eq!(handover["per_second"]["handovers"], 100.0);

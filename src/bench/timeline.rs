@@ -10,8 +10,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// Between two looks of the pacemaker at what has become due: finer than tokio's timers, which know
-/// milliseconds.
+/// Between two beats of the pacemaker: finer than tokio's timers, which have milliseconds.
 const BEAT: Duration = Duration::from_micros(100);
 
 /// Longer than any run.
@@ -28,9 +27,9 @@ pub(super) struct Timeline {
 /// When operations begin.
 #[derive(Debug)]
 pub(super) enum Pace {
-    /// The next one as soon as one was answered.
+    /// The next one after an answer (closed loop).
     Closed,
-    /// At a fixed rate, whatever becomes of the earlier ones.
+    /// At a fixed rate, independent of answers (open loop).
     Open(Schedule),
 }
 
@@ -41,17 +40,17 @@ pub(super) struct Schedule {
     released: AtomicU64,
     taken: AtomicU64,
     due: Semaphore,
-    /// Whether as many have begun as there are to be.
+    /// Whether the last operation has begun.
     is_complete: AtomicBool,
 }
 
 /// Whether an operation can begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// It was due at this moment, from which its latency counts.
+    /// Due at this moment, from which its latency counts.
     Due(u64),
     NotYet,
-    /// None begins any more.
+    /// No more operations begin.
     Over,
 }
 
@@ -72,7 +71,7 @@ impl Timeline {
         }
     }
 
-    /// Starts now; nobody knows yet when the measurement begins and ends.
+    /// Starts now; the scenario sets when the measurement begins and ends.
     pub(super) fn open_ended() -> Self {
         Self::new(FAR, FAR)
     }
@@ -97,7 +96,7 @@ impl Timeline {
         self.begin.load(Ordering::Relaxed)
     }
 
-    /// Waits for the end as it is known now.
+    /// Waits for the current end.
     pub(super) async fn sleep_until_end(&self) {
         sleep_until(self.start + Duration::from_nanos(self.end())).await;
     }
@@ -111,12 +110,12 @@ impl Timeline {
         self.now() >= self.end()
     }
 
-    /// Whether this moment is measured.
+    /// Whether this moment is in the measurement.
     pub(super) fn measures(&self, at: u64) -> bool {
         self.begin() <= at && at < self.end()
     }
 
-    /// What is going on, in words.
+    /// The phase in words.
     pub(super) fn phase(&self) -> String {
         let (now, begin, end) = (self.now(), self.begin(), self.end());
         let seconds = |nanos: u64| Duration::from_nanos(nanos).as_secs();
@@ -132,7 +131,7 @@ impl Timeline {
         }
     }
 
-    /// How long was measured.
+    /// The length of the measurement.
     pub(super) fn measured(&self) -> Duration {
         Duration::from_nanos(self.end().saturating_sub(self.begin()))
     }
@@ -145,12 +144,12 @@ impl Pace {
         per_second.map_or(Self::Closed, |rate| Self::Open(Schedule::new(rate)))
     }
 
-    /// Whether the next begins as soon as one was answered.
+    /// Whether each operation begins after an answer.
     pub(super) fn is_closed(&self) -> bool {
         matches!(self, Self::Closed)
     }
 
-    /// Waits until an operation can begin; none if none begins any more.
+    /// Waits until an operation can begin; none at the end.
     pub(super) async fn next(&self, timeline: &Timeline) -> Option<u64> {
         match self {
             Self::Closed => {
@@ -180,8 +179,8 @@ impl Pace {
         }
     }
 
-    /// Whether an operation counts: by when it was due if that was fixed beforehand, so that a slow
-    /// answer cannot leave the measurement.
+    /// Whether an operation counts: in an open loop by when it was due, so that slow answers cannot
+    /// leave the measurement.
     pub(super) fn counts(&self, timeline: &Timeline, due: u64, answered: u64) -> bool {
         timeline.measures(match self {
             Self::Closed => answered,
@@ -189,25 +188,24 @@ impl Pace {
         })
     }
 
-    /// Lets operations become due until the end, then no more. Blocks the thread, which should have
-    /// nothing else to do.
+    /// Makes operations due until the end. Blocks its thread.
     pub(super) fn beat(&self, timeline: &Timeline) {
         let Self::Open(schedule) = self else { return };
         while !timeline.is_over() && !schedule.is_complete.load(Ordering::Relaxed) {
             let now = timeline.now();
             let next = schedule.release(now);
             let pause = Duration::from_nanos(next.saturating_sub(now)).max(BEAT);
-            // Not for longer than it may take to notice that the run was ended.
+            // Short enough to notice the end of the run.
             std::thread::sleep(pause.min(Duration::from_millis(50)));
         }
         if !schedule.is_complete.load(Ordering::Relaxed) {
-            // What would be due at the end itself is not due in the measurement.
+            // An operation due at the end itself is not in the measurement.
             schedule.release(timeline.end().saturating_sub(1));
             schedule.due.close();
         }
     }
 
-    /// Lets begin what is due; returns when the next one will be.
+    /// Releases what is due; returns when the next one is.
     #[cfg(test)]
     pub(super) fn release(&self, now: u64) -> u64 {
         match self {
@@ -216,7 +214,7 @@ impl Pace {
         }
     }
 
-    /// As many have begun as there are to be.
+    /// The last operation has begun.
     pub(super) fn complete(&self) {
         if let Self::Open(schedule) = self {
             schedule.is_complete.store(true, Ordering::Relaxed);
@@ -224,7 +222,7 @@ impl Pace {
         }
     }
 
-    /// When those were due that nobody has begun.
+    /// When the operations were due that never began.
     pub(super) fn backlog(&self) -> Vec<u64> {
         match self {
             Self::Open(schedule) if !schedule.is_complete.load(Ordering::Relaxed) => {
@@ -260,10 +258,10 @@ impl Schedule {
         (n as f64 * self.interval) as u64
     }
 
-    /// Lets begin what is due before now or now; returns when the next one will be.
+    /// Releases what is due by now; returns when the next one is.
     fn release(&self, now: u64) -> u64 {
         let mut until = (now as f64 / self.interval) as u64;
-        // Rounding must not hold one back, nor let one begin too early.
+        // Rounding must neither delay an operation nor begin one early.
         while self.due_at(until) <= now {
             until += 1;
         }
@@ -273,7 +271,7 @@ impl Schedule {
         self.due_at(until.max(released))
     }
 
-    /// The moment at which the next one that has a permit was due.
+    /// When the next operation with a permit was due.
     fn take(&self) -> u64 {
         self.due_at(self.taken.fetch_add(1, Ordering::Relaxed))
     }

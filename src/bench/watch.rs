@@ -21,19 +21,17 @@ use tokio::{
 use tonic::{Response, Status};
 
 use super::{
-    Played,
-    conduct::{Interrupts, conduct},
+    conduct::{Interrupts, Played, conduct},
     plan::Plan,
-    progress::Progress,
     session::{Session, not_opened},
     stage::{Lock, Stage},
     tally::What,
 };
 
-/// Between two looks at a lock: seldom enough to cost nothing.
+/// Between two queries: rare enough to cost nothing.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// As many locks are looked at, in turn.
+/// How many locks are queried, in turn.
 const SAMPLE: usize = 100;
 
 /// A session with its share of the locks.
@@ -45,14 +43,14 @@ struct Watched {
     locks: Vec<usize>,
 }
 
-/// What the tasks tell each other.
-struct Told {
-    /// All sessions hold what they are to hold.
+/// What the tasks share.
+struct Findings {
+    /// Passed once all sessions hold their locks.
     established: Barrier,
     took: Mutex<Option<Duration>>,
     /// The lease of the grants.
     lease: Mutex<Duration>,
-    /// The smallest share of its lease that a lock had left.
+    /// The smallest rest of a lease, as a part of the whole.
     least: Mutex<Option<f64>>,
 }
 
@@ -62,7 +60,6 @@ pub(super) async fn play(
     interrupts: &mut Interrupts,
 ) -> Result<Played, Failure> {
     let stage = Arc::new(Stage::open_ended(plan));
-    let progress = Progress::show(&stage);
     let asked_at = Instant::now();
     let count = stage.plan.sessions;
     let sessions = (0..count).map(|number| {
@@ -71,7 +68,7 @@ pub(super) async fn play(
         async move { Session::open(&mut client, lease).await }
     });
     let sessions = try_join_all(sessions).await.map_err(not_opened)?;
-    let told = Arc::new(Told {
+    let findings = Arc::new(Findings {
         established: Barrier::new(count + 1),
         took: Mutex::new(None),
         lease: Mutex::new(Duration::ZERO),
@@ -84,17 +81,15 @@ pub(super) async fn play(
             session,
             locks: (number..stage.locks.len()).step_by(count).collect(),
         };
-        spawn_detached("watched", watched.run(Arc::clone(&told)))
+        spawn_detached("watched", watched.run(Arc::clone(&findings)))
     });
     let mut tasks: Vec<_> = tasks.collect();
     let client = clients[clients.len() - 1].clone();
-    let looks = look_until_end(Arc::clone(&stage), client, Arc::clone(&told), asked_at);
+    let looks = look_until_end(Arc::clone(&stage), client, Arc::clone(&findings), asked_at);
     tasks.push(spawn_detached("looks", looks));
-    let signal = conduct(&stage, tasks, interrupts).await?;
-    drop(progress);
-    let took = *told.took.lock();
-    let least = *told.least.lock();
-    let mut played = Played::new(stage, signal);
+    let mut played = conduct(&stage, tasks, interrupts).await?;
+    let took = *findings.took.lock();
+    let least = *findings.least.lock();
     played.extra = vec![
         ("sessions", json!(count)),
         ("established_s", json!(took.map(|it| it.as_secs_f64()))),
@@ -103,20 +98,25 @@ pub(super) async fn play(
     Ok(played)
 }
 
-/// The measurement is what happens from when all is held.
-async fn look_until_end(stage: Arc<Stage>, client: Client, told: Arc<Told>, asked_at: Instant) {
+/// The measurement begins once all locks are held.
+async fn look_until_end(
+    stage: Arc<Stage>,
+    client: Client,
+    findings: Arc<Findings>,
+    asked_at: Instant,
+) {
     let looks = async {
-        told.established.wait().await;
-        *told.took.lock() = Some(asked_at.elapsed());
+        findings.established.wait().await;
+        *findings.took.lock() = Some(asked_at.elapsed());
         stage.timeline.begin_now(stage.plan.duration);
-        look(&stage, client, &told).await;
+        look(&stage, client, &findings).await;
         stage.stop.cancel();
     };
     stage.stop.run_until_cancelled(looks).await;
 }
 
-/// Looks at some of the locks, all the time, until the end.
-async fn look(stage: &Stage, mut client: Client, told: &Told) {
+/// Queries some of the locks repeatedly until the end.
+async fn look(stage: &Stage, mut client: Client, findings: &Findings) {
     let step = stage.locks.len().div_ceil(SAMPLE);
     for lock in stage.locks.iter().step_by(step).cycle() {
         let asked_at = stage.timeline.now();
@@ -127,17 +127,17 @@ async fn look(stage: &Stage, mut client: Client, told: &Told) {
         let answer = client.describe(DescribeRequest { name }).await;
         let at = stage.timeline.now();
         if !stage.timeline.measures(at) {
-            // They may have been closed by now.
+            // The sessions may have ended by now.
             return;
         }
-        told.looked(stage, answer, at - asked_at);
+        findings.looked(stage, answer, at - asked_at);
         sleep(LOOK_INTERVAL).await;
     }
 }
 
-// === impl Told ===
+// === impl Findings ===
 
-impl Told {
+impl Findings {
     fn looked(
         &self,
         stage: &Stage,
@@ -165,15 +165,18 @@ impl Told {
 // === impl Watched ===
 
 impl Watched {
-    async fn run(mut self, told: Arc<Told>) {
+    async fn run(mut self, findings: Arc<Findings>) {
         let stage = Arc::clone(&self.stage);
-        let held = stage.stop.run_until_cancelled(self.hold_all(&told)).await;
+        let held = stage
+            .stop
+            .run_until_cancelled(self.hold_all(&findings))
+            .await;
         match held {
             Some(Ok(())) => {
                 let stop = stage.stop.clone();
                 let stayed = stop
                     .run_until_cancelled(async {
-                        told.established.wait().await;
+                        findings.established.wait().await;
                         self.stay().await
                     })
                     .await;
@@ -187,7 +190,7 @@ impl Watched {
             }
             Some(Err(status)) => {
                 stage.tally(self.connection).failed(&status);
-                // There is nothing to measure without it.
+                // Without it there is nothing to measure.
                 stage.stop.cancel();
             }
             None => {}
@@ -197,8 +200,8 @@ impl Watched {
         }
     }
 
-    /// Takes all of its locks, some at once.
-    async fn hold_all(&mut self, told: &Told) -> Result<(), Status> {
+    /// Acquires all of its locks, some at once.
+    async fn hold_all(&mut self, findings: &Findings) -> Result<(), Status> {
         let plan = &self.stage.plan;
         let at_once = (plan.in_flight / plan.sessions).max(1);
         let (mut asked, mut held) = (0, 0);
@@ -232,7 +235,7 @@ impl Watched {
                         return Err(Status::internal("a grant of a session is not watched"));
                     }
                     let lease = grant.lease.and_then(|it| Duration::try_from(it).ok());
-                    *told.lease.lock() = lease.unwrap_or_default();
+                    *findings.lease.lock() = lease.unwrap_or_default();
                 }
                 Some(Said::Failed(status)) => return Err(status_of(&status)),
                 other => self.notice(other)?,
@@ -241,7 +244,7 @@ impl Watched {
         Ok(())
     }
 
-    /// Holds them until it is dropped.
+    /// Holds them until cancelled.
     async fn stay(&mut self) -> Result<(), Status> {
         while let Some(frame) = self.session.next().await.transpose()? {
             self.notice(frame.response)?;

@@ -1,22 +1,22 @@
-//! What this process sees of a lock with its own eyes: who is inside, and the tokens of those who
-//! were. It trusts no coordinator.
+//! The witness of mutual exclusion: the holders of a lock in this process, and their tokens. It
+//! trusts no coordinator.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use lockkeeper_api::pb::LockMode;
 
-/// What one who excludes all others adds to those inside, a reader adding one.
+/// The weight of an exclusive holder; a reader weighs one.
 const ALONE: i64 = 1 << 32;
 
-/// A lock as the holders in this process see it.
+/// A lock and its holders in this process.
 #[derive(Debug, Default)]
 pub(super) struct Witness {
-    inside: AtomicI64,
+    holders: AtomicI64,
     token: AtomicU64,
     released_at: AtomicU64,
 }
 
-/// What witnesses have seen in a run.
+/// The violations and grants in a run.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) grants: AtomicU64,
@@ -32,11 +32,11 @@ impl Witness {
     pub(super) fn enter(&self, mode: LockMode, token: u64, seen: &Seen) {
         seen.grants.fetch_add(1, Ordering::Relaxed);
         let is_reader = mode == LockMode::Read;
-        let others = self.inside.fetch_add(weight(mode), Ordering::AcqRel);
+        let others = self.holders.fetch_add(weight(mode), Ordering::AcqRel);
         if others >= ALONE || (others > 0 && !is_reader) {
             seen.overlaps.fetch_add(1, Ordering::Relaxed);
         }
-        // Readers have the token of the last writer.
+        // Readers have the last writer's token.
         if !is_reader && self.token.fetch_max(token, Ordering::AcqRel) >= token {
             seen.token_regressions.fetch_add(1, Ordering::Relaxed);
         }
@@ -45,10 +45,10 @@ impl Witness {
     /// The release is about to be sent.
     pub(super) fn leave(&self, mode: LockMode, at: u64) {
         self.released_at.store(at, Ordering::Relaxed);
-        self.inside.fetch_sub(weight(mode), Ordering::AcqRel);
+        self.holders.fetch_sub(weight(mode), Ordering::AcqRel);
     }
 
-    /// When the one before gave the lock back; asked once for each hand-over.
+    /// When the previous holder released the lock; once for each hand-over.
     pub(super) fn take_released_at(&self) -> Option<u64> {
         let at = self.released_at.swap(0, Ordering::Relaxed);
         (at > 0).then_some(at)
@@ -66,7 +66,7 @@ impl Seen {
         self.lost.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether nothing was seen that a lock must not do.
+    /// Whether there was no violation.
     pub(super) fn is_clean(&self) -> bool {
         [&self.overlaps, &self.token_regressions, &self.lost]
             .iter()

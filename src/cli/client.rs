@@ -1,4 +1,4 @@
-//! The way to a coordinator.
+//! Connecting to a coordinator.
 
 use lockkeeper_client::{AdminClient, Error, LatchClient, LockClient, SemaphoreClient};
 
@@ -12,8 +12,7 @@ pub use lockkeeper_client::short;
 /// The generated client.
 pub type Client = LockClient;
 
-/// Connects. As long as this fails nothing was asked, which is why it is not left to the first
-/// call.
+/// Connects. Done before the first call, so that a failure means that nothing was sent.
 pub async fn connect(server: &ServerArgs) -> Result<Client, Failure> {
     let connected = async { server.client()?.locks().await };
     connected.await.map_err(not_connected)
@@ -31,7 +30,7 @@ pub async fn connect_latches(server: &ServerArgs) -> Result<LatchClient, Failure
     connected.await.map_err(not_connected)
 }
 
-/// The same, for what is others'.
+/// The same, for locks held by other callers.
 pub async fn connect_admin(server: &ServerArgs) -> Result<AdminClient, Failure> {
     let connected = async { server.client()?.admin().await };
     connected.await.map_err(not_connected)

@@ -1,4 +1,4 @@
-//! Why a command failed: one line for people, one code for scripts.
+//! Failures of commands: a line for people, an exit code for scripts.
 
 use std::fmt::Write as _;
 
@@ -10,12 +10,12 @@ use super::exit;
 
 pub use lockkeeper_client::status_of;
 
-/// Whether a call changes something, which decides what a missing answer means.
+/// Whether a call changes anything, which decides what a missing answer means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It may have happened.
+    /// The change may have happened.
     Changes,
-    /// Nothing happened.
+    /// Nothing was changed.
     Reads,
 }
 
@@ -33,7 +33,7 @@ pub struct Failure {
 // === impl Failure ===
 
 impl Failure {
-    /// The coordinator could not be reached, so nothing was asked.
+    /// The coordinator is unreachable, so nothing was sent.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self {
             exit: exit::UNAVAILABLE,
@@ -42,7 +42,7 @@ impl Failure {
         }
     }
 
-    /// A failure on this side.
+    /// A failure of this process.
     pub fn local(exit: u8, message: impl Into<String>) -> Self {
         Self {
             exit,
@@ -51,7 +51,7 @@ impl Failure {
         }
     }
 
-    /// The end of an RPC.
+    /// A failed RPC.
     pub fn from_status(status: &Status, effect: Effect) -> Self {
         let info = status.get_details_error_info();
         let reason = info
@@ -93,11 +93,12 @@ impl Failure {
         }
     }
 
-    /// What the client says.
+    /// An error of the client library.
     pub fn from_error(error: &Error, effect: Effect) -> Self {
         match error {
             Error::Unreachable { .. } => Self::unavailable(format!(
-                "{error}; `lockkeeper serve` starts one, --server or LOCKKEEPER_SERVER names another"
+                "{error}; `lockkeeper serve` starts one, \
+                 --server or LOCKKEEPER_SERVER names another"
             )),
             Error::Refused(status) => Self::from_status(status, effect),
             Error::Misconfigured(_) => Self::local(exit::USAGE, error.to_string()),
@@ -115,8 +116,7 @@ impl From<std::io::Error> for Failure {
 fn exit_code(code: Code, reason: Option<&str>, effect: Effect) -> u8 {
     match (code, reason, effect) {
         (_, Some("NOT_OWNER"), _) => exit::NOT_GRANTED,
-        // The coordinator says a reason with everything it refuses. Without one, the call was lost
-        // on the way to it or back.
+        // A coordinator's refusals have a reason. Without one, the call or its answer was lost.
         (_, Some("OUTCOME_UNKNOWN"), _)
         | (
             Code::Unavailable
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_lost_answer_is_an_unknown_outcome_only_of_a_change() {
-        // tonic has no word of its own for a connection that breaks under a call.
+        // tonic has no code of its own for a connection that breaks during a call.
         for lost in [
             Status::unavailable("connection reset"),
             Status::unknown("transport error"),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_and_the_next_step_stand_in_the_line() {
+    fn the_line_has_the_facts_and_the_next_step() {
         let mut details = ErrorDetails::with_error_info(
             "STORE_UNAVAILABLE",
             "lockkeeper",

@@ -5,7 +5,6 @@ pub mod client;
 mod commands;
 pub mod exit;
 pub mod failure;
-mod json;
 pub mod output;
 mod run;
 
@@ -13,7 +12,7 @@ use std::process::ExitCode;
 
 use self::args::ClientCommand;
 
-/// Runs a client command and returns the process's exit code.
+/// Runs a client command; returns the process's exit code.
 pub async fn execute(command: ClientCommand) -> ExitCode {
     let ended = match command {
         ClientCommand::Run(args) => return run::run(args).await.into(),
@@ -36,7 +35,7 @@ pub async fn execute(command: ClientCommand) -> ExitCode {
     self::ended(ended)
 }
 
-/// The exit code of a command. A failure is said on stderr.
+/// The exit code of a command. A failure is printed on stderr.
 pub fn ended(ended: Result<u8, failure::Failure>) -> ExitCode {
     let code = ended.unwrap_or_else(|failure| {
         output::say(&failure.message);
@@ -45,12 +44,12 @@ pub fn ended(ended: Result<u8, failure::Failure>) -> ExitCode {
     code.into()
 }
 
-/// Prints a whole document, such as the settings. Fails if nobody reads it.
+/// Prints a whole document, such as the settings. Fails if stdout is closed.
 pub fn print(text: &str) -> std::io::Result<()> {
     output::print(text)
 }
 
-/// Tells the user something on stderr.
+/// Prints a message on stderr.
 pub fn say(message: &str) {
     output::say(message);
 }

@@ -149,7 +149,7 @@ impl Coordinator {
     ) -> Result<ForceReleased, Error> {
         let (core, name, reason) = (Arc::clone(&self.core), name.clone(), reason.clone());
         let work = async move { core.force_release(&name, &reason).await };
-        self.core.tasks.outliving("force_release", work).await
+        self.core.tasks.detach_on_drop("force_release", work).await
     }
 }
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures::FutureExt as _;
 use lockkeeper_base::{
     metrics::Registrar,
-    tasks::{Outliving, Tasks},
+    tasks::{DetachOnDrop, Tasks},
 };
 use lockkeeper_store::{
     host::{Connected, Subscriptions, Wake},
@@ -117,14 +117,14 @@ impl Coordinator {
     /// An operation that does not wait, and its answer. It begins when it is first polled, and from
     /// then on it comes to its end as one that was submitted does, but without a task for it as
     /// long as the caller waits. (One that waits ends like one that nobody wants.)
-    pub fn ask(&self, operation: Operation) -> Outliving<Answer> {
+    pub fn ask(&self, operation: Operation) -> DetachOnDrop<Answer> {
         let (core, name, span) = (
             Arc::clone(&self.core),
             operation.name(),
             spans::of(&operation),
         );
         let asking = dispatch::ask(core, operation).instrument(span);
-        self.core.tasks.outliving(name, asking)
+        self.core.tasks.detach_on_drop(name, asking)
     }
 
     /// The limits in force.

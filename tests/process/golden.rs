@@ -4,8 +4,14 @@
 
 use std::{env, fmt::Write as _, fs, path::Path};
 
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    process::Child,
+};
+
 use crate::{
     coordinator::{Coordinator, Settings},
+    redis_server::eventually,
     steps::lockkeeper,
 };
 
@@ -47,6 +53,71 @@ const STORY: &[&str] = &[
     "acquire a --mode fair --lease nonsense",
     "acquire --wait 1s",
     "release never --owner me",
+    "try-acquire n --owner me",
+    "try-acquire-all e f --owner me",
+    "try-acquire-all e f --owner me --output text",
+    "acquire-all e g --owner you --wait 10ms",
+    "release-all e never --owner me",
+    "release-all e f never --owner me --output text",
+    "describe never",
+    "check-token never 5",
+    "force-release never --reason maintenance --yes",
+    "semaphore set s 3",
+    "semaphore set s 4 --only-if-absent",
+    "semaphore try-acquire s --owner you",
+    "semaphore renew s --owner you --permit PERMIT --lease 1m",
+    "semaphore renew s --owner you --permit PERMIT --output text",
+    "semaphore release s --owner you",
+    "semaphore release s --owner me --output text",
+    "semaphore describe s --output text",
+    "semaphore describe never",
+    "latch set t 1 --ttl 1m",
+    "latch set t 2",
+    "latch describe t",
+    "latch describe t --output text",
+    "latch wait never",
+    "latch wait t --wait 10ms --output text",
+    "latch delete never",
+    "acquire r --mode read --owner me",
+    "list",
+    "list --output text",
+];
+
+/// What holds and waits in the background: a command, and the one that tells when it has begun,
+/// because its answer contains the text.
+const BACKGROUND: &[(&str, &str, &str)] = &[
+    (
+        "run held --lease 9s --client-name nightly -- sleep 60",
+        "describe held",
+        r#""holderCount":1"#,
+    ),
+    (
+        "acquire held --owner you",
+        "describe held",
+        r#""waiterCount":1"#,
+    ),
+    (
+        "run permits --permits 2 --lease 9s --client-name fetch -- sleep 60",
+        "semaphore describe permits",
+        r#""holderCount":1"#,
+    ),
+    (
+        "semaphore acquire permits --owner you",
+        "semaphore describe permits",
+        r#""waiterCount":1"#,
+    ),
+];
+
+/// Asked while [`BACKGROUND`] holds and waits.
+const MEANWHILE: &[&str] = &[
+    "describe held",
+    "describe held --output text",
+    "semaphore describe permits",
+    "semaphore describe permits --output text",
+    "list",
+    "list --output text",
+    "sessions",
+    "sessions --output text",
 ];
 
 /// Every command that has words of its own.
@@ -103,19 +174,88 @@ async fn the_settings_that_are_printed() {
 async fn the_answers_of_the_command_line() {
     let coordinator = Coordinator::start(&Settings::on("embedded:")).await;
     let mut seen = String::new();
+    let mut permit = None;
     for line in STORY {
-        let line = if line.contains("--output") {
-            (*line).to_owned()
-        } else {
-            format!("{line} --output json")
-        };
-        write_down(&mut seen, &line, Some(&coordinator)).await;
+        let line = line.replace("PERMIT", permit.as_deref().unwrap_or_default());
+        let printed = write_down(&mut seen, &in_form(&line), Some(&coordinator)).await;
+        let ids = printed.split(r#""permitIds":[""#).nth(1);
+        let id = ids.and_then(|ids| ids.split('"').next());
+        permit = id.map(str::to_owned).or(permit);
     }
     expect("answers.txt", &seen);
 }
 
-/// Runs a command and writes down what it printed and how it ended.
-async fn write_down(seen: &mut String, line: &str, coordinator: Option<&Coordinator>) {
+#[tokio::test]
+async fn the_answers_while_sessions_hold_and_wait() {
+    let coordinator = Coordinator::start(&Settings::on("embedded:")).await;
+    let mut seen = String::new();
+    write_down(&mut seen, "semaphore set permits 2", Some(&coordinator)).await;
+    let mut running = Vec::new();
+    for (line, question, begun) in BACKGROUND {
+        running.push(start(&coordinator, line));
+        eventually("it has begun", || async {
+            let question = in_form(question);
+            let output = start(&coordinator, &question).wait_with_output().await;
+            String::from_utf8(output.unwrap().stdout)
+                .unwrap()
+                .contains(begun)
+        })
+        .await;
+    }
+    for line in MEANWHILE {
+        write_down(&mut seen, &in_form(line), Some(&coordinator)).await;
+    }
+    drop(running);
+    expect("meanwhile.txt", &seen);
+}
+
+#[tokio::test]
+async fn the_events_that_are_watched() {
+    let coordinator = Coordinator::start(&Settings::on("embedded:")).await;
+    let holder = start(&coordinator, "run held --client-name nightly -- sleep 60");
+    eventually("it is held", || async {
+        let output = start(&coordinator, "describe held").wait_with_output();
+        output.await.unwrap().stdout.starts_with(b"held")
+    })
+    .await;
+    let mut seen = String::new();
+    for format in ["json", "text"] {
+        let line = format!("watch --prefix held --output {format}");
+        writeln!(seen, "$ lockkeeper {line}").unwrap();
+        let mut watch = start(&coordinator, &line);
+        let mut events = BufReader::new(watch.stdout.take().unwrap()).lines();
+        let mut next = async || stable(&events.next_line().await.unwrap().unwrap());
+        // The holder, before anything happens; then the beginning and the end of a wait.
+        writeln!(seen, "{}", next().await).unwrap();
+        let wait = start(&coordinator, "acquire held --owner you --wait 10ms");
+        wait.wait_with_output().await.unwrap();
+        writeln!(seen, "{}\n{}", next().await, next().await).unwrap();
+        if format == "text" {
+            let force = "force-release held --reason maintenance --yes --output text";
+            write_down(&mut seen, force, Some(&coordinator)).await;
+            writeln!(seen, "{}", next().await).unwrap();
+        }
+    }
+    drop(holder);
+    expect("events.txt", &seen);
+}
+
+/// A command with the form of its answer: JSON unless it says another.
+fn in_form(line: &str) -> String {
+    if line.contains("--output") {
+        line.to_owned()
+    } else {
+        format!("{line} --output json")
+    }
+}
+
+fn start(coordinator: &Coordinator, line: &str) -> Child {
+    let words: Vec<&str> = line.split(' ').collect();
+    lockkeeper(coordinator, &words).spawn().unwrap()
+}
+
+/// Runs a command, writes down what it printed and how it ended, and returns its stdout.
+async fn write_down(seen: &mut String, line: &str, coordinator: Option<&Coordinator>) -> String {
     let words: Vec<&str> = line.split(' ').collect();
     let mut command = coordinator.map_or_else(
         || {
@@ -127,33 +267,58 @@ async fn write_down(seen: &mut String, line: &str, coordinator: Option<&Coordina
     );
     let output = command.output().await.unwrap();
     let code = output.status.code().unwrap();
+    let line = words
+        .iter()
+        .map(|it| if it.len() == 32 { "ID" } else { it })
+        .collect::<Vec<_>>()
+        .join(" ");
     let text = |bytes: &[u8]| stable(std::str::from_utf8(bytes).unwrap());
-    write!(
-        seen,
-        "$ lockkeeper {line}\n{}{}=> {code}\n\n",
-        text(&output.stdout),
-        text(&output.stderr)
-    )
-    .unwrap();
+    let mut printed = text(&output.stdout);
+    if line.starts_with("sessions --output") {
+        // Their order is that of their digests.
+        let mut lines: Vec<&str> = printed.split_inclusive('\n').collect();
+        lines.sort_unstable();
+        printed = lines.concat();
+    }
+    let messages = text(&output.stderr);
+    writeln!(seen, "$ lockkeeper {line}\n{printed}{messages}=> {code}\n").unwrap();
+    String::from_utf8(output.stdout).unwrap()
 }
 
-/// Tokens, ids and times differ from run to run, so a word takes the place of a number of ten
-/// digits, of 32 hexadecimal digits, of what is left of a lease, and of any time with a fraction.
+/// What comes before a time that may have no fraction.
+const TIMES: [&str; 9] = [
+    "emainingLease\":\"",
+    "emainingTtl\":\"",
+    "esumableFor\":\"",
+    "aitingFor\":\"",
+    "age\":\"",
+    "remaining_lease=",
+    "remaining_ttl=",
+    "waiting_for=",
+    "age=",
+];
+
+/// Tokens, ids, ports and times differ from run to run, so a word takes the place of a number of
+/// ten digits, of 32 or 16 hexadecimal digits, of a port of this machine, and of any time with a
+/// fraction or of which a part has passed.
 fn stable(text: &str) -> String {
     let mut stable = String::new();
     for part in text.split_inclusive(|it: char| !it.is_ascii_alphanumeric() && it != '.') {
         let end = part.trim_end_matches(|it: char| !it.is_ascii_alphanumeric());
         let starts = end.starts_with(|it: char| it.is_ascii_digit());
         let digits = end.chars().filter(char::is_ascii_digit).count();
-        let is_id = end.len() == 32 && end.chars().all(|it| it.is_ascii_hexdigit());
+        let is_hex = end.chars().all(|it| it.is_ascii_hexdigit());
+        let is_id = is_hex && (end.len() == 32 || (end.len() == 16 && digits < 16));
         let is_time = starts && end.ends_with('s') && (end.contains('.') || end.contains("ms"));
-        let is_left = starts && stable.ends_with("emainingLease\":\"");
+        let is_left = starts && TIMES.iter().any(|it| stable.ends_with(it));
         stable.push_str(if is_id {
             "ID"
         } else if digits >= 10 {
             "TOKEN"
         } else if is_time || is_left {
             "TIME"
+        } else if end.len() == 5 && stable.ends_with("127.0.0.1:") {
+            "PORT"
         } else {
             end
         });
@@ -190,7 +355,9 @@ fn expect(file: &str, seen: &str) {
 #[test]
 fn what_differs_from_run_to_run_is_taken_out() {
     assert_eq!(
-        stable("token 1795389931342177, 59.397s of 60s, 2 holds, 59s982ms, 127.0.0.1:1."),
-        "token TOKEN, TIME of 60s, 2 holds, TIME, 127.0.0.1:1."
+        stable(
+            "token 1795389931342177, 59.397s of 60s, 2 holds, 59s982ms, 127.0.0.1:45678, age=2s."
+        ),
+        "token TOKEN, TIME of 60s, 2 holds, TIME, 127.0.0.1:PORT, age=TIME."
     );
 }

@@ -1,4 +1,4 @@
-//! Those that wait, and do nothing else.
+//! The waiters.
 
 use std::{
     sync::{
@@ -21,19 +21,19 @@ use tokio::{
 };
 use tonic::Status;
 
-use super::{Session, Stage};
+use crate::{session::Session, stage::Stage};
 
-/// A coordinator that answers none of those who ask for so long does not answer them any more.
+/// A coordinator that answers no waiter for this long will not answer.
 const STALLED_AFTER: Duration = Duration::from_secs(30);
 
-/// All that wait.
+/// All waiters.
 pub(super) struct Crowd {
     stage: Arc<Stage>,
-    /// Those that wait, or never will.
+    /// Waiters that wait, or never will.
     settled: AtomicUsize,
     waiting: AtomicUsize,
     all_settled: Notify,
-    /// Bounds those that have asked and not been answered yet.
+    /// Bounds the unanswered requests.
     asking: Semaphore,
 }
 
@@ -82,13 +82,12 @@ impl Crowd {
         })
     }
 
-    /// How many wait.
+    /// The number of waiters that wait.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Waits until each one waits or never will. False if for a long time no more of them have been
-    /// heard of.
+    /// Waits until each waiter waits or never will. False if answers have stalled.
     pub(super) async fn all_settled(&self) -> bool {
         loop {
             let before = self.settled.load(Ordering::Acquire);
@@ -120,7 +119,7 @@ impl Crowd {
         self.settled(1);
     }
 
-    /// One of them got the lock, which somebody else holds.
+    /// A waiter got a lock that another session holds.
     fn granted(&self, token: u64) -> Status {
         let stage = &self.stage;
         stage.locks[0]
@@ -129,7 +128,7 @@ impl Crowd {
         Status::internal("a waiter got a lock that is held")
     }
 
-    /// Waits until it is dropped.
+    /// Waits until cancelled.
     async fn wait_by_call(&self, mut client: Client) -> Result<(), Status> {
         let mut asking = self.asking.acquire().await.ok();
         let request = AcquireRequest {
@@ -151,7 +150,7 @@ impl Crowd {
         }
     }
 
-    /// All that wait on one connection: until the run ends, then each wait is cancelled.
+    /// All waiters of one connection, until the run ends; then cancels each wait.
     async fn wait_by_frames(&self, mut session: Session, connection: usize) -> Result<(), Status> {
         let plan = &self.stage.plan;
         let share = plan.share(plan.waiters, connection);

@@ -1,4 +1,4 @@
-//! Calls that wait, and go on waiting: what they cost, and that they leave nothing behind.
+//! Waiters that keep waiting: what they cost, and that they leave nothing behind.
 
 mod crowd;
 
@@ -18,18 +18,16 @@ use tonic::{Code, Status};
 
 use self::crowd::{Crowd, wait_by_calls, wait_by_frames};
 use super::{
-    Played,
-    conduct::{Interrupts, conduct},
+    conduct::{Interrupts, Played, conduct},
     plan::Plan,
-    progress::Progress,
     session::{Session, not_opened},
     stage::Stage,
 };
 
-/// How long it may take until nobody waits any more and another one has the lock.
+/// How long it may take until no waiter is left and the lock can be acquired.
 const FREE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Between two looks at it.
+/// Between two checks of that.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 pub(super) async fn play(
@@ -38,7 +36,6 @@ pub(super) async fn play(
     interrupts: &mut Interrupts,
 ) -> Result<Played, Failure> {
     let stage = Arc::new(Stage::open_ended(plan));
-    let progress = Progress::show(&stage);
     let holder = Session::open(&mut clients[0], stage.plan.lease).await;
     let mut holder = holder.map_err(not_opened)?;
     if let Err(status) = hold(&stage, &mut holder).await {
@@ -73,7 +70,7 @@ pub(super) async fn play(
             stage.stop.cancel();
         })
     };
-    let signal = conduct(&stage, tasks, interrupts).await?;
+    let mut played = conduct(&stage, tasks, interrupts).await?;
     begins.abort();
     let stopped_at = Instant::now();
     let last = clients.len() - 1;
@@ -81,9 +78,7 @@ pub(super) async fn play(
     if let Err(status) = freed {
         stage.tally(0).failed(&status);
     }
-    drop(progress);
     let established = *established.lock();
-    let mut played = Played::new(stage, signal);
     played.extra = vec![
         ("waiters", json!(crowd.waiting())),
         (
@@ -95,7 +90,7 @@ pub(super) async fn play(
     Ok(played)
 }
 
-/// Takes the lock, as the one for whom all the others wait.
+/// Acquires the lock for which all the waiters wait.
 async fn hold(stage: &Stage, holder: &mut Session) -> Result<(), Status> {
     let lock = &stage.locks[0];
     let request = TryAcquireRequest {
@@ -116,7 +111,7 @@ async fn hold(stage: &Stage, holder: &mut Session) -> Result<(), Status> {
     }
 }
 
-/// Checks that nobody waits any more, gives the lock back, and that another one can have it.
+/// Checks that no waiter is left, and that the lock can be acquired once it is released.
 async fn free(stage: &Stage, holder: Session, client: &mut Client) -> Result<(), Status> {
     let lock = &stage.locks[0];
     let deadline = Instant::now() + FREE_TIMEOUT;
@@ -124,7 +119,7 @@ async fn free(stage: &Stage, holder: Session, client: &mut Client) -> Result<(),
         let name = lock.name.clone();
         match client.describe(DescribeRequest { name }).await {
             Ok(answer) if answer.get_ref().waiter_count == 0 => break,
-            // What does not know of waiters has none.
+            // A server without `Describe` has no waiters to report.
             Err(status) if status.code() == Code::Unimplemented => break,
             Err(status) => return Err(status),
             Ok(answer) if Instant::now() > deadline => {

@@ -1,4 +1,4 @@
-//! Where the coordinator is, and how to show who asks.
+//! The coordinator's address, and the credentials for it.
 
 use std::path::PathBuf;
 
@@ -7,16 +7,16 @@ use lockkeeper_client::{Address, Client, Error, TlsFiles, Token};
 
 const DEFAULT_SERVER: &str = "http://127.0.0.1:7625";
 
-/// What every command has that asks a coordinator.
+/// The connection to a coordinator.
 #[derive(Args, Clone, Debug)]
 pub struct ServerArgs {
     /// The coordinator; also `https://HOST:PORT` and `unix:///PATH`.
     #[arg(long, value_name = "URL", env = "LOCKKEEPER_SERVER", default_value = DEFAULT_SERVER)]
     pub server: Address,
-    /// Certificates to trust, for https:// [default: those that the system trusts].
+    /// CA certificates (PEM) to trust, for https:// [default: the system's].
     #[arg(long, value_name = "FILE", env = "LOCKKEEPER_CA_FILE")]
     ca_file: Option<PathBuf>,
-    /// The certificate to show.
+    /// The client certificate (PEM), with its chain.
     #[arg(
         long,
         value_name = "FILE",
@@ -24,7 +24,7 @@ pub struct ServerArgs {
         requires = "key_file"
     )]
     certificate_file: Option<PathBuf>,
-    /// Its key.
+    /// The private key (PEM) of the client certificate.
     #[arg(
         long,
         value_name = "FILE",
@@ -32,7 +32,7 @@ pub struct ServerArgs {
         requires = "certificate_file"
     )]
     key_file: Option<PathBuf>,
-    /// The bearer token to show.
+    /// A file with the bearer token.
     #[arg(long, value_name = "FILE", env = "LOCKKEEPER_TOKEN_FILE")]
     token_file: Option<PathBuf>,
 }
@@ -40,7 +40,7 @@ pub struct ServerArgs {
 // === impl ServerArgs ===
 
 impl ServerArgs {
-    /// A client of that coordinator. Fails if a file or the address cannot be used.
+    /// A client of that coordinator. Fails if a file or the address is unusable.
     pub fn client(&self) -> Result<Client, Error> {
         let mut client = Client::builder()
             .address(self.server.clone())
@@ -56,7 +56,7 @@ impl ServerArgs {
         client.build()
     }
 
-    /// The same for a command that is started here.
+    /// The same settings as environment variables, for child processes.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         let mut environment = vec![("LOCKKEEPER_SERVER", self.server.to_string())];
         for (name, file) in [

@@ -1,4 +1,4 @@
-//! Commands about what is others'.
+//! Commands about locks held by other callers.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 
@@ -6,18 +6,17 @@ use lockkeeper_api::pb::{
     ForceReleaseRequest, ListLocksRequest, ListSessionsRequest, WatchRequest, watch_response::Event,
 };
 
-use super::{Ended, changing, reading};
+use super::ended::{Ended, changing, code, reading};
 use crate::{
-    args::{ForceReleaseArgs, ListArgs, SessionsArgs, WatchArgs},
+    args::{CommonArgs, ForceReleaseArgs, PrefixArgs},
     client::{connect_admin, short},
     exit,
     failure::Failure,
-    json::admin as json,
-    output::{self, admin as words},
+    output::{admin as words, say},
 };
 
 /// One line for each name.
-pub(crate) async fn list(args: ListArgs) -> Ended {
+pub(crate) async fn list(args: PrefixArgs) -> Ended {
     let mut client = connect_admin(&args.common.server).await?;
     let mut request = ListLocksRequest {
         prefix: args.prefix,
@@ -28,8 +27,8 @@ pub(crate) async fn list(args: ListArgs) -> Ended {
         let page = client.list_locks(short(request.clone())).await;
         let page = page.map_err(reading)?.into_inner();
         for lock in &page.locks {
-            let text = words::lock(lock);
-            args.common.output.data(&text, &json::lock(lock))?;
+            let format = args.common.output;
+            format.answer(&words::lock(lock), "LockSummary", lock)?;
         }
         if page.next_page_token.is_empty() {
             return Ok(exit::OK);
@@ -39,15 +38,15 @@ pub(crate) async fn list(args: ListArgs) -> Ended {
 }
 
 /// One line for each session.
-pub(crate) async fn sessions(args: SessionsArgs) -> Ended {
-    let mut client = connect_admin(&args.common.server).await?;
+pub(crate) async fn sessions(common: CommonArgs) -> Ended {
+    let mut client = connect_admin(&common.server).await?;
     let mut request = ListSessionsRequest::default();
     loop {
         let page = client.list_sessions(short(request.clone())).await;
         let page = page.map_err(reading)?.into_inner();
         for session in &page.sessions {
             let text = words::session(session);
-            args.common.output.data(&text, &json::session(session))?;
+            common.output.answer(&text, "SessionSummary", session)?;
         }
         if page.next_page_token.is_empty() {
             return Ok(exit::OK);
@@ -56,21 +55,21 @@ pub(crate) async fn sessions(args: SessionsArgs) -> Ended {
     }
 }
 
-/// One line for each thing that happens, without end.
-pub(crate) async fn watch(args: WatchArgs) -> Ended {
+/// One line for each event, until the coordinator ends the stream.
+pub(crate) async fn watch(args: PrefixArgs) -> Ended {
     let mut client = connect_admin(&args.common.server).await?;
     let prefix = args.prefix;
     let events = client.watch(WatchRequest { prefix }).await;
     let mut events = events.map_err(reading)?.into_inner();
-    while let Some(told) = events.message().await.map_err(reading)? {
-        let entries = match &told.event {
+    while let Some(answer) = events.message().await.map_err(reading)? {
+        let entries = match &answer.event {
             Some(Event::Snapshot(snapshot)) => snapshot.entries.as_slice(),
             Some(Event::Delta(delta)) => std::slice::from_ref(delta),
             None => &[],
         };
         for entry in entries {
-            let text = words::event(entry);
-            args.common.output.data(&text, &json::event(entry))?;
+            let format = args.common.output;
+            format.answer(&words::event(entry), "WatchDelta", entry)?;
         }
     }
     Err(Failure::unavailable("the coordinator ended the watch"))
@@ -88,27 +87,24 @@ pub(crate) async fn force_release(args: ForceReleaseArgs) -> Ended {
     let answer = client.force_release(short(request)).await;
     let answer = answer.map_err(changing)?.into_inner();
     let text = words::forced(&args.name, &answer);
-    args.common.output.data(&text, &json::forced(&answer))?;
-    Ok(if answer.released {
-        exit::OK
-    } else {
-        exit::NOT_GRANTED
-    })
+    let format = args.common.output;
+    format.answer(&text, "ForceReleaseResponse", &answer)?;
+    code(answer.released)
 }
 
-/// Has whoever sits at the terminal type the name once more.
+/// Asks the user to type the name once more. Fails without a terminal.
 fn confirm(name: &str) -> Result<(), Failure> {
     let refuse = |why: &str| Err(Failure::local(exit::USAGE, why));
     if !io::stdin().is_terminal() {
-        return refuse("nobody can be asked here: --yes is needed");
+        return refuse("no terminal to ask for confirmation: pass --yes");
     }
-    output::say("its holders may be at work, and others will be let in");
-    output::say(&format!("type {name} to take it away from them"));
+    say("its holders may still be working, and others can acquire it at once");
+    say(&format!("type {name} to force the release"));
     let mut typed = String::new();
     io::stdin().lock().read_line(&mut typed)?;
     if typed.trim_end_matches(['\r', '\n']) == name {
         Ok(())
     } else {
-        refuse("that is another name; nothing was done")
+        refuse("the name does not match; nothing was done")
     }
 }

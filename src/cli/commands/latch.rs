@@ -1,129 +1,120 @@
 //! Commands about latches.
 
 use lockkeeper_api::pb::{
-    AwaitLatchRequest, CountDownRequest, DeleteLatchRequest, DescribeLatchRequest,
-    NotGrantedReason, SetCountRequest, await_latch_response::Event,
+    AwaitLatchRequest, AwaitLatchResponse, CountDownRequest, DeleteLatchRequest,
+    DescribeLatchRequest, SetCountRequest, await_latch_response::Event,
 };
-use serde_json::json;
 
-use super::{Ended, changing, reading};
-use crate::args::to_proto;
+use super::ended::{Ended, changing, code, reading, wait};
 use crate::{
-    args::{AwaitLatchArgs, CountDownArgs, CounterArgs, LatchCommand, SetCountArgs},
+    args::{CountDownArgs, LatchArgs, LatchCommand, NameArgs, SetCountArgs, WaitArgs},
     client::{connect_latches as connect, short},
     exit,
-    failure::Failure,
-    json, output,
+    failure::Effect,
+    output::{duration, say, wait_ended},
 };
 
 pub(crate) async fn latch(command: LatchCommand) -> Ended {
     match command {
         LatchCommand::Set(args) => set(args).await,
         LatchCommand::CountDown(args) => count_down(args).await,
-        LatchCommand::Wait(args) => wait(args).await,
+        LatchCommand::Wait(args) => await_open(args).await,
         LatchCommand::Describe(args) => describe(args).await,
         LatchCommand::Delete(args) => delete(args).await,
     }
 }
 
-/// A latch that has a count keeps it: expected, but not what was wished.
+/// A latch that has a count keeps it: an expected answer, but not the wanted one.
 async fn set(args: SetCountArgs) -> Ended {
     let request = SetCountRequest {
         name: args.name.clone(),
         count: args.count,
-        ttl: args.ttl.map(to_proto).transpose()?,
-        request_id: args.request_id.unwrap_or_default(),
+        ttl: args.ttl,
+        request_id: args.request.request_id,
     };
     let mut client = connect(&args.common.server).await?;
     let answer = client.set_count(short(request)).await;
     let answer = answer.map_err(changing)?.into_inner();
     let word = if answer.set { "set" } else { "not set" };
     let text = format!("{word} {} count={}", args.name, answer.count);
-    let json = json!({ "set": answer.set, "count": answer.count });
-    args.common.output.data(&text, &json)?;
-    Ok(if answer.set {
-        exit::OK
-    } else {
-        exit::NOT_GRANTED
-    })
+    let format = args.common.output;
+    format.answer(&text, "SetCountResponse", &answer)?;
+    code(answer.set)
 }
 
 async fn count_down(args: CountDownArgs) -> Ended {
     let request = CountDownRequest {
         name: args.name.clone(),
         by: args.by,
-        request_id: args.request_id.unwrap_or_default(),
+        request_id: args.request.request_id,
     };
     let mut client = connect(&args.common.server).await?;
     let answer = client.count_down(short(request)).await;
-    let count = answer.map_err(changing)?.into_inner().count;
-    let text = state(&args.name, count);
-    args.common.output.data(&text, &json!({ "count": count }))?;
+    let answer = answer.map_err(changing)?.into_inner();
+    let (text, format) = (state(&args.name, answer.count), args.common.output);
+    format.answer(&text, "CountDownResponse", &answer)?;
     Ok(exit::OK)
 }
 
-async fn wait(args: AwaitLatchArgs) -> Ended {
-    let (name, format) = (args.name, args.common.output);
+async fn await_open(args: WaitArgs<LatchArgs>) -> Ended {
+    let name = args.hold.name;
     let request = AwaitLatchRequest {
         name: name.clone(),
         session_id: String::new(),
-        wait_timeout: args.wait.map(to_proto).transpose()?,
+        wait_timeout: args.wait,
     };
     let mut client = connect(&args.common.server).await?;
-    let events = client.await_latch(request).await;
-    let mut events = events.map_err(reading)?.into_inner();
-    while let Some(answer) = events.message().await.map_err(reading)? {
-        match answer.event {
-            Some(Event::Waiting(waiting)) => {
-                output::say(&format!("waiting for {name}, count={}", waiting.count));
-            }
-            Some(Event::Opened(_)) => {
-                format.data(&state(&name, 0), &json!({ "opened": {} }))?;
-                return Ok(exit::OK);
-            }
+    let events = client.await_latch(request).await.map_err(reading)?;
+    let format = args.common.output;
+    let show = |answer: AwaitLatchResponse| {
+        let (text, code) = match &answer.event {
+            Some(Event::Opened(_)) => (state(&name, 0), exit::OK),
             Some(Event::NotOpened(ended)) => {
-                let why = match ended.reason() {
-                    NotGrantedReason::WaitTimeout => "the wait ran out",
-                    NotGrantedReason::Cancelled => "the wait was cancelled",
-                    NotGrantedReason::Unspecified => "no reason given",
-                };
-                let text = format!("not opened {name}: {why}, count={}", ended.count);
-                let reason = NotGrantedReason::as_str_name(&ended.reason());
-                let json = json!({ "notOpened": { "reason": reason, "count": ended.count } });
-                format.data(&text, &json)?;
-                return Ok(exit::NOT_GRANTED);
+                let (why, count) = (wait_ended(ended.reason()), ended.count);
+                let text = format!("not opened {name}: {why}, count={count}");
+                (text, exit::NOT_GRANTED)
             }
-            None => {}
-        }
-    }
-    let why = "the coordinator ended the wait without an answer";
-    Err(Failure::unavailable(why))
+            Some(Event::Waiting(waiting)) => {
+                say(&format!("waiting for {name}, count={}", waiting.count));
+                return Ok(None);
+            }
+            None => return Ok(None),
+        };
+        format.answer(&text, "AwaitLatchResponse", &answer)?;
+        Ok(Some(code))
+    };
+    wait(events.into_inner(), Effect::Reads, show).await
 }
 
-async fn describe(args: CounterArgs) -> Ended {
-    let mut client = connect(&args.common.server).await?;
+async fn describe(args: NameArgs) -> Ended {
     let request = DescribeLatchRequest { name: args.name };
+    let mut client = connect(&args.common.server).await?;
     let answer = client.describe_latch(short(request)).await;
     let answer = answer.map_err(reading)?.into_inner();
     let ttl = match &answer.remaining_ttl {
-        Some(ttl) => format!(" remaining_ttl={}", output::duration(Some(ttl))),
+        Some(ttl) => format!(" remaining_ttl={}", duration(Some(ttl))),
         None => String::new(),
     };
     let state = state(&answer.name, answer.count);
     let text = format!("{state}{ttl} waiters={}", answer.waiter_count);
-    args.common.output.data(&text, &json::latch(&answer))?;
+    let format = args.common.output;
+    format.answer(&text, "DescribeLatchResponse", &answer)?;
     Ok(exit::OK)
 }
 
-async fn delete(args: CounterArgs) -> Ended {
+async fn delete(args: NameArgs) -> Ended {
     let name = args.name.clone();
-    let mut client = connect(&args.common.server).await?;
     let request = DeleteLatchRequest { name: args.name };
+    let mut client = connect(&args.common.server).await?;
     let answer = client.delete_latch(short(request)).await;
-    let deleted = answer.map_err(changing)?.into_inner().deleted;
-    let word = if deleted { "deleted" } else { "no latch" };
-    let json = json!({ "deleted": deleted });
-    args.common.output.data(&format!("{word} {name}"), &json)?;
+    let answer = answer.map_err(changing)?.into_inner();
+    let word = if answer.deleted {
+        "deleted"
+    } else {
+        "no latch"
+    };
+    let format = args.common.output;
+    format.answer(&format!("{word} {name}"), "DeleteLatchResponse", &answer)?;
     Ok(exit::OK)
 }
 

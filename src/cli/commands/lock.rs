@@ -1,180 +1,148 @@
 //! Commands about one lock.
 
 use lockkeeper_api::pb::{
-    AcquireRequest, CheckTokenRequest, DescribeRequest, ReleaseRequest, RenewRequest,
-    TryAcquireRequest, acquire_response::Event,
+    AcquireRequest, AcquireResponse, CheckTokenRequest, DescribeRequest, NotGranted,
+    ReleaseRequest, RenewRequest, TryAcquireRequest, acquire_response::Event,
 };
 
-use super::{Ended, changing, reading, refusal};
-use crate::args::to_proto;
+use super::ended::{Ended, changing, code, reading, wait};
 use crate::{
-    args::{AcquireArgs, CheckTokenArgs, DescribeArgs, ReleaseArgs, RenewArgs, TryAcquireArgs},
+    args::{CheckTokenArgs, HoldArgs, NameArgs, ReleaseArgs, RenewArgs, TryArgs, WaitArgs},
     client::{connect, short},
     exit,
-    failure::Failure,
-    json, output,
+    failure::Effect,
+    output::{lock as words, say, wait_ended},
 };
 
-pub(crate) async fn acquire(args: AcquireArgs) -> Ended {
-    let (common, hold) = (args.common, args.hold);
-    let name = hold.name.clone();
+pub(crate) async fn acquire(args: WaitArgs<HoldArgs>) -> Ended {
+    let HoldArgs { name, mode, grant } = args.hold;
     let request = AcquireRequest {
-        name: hold.name,
-        mode: hold.mode.to_proto().into(),
+        name: name.clone(),
+        mode: mode.to_proto().into(),
         session_id: String::new(),
-        owner: hold.owner.unwrap_or_default(),
-        lease: hold.lease.map(to_proto).transpose()?,
-        wait_timeout: args.wait.map(to_proto).transpose()?,
-        request_id: hold.request_id.unwrap_or_default(),
-        min_replica_acks: hold.min_replica_acks,
+        owner: grant.owner,
+        lease: grant.lease,
+        wait_timeout: args.wait,
+        request_id: grant.request.request_id,
+        min_replica_acks: grant.min_replica_acks,
     };
-    let mut client = connect(&common.server).await?;
-    let mut events = client
-        .acquire(request)
-        .await
-        .map_err(changing)?
-        .into_inner();
-    while let Some(event) = events
-        .message()
-        .await
-        .map_err(changing)?
-        .and_then(|answer| answer.event)
-    {
-        match event {
-            Event::Waiting(waiting) => output::say(&output::waiting(&name, &waiting)),
-            Event::Granted(grant) => {
-                let text = format!("granted {}", output::grant(&grant));
-                common.output.data(&text, &json::granted(&grant))?;
-                return Ok(exit::OK);
+    let mut client = connect(&args.common.server).await?;
+    let events = client.acquire(request).await.map_err(changing)?;
+    let format = args.common.output;
+    let show = |answer: AcquireResponse| {
+        let (text, code) = match &answer.event {
+            Some(Event::Granted(grant)) => (format!("granted {}", words::grant(grant)), exit::OK),
+            Some(Event::NotGranted(ended)) => (not_granted(&name, ended), exit::NOT_GRANTED),
+            Some(Event::Waiting(waiting)) => {
+                say(&words::waiting(&name, waiting));
+                return Ok(None);
             }
-            Event::NotGranted(ended) => return refusal(common.output, &name, &ended),
-        }
-    }
-    Err(Failure::local(
-        exit::OUTCOME_UNKNOWN,
-        "the coordinator ended the wait without an answer",
-    ))
+            None => return Ok(None),
+        };
+        format.answer(&text, "AcquireResponse", &answer)?;
+        Ok(Some(code))
+    };
+    wait(events.into_inner(), Effect::Changes, show).await
 }
 
-pub(crate) async fn try_acquire(args: TryAcquireArgs) -> Ended {
-    let (common, hold) = (args.common, args.hold);
-    let name = hold.name.clone();
+pub(crate) async fn try_acquire(args: TryArgs<HoldArgs>) -> Ended {
+    let HoldArgs { name, mode, grant } = args.hold;
     let request = TryAcquireRequest {
-        name: hold.name,
-        mode: hold.mode.to_proto().into(),
+        name: name.clone(),
+        mode: mode.to_proto().into(),
         session_id: String::new(),
-        owner: hold.owner.unwrap_or_default(),
-        lease: hold.lease.map(to_proto).transpose()?,
-        request_id: hold.request_id.unwrap_or_default(),
-        min_replica_acks: hold.min_replica_acks,
+        owner: grant.owner,
+        lease: grant.lease,
+        request_id: grant.request.request_id,
+        min_replica_acks: grant.min_replica_acks,
     };
-    let mut client = connect(&common.server).await?;
-    let answer = client
-        .try_acquire(short(request))
-        .await
-        .map_err(changing)?
-        .into_inner();
+    let mut client = connect(&args.common.server).await?;
+    let answer = client.try_acquire(short(request)).await;
+    let answer = answer.map_err(changing)?.into_inner();
     let text = match &answer.grant {
-        Some(grant) if answer.acquired => format!("granted {}", output::grant(grant)),
+        Some(grant) if answer.acquired => format!("granted {}", words::grant(grant)),
         _ => {
-            let holder = output::holder(answer.holder_remaining_lease.as_ref());
+            let holder = words::holder(answer.holder_remaining_lease.as_ref());
             format!("not granted {name}: {holder}")
         }
     };
-    common.output.data(&text, &json::tried(&answer))?;
-    Ok(if answer.acquired {
-        exit::OK
-    } else {
-        exit::NOT_GRANTED
-    })
+    let format = args.common.output;
+    format.answer(&text, "TryAcquireResponse", &answer)?;
+    code(answer.acquired)
 }
 
 pub(crate) async fn release(args: ReleaseArgs) -> Ended {
+    let name = args.held.name;
     let request = ReleaseRequest {
-        name: args.name.clone(),
+        name: name.clone(),
         session_id: String::new(),
-        owner: args.owner,
-        request_id: args.request_id.unwrap_or_default(),
-        mode: args.mode.to_proto().into(),
+        owner: args.held.owner,
+        request_id: args.request.request_id,
+        mode: args.held.mode.to_proto().into(),
     };
     let mut client = connect(&args.common.server).await?;
-    let answer = client
-        .release(short(request))
-        .await
-        .map_err(changing)?
-        .into_inner();
+    let answer = client.release(short(request)).await;
+    let answer = answer.map_err(changing)?.into_inner();
     let text = if answer.released {
-        format!("released {}", args.name)
+        format!("released {name}")
     } else {
-        format!("still held {} hold_count={}", args.name, answer.hold_count)
+        format!("still held {name} hold_count={}", answer.hold_count)
     };
-    args.common.output.data(&text, &json::released(answer))?;
+    let format = args.common.output;
+    format.answer(&text, "ReleaseResponse", &answer)?;
     Ok(exit::OK)
 }
 
 pub(crate) async fn renew(args: RenewArgs) -> Ended {
     let request = RenewRequest {
-        name: args.name,
+        name: args.held.name,
         session_id: String::new(),
-        owner: args.owner,
-        lease: args.lease.map(to_proto).transpose()?,
-        mode: args.mode.to_proto().into(),
+        owner: args.held.owner,
+        lease: args.lease,
+        mode: args.held.mode.to_proto().into(),
     };
     let mut client = connect(&args.common.server).await?;
-    let answer = client
-        .renew(short(request))
-        .await
-        .map_err(changing)?
-        .into_inner();
-    let grant = answer.grant.as_ref().map(output::grant).unwrap_or_default();
-    args.common
-        .output
-        .data(&format!("renewed {grant}"), &json::renewed(&answer))?;
+    let answer = client.renew(short(request)).await;
+    let answer = answer.map_err(changing)?.into_inner();
+    let grant = answer.grant.as_ref().map(words::grant).unwrap_or_default();
+    let format = args.common.output;
+    format.answer(&format!("renewed {grant}"), "RenewResponse", &answer)?;
     Ok(exit::OK)
 }
 
-pub(crate) async fn describe(args: DescribeArgs) -> Ended {
-    let mut client = connect(&args.common.server).await?;
+pub(crate) async fn describe(args: NameArgs) -> Ended {
     let request = DescribeRequest { name: args.name };
-    let answer = client
-        .describe(short(request))
-        .await
-        .map_err(reading)?
-        .into_inner();
-    args.common
-        .output
-        .data(&output::description(&answer), &json::described(&answer))?;
+    let mut client = connect(&args.common.server).await?;
+    let answer = client.describe(short(request)).await;
+    let answer = answer.map_err(reading)?.into_inner();
+    let format = args.common.output;
+    format.answer(&words::description(&answer), "DescribeResponse", &answer)?;
     Ok(exit::OK)
 }
 
 pub(crate) async fn check_token(args: CheckTokenArgs) -> Ended {
-    let mut client = connect(&args.common.server).await?;
     let request = CheckTokenRequest {
         name: args.name.clone(),
         fencing_token: args.token,
     };
-    let answer = client
-        .check_token(short(request))
-        .await
-        .map_err(reading)?
-        .into_inner();
-    let text = format!(
-        "{} {} last_fencing_token={} held={}",
-        if answer.current {
-            "current"
-        } else {
-            "outdated"
-        },
-        args.name,
-        answer.last_fencing_token,
-        answer.held
-    );
-    args.common
-        .output
-        .data(&text, &json::token_checked(&answer))?;
-    Ok(if answer.current {
-        exit::OK
+    let mut client = connect(&args.common.server).await?;
+    let answer = client.check_token(short(request)).await;
+    let answer = answer.map_err(reading)?.into_inner();
+    let word = if answer.current {
+        "current"
     } else {
-        exit::NOT_GRANTED
-    })
+        "outdated"
+    };
+    let (name, last, held) = (args.name, answer.last_fencing_token, answer.held);
+    let text = format!("{word} {name} last_fencing_token={last} held={held}");
+    let format = args.common.output;
+    format.answer(&text, "CheckTokenResponse", &answer)?;
+    code(answer.current)
+}
+
+/// The end of a wait without a grant, in words.
+pub(super) fn not_granted(names: &str, ended: &NotGranted) -> String {
+    let why = wait_ended(ended.reason());
+    let holder = words::holder(ended.holder_remaining_lease.as_ref());
+    format!("not granted {names}: {why}, {holder}")
 }

@@ -1,23 +1,21 @@
 //! Commands about semaphores.
 
 use lockkeeper_api::pb::{
-    AcquirePermitsRequest, DescribeSemaphoreRequest, NotGrantedReason, ReleasePermitsRequest,
+    AcquirePermitsRequest, AcquirePermitsResponse, DescribeSemaphoreRequest, ReleasePermitsRequest,
     RenewPermitsRequest, SetPermitsRequest, TryAcquirePermitsRequest,
     acquire_permits_response::Event,
 };
 
-use super::{Ended, changing, reading};
-use crate::args::to_proto;
+use super::ended::{Ended, changing, code, reading, wait};
 use crate::{
     args::{
-        AcquirePermitsArgs, CounterArgs, ReleasePermitsArgs, RenewPermitsArgs, SemaphoreCommand,
-        SetPermitsArgs, TryAcquirePermitsArgs,
+        HoldPermitsArgs, NameArgs, ReleasePermitsArgs, RenewPermitsArgs, SemaphoreCommand,
+        SetPermitsArgs, TryArgs, WaitArgs,
     },
     client::{connect_semaphores as connect, short},
     exit,
-    failure::Failure,
-    json::permits as json,
-    output::{self, permits as words},
+    failure::Effect,
+    output::{permits as words, say, wait_ended},
 };
 
 pub(crate) async fn semaphore(command: SemaphoreCommand) -> Ended {
@@ -40,82 +38,79 @@ async fn set(args: SetPermitsArgs) -> Ended {
     let mut client = connect(&args.common.server).await?;
     let answer = client.set_permits(short(request)).await;
     let answer = answer.map_err(changing)?.into_inner();
-    let text = format!(
-        "{} {} total={} available={}",
-        if answer.created { "created" } else { "set" },
-        args.name,
-        answer.total,
-        answer.available
-    );
-    args.common.output.data(&text, &json::set(answer))?;
+    let word = if answer.created { "created" } else { "set" };
+    let (name, total, available) = (args.name, answer.total, answer.available);
+    let text = format!("{word} {name} total={total} available={available}");
+    let format = args.common.output;
+    format.answer(&text, "SetPermitsResponse", &answer)?;
     Ok(exit::OK)
 }
 
-async fn acquire(args: AcquirePermitsArgs) -> Ended {
-    let (common, hold) = (args.common, args.hold);
-    let name = hold.name.clone();
+async fn acquire(args: WaitArgs<HoldPermitsArgs>) -> Ended {
+    let HoldPermitsArgs {
+        name,
+        permits,
+        grant,
+    } = args.hold;
     let request = AcquirePermitsRequest {
-        name: hold.name,
+        name: name.clone(),
         session_id: String::new(),
-        owner: hold.owner.unwrap_or_default(),
-        permits: hold.permits,
-        lease: hold.lease.map(to_proto).transpose()?,
-        wait_timeout: args.wait.map(to_proto).transpose()?,
-        request_id: hold.request_id.unwrap_or_default(),
-        min_replica_acks: hold.min_replica_acks,
+        owner: grant.owner,
+        permits,
+        lease: grant.lease,
+        wait_timeout: args.wait,
+        request_id: grant.request.request_id,
+        min_replica_acks: grant.min_replica_acks,
     };
-    let mut client = connect(&common.server).await?;
-    let events = client.acquire_permits(request).await;
-    let mut events = events.map_err(changing)?.into_inner();
-    while let Some(answer) = events.message().await.map_err(changing)? {
-        match answer.event {
-            Some(Event::Waiting(waiting)) => output::say(&words::waiting(&name, &waiting)),
-            Some(Event::Granted(grant)) => {
-                let text = format!("granted {}", words::grant(&grant));
-                common.output.data(&text, &json::granted(&grant))?;
-                return Ok(exit::OK);
-            }
+    let mut client = connect(&args.common.server).await?;
+    let events = client.acquire_permits(request).await.map_err(changing)?;
+    let format = args.common.output;
+    let show = |answer: AcquirePermitsResponse| {
+        let (text, code) = match &answer.event {
+            Some(Event::Granted(grant)) => (format!("granted {}", words::grant(grant)), exit::OK),
             Some(Event::NotGranted(ended)) => {
-                let why = match ended.reason() {
-                    NotGrantedReason::WaitTimeout => "the wait ran out",
-                    NotGrantedReason::Cancelled => "the wait was cancelled",
-                    NotGrantedReason::Unspecified => "no reason given",
-                };
-                let text = format!("not granted {name}: {why}, available={}", ended.available);
-                common.output.data(&text, &json::not_granted(ended))?;
-                return Ok(exit::NOT_GRANTED);
+                let (why, available) = (wait_ended(ended.reason()), ended.available);
+                let text = format!("not granted {name}: {why}, available={available}");
+                (text, exit::NOT_GRANTED)
             }
-            None => {}
-        }
-    }
-    let why = "the coordinator ended the wait without an answer";
-    Err(Failure::local(exit::OUTCOME_UNKNOWN, why))
+            Some(Event::Waiting(waiting)) => {
+                say(&words::waiting(&name, waiting));
+                return Ok(None);
+            }
+            None => return Ok(None),
+        };
+        format.answer(&text, "AcquirePermitsResponse", &answer)?;
+        Ok(Some(code))
+    };
+    wait(events.into_inner(), Effect::Changes, show).await
 }
 
-async fn try_acquire(args: TryAcquirePermitsArgs) -> Ended {
-    let (common, hold) = (args.common, args.hold);
-    let name = hold.name.clone();
+async fn try_acquire(args: TryArgs<HoldPermitsArgs>) -> Ended {
+    let HoldPermitsArgs {
+        name,
+        permits,
+        grant,
+    } = args.hold;
     let request = TryAcquirePermitsRequest {
-        name: hold.name,
+        name: name.clone(),
         session_id: String::new(),
-        owner: hold.owner.unwrap_or_default(),
-        permits: hold.permits,
-        lease: hold.lease.map(to_proto).transpose()?,
-        request_id: hold.request_id.unwrap_or_default(),
-        min_replica_acks: hold.min_replica_acks,
+        owner: grant.owner,
+        permits,
+        lease: grant.lease,
+        request_id: grant.request.request_id,
+        min_replica_acks: grant.min_replica_acks,
     };
-    let mut client = connect(&common.server).await?;
+    let mut client = connect(&args.common.server).await?;
     let answer = client.try_acquire_permits(short(request)).await;
     let answer = answer.map_err(changing)?.into_inner();
-    let (text, code) = match &answer.grant {
-        Some(grant) if answer.acquired => (format!("granted {}", words::grant(grant)), exit::OK),
-        _ => {
-            let text = format!("not granted {name}: available={}", answer.available);
-            (text, exit::NOT_GRANTED)
-        }
+    let granted = answer.grant.as_ref().filter(|_| answer.acquired);
+    let text = match granted {
+        Some(grant) => format!("granted {}", words::grant(grant)),
+        None => format!("not granted {name}: available={}", answer.available),
     };
-    common.output.data(&text, &json::tried(&answer))?;
-    Ok(code)
+    let format = args.common.output;
+    format.answer(&text, "TryAcquirePermitsResponse", &answer)?;
+    code(granted.is_some())
 }
 
 async fn release(args: ReleasePermitsArgs) -> Ended {
@@ -124,17 +119,15 @@ async fn release(args: ReleasePermitsArgs) -> Ended {
         session_id: String::new(),
         owner: args.owner,
         permit_ids: args.permit,
-        request_id: args.request_id.unwrap_or_default(),
+        request_id: args.request.request_id,
     };
     let mut client = connect(&args.common.server).await?;
     let answer = client.release_permits(short(request)).await;
     let answer = answer.map_err(changing)?.into_inner();
-    let (released, available) = (answer.released, answer.available);
-    let text = format!(
-        "released {} permits={released} available={available}",
-        args.name
-    );
-    args.common.output.data(&text, &json::released(answer))?;
+    let (name, released, available) = (args.name, answer.released, answer.available);
+    let text = format!("released {name} permits={released} available={available}");
+    let format = args.common.output;
+    format.answer(&text, "ReleasePermitsResponse", &answer)?;
     Ok(exit::OK)
 }
 
@@ -144,25 +137,24 @@ async fn renew(args: RenewPermitsArgs) -> Ended {
         session_id: String::new(),
         owner: args.owner,
         permit_ids: args.permit,
-        lease: args.lease.map(to_proto).transpose()?,
+        lease: args.lease,
     };
     let mut client = connect(&args.common.server).await?;
     let answer = client.renew_permits(short(request)).await;
     let answer = answer.map_err(changing)?.into_inner();
     let lines = answer.grants.iter().map(words::grant);
     let lines: Vec<String> = lines.map(|grant| format!("renewed {grant}")).collect();
-    args.common
-        .output
-        .data(&lines.join("\n"), &json::renewed(&answer))?;
+    let format = args.common.output;
+    format.answer(&lines.join("\n"), "RenewPermitsResponse", &answer)?;
     Ok(exit::OK)
 }
 
-async fn describe(args: CounterArgs) -> Ended {
+async fn describe(args: NameArgs) -> Ended {
     let request = DescribeSemaphoreRequest { name: args.name };
     let mut client = connect(&args.common.server).await?;
     let answer = client.describe_semaphore(short(request)).await;
     let answer = answer.map_err(reading)?.into_inner();
-    let text = words::description(&answer);
-    args.common.output.data(&text, &json::described(&answer))?;
+    let (text, format) = (words::description(&answer), args.common.output);
+    format.answer(&text, "DescribeSemaphoreResponse", &answer)?;
     Ok(exit::OK)
 }

@@ -1,11 +1,14 @@
-//! What is others', in words.
+//! Locks held by other callers, sessions and events in words.
 
 use lockkeeper_api::pb::{
     ForceReleaseResponse, LockMode, LockSummary, LostReason, NameKind, SessionPhase,
     SessionSummary, WatchDelta, WatchEvent,
 };
 
-use super::{duration, holder_line, mode};
+use super::{
+    lock::holder_line,
+    words::{duration, mode},
+};
 
 pub(crate) fn lock(lock: &LockSummary) -> String {
     let (name, waiters) = (&lock.name, lock.waiter_count);
@@ -25,7 +28,8 @@ pub(crate) fn lock(lock: &LockSummary) -> String {
             let owner = first.map_or("?", |holder| &holder.owner);
             let client = first.map_or("", |holder| &holder.client_name);
             format!(
-                "held {name} mode={} holders={} owner={owner} client_name={client} remaining_lease={} last_fencing_token={}",
+                "held {name} mode={} holders={} owner={owner} client_name={client} \
+                 remaining_lease={} last_fencing_token={}",
                 mode(lock.mode()),
                 lock.holder_count,
                 duration(lock.remaining_lease.as_ref()),

@@ -4,7 +4,7 @@ use lockkeeper_api::pb::{
     DescribeSemaphoreResponse, PermitGrant, PermitHolder, PermitWaiter, WaitingForPermits,
 };
 
-use super::{duration, more};
+use super::words::{duration, more};
 
 /// A grant in words. The ids come last, because they are long.
 pub(crate) fn grant(grant: &PermitGrant) -> String {

@@ -1,4 +1,4 @@
-//! The command, in a process group of its own.
+//! The command, in its own process group.
 
 use std::{ffi::OsString, io, os::unix::process::ExitStatusExt as _, process::ExitStatus};
 
@@ -15,7 +15,7 @@ use crate::{exit, failure::Failure};
 pub(super) struct Child {
     process: process::Child,
     group: Pid,
-    /// The processes it made may live on after it, so its group is kept.
+    /// Its group is kept, because processes that it started may outlive it.
     is_running: bool,
 }
 
@@ -49,7 +49,7 @@ impl Child {
         })
     }
 
-    /// The exit code, once; then never again. May be dropped and asked again.
+    /// The exit code; pending forever once it was returned. Cancel safe.
     pub(super) async fn ended(&mut self) -> u8 {
         if !self.is_running {
             return std::future::pending().await;
@@ -59,7 +59,7 @@ impl Child {
         status.map_or(exit::INTERNAL, exit_code)
     }
 
-    /// Signals all processes of the group. Nothing happens if there are none left.
+    /// Signals all processes of the group, if any are left.
     pub(super) fn signal(&self, signal: Signal) {
         let _ = killpg(self.group, signal);
     }

@@ -1,4 +1,4 @@
-//! What the user wants to hold, and what is held of it.
+//! The grants that a command runs under.
 
 use std::time::Duration;
 
@@ -7,55 +7,51 @@ use lockkeeper_client::{Error, Guard, Permits, Session};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::machine::{Granted, Wish};
+use super::target::{Granted, RunTarget};
 
-/// Locks of `run` have no owners among them to tell apart.
+/// All grants of one `run` have the same owner.
 const OWNER: &str = "0";
 
-/// All that was asked for, as long as this value lives.
+/// The grants of the whole target; dropping this releases them.
 #[derive(Debug)]
 pub(super) enum Hold {
     Locks(Guard),
     Permits(Permits),
 }
 
-// === impl Wish ===
-
-impl Wish {
-    /// Waits until all of it is held. A store that does not answer is a failure at once.
-    pub(super) async fn acquire(
-        self,
-        session: Session,
-        wait: Option<Duration>,
-        min_replica_acks: u32,
-    ) -> Result<Hold, Error> {
-        macro_rules! acquire {
-            ($request:expr) => {{
-                let request = $request
-                    .owner(OWNER)
-                    .min_replica_acks(min_replica_acks)
-                    .patience(Duration::ZERO);
-                match wait {
-                    Some(wait) => request.wait_timeout(wait).acquire().await,
-                    None => request.acquire().await,
-                }
-            }};
-        }
-        match self {
-            Self::Permits { name, permits } => {
-                acquire!(session.semaphore(name).permits(permits)).map(Hold::Permits)
+/// Waits until the whole target is held. Fails at once if the store does not answer.
+pub(super) async fn acquire(
+    target: RunTarget,
+    session: Session,
+    wait: Option<Duration>,
+    min_replica_acks: u32,
+) -> Result<Hold, Error> {
+    macro_rules! acquire {
+        ($request:expr) => {{
+            let request = $request
+                .owner(OWNER)
+                .min_replica_acks(min_replica_acks)
+                .patience(Duration::ZERO);
+            match wait {
+                Some(wait) => request.wait_timeout(wait).acquire().await,
+                None => request.acquire().await,
             }
-            Self::Locks(locks) => match locks.as_slice() {
-                [lock] => acquire!(session.lock(&lock.name).mode(lock.mode())),
-                locks => acquire!(
-                    locks
-                        .iter()
-                        .fold(session.locks::<String>([]), |request, lock| request
-                            .lock(&lock.name, lock.mode()))
-                ),
-            }
-            .map(Hold::Locks),
+        }};
+    }
+    match target {
+        RunTarget::Permits { name, permits } => {
+            acquire!(session.semaphore(name).permits(permits)).map(Hold::Permits)
         }
+        RunTarget::Locks(locks) => match locks.as_slice() {
+            [lock] => acquire!(session.lock(&lock.name).mode(lock.mode())),
+            locks => acquire!(
+                locks
+                    .iter()
+                    .fold(session.locks::<String>([]), |request, lock| request
+                        .lock(&lock.name, lock.mode()))
+            ),
+        }
+        .map(Hold::Locks),
     }
 }
 

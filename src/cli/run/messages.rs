@@ -1,6 +1,5 @@
-//! Messages on stderr, written by a thread of their own: the command has the same stderr, and if it
-//! fills a pipe that nobody reads, writing to it must not keep us from stopping the command in
-//! time.
+//! Messages on stderr, written by their own thread: the command shares stderr, and a full pipe
+//! without a reader must not delay stopping the command.
 
 use std::{sync::mpsc, time::Duration};
 
@@ -11,10 +10,10 @@ use tokio::{
 
 use crate::output;
 
-/// How long the end of the process waits for somebody to read the last message.
+/// How long the process waits at its end for the last message to be read.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// More can only be unread if nobody reads at all; then they are dropped.
+/// More messages than this are unread only if stderr has no reader; they are dropped.
 const UNREAD_MAX: usize = 64;
 
 pub(super) struct Messages {
@@ -40,7 +39,7 @@ impl Messages {
         let _ = self.queue.try_send(message);
     }
 
-    /// Waits until all are written, but not for ever.
+    /// Waits until all are written, for [`FLUSH_TIMEOUT`] at most.
     pub(super) async fn flush(self) {
         drop(self.queue);
         let _ = timeout(FLUSH_TIMEOUT, self.writer).await;

@@ -1,4 +1,4 @@
-//! Signals, taken from the first moment on.
+//! Signals, handled from the start of the process.
 
 use std::{fs, future::poll_fn, io, task::Poll};
 
@@ -6,9 +6,9 @@ use futures::FutureExt as _;
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{self, SignalKind};
 
-/// Those that are passed on, and TSTP, which is taken and dropped: a stopped lockkeeper would not
-/// guard the lock, and the command, in a process group of its own, would not stop with it.
-const TAKEN: [Signal; 7] = [
+/// The forwarded signals, and TSTP, which is dropped: a stopped lockkeeper would not renew the
+/// lock, and the command, in its own process group, would not stop with it.
+const HANDLED: [Signal; 7] = [
     Signal::SIGINT,
     Signal::SIGTERM,
     Signal::SIGHUP,
@@ -18,7 +18,7 @@ const TAKEN: [Signal; 7] = [
     Signal::SIGTSTP,
 ];
 
-/// The signals that this process gets.
+/// The signals that this process receives.
 pub(super) struct Signals {
     streams: Vec<(Signal, unix::Signal)>,
 }
@@ -34,12 +34,12 @@ pub(super) fn is_termination(signal: Signal) -> bool {
 // === impl Signals ===
 
 impl Signals {
-    /// Takes the signals from now on, except those that were ignored when this process started:
-    /// `nohup` means it.
+    /// Handles signals from now on, except those that were ignored when this process started, as
+    /// under `nohup`.
     pub(super) fn listen() -> io::Result<Self> {
         let ignored = ignored_at_start();
         let mut streams = Vec::new();
-        for signal in TAKEN {
+        for signal in HANDLED {
             if ignored & (1 << (signal as i32 - 1)) == 0 {
                 streams.push((signal, unix::signal(SignalKind::from_raw(signal as i32))?));
             }
@@ -47,7 +47,7 @@ impl Signals {
         Ok(Self { streams })
     }
 
-    /// The next signal to act upon. May be dropped and asked again.
+    /// The next signal to forward. Cancel safe.
     pub(super) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
             for (signal, stream) in &mut self.streams {
@@ -62,13 +62,13 @@ impl Signals {
         .await
     }
 
-    /// A signal that has come already.
+    /// A signal that is pending.
     pub(super) fn pending(&mut self) -> Option<Signal> {
         self.next().now_or_never()
     }
 }
 
-/// As a bit mask, signal 1 lowest; nothing where the system does not tell.
+/// A bit mask, signal 1 lowest; 0 where the system does not report it.
 fn ignored_at_start() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

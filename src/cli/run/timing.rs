@@ -1,8 +1,8 @@
 //! Until when a command may run: arithmetic only.
 //!
-//! Instants are those of this machine's monotonic clock and are counted from before a request was
-//! sent, so no clock has to agree with the store's. Time in which the whole machine sleeps is not
-//! counted by that clock; fencing tokens are what helps then.
+//! Instants are of this machine's monotonic clock and count from before a request was sent, so
+//! clocks need not be synchronised. That clock stops while the machine is suspended; only fencing
+//! tokens help then.
 
 use std::time::Duration;
 
@@ -27,8 +27,7 @@ pub(super) struct Timing {
 // === impl Timing ===
 
 impl Timing {
-    /// Fails if renewing every third of the lease would not leave time for one retry before TERM is
-    /// due.
+    /// Fails if renewing every third of the lease leaves no time for a retry before TERM is due.
     pub(super) fn new(lease: Duration, kill_after: Option<Duration>) -> Result<Self, String> {
         let timing = Self {
             kill_after: kill_after.unwrap_or(KILL_AFTER_DEFAULT.min(lease / 6)),
@@ -48,7 +47,7 @@ impl Timing {
         })
     }
 
-    /// When TERM is due if the lock is ours for sure until then.
+    /// When TERM is due if the lock is surely valid until then.
     pub(super) fn term_at(&self, valid_until: Instant) -> Instant {
         valid_until - (self.margin + self.kill_after)
     }

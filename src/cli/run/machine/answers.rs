@@ -1,19 +1,26 @@
-//! What comes of a session, and what that means.
+//! How results and events of a session change the state.
 
 use std::time::Duration;
 
 use lockkeeper_client::{Error, NotGrantedReason, SessionEvent, why_lost};
 use tokio::time::Instant;
 
-use super::{Action, Granted, Machine, Phase, RETRY_INTERVAL, Timing, Wish};
+use super::{
+    event::Action,
+    state::{Machine, Phase, RETRY_INTERVAL},
+};
 use crate::{
     exit,
     failure::{Effect, Failure},
-    output,
+    output::{lock::holder, lock::waiting as waiting_for, permits},
+    run::{
+        target::{Granted, RunTarget},
+        timing::Timing,
+    },
 };
 
-/// A wait whose stream broke may take this long beyond its limit, because a grant may have been
-/// lost with the stream.
+/// A wait with a broken stream may exceed its limit by this, because its grant may have been lost
+/// with the stream.
 const RESUME_GRACE: Duration = Duration::from_secs(2);
 
 impl Machine {
@@ -31,7 +38,7 @@ impl Machine {
             }
         };
         self.phase = Phase::Waiting { give_up_at: None };
-        self.said_broken = false;
+        self.has_said_broken = false;
         self.lease = lease;
         // Refused before the wait rather than after it.
         match Timing::new(lease, self.plan.kill_after) {
@@ -48,17 +55,17 @@ impl Machine {
         }
     }
 
-    pub(super) fn on_told(&mut self, now: Instant, event: SessionEvent) {
+    pub(super) fn on_event(&mut self, now: Instant, event: SessionEvent) {
         match event {
             SessionEvent::Waiting { name, waiting } => {
-                self.say_waiting(output::waiting(&name, &waiting));
+                self.say_waiting(waiting_for(&name, &waiting));
             }
             SessionEvent::WaitingForPermits { name, waiting } => {
-                self.say_waiting(output::permits::waiting(&name, &waiting));
+                self.say_waiting(permits::waiting(&name, &waiting));
             }
             SessionEvent::Broken { cause } => self.on_broken(now, &cause),
             SessionEvent::Resumed => {
-                self.said_broken = false;
+                self.has_said_broken = false;
                 if let Phase::Waiting { give_up_at } = &mut self.phase {
                     *give_up_at = None;
                 }
@@ -67,19 +74,19 @@ impl Machine {
                 self.say("renewals are failing; the command is stopped if that goes on".to_owned());
             }
             SessionEvent::Recovered => self.say("renewals succeed again".to_owned()),
-            // What is under way ends with the session; a later client may have more to say.
+            // Operations end with the session; a later client library may have more events.
             _ => {}
         }
     }
 
     fn say_waiting(&mut self, message: String) {
-        if matches!(self.phase, Phase::Waiting { .. }) && !self.said_waiting {
-            self.said_waiting = true;
+        if matches!(self.phase, Phase::Waiting { .. }) && !self.has_said_waiting {
+            self.has_said_waiting = true;
             self.say(message);
         }
     }
 
-    /// The session is being resumed. A wait does not last for ever because of that.
+    /// The session is being resumed. That must not make a wait endless.
     fn on_broken(&mut self, now: Instant, cause: &str) {
         let message = match &mut self.phase {
             Phase::Waiting { give_up_at } => {
@@ -100,8 +107,8 @@ impl Machine {
             }
             _ => return,
         };
-        if !self.said_broken {
-            self.said_broken = true;
+        if !self.has_said_broken {
+            self.has_said_broken = true;
             self.say(message);
         }
     }
@@ -128,12 +135,12 @@ impl Machine {
                 let remaining = holder_remaining_lease.and_then(|it| it.try_into().ok());
                 let busy = match available {
                     Some(available) => format!("available={available}"),
-                    None => output::holder(remaining.as_ref()),
+                    None => holder(remaining.as_ref()),
                 };
                 self.on_not_granted(reason, &busy);
             }
-            // The coordinator has forgotten it, as after a restart without a store. Another one
-            // waits on.
+            // The coordinator no longer knows the session, as after a restart without a store. A
+            // new session continues the wait.
             Err(Error::SessionEnded(_)) => {
                 let at = Some(now + RETRY_INTERVAL);
                 self.phase = Phase::Opening { at };
@@ -148,14 +155,14 @@ impl Machine {
 
     fn on_not_granted(&mut self, reason: NotGrantedReason, busy: &str) {
         let why = match reason {
-            NotGrantedReason::WaitTimeout => match self.plan.wish {
-                Wish::Locks(_) => "held by another",
-                Wish::Permits { .. } => "too few permits are free",
+            NotGrantedReason::WaitTimeout => match self.plan.target {
+                RunTarget::Locks(_) => "held by another",
+                RunTarget::Permits { .. } => "too few permits are free",
             },
             NotGrantedReason::Cancelled => "the wait was cancelled",
             NotGrantedReason::Unspecified => "not granted",
         };
-        self.say(format!("{}: {why}, {busy}", self.plan.wish.names()));
+        self.say(format!("{}: {why}, {busy}", self.plan.target.names()));
         self.close(self.plan.conflict_exit_code);
     }
 
@@ -166,15 +173,15 @@ impl Machine {
         match ended {
             Ok(()) if self.term_at().is_some_and(|at| at > now) => {
                 let granted = self.granted.take().unwrap_or_default();
-                let fencing_tokens = self.plan.wish.tokens(granted);
+                let fencing_tokens = self.plan.target.tokens(granted);
                 self.phase = Phase::Starting;
                 self.actions.push(Action::StartChild { fencing_tokens });
             }
             Err(failure) if failure.is_lost() => {
-                let what = self.plan.wish.all();
+                let what = self.plan.target.all();
                 self.stop(now, &what, "it is not ours any more");
             }
-            // Or the answer came so late that the command would have to be stopped at once.
+            // Or the answer came so late that the command would be stopped at once.
             Ok(()) | Err(_) => {
                 let again_at = Some(now + RETRY_INTERVAL);
                 self.phase = Phase::Confirming { until, again_at };
@@ -188,8 +195,8 @@ impl Machine {
                 name,
                 reason,
                 detail,
-            }) => (self.plan.wish.one(&name), why_lost(reason, &detail)),
-            _ => (self.plan.wish.all(), "no reason given".to_owned()),
+            }) => (self.plan.target.one(&name), why_lost(reason, &detail)),
+            _ => (self.plan.target.all(), "no reason given".to_owned()),
         };
         self.stop(now, &what, &why);
     }

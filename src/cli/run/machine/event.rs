@@ -5,68 +5,69 @@ use std::time::Duration;
 use lockkeeper_client::{Error, SessionEvent};
 use nix::sys::signal::Signal;
 
-use super::{Granted, Wish};
-use crate::failure::Failure;
+use crate::{
+    failure::Failure,
+    run::target::{Granted, RunTarget},
+};
 
-/// What the user wants.
+/// What the user asked for.
 #[derive(Clone, Debug)]
-pub(in crate::run) struct Plan {
-    pub(in crate::run) wish: Wish,
+pub(crate) struct Plan {
+    pub(crate) target: RunTarget,
     /// `None`: without limit.
-    pub(in crate::run) wait: Option<Duration>,
-    pub(in crate::run) kill_after: Option<Duration>,
-    pub(in crate::run) conflict_exit_code: u8,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) kill_after: Option<Duration>,
+    pub(crate) conflict_exit_code: u8,
 }
 
 /// What happened.
 #[derive(Debug)]
-pub(in crate::run) enum Input {
-    /// What came of [`Action::Open`]: the session's lease.
+pub(crate) enum Input {
+    /// The result of [`Action::Open`]: the session's lease.
     Opened(Result<Duration, Error>),
-    /// The session tells something.
-    Told(SessionEvent),
-    /// What came of [`Action::Acquire`].
+    /// An event of the session.
+    Event(SessionEvent),
+    /// The result of [`Action::Acquire`].
     Acquired(Result<Granted, Error>),
-    /// What came of [`Action::Confirm`].
+    /// The result of [`Action::Confirm`].
     Confirmed(Result<(), Error>),
-    /// Something of what is held is lost.
+    /// A grant is lost.
     Lost(Option<Error>),
-    /// What came of [`Action::Close`].
+    /// The result of [`Action::Close`].
     Closed(Result<(), Error>),
     /// This process got a signal.
     Signal(Signal),
-    /// What came of [`Action::StartChild`].
+    /// The result of [`Action::StartChild`].
     ChildStarted(Result<(), Failure>),
     /// The command ended by itself or by a signal.
     ChildExited(u8),
-    /// What came of [`Action::ProbeGroup`].
+    /// The result of [`Action::ProbeGroup`].
     GroupIsEmpty(bool),
-    /// The time of [`super::Machine::wake_at`] has come.
+    /// The time of [`Machine::wake_at`](super::Machine::wake_at) has come.
     Tick,
 }
 
-/// What to do. Of the first four only one is under way at a time, and takes the place of the one
-/// before.
+/// What to do. Only one of the first four is under way at a time; it replaces the one before.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::run) enum Action {
+pub(crate) enum Action {
     /// Open a session.
     Open,
-    /// Wait in it for what is wished for, so long at most.
+    /// Wait in the session for the target, for this long at most.
     Acquire(Option<Duration>),
-    /// Renew what is held, so that it is known until when.
+    /// Renew the grants, which tells how long they are valid.
     Confirm,
-    /// End the session, which gives back what is held.
+    /// End the session, which releases its grants.
     Close,
-    /// Start the command, unless a signal has come meanwhile.
+    /// Start the command, unless a termination signal is pending.
     StartChild {
-        /// Of each lock, by name; that of the first goes by a variable of its own.
+        /// Each lock's name and token; the first also has a variable of its own.
         fencing_tokens: Vec<(String, u64)>,
     },
     /// Signal the command's process group.
     SignalGroup(Signal),
-    /// Look whether any process of the group is left.
+    /// Check whether any process of the group is left.
     ProbeGroup,
-    /// Tell the user.
+    /// Print a message.
     Say(String),
     /// End with this code.
     Exit(u8),

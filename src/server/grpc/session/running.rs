@@ -11,7 +11,7 @@ use futures::{
     future::BoxFuture,
     stream::{FuturesUnordered, StreamExt as _},
 };
-use lockkeeper_base::tasks::Outliving;
+use lockkeeper_base::tasks::DetachOnDrop;
 use lockkeeper_coordinator::Answer;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
@@ -27,7 +27,7 @@ type Slot = Option<OwnedSemaphorePermit>;
 enum Stage {
     Asked {
         op_id: u64,
-        answer: Outliving<Answer>,
+        answer: DetachOnDrop<Answer>,
         slot: Slot,
     },
     /// The queue of answers is full.
@@ -45,7 +45,7 @@ impl Running {
     }
 
     /// Runs an operation and tells its answer.
-    pub(super) fn ask(&mut self, op_id: u64, answer: Outliving<Answer>, slot: Slot) {
+    pub(super) fn ask(&mut self, op_id: u64, answer: DetachOnDrop<Answer>, slot: Slot) {
         self.operations.push(Stage::Asked {
             op_id,
             answer,

@@ -1,26 +1,38 @@
-//! What the user wants to hold.
+//! What a command runs under.
 
 use lockkeeper_api::pb::LockSpec;
 
-/// What to hold while the command runs; all of it or nothing.
+use crate::args::RunArgs;
+
+/// What is held while the command runs; all or nothing.
 #[derive(Clone, Debug)]
-pub(in crate::run) enum Wish {
+pub(crate) enum RunTarget {
     /// Locks, at least one; the first gives the command its fencing token.
     Locks(Vec<LockSpec>),
     /// Permits of a semaphore.
     Permits { name: String, permits: u32 },
 }
 
-/// What was granted of it.
+/// The grants of a target.
 #[derive(Clone, Debug, Default)]
-pub(in crate::run) struct Granted {
-    /// Names and tokens of the locks.
-    pub(in crate::run) fencing_tokens: Vec<(String, u64)>,
+pub(crate) struct Granted {
+    /// Each lock's name and token.
+    pub(crate) fencing_tokens: Vec<(String, u64)>,
 }
 
-// === impl Wish ===
+// === impl RunTarget ===
 
-impl Wish {
+impl RunTarget {
+    pub(super) fn new(args: &RunArgs) -> Self {
+        match args.permits {
+            Some(permits) => Self::Permits {
+                name: args.name.clone(),
+                permits,
+            },
+            None => Self::Locks(args.locks()),
+        }
+    }
+
     /// Its names, for messages.
     pub(super) fn names(&self) -> String {
         match self {
@@ -51,8 +63,7 @@ impl Wish {
         }
     }
 
-    /// The tokens in the order in which the command is told of them: that of the first lock of the
-    /// wish first.
+    /// The tokens in the order of the command's environment, the first lock's first.
     pub(super) fn tokens(&self, granted: Granted) -> Vec<(String, u64)> {
         let first = match self {
             Self::Locks(locks) => locks.first().map(|lock| lock.name.as_str()),

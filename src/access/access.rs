@@ -1,0 +1,231 @@
+//! What a port asks of its callers, and what it allows them.
+
+use std::{path::PathBuf, sync::Arc};
+
+use lockkeeper_base::metrics::Registrar;
+
+use super::{
+    account::{Account, Accounts, Quotas},
+    error::{Unauthenticated, Unusable},
+    files::Watched,
+    identity::Identity,
+    jwt::{JwtConfig, Jwts},
+    rules::{Right, Rule, Rules},
+    tokens::Tokens,
+};
+
+/// How callers show who they are, and what they may do.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// The file of static tokens and their identities.
+    pub token_file: Option<PathBuf>,
+    /// Where signed tokens come from.
+    pub jwt: Option<JwtConfig>,
+    /// Whether client certificates are verified.
+    pub certificates: bool,
+    /// What identities may do; no rules: see [`Access::allows`].
+    pub rules: Vec<Rule>,
+    /// How much each identity may use.
+    pub quotas: Quotas,
+}
+
+/// The rules in force at one port. Cheap to clone.
+#[derive(Clone)]
+pub struct Access {
+    shared: Arc<Shared>,
+    port: Port,
+}
+
+/// The trust in callers of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Callers without credentials are admitted as anonymous.
+    pub admits_anonymous: bool,
+    /// Anonymous callers have every right while nothing is configured: the port is reachable from
+    /// this machine only.
+    pub is_trusted: bool,
+    /// Tokens are accepted: the connection is private.
+    pub takes_tokens: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// Whether anything is configured.
+    is_on: bool,
+    tokens: Option<Watched<Tokens>>,
+    jwts: Option<Watched<Jwts>>,
+    rules: Rules,
+    accounts: Accounts,
+}
+
+// === impl Access ===
+
+impl Access {
+    /// Requires no credentials and allows everything.
+    pub fn open() -> Self {
+        Self {
+            shared: Arc::default(),
+            port: Port::OPEN,
+        }
+    }
+
+    /// Reads the files. Fails if one is unusable.
+    pub fn new(config: Config, port: Port) -> Result<Self, Unusable> {
+        let is_on = config.is_on();
+        let tokens = config
+            .token_file
+            .map(|file| Watched::new([file], Tokens::parse));
+        let jwts = config
+            .jwt
+            .map(|jwt| Watched::new([jwt.file.clone()], jwt.parser()));
+        let shared = Shared {
+            is_on,
+            tokens: tokens.transpose()?,
+            jwts: jwts.transpose()?,
+            rules: Rules::new(config.rules),
+            accounts: Accounts::new(config.quotas),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+            port,
+        })
+    }
+
+    /// The same rules at another port.
+    #[must_use]
+    pub fn at(&self, port: Port) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            port,
+        }
+    }
+
+    /// Whether anything is configured. If not, every caller is anonymous.
+    pub fn is_on(&self) -> bool {
+        self.shared.is_on
+    }
+
+    /// Whether callers have to be identified.
+    pub fn asks(&self) -> bool {
+        self.is_on() || !self.port.admits_anonymous
+    }
+
+    /// Reads the files again. An unusable file is logged, and its last contents stay in force.
+    /// Blocking.
+    pub fn reload(&self) {
+        if let Some(tokens) = &self.shared.tokens {
+            tokens.reload("auth.token_file");
+        }
+        if let Some(jwts) = &self.shared.jwts {
+            jwts.reload("auth.jwks_file");
+        }
+    }
+
+    /// The caller's identity: of the token, else of the connection, else anonymous. Fails if the
+    /// token is refused, or missing where credentials are required.
+    pub fn identify(
+        &self,
+        connection: Option<&Identity>,
+        token: Option<&str>,
+    ) -> Result<Identity, Unauthenticated> {
+        let connection = connection.filter(|_| self.is_on());
+        match (token.filter(|_| self.knows_tokens()), connection) {
+            (Some(token), _) => self.of_token(token),
+            (None, Some(identity)) => Ok(identity.clone()),
+            (None, None) => self.anonymous(),
+        }
+    }
+
+    /// The identity of a caller with this bearer token and no certificate.
+    pub fn bearer(&self, token: Option<&str>) -> Result<Identity, Unauthenticated> {
+        self.identify(None, token)
+    }
+
+    /// Whether an identity has a right to the lock, semaphore or latch of this name.
+    pub fn allows(&self, identity: &Identity, right: Right, name: &str) -> bool {
+        let Shared { rules, is_on, .. } = &*self.shared;
+        if !rules.is_empty() {
+            return rules.allow(identity, right, name);
+        }
+        // Without rules admitted callers may use locks, but not those held by other callers.
+        right != Right::Admin || (!is_on && self.port.is_trusted)
+    }
+
+    /// The account that is charged for this identity's calls.
+    pub fn account(&self, identity: Identity) -> Account {
+        self.shared.accounts.of(identity)
+    }
+
+    /// Registers the metrics of quotas.
+    pub fn register(&self, registrar: &mut Registrar<'_>) {
+        self.shared.accounts.register(registrar);
+    }
+
+    fn knows_tokens(&self) -> bool {
+        self.shared.tokens.is_some() || self.shared.jwts.is_some()
+    }
+
+    fn anonymous(&self) -> Result<Identity, Unauthenticated> {
+        if self.port.admits_anonymous {
+            return Ok(Identity::anonymous());
+        }
+        let why = if self.knows_tokens() {
+            "show a bearer token or a client certificate"
+        } else {
+            "show a client certificate"
+        };
+        Err(Unauthenticated(why.to_owned()))
+    }
+
+    fn of_token(&self, token: &str) -> Result<Identity, Unauthenticated> {
+        let refuse = |why: &str| Err(Unauthenticated(why.to_owned()));
+        if !self.port.takes_tokens {
+            return refuse("tokens are not taken where others could read them: use TLS");
+        }
+        if let Some(tokens) = &self.shared.tokens
+            && let Some(identity) = tokens.get().find(token)
+        {
+            return Ok(identity);
+        }
+        match &self.shared.jwts {
+            Some(jwts) => jwts.get().verify(token),
+            None => refuse("the bearer token is not known"),
+        }
+    }
+}
+
+impl std::fmt::Debug for Access {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Access")
+            .field("is_on", &self.is_on())
+            .field("port", &self.port)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Access {
+    fn default() -> Self {
+        Self::open()
+    }
+}
+
+// === impl Config ===
+
+impl Config {
+    /// Whether anything is configured. If so, callers of a Unix-domain socket are identified too.
+    pub fn is_on(&self) -> bool {
+        let asks = self.token_file.is_some() || self.jwt.is_some() || self.certificates;
+        asks || !self.rules.is_empty() || self.quotas != Quotas::default()
+    }
+}
+
+// === impl Port ===
+
+impl Port {
+    /// Reachable from this machine only.
+    pub const OPEN: Self = Self {
+        admits_anonymous: true,
+        is_trusted: true,
+        takes_tokens: true,
+    };
+}

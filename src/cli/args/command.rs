@@ -1,0 +1,114 @@
+//! The commands that ask a coordinator.
+
+use clap::{Args, Subcommand};
+
+use super::{
+    common::{CommonArgs, NameArgs, PrefixArgs, TryArgs, WaitArgs},
+    latch::LatchCommand,
+    lock::{CheckTokenArgs, HoldArgs, ReleaseArgs, RenewArgs},
+    multi::{HoldAllArgs, ReleaseAllArgs},
+    run::RunArgs,
+    semaphore::SemaphoreCommand,
+};
+
+/// What to ask a coordinator.
+#[derive(Debug, Subcommand)]
+pub enum ClientCommand {
+    /// Run a command while holding a lock.
+    Run(RunArgs),
+    /// Wait for a lock.
+    #[command(before_help = "\
+Examples:
+  lockkeeper acquire orders --wait 10s
+  lockkeeper acquire orders --mode fair --wait 1m
+  lockkeeper acquire orders --lease 5m --owner job-17 --request-id $(uuidgen)")]
+    Acquire(WaitArgs<HoldArgs>),
+    /// Acquire a lock if it is free now.
+    #[command(before_help = "\
+Examples:
+  lockkeeper try-acquire orders --output json
+  lockkeeper try-acquire catalogue --mode read --owner job-17")]
+    TryAcquire(TryArgs<HoldArgs>),
+    /// Release a lock.
+    #[command(before_help = "\
+Examples:
+  lockkeeper release orders --owner job-17
+  lockkeeper release catalogue --mode read --owner job-17")]
+    Release(ReleaseArgs),
+    /// Extend the lease of a held lock.
+    #[command(before_help = "\
+Examples:
+  lockkeeper renew orders --owner job-17 --lease 5m
+  lockkeeper renew catalogue --mode read --owner job-17")]
+    Renew(RenewArgs),
+    /// Wait for several locks at once; all or none.
+    #[command(before_help = "\
+Examples:
+  lockkeeper acquire-all orders billing --wait 10s
+  lockkeeper acquire-all index --mode write --read prices --owner job-17")]
+    AcquireAll(WaitArgs<HoldAllArgs>),
+    /// Acquire several locks if all are free now, else none.
+    #[command(before_help = "\
+Examples:
+  lockkeeper try-acquire-all orders billing --output json")]
+    TryAcquireAll(TryArgs<HoldAllArgs>),
+    /// Release several locks.
+    #[command(before_help = "\
+Examples:
+  lockkeeper release-all orders billing --owner job-17
+  lockkeeper release-all index --mode write --read prices --owner job-17")]
+    ReleaseAll(ReleaseAllArgs),
+    /// Acquire and release permits of a semaphore.
+    #[command(subcommand)]
+    Semaphore(SemaphoreCommand),
+    /// Count latches down, and wait for them.
+    #[command(subcommand)]
+    Latch(LatchCommand),
+    /// Show the holders and waiters of a lock.
+    #[command(before_help = "\
+Examples:
+  lockkeeper describe orders
+  lockkeeper describe orders --output json | jq -r '.waiters[].owner'")]
+    Describe(NameArgs),
+    /// Check whether a fencing token is that of the newest grant.
+    #[command(before_help = "\
+Examples:
+  lockkeeper check-token orders 1700000000000000 || exit 1")]
+    CheckToken(CheckTokenArgs),
+    /// List all names in the store that are held or waited for.
+    #[command(before_help = "\
+Examples:
+  lockkeeper list
+  lockkeeper list --prefix orders: --output json | jq -r .name")]
+    List(PrefixArgs),
+    /// List the sessions of a coordinator.
+    #[command(before_help = "\
+Examples:
+  lockkeeper sessions")]
+    Sessions(CommonArgs),
+    /// Show the events of a coordinator as they happen.
+    #[command(before_help = "\
+Examples:
+  lockkeeper watch --prefix orders:")]
+    Watch(PrefixArgs),
+    /// Take a lock away from its holders.
+    #[command(before_help = "\
+Examples:
+  lockkeeper force-release orders --reason 'host 7 has burned down'")]
+    ForceRelease(ForceReleaseArgs),
+}
+
+/// See [`ClientCommand::ForceRelease`].
+#[derive(Args, Debug)]
+pub struct ForceReleaseArgs {
+    /// The lock's name.
+    pub(crate) name: String,
+    /// Why; sent to the holders and written to the audit log.
+    #[arg(long)]
+    pub(crate) reason: String,
+    /// Do not ask for confirmation.
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}

@@ -1,0 +1,128 @@
+//! What many commands have in common.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use lockkeeper_api::pb::LockMode;
+
+use super::ServerArgs;
+use crate::{exit, output::Format};
+
+/// Examples come before everything else, exit codes after it.
+pub const TEMPLATE: &str = "\
+{about-with-newline}
+{before-help}{usage-heading} {usage}
+
+{all-args}{after-help}";
+
+/// What every command has that is one call; also the layout of its help.
+#[derive(Args, Debug)]
+#[command(help_template = TEMPLATE, after_help = exit::HELP)]
+pub struct CommonArgs {
+    /// The coordinator, and the credentials for it.
+    #[command(flatten)]
+    pub server: ServerArgs,
+    /// The form of what is printed.
+    #[arg(long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// A command that takes something, and waits for it.
+#[derive(Args, Debug)]
+pub struct WaitArgs<Hold: Args> {
+    #[command(flatten)]
+    pub(crate) hold: Hold,
+    /// How long to wait [default: without limit].
+    #[arg(long, short, value_name = "DURATION", value_parser = duration)]
+    pub(crate) wait: Option<prost_types::Duration>,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+/// A command that takes something if it is free.
+#[derive(Args, Debug)]
+pub struct TryArgs<Hold: Args> {
+    #[command(flatten)]
+    pub(crate) hold: Hold,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+/// How to hold what is taken.
+#[derive(Args, Debug)]
+pub(crate) struct GrantArgs {
+    /// How long the grant lasts unless it is renewed [default: the coordinator's].
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) lease: Option<prost_types::Duration>,
+    /// The owner of the grant; the same owner may acquire again [default: a new one, made by the
+    /// coordinator].
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) owner: String,
+    #[command(flatten)]
+    pub(crate) request: RequestArgs,
+    /// The minimum number of replicas that must acknowledge the grant; the coordinator may require
+    /// more.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub(crate) min_replica_acks: u32,
+}
+
+/// A request that may be repeated.
+#[derive(Args, Debug)]
+pub(crate) struct RequestArgs {
+    /// Makes a repeat safe: it gets the first answer.
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
+    pub(crate) request_id: String,
+}
+
+/// A name and nothing else.
+#[derive(Args, Debug)]
+pub struct NameArgs {
+    /// The name.
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+/// The beginning of names.
+#[derive(Args, Debug)]
+pub struct PrefixArgs {
+    /// Only names that begin with it.
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) prefix: String,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+/// How to hold a lock.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum Mode {
+    /// One owner at a time; the order of waiters is undefined.
+    #[default]
+    Exclusive,
+    /// One owner at a time, in the order of requests, across coordinators and with Redisson's fair
+    /// lock.
+    Fair,
+    /// Shared with other readers, excludes writers.
+    Read,
+    /// One owner at a time; an owner that reads must release its read lock first.
+    Write,
+}
+
+// === impl Mode ===
+
+impl Mode {
+    pub(crate) fn to_proto(self) -> LockMode {
+        match self {
+            Self::Exclusive => LockMode::Exclusive,
+            Self::Fair => LockMode::Fair,
+            Self::Read => LockMode::Read,
+            Self::Write => LockMode::Write,
+        }
+    }
+}
+
+/// The value of a flag such as `30s` or `1m 30s`.
+pub fn duration(text: &str) -> Result<prost_types::Duration, String> {
+    let duration: Duration = humantime::parse_duration(text).map_err(|it| it.to_string())?;
+    duration.try_into().map_err(|_| "it is too long".to_owned())
+}

@@ -1,0 +1,82 @@
+//! Locks in words.
+
+use lockkeeper_api::pb::{DescribeResponse, Grant, Holder, Waiter, Waiting};
+
+use super::words::{duration, mode, more};
+
+/// A grant in words.
+pub(crate) fn grant(grant: &Grant) -> String {
+    format!(
+        "{} mode={} owner={} fencing_token={} hold_count={} lease={} valid_for={}",
+        grant.name,
+        mode(grant.mode()),
+        grant.owner,
+        grant.fencing_token,
+        grant.hold_count,
+        duration(grant.lease.as_ref()),
+        duration(grant.valid_for.as_ref()),
+    )
+}
+
+/// A wait in words.
+pub(crate) fn waiting(name: &str, waiting: &Waiting) -> String {
+    format!(
+        "waiting for {name} at position {}, {}",
+        waiting.position,
+        holder(waiting.holder_remaining_lease.as_ref())
+    )
+}
+
+/// The rest of a holder's lease in words.
+pub(crate) fn holder(remaining: Option<&prost_types::Duration>) -> String {
+    match remaining {
+        Some(_) => format!("the holder's lease ends in {}", duration(remaining)),
+        // The lease does not end, or the lock is free and other waiters come first.
+        None => "when that ends is not known".to_owned(),
+    }
+}
+
+/// A lock in words: its state, then a line for each holder, then one for each waiter.
+pub(crate) fn description(answer: &DescribeResponse) -> String {
+    let (name, token) = (&answer.name, answer.last_fencing_token);
+    let mut lines = vec![if answer.holders.is_empty() {
+        format!("free {name} last_fencing_token={token}")
+    } else {
+        format!(
+            "held {name} mode={} holders={} last_fencing_token={token} remaining_lease={}",
+            mode(answer.mode()),
+            answer.holder_count,
+            duration(answer.remaining_lease.as_ref())
+        )
+    }];
+    lines.extend(answer.holders.iter().map(holder_line));
+    lines.extend(more(answer.holder_count, answer.holders.len(), "holders"));
+    lines.extend(answer.waiters.iter().map(waiter_line));
+    lines.extend(more(answer.waiter_count, answer.waiters.len(), "waiters"));
+    lines.join("\n")
+}
+
+pub(super) fn holder_line(holder: &Holder) -> String {
+    format!(
+        "  holder owner={} mode={} hold_count={} remaining_lease={} session_digest={} \
+         client_name={}",
+        holder.owner,
+        mode(holder.mode()),
+        holder.hold_count,
+        duration(holder.remaining_lease.as_ref()),
+        holder.session_digest,
+        holder.client_name
+    )
+}
+
+fn waiter_line(waiter: &Waiter) -> String {
+    format!(
+        "  waiter position={} owner={} mode={} waiting_for={} session_digest={} client_name={}",
+        waiter.position,
+        waiter.owner,
+        mode(waiter.mode()),
+        duration(waiter.waiting_for.as_ref()),
+        waiter.session_digest,
+        waiter.client_name
+    )
+}
