@@ -15,7 +15,7 @@ use crate::{
     coordinator::{Coordinator, Settings},
     redis_server::{RedisServer, eventually},
     sentinels::Sentinels,
-    steps::{PROMPT, lease_left, lockkeeper, measured, millis, secs, settings_on},
+    steps::{PROMPT, lockkeeper, measured, millis, secs, settings_on},
     tcp_proxy::TcpProxy,
 };
 
@@ -111,7 +111,7 @@ async fn mission_22_replicas_that_know_of_a_grant_are_counted() {
         assert!(grant.replica_acks >= wanted, "{grant:?}");
         let knowing = join_all(redis.replicas.iter().map(|replica| {
             let name = name.clone();
-            async move { lease_left(replica, &name).await.is_some() }
+            async move { replica.lease_left(&name).await.is_some() }
         }));
         let knowing = knowing.await.into_iter().filter(|knows| *knows).count();
         assert!(knowing >= wanted as usize, "{knowing} of {wanted}");
@@ -128,7 +128,7 @@ async fn mission_22_replicas_that_know_of_a_grant_are_counted() {
         took >= ACK_TIMEOUT && took < ACK_TIMEOUT + PROMPT,
         "{took:?}"
     );
-    assert_eq!(lease_left(&redis.master, "build").await, None);
+    assert_eq!(redis.master.lease_left("build").await, None);
 }
 
 #[tokio::test]
@@ -169,7 +169,7 @@ async fn mission_22_while_a_replica_stands_still_only_those_wait_who_asked_for_i
             took >= ACK_TIMEOUT && took < ACK_TIMEOUT + PROMPT,
             "{took:?}"
         );
-        let left = lease_left(&redis.master, &format!("careful-{number}")).await;
+        let left = redis.master.lease_left(&format!("careful-{number}")).await;
         assert_eq!(left, None, "it is free when the answer comes");
     }
     redis.replicas[0].cont();
@@ -327,7 +327,7 @@ async fn a_release_is_answered_whatever_the_replicas_say() {
     client.try_acquire("build", "x", secs(60)).await.unwrap();
     redis.replicas[0].stop();
     assert!(client.release("build", "x").await.unwrap().released);
-    assert_eq!(lease_left(&redis.master, "build").await, None);
+    assert_eq!(redis.master.lease_left("build").await, None);
     assert!(coordinator.log().contains("0 of 1 replicas acknowledged"));
     redis.replicas[0].cont();
 }
@@ -367,7 +367,7 @@ async fn replicas_of_another_server_than_that_of_the_grant_do_not_count() {
     assert_eq!(reason(&refused), "NOT_REPLICATED");
     assert!(refused.message().contains("another server"), "{refused}");
     assert_eq!(calls(&second.master, "wait").await, before + 1);
-    assert_eq!(lease_left(&first, "build").await, None);
+    assert_eq!(first.lease_left("build").await, None);
 }
 
 #[tokio::test]

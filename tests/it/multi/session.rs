@@ -2,7 +2,7 @@
 
 use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
 
-use super::{all, back, expect_free, holders, last, names, specs, take, told, try_all};
+use super::{all, back, expect_free, holders, names, specs, take, told, try_all};
 use crate::support::{
     FaultyHost, Options, World,
     client::{proto, std_duration},
@@ -33,7 +33,7 @@ async fn frames_do_what_the_rpcs_do() {
     session.send_as(op, Request::AcquireAll(all(&["c"], "", secs(60))));
     assert_eq!(session.expect_failed(op).await, "INVALID_OP_ID");
     session.send_as(op, Request::Cancel(pb::CancelOperation {}));
-    match last(&mut session, op).await {
+    match session.end_of_all(op).await {
         Response::NotGranted(ended) => assert_eq!(ended.reason(), pb::NotGrantedReason::Cancelled),
         other => panic!("{other:?}"),
     }

@@ -264,7 +264,7 @@ async fn a_repeat_gets_the_first_answer() {
         for client in [&mut near, &mut far] {
             assert_eq!(released(client, request.clone()).await, ["a=0", "b=0"]);
         }
-        let over = far.api.try_acquire_all(with_id(&words, &owner, id)).await;
+        let over = far.try_all(with_id(&words, &owner, id)).await;
         assert_eq!(reason(&over.unwrap_err()), "NOT_OWNER");
     }
     near.try_acquire("b", "y", secs(20)).await.unwrap();
@@ -277,7 +277,7 @@ async fn a_repeat_gets_the_first_answer() {
         let id = words[1];
         assert!(!tried(&mut far, with_id(&words, "x", id)).await.acquired);
     }
-    let other = near.api.try_acquire_all(with_id(&["a", "c"], "x", "b"));
+    let other = near.try_all(with_id(&["a", "c"], "x", "b"));
     assert_eq!(reason(&other.await.unwrap_err()), "INVALID_REQUEST_ID");
     expect_free(&world, &["a", "b", "c"]).await;
 }

@@ -7,7 +7,7 @@ use lockkeeper_coordinator::{
 };
 use tokio::{sync::mpsc, time::Instant};
 
-use super::{Call, all, back, expect_free, holders, last, names, specs, take, tried, try_all};
+use super::{Call, all, back, expect_free, holders, names, specs, take, tried, try_all};
 use crate::support::{FaultyHost, Options, World, client::proto, eventually, millis, reason, secs};
 
 /// Locks that are taken together, and such that are taken in order; of each the last is held by
@@ -30,7 +30,7 @@ async fn a_cancel_at_any_instant_leaves_all_or_nothing() {
             let op = session.send(Request::AcquireAll(all(&words, "", secs(60))));
             tokio::time::sleep(millis(at)).await;
             session.send_as(op, Request::Cancel(pb::CancelOperation {}));
-            match last(&mut session, op).await {
+            match session.end_of_all(op).await {
                 Response::GrantedAll(grants) => {
                     assert_eq!(names(&grants.grants), ["a", "b", "c"]);
                     let op = session.send(Request::ReleaseAll(back(&words, "")));
@@ -102,19 +102,11 @@ async fn an_attempt_whose_answer_is_lost_is_undone_and_can_be_repeated() {
         for undo_lost in [0, 1] {
             faults.lose_answers("multi_acquire", 1);
             faults.lose_answers("multi_undo", undo_lost);
-            let lost = client
-                .api
-                .try_acquire_all(request.clone())
-                .await
-                .unwrap_err();
+            let lost = client.try_all(request.clone()).await.unwrap_err();
             assert_eq!(reason(&lost), "OUTCOME_UNKNOWN", "case {n}");
             expect_free(&world, &["a", "b", "c"]).await;
             faults.lose_requests("multi_acquire", 1);
-            let lost = client
-                .api
-                .try_acquire_all(request.clone())
-                .await
-                .unwrap_err();
+            let lost = client.try_all(request.clone()).await.unwrap_err();
             assert_eq!(reason(&lost), "OUTCOME_UNKNOWN", "case {n}");
             let again = tried(&mut client, request.clone()).await;
             assert_eq!(names(&again.grants), ["a", "b", "c"], "case {n}");
@@ -184,7 +176,7 @@ async fn a_session_that_ends_while_the_answer_is_on_its_way_keeps_none() {
             session_id: session.id(),
             ..try_all(&words, "")
         };
-        let (refused, closed) = tokio::join!(client.api.try_acquire_all(request), async {
+        let (refused, closed) = tokio::join!(client.try_all(request), async {
             tokio::time::sleep(millis(10)).await;
             session.close().await
         });

@@ -4,7 +4,7 @@ use lockkeeper_api::pb::{self, LockMode, LostReason, session_response::Response}
 use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
-use super::world::{LEASE, World, holders};
+use super::world::{LEASE, World};
 use crate::{
     client::{Client, acquire_request, reason, std_duration, try_request},
     redis_server::eventually,
@@ -45,7 +45,7 @@ pub(super) async fn a_repeat_with_the_same_request_id_changes_nothing_wherever_i
     };
     let late = clients[1].api.try_acquire(again).await.unwrap_err();
     assert_eq!(reason(&late), "NOT_OWNER");
-    assert!(holders(&mut clients[0], NAME).await.is_empty());
+    assert!(clients[0].holders(NAME).await.is_empty());
 }
 
 pub(super) async fn a_coordinator_that_drains_hands_its_sessions_on_and_keeps_their_locks(
