@@ -51,7 +51,7 @@ pub(crate) async fn for_one_lock(version: Version, kind: Kind, rounds: usize) {
         begun.elapsed(),
     );
     expect_all_counted(&world, rounds, rounds).await;
-    assert_eq!(world.lease_left(NAME).await, None);
+    assert_eq!(world.redis.lease_left(NAME).await, None);
 }
 
 /// No count was lost, and the lock went from one side to the other so many times at least, so they

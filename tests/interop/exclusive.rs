@@ -48,11 +48,11 @@ async fn both_watchdogs_renew_at_their_default_settings() {
     java.lock(Kind::Plain, "theirs").value().await;
     for name in ["ours", "theirs"] {
         eventually("a third of the lease is over", || async {
-            world.lease_left(name).await.unwrap() < secs(21)
+            world.redis.lease_left(name).await.unwrap() < secs(21)
         })
         .await;
         eventually("it is renewed", || async {
-            world.lease_left(name).await.unwrap() > secs(28)
+            world.redis.lease_left(name).await.unwrap() > secs(28)
         })
         .await;
     }
@@ -70,7 +70,7 @@ async fn java_gets_the_lock_of_a_killed_coordinator_when_its_lease_ends() {
     let waiting = timed_lock(&world, &java, Kind::Plain, "build").await;
     world.coordinators[0].kill();
     let killed = Instant::now();
-    let left = world.lease_left("build").await.unwrap();
+    let left = world.redis.lease_left("build").await.unwrap();
     let (locked, _) = waiting.await.unwrap();
     let delay = locked - killed;
     // What Redisson was told before the last renewal may be longer than what is left, by a third of
@@ -94,7 +94,7 @@ async fn we_get_the_lock_of_a_killed_jvm_when_its_lease_ends() {
     let op_id = ours.wait().await;
     jvm.kill();
     let killed = Instant::now();
-    let left = world.lease_left("build").await.unwrap();
+    let left = world.redis.lease_left("build").await.unwrap();
     ours.granted(op_id).await;
     let delay = killed.elapsed();
     measured("our grant after a killed JVM", delay);

@@ -6,10 +6,7 @@
     reason = "helpers of tests, which the lint does not take for tests"
 )]
 
-use lockkeeper_testkit::{
-    client, cluster, coordinator, counters, quorum as quorum_members, redis_server, sentinels,
-    stores,
-};
+use lockkeeper_testkit::{client, coordinator, counters, redis_server, several, stores};
 
 mod agent;
 mod redisson;

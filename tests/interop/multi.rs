@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use lockkeeper_api::pb::{self, LostReason, session_request::Request, session_response::Response};
+use lockkeeper_api::pb::{
+    self, LockMode, LostReason, session_request::Request, session_response::Response,
+};
 use lockkeeper_base::tasks::spawn_detached;
 use tokio::time::Instant;
 
@@ -11,6 +13,7 @@ use crate::{
     client::{Session, proto},
     contention::{SIDE, SIDES, WITNESS, Witness, expect_all_counted},
     redisson::{JavaThread, Kind, Redisson, millis_text},
+    several::spec_in,
     world::{PROMPT, World, measured, millis, secs, timed},
 };
 
@@ -43,11 +46,10 @@ impl Several {
     }
 
     fn specs(&self) -> Vec<pb::LockSpec> {
-        let spec = |name: &String| pb::LockSpec {
-            name: name.clone(),
-            mode: pb::LockMode::Exclusive.into(),
-        };
-        self.names.iter().map(spec).collect()
+        let names = self.names.iter();
+        names
+            .map(|name| spec_in(name, LockMode::Exclusive))
+            .collect()
     }
 
     fn send(&mut self, lease: Option<Duration>) -> u64 {
@@ -69,13 +71,7 @@ impl Several {
     }
 
     async fn granted(&mut self, op_id: u64) -> Vec<pb::Grant> {
-        loop {
-            match self.session.answer(op_id).await {
-                Response::WaitingForAll(_) => {}
-                Response::GrantedAll(granted) => return granted.grants,
-                other => panic!("expected granted, got {other:?}"),
-            }
-        }
+        self.session.expect_all_granted(op_id).await
     }
 
     async fn acquire(&mut self) -> Vec<pb::Grant> {
@@ -84,31 +80,16 @@ impl Several {
     }
 
     async fn try_acquire(&mut self) -> pb::TryAcquireAllResponse {
-        let request = pb::TryAcquireAllRequest {
-            locks: self.specs(),
-            ..Default::default()
-        };
-        let op_id = self.session.send(Request::TryAcquireAll(request));
-        match self.session.end(op_id).await {
-            Response::TriedAll(tried) => tried,
-            other => panic!("expected tried, got {other:?}"),
-        }
+        let locks = self.specs();
+        self.session.try_all(&locks).await
     }
 
     /// Gives all back and returns the names of those that it held.
     async fn release(&mut self) -> Vec<String> {
-        let request = pb::ReleaseAllRequest {
-            locks: self.specs(),
-            ..Default::default()
-        };
-        let op_id = self.session.send(Request::ReleaseAll(request));
-        match self.session.end(op_id).await {
-            Response::ReleasedAll(released) => {
-                let held = released.locks.into_iter().filter(|lock| lock.held);
-                held.map(|lock| lock.name).collect()
-            }
-            other => panic!("expected released, got {other:?}"),
-        }
+        let locks = self.specs();
+        let released = self.session.release_all(&locks).await.locks.into_iter();
+        let held = released.filter(|lock| lock.held);
+        held.map(|lock| lock.name).collect()
     }
 }
 
@@ -304,7 +285,7 @@ async fn contenders_for_several_locks_exclude_each_other_and_all_come_to_an_end(
     // another moment.
     expect_all_counted(&world, ROUNDS, 4).await;
     for name in ["a", "b", "c"] {
-        assert_eq!(world.lease_left(name).await, None);
+        assert_eq!(world.redis.lease_left(name).await, None);
     }
 }
 

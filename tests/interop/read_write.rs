@@ -51,7 +51,7 @@ async fn readers_of_both_sides_read_together_and_keep_writers_out() {
     assert!(!other.try_lock(Kind::Read, NAME, secs(0)).yes().await);
     assert!(!reader.try_acquire().await.acquired);
     writer.release().await;
-    assert_eq!(world.lease_left(NAME).await, None);
+    assert_eq!(world.redis.lease_left(NAME).await, None);
 }
 
 #[tokio::test]
@@ -211,7 +211,7 @@ async fn a_read_of_ours_is_longer_than_what_javas_watchdog_leaves_of_the_lock() 
     }
     for name in ["watched", "unwatched"] {
         eventually("Java's watchdog cuts it to its own time-out", || async {
-            world.lease_left(name).await.unwrap() <= secs(30)
+            world.redis.lease_left(name).await.unwrap() <= secs(30)
         })
         .await;
     }
@@ -220,7 +220,7 @@ async fn a_read_of_ours_is_longer_than_what_javas_watchdog_leaves_of_the_lock() 
     // later.
     for name in ["watched", "unwatched"] {
         eventually("it lives as long as our read again", || async {
-            world.lease_left(name).await.unwrap() > secs(60)
+            world.redis.lease_left(name).await.unwrap() > secs(60)
         })
         .await;
     }
@@ -256,7 +256,7 @@ async fn readers_and_writers_of_both_sides_contend() {
     let expected = u64::try_from(SIDE * ROUNDS).unwrap();
     assert_eq!(world.witness("left").await, expected);
     assert_eq!(world.witness("right").await, expected);
-    assert_eq!(world.lease_left(NAME).await, None);
+    assert_eq!(world.redis.lease_left(NAME).await, None);
 }
 
 /// Writers count two numbers up; readers never see them differ.

@@ -100,7 +100,7 @@ pub(crate) async fn a_name_with_a_hash_tag_is_shared(version: Version, pair: Pai
     let (locked, _) = waiting.await.unwrap();
     assert!(locked - released < PROMPT, "{:?}", locked - released);
     java.unlock(pair.java, TAGGED).value().await;
-    assert_eq!(world.lease_left(TAGGED).await, None);
+    assert_eq!(world.redis.lease_left(TAGGED).await, None);
 }
 
 pub(crate) async fn either_side_takes_it_again(version: Version, pair: Pair) {
@@ -127,7 +127,7 @@ pub(crate) async fn either_side_takes_it_again(version: Version, pair: Pair) {
     assert_eq!(ours.release().await, 0);
     waiting.await.unwrap();
     java.unlock(pair.java, NAME).value().await;
-    assert_eq!(world.lease_left(NAME).await, None);
+    assert_eq!(world.redis.lease_left(NAME).await, None);
 }
 
 pub(crate) async fn javas_lease_ends_and_we_go_on(version: Version, pair: Pair) {

@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use deadpool_redis::redis::Value;
-use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
-use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_api::pb::{self, session_request::Request};
 use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{
@@ -15,6 +14,8 @@ use crate::{
     redis_server::{RedisServer, eventually},
     redisson::{JavaThread, Kind, Redisson},
 };
+
+pub(crate) use lockkeeper_testkit::time::{measured, millis, secs, timed};
 
 /// What is woken by a message is so within this, on a busy machine. Leases and, where it is set so,
 /// polls are far longer.
@@ -35,30 +36,6 @@ pub(crate) struct Ours {
     pub(crate) session: Session,
     pub(crate) kind: Kind,
     name: String,
-}
-
-pub(crate) const fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-pub(crate) const fn millis(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-/// Shows a time that a test has measured, with `--nocapture`.
-#[expect(clippy::print_stderr, reason = "for whoever runs the test to see")]
-pub(crate) fn measured(what: &str, time: Duration) {
-    eprintln!("measured: {what}: {time:?}");
-}
-
-/// Starts something and tells when it was done, however busy the test is meanwhile.
-pub(crate) fn timed<T: Send + 'static>(
-    work: impl Future<Output = T> + Send + 'static,
-) -> JoinHandle<(Instant, T)> {
-    spawn_detached("timed", async move {
-        let done = work.await;
-        (Instant::now(), done)
-    })
 }
 
 // === impl World ===
@@ -141,15 +118,6 @@ impl World {
     pub(crate) async fn witness(&self, key: &str) -> u64 {
         self.redis.text(&["GET", key]).await.parse().unwrap()
     }
-
-    /// What is left of a lock's lease, by the store's count; none if nobody holds it.
-    pub(crate) async fn lease_left(&self, name: &str) -> Option<Duration> {
-        match self.redis.command(&["PTTL", name]).await {
-            Value::Int(-2) => None,
-            Value::Int(left) => Some(millis(u64::try_from(left).expect("a time to live"))),
-            other => panic!("{other:?}"),
-        }
-    }
 }
 
 // === impl Ours ===
@@ -190,11 +158,8 @@ impl Ours {
 
     /// Asks for the lock and is told to wait.
     pub(crate) async fn wait(&mut self) -> u64 {
-        let op_id = self.send_acquire();
-        match self.session.answer(op_id).await {
-            Response::Waiting(_) => op_id,
-            other => panic!("expected waiting, got {other:?}"),
-        }
+        let waiting = self.session.wait_in(&self.name, self.kind.mode());
+        waiting.await.0
     }
 
     pub(crate) async fn granted(&mut self, op_id: u64) -> pb::Grant {
@@ -220,26 +185,15 @@ impl Ours {
         self.session.try_acquire(request).await
     }
 
-    fn send_release(&mut self) -> u64 {
-        self.session.send(Request::Release(pb::ReleaseRequest {
-            name: self.name.clone(),
-            mode: self.kind.mode().into(),
-            ..Default::default()
-        }))
-    }
-
     /// Gives one hold back and returns how many are left.
     pub(crate) async fn release(&mut self) -> u32 {
-        let op_id = self.send_release();
-        match self.session.end(op_id).await {
-            Response::Released(released) => released.hold_count,
-            other => panic!("expected released, got {other:?}"),
-        }
+        let released = self.session.release_in(&self.name, self.kind.mode());
+        released.await.hold_count
     }
 
     /// Has nothing to give back, and is told so.
     pub(crate) async fn expect_nothing_to_release(&mut self) {
-        let op_id = self.send_release();
+        let op_id = self.session.send_release_in(&self.name, self.kind.mode());
         assert_eq!(self.session.expect_failed(op_id).await, "NOT_OWNER");
     }
 }

@@ -9,8 +9,10 @@ use tokio::time::Instant;
 
 use crate::support::{
     Faults, FaultyHost, Options, World,
-    client::{Call, Client, acquire_request, proto, try_request},
-    eventually, millis, secs,
+    client::{Call, Client, try_request},
+    eventually, millis,
+    modes::wait,
+    secs,
 };
 
 const QUEUE: &str = "redisson_lock_queue:{a}";
@@ -23,39 +25,19 @@ fn two_coordinators() -> Options {
     }
 }
 
-fn fair(owner: &str) -> pb::AcquireRequest {
-    pb::AcquireRequest {
-        mode: LockMode::Fair.into(),
-        lease: Some(proto(secs(60))),
-        ..acquire_request("a", owner)
-    }
-}
-
 async fn begin(client: &mut Client, owner: &str) -> Call {
-    let mut call = client.acquire(fair(owner)).await.unwrap();
+    let mut call = client
+        .acquire(wait("a", owner, LockMode::Fair))
+        .await
+        .unwrap();
     call.expect_waiting().await;
     call
 }
 
 async fn hold(client: &mut Client, owner: &str, mode: LockMode) {
-    let request = pb::TryAcquireRequest {
-        mode: mode.into(),
-        lease: Some(proto(secs(600))),
-        ..try_request("a", owner)
-    };
-    let answer = client.api.try_acquire(request).await.unwrap().into_inner();
+    let tried = client.try_in("a", owner, mode, secs(600)).await;
+    let answer = tried.unwrap();
     assert!(answer.acquired, "{answer:?}");
-}
-
-async fn give_back(client: &mut Client, owner: &str, mode: LockMode) {
-    let request = pb::ReleaseRequest {
-        name: "a".to_owned(),
-        owner: owner.to_owned(),
-        mode: mode.into(),
-        ..Default::default()
-    };
-    let answer = client.api.release(request).await.unwrap().into_inner();
-    assert!(answer.released);
 }
 
 fn queue(world: &World) -> Vec<String> {
@@ -102,20 +84,18 @@ async fn mission_17_granted_in_the_order_of_asking_by_a_queue_in_the_store() {
         // A newcomer does not get ahead of those that wait.
         assert!(
             !clients[0]
-                .api
-                .try_acquire(fair_try("newcomer"))
+                .try_with(fair_try("newcomer"))
                 .await
                 .unwrap()
-                .into_inner()
                 .acquired
         );
         let released = Instant::now();
-        give_back(&mut clients[1], &before, LockMode::Fair).await;
+        clients[1].give_back("a", &before, LockMode::Fair).await;
         assert_eq!(call.expect_granted().await.owner, owner);
         assert!(released.elapsed() < millis(50), "woken by its message");
         before = owner;
     }
-    give_back(&mut clients[0], &before, LockMode::Fair).await;
+    clients[0].give_back("a", &before, LockMode::Fair).await;
     for key in [QUEUE, DEADLINES, "lockkeeper_fair_waiters:{a}"] {
         assert_eq!(world.redis(&["EXISTS", key]), Value::Int(0), "{key}");
     }
@@ -153,7 +133,7 @@ async fn mission_17_a_crowd_is_not_woken_the_next_one_is() {
     // Their second attempts are over, and the next poll of the first one is not due yet.
     tokio::time::sleep(millis(3)).await;
     let before = faults.calls("fair_acquire");
-    give_back(&mut clients[0], "holder", LockMode::Fair).await;
+    clients[0].give_back("a", "holder", LockMode::Fair).await;
     calls[0].expect_granted().await;
     tokio::time::sleep(millis(100)).await;
     assert_eq!(
@@ -194,9 +174,9 @@ async fn who_asks_again_at_another_coordinator_has_its_place_still() {
     let mut again = begin(&mut living, "first").await;
     tokio::time::sleep(secs(20)).await;
     assert_eq!(queue(&world), ["first", "second"]);
-    give_back(&mut living, "holder", LockMode::Fair).await;
+    living.give_back("a", "holder", LockMode::Fair).await;
     again.expect_granted().await;
-    give_back(&mut living, "first", LockMode::Fair).await;
+    living.give_back("a", "first", LockMode::Fair).await;
     second.expect_granted().await;
 }
 
@@ -209,7 +189,7 @@ async fn a_waiter_whose_coordinator_died_is_passed_over_after_seconds() {
     let mut call = begin(&mut living, "living").await;
     faults.set_unavailable(true);
     let died = Instant::now();
-    give_back(&mut living, "holder", LockMode::Fair).await;
+    living.give_back("a", "holder", LockMode::Fair).await;
     call.expect_granted().await;
     assert!(died.elapsed() < secs(7), "{:?}", died.elapsed());
 }
@@ -226,7 +206,7 @@ async fn a_waiter_whose_client_died_is_passed_over_at_once() {
         queue(&world) == ["living"]
     })
     .await;
-    give_back(&mut living, "holder", LockMode::Fair).await;
+    living.give_back("a", "holder", LockMode::Fair).await;
     call.expect_granted().await;
 }
 
@@ -240,10 +220,13 @@ async fn waiters_of_another_program_stand_in_the_same_queue() {
     let java = "8743c9c0-0795-4907-87fd-6c719a6b4586:17";
     world.redis(&["RPUSH", QUEUE, java]);
     world.redis(&["ZADD", DEADLINES, &deadline, java]);
-    let mut call = client.acquire(fair("second")).await.unwrap();
+    let mut call = client
+        .acquire(wait("a", "second", LockMode::Fair))
+        .await
+        .unwrap();
     assert_eq!(call.expect_waiting().await.position, 2);
     assert_eq!(client.describe("a").await.waiters[0].owner, "17");
-    give_back(&mut client, "holder", LockMode::Fair).await;
+    client.give_back("a", "holder", LockMode::Fair).await;
     // It does not listen, so it gets the time of a waiter that nobody vouches for.
     let released = Instant::now();
     call.expect_granted().await;
@@ -265,7 +248,7 @@ async fn exclusive_and_fair_exclude_each_other_and_find_out_by_polls() {
             hold(&mut client, "holder", held).await;
             let request = pb::AcquireRequest {
                 mode: waits.into(),
-                ..fair("waiter")
+                ..wait("a", "waiter", LockMode::Fair)
             };
             let mut call = client.acquire(request).await.unwrap();
             call.expect_waiting().await;
@@ -273,10 +256,10 @@ async fn exclusive_and_fair_exclude_each_other_and_find_out_by_polls() {
             // that comes right before would be followed by others.
             tokio::time::sleep(millis(4300)).await;
             let released = Instant::now();
-            give_back(&mut client, "holder", held).await;
+            client.give_back("a", "holder", held).await;
             call.expect_granted().await;
             longest = longest.max(released.elapsed());
-            give_back(&mut client, "waiter", waits).await;
+            client.give_back("a", "waiter", waits).await;
         }
         // A poll may come right after the release by chance, but not always.
         assert!(longest > millis(100), "{longest:?}");

@@ -5,50 +5,10 @@ use lockkeeper_api::pb::{self, LockMode, session_request::Request};
 use lockkeeper_store::{host::Value, script::keys};
 use tokio::time::Instant;
 
-use crate::support::{
-    Options, World,
-    client::{Client, Session, acquire_request, proto, std_duration, try_request},
-    eventually, millis, reason, secs,
-};
+use crate::support::{World, client::std_duration, eventually, millis, modes::wait, reason, secs};
 
 const READ: LockMode = LockMode::Read;
 const WRITE: LockMode = LockMode::Write;
-
-fn acquire(mode: LockMode, owner: &str) -> pb::AcquireRequest {
-    pb::AcquireRequest {
-        mode: mode.into(),
-        lease: Some(proto(secs(60))),
-        ..acquire_request("a", owner)
-    }
-}
-
-async fn try_with(
-    client: &mut Client,
-    mode: LockMode,
-    owner: &str,
-    lease: u64,
-) -> Result<pb::TryAcquireResponse, tonic::Status> {
-    let request = pb::TryAcquireRequest {
-        mode: mode.into(),
-        lease: Some(proto(secs(lease))),
-        ..try_request("a", owner)
-    };
-    Ok(client.api.try_acquire(request).await?.into_inner())
-}
-
-async fn acquired(client: &mut Client, mode: LockMode, owner: &str) -> bool {
-    try_with(client, mode, owner, 60).await.unwrap().acquired
-}
-
-async fn give_back(client: &mut Client, mode: LockMode, owner: &str) {
-    let request = pb::ReleaseRequest {
-        name: "a".to_owned(),
-        owner: owner.to_owned(),
-        mode: mode.into(),
-        ..Default::default()
-    };
-    client.api.release(request).await.unwrap();
-}
 
 fn field(world: &World, name: &str) -> Option<String> {
     match world.redis(&["HGET", "a", name]) {
@@ -64,35 +24,25 @@ fn time_to_live(world: &World, key: &str) -> i64 {
     }
 }
 
-/// A grant in a session, watched.
-async fn acquire_in(session: &mut Session, mode: LockMode) -> pb::Grant {
-    let request = pb::AcquireRequest {
-        mode: mode.into(),
-        ..acquire_request("a", "")
-    };
-    let op_id = session.send(Request::Acquire(request));
-    session.expect_granted(op_id).await
-}
-
 #[tokio::test(start_paused = true)]
 async fn mission_18_many_readers_or_one_writer_and_the_mode_stands_in_the_hash() {
     let world = World::new();
     let mut client = world.client(0).await;
-    assert!(acquired(&mut client, READ, "x").await);
-    assert!(acquired(&mut client, READ, "y").await);
+    assert!(client.gets("a", "x", READ).await);
+    assert!(client.gets("a", "y", READ).await);
     assert_eq!(field(&world, "mode").as_deref(), Some("read"));
     assert_eq!(field(&world, "x").as_deref(), Some("1"));
-    assert!(!acquired(&mut client, WRITE, "z").await);
+    assert!(!client.gets("a", "z", WRITE).await);
     let seen = client.describe("a").await;
     assert_eq!((seen.mode(), seen.holder_count), (READ, 2));
     for owner in ["x", "y"] {
-        give_back(&mut client, READ, owner).await;
+        client.give_back("a", owner, READ).await;
     }
-    assert!(acquired(&mut client, WRITE, "z").await);
+    assert!(client.gets("a", "z", WRITE).await);
     assert_eq!(field(&world, "mode").as_deref(), Some("write"));
     assert_eq!(field(&world, "z:write").as_deref(), Some("1"));
-    assert!(!acquired(&mut client, WRITE, "x").await && !acquired(&mut client, READ, "x").await);
-    give_back(&mut client, WRITE, "z").await;
+    assert!(!client.gets("a", "x", WRITE).await && !client.gets("a", "x", READ).await);
+    client.give_back("a", "z", WRITE).await;
     assert_eq!(world.redis(&["EXISTS", "a"]), Value::Int(0));
 }
 
@@ -100,8 +50,8 @@ async fn mission_18_many_readers_or_one_writer_and_the_mode_stands_in_the_hash()
 async fn mission_18_each_read_hold_has_its_time_to_live_and_the_lock_that_of_the_longest() {
     let world = World::new();
     let mut client = world.client(0).await;
-    try_with(&mut client, READ, "x", 10).await.unwrap();
-    try_with(&mut client, READ, "y", 40).await.unwrap();
+    client.try_in("a", "x", READ, secs(10)).await.unwrap();
+    client.try_in("a", "y", READ, secs(40)).await.unwrap();
     let holds = ["{a}:x:rwlock_timeout:1", "{a}:y:rwlock_timeout:1"];
     assert_eq!(holds.map(|key| time_to_live(&world, key)), [10_000, 40_000]);
     assert_eq!(time_to_live(&world, "a"), 40_000);
@@ -118,7 +68,7 @@ async fn mission_18_each_read_hold_has_its_time_to_live_and_the_lock_that_of_the
         (seen.holder_count, seen.holders[0].owner.as_str()),
         (1, "y")
     );
-    let mut writer = client.acquire(acquire(WRITE, "z")).await.unwrap();
+    let mut writer = client.acquire(wait("a", "z", WRITE)).await.unwrap();
     writer.expect_granted().await;
     assert!(
         begun.elapsed() >= secs(40) && begun.elapsed() < millis(40_100),
@@ -131,22 +81,19 @@ async fn mission_18_each_read_hold_has_its_time_to_live_and_the_lock_that_of_the
 async fn mission_18_the_lock_lives_no_longer_than_the_longest_that_is_left() {
     let world = World::new();
     let mut client = world.client(0).await;
-    try_with(&mut client, READ, "x", 10).await.unwrap();
-    try_with(&mut client, READ, "y", 40).await.unwrap();
-    give_back(&mut client, READ, "y").await;
+    client.try_in("a", "x", READ, secs(10)).await.unwrap();
+    client.try_in("a", "y", READ, secs(40)).await.unwrap();
+    client.give_back("a", "y", READ).await;
     assert_eq!(time_to_live(&world, "a"), 10_000);
 }
 
 #[tokio::test(start_paused = true)]
 async fn mission_18_a_writer_may_read_and_becomes_a_reader_that_lets_others_in() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let (mut near, mut far) = (world.client(0).await, world.client(1).await);
     let mut session = near.open().await;
-    let written = acquire_in(&mut session, WRITE).await;
-    let read = acquire_in(&mut session, READ).await;
+    let written = session.take_in("a", WRITE).await;
+    let read = session.take_in("a", READ).await;
     assert_eq!(
         read.fencing_token, written.fencing_token,
         "that of the last writer"
@@ -154,9 +101,9 @@ async fn mission_18_a_writer_may_read_and_becomes_a_reader_that_lets_others_in()
     let seen = near.describe("a").await;
     assert_eq!((seen.mode(), seen.holder_count), (WRITE, 2));
 
-    let mut reader = far.acquire(acquire(READ, "y")).await.unwrap();
+    let mut reader = far.acquire(wait("a", "y", READ)).await.unwrap();
     reader.expect_waiting().await;
-    let mut writer = far.acquire(acquire(WRITE, "z")).await.unwrap();
+    let mut writer = far.acquire(wait("a", "z", WRITE)).await.unwrap();
     writer.expect_waiting().await;
     tokio::time::sleep(secs(5)).await;
     let released = Instant::now();
@@ -176,7 +123,7 @@ async fn mission_18_a_writer_may_read_and_becomes_a_reader_that_lets_others_in()
     );
     // The read hold is renewed as before.
     tokio::time::sleep(secs(50)).await;
-    give_back(&mut near, READ, "y").await;
+    near.give_back("a", "y", READ).await;
     let seen = near.describe("a").await;
     assert_eq!((seen.mode(), seen.holder_count), (READ, 1));
     session.close().await.unwrap();
@@ -185,15 +132,12 @@ async fn mission_18_a_writer_may_read_and_becomes_a_reader_that_lets_others_in()
 
 #[tokio::test(start_paused = true)]
 async fn mission_18_a_writer_wakes_all_readers_at_once() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let mut clients = [world.client(0).await, world.client(1).await];
-    assert!(acquired(&mut clients[0], WRITE, "writer").await);
+    assert!(clients[0].gets("a", "writer", WRITE).await);
     let mut calls = Vec::new();
     for number in 0..50 {
-        let request = acquire(READ, &format!("r{number}"));
+        let request = wait("a", &format!("r{number}"), READ);
         let mut call = clients[number % 2].acquire(request).await.unwrap();
         call.expect_waiting().await;
         calls.push(call);
@@ -205,7 +149,7 @@ async fn mission_18_a_writer_wakes_all_readers_at_once() {
     .await;
     tokio::time::sleep(secs(3)).await;
     let released = Instant::now();
-    give_back(&mut clients[0], WRITE, "writer").await;
+    clients[0].give_back("a", "writer", WRITE).await;
     join_all(
         calls
             .iter_mut()
@@ -220,43 +164,43 @@ async fn mission_18_a_writer_wakes_all_readers_at_once() {
 async fn who_only_reads_and_asks_to_write_is_refused_at_once() {
     let world = World::new();
     let mut client = world.client(0).await;
-    assert!(acquired(&mut client, READ, "x").await);
-    let refused = try_with(&mut client, WRITE, "x", 60).await.unwrap_err();
+    assert!(client.gets("a", "x", READ).await);
+    let refused = client.try_in("a", "x", WRITE, secs(60)).await.unwrap_err();
     assert_eq!(reason(&refused), "SELF_DEADLOCK");
     let refused = client
-        .acquire(acquire(WRITE, "x"))
+        .acquire(wait("a", "x", WRITE))
         .await
         .unwrap()
         .end()
         .await;
     assert_eq!(reason(&refused.unwrap_err()), "SELF_DEADLOCK");
     // Nobody else is kept out by it.
-    assert!(acquired(&mut client, READ, "y").await);
+    assert!(client.gets("a", "y", READ).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_waiting_writer_holds_new_readers_back_for_a_time() {
     let world = World::new();
     let mut client = world.client(0).await;
-    try_with(&mut client, READ, "x", 600).await.unwrap();
-    let mut writer = client.acquire(acquire(WRITE, "w")).await.unwrap();
+    client.try_in("a", "x", READ, secs(600)).await.unwrap();
+    let mut writer = client.acquire(wait("a", "w", WRITE)).await.unwrap();
     writer.expect_waiting().await;
-    assert!(!acquired(&mut client, READ, "y").await);
+    assert!(!client.gets("a", "y", READ).await);
     assert!(
-        acquired(&mut client, READ, "x").await,
+        client.gets("a", "x", READ).await,
         "one that is in may read again"
     );
     let begun = Instant::now();
-    let mut reader = client.acquire(acquire(READ, "y")).await.unwrap();
+    let mut reader = client.acquire(wait("a", "y", READ)).await.unwrap();
     reader.expect_granted().await;
     let waited = begun.elapsed();
     assert!(waited > millis(4900) && waited < millis(5300), "{waited:?}");
     // As long again they are let in, then held back anew.
-    assert!(acquired(&mut client, READ, "z").await);
+    assert!(client.gets("a", "z", READ).await);
     tokio::time::sleep(secs(7)).await;
-    assert!(!acquired(&mut client, READ, "late").await);
+    assert!(!client.gets("a", "late", READ).await);
     for owner in ["x", "x", "y", "z"] {
-        give_back(&mut client, READ, owner).await;
+        client.give_back("a", owner, READ).await;
     }
     writer.expect_granted().await;
 }
@@ -265,10 +209,10 @@ async fn a_waiting_writer_holds_new_readers_back_for_a_time() {
 async fn readers_are_let_in_when_the_writer_gives_up_waiting() {
     let world = World::new();
     let mut client = world.client(0).await;
-    try_with(&mut client, READ, "x", 600).await.unwrap();
-    let mut writer = client.acquire(acquire(WRITE, "w")).await.unwrap();
+    client.try_in("a", "x", READ, secs(600)).await.unwrap();
+    let mut writer = client.acquire(wait("a", "w", WRITE)).await.unwrap();
     writer.expect_waiting().await;
-    let mut reader = client.acquire(acquire(READ, "y")).await.unwrap();
+    let mut reader = client.acquire(wait("a", "y", READ)).await.unwrap();
     reader.expect_waiting().await;
     drop(writer);
     let begun = Instant::now();

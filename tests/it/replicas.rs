@@ -11,6 +11,7 @@ use crate::support::{
     client::{Client, Session, acquire_request, proto, std_duration, try_request},
     counters::Semaphore,
     eventually, millis, reason, secs,
+    several::{specs, try_all},
 };
 
 const AT_LEAST_1: Replicas = Replicas {
@@ -255,39 +256,18 @@ async fn a_wait_ends_and_the_next_waiter_is_told_to_try() {
 
 #[tokio::test(start_paused = true)]
 async fn several_locks_are_undone_together_and_in_order() {
-    for modes in [
-        [LockMode::Exclusive, LockMode::Read],
-        [LockMode::Fair, LockMode::Write],
-    ] {
+    for words in [["a", "b:read"], ["a:fair", "b:write"]] {
         let (world, faults, mut client) = world(Some(AT_LEAST_1)).await;
-        let locks = ["a", "b"]
-            .into_iter()
-            .zip(modes)
-            .map(|(name, mode)| pb::LockSpec {
-                name: name.to_owned(),
-                mode: mode.into(),
-            });
         let request = pb::TryAcquireAllRequest {
-            locks: locks.collect(),
-            owner: "x".to_owned(),
             min_replica_acks: 2,
-            ..Default::default()
+            ..try_all(specs(&words), "x")
         };
         faults.set_replicas(1);
-        let refused = client
-            .api
-            .try_acquire_all(request.clone())
-            .await
-            .unwrap_err();
+        let refused = client.try_all(request.clone()).await.unwrap_err();
         assert_eq!(reason(&refused), "NOT_REPLICATED");
         assert_eq!((fields(&world, "a"), fields(&world, "b")), (0, 0));
         faults.set_replicas(2);
-        let tried = client
-            .api
-            .try_acquire_all(request)
-            .await
-            .unwrap()
-            .into_inner();
+        let tried = client.try_all(request).await.unwrap();
         assert!(
             tried.grants.iter().all(|grant| grant.replica_acks == 2),
             "{tried:?}"

@@ -7,7 +7,7 @@ use lockkeeper_store::host::Value;
 use tokio::time::Instant;
 
 use crate::support::{
-    FaultyHost, Options, World,
+    Options, World,
     client::{acquire_request, proto, std_duration, try_request},
     eventually, millis, reason, secs,
 };
@@ -53,9 +53,9 @@ async fn a_broken_stream_keeps_the_grants_until_the_lease_ends() {
     tokio::time::sleep(secs(12)).await;
     client.cut();
     tokio::time::sleep(secs(15)).await;
-    assert!(!other.try_acquire("a", "y", secs(1)).await.unwrap().acquired);
+    assert!(!other.gets_for("a", "y", secs(1)).await);
     tokio::time::sleep(secs(16)).await;
-    assert!(other.try_acquire("a", "y", secs(1)).await.unwrap().acquired);
+    assert!(other.gets_for("a", "y", secs(1)).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,10 +80,7 @@ async fn a_stream_that_the_client_resets_is_broken_and_not_closed() {
 
 #[tokio::test(start_paused = true)]
 async fn on_disconnect_release_gives_everything_back_at_once() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let mut client = world.client(0).await;
     let open = pb::OpenSession {
         on_disconnect: OnDisconnect::Release.into(),
@@ -106,10 +103,7 @@ async fn on_disconnect_release_gives_everything_back_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_is_resumed_here_and_on_another_coordinator_and_is_watched_again() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     for node in [0, 1] {
         let mut client = world.client(0).await;
         let mut session = client.open().await;
@@ -181,7 +175,7 @@ async fn a_guess_is_no_session_and_a_forged_token_is_no_resume() {
             session_id: guess.to_owned(),
             ..try_request("a", "")
         };
-        let refused = client.api.try_acquire(request).await.unwrap_err();
+        let refused = client.try_with(request).await.unwrap_err();
         assert_eq!(
             (refused.code(), reason(&refused)),
             (tonic::Code::NotFound, "SESSION_NOT_FOUND".to_owned())
@@ -217,12 +211,7 @@ async fn calls_name_the_session_and_end_with_it() {
         session_id: id.clone(),
         ..acquire_request(name, "")
     };
-    let grant = caller
-        .acquire(in_session("a"))
-        .await
-        .unwrap()
-        .expect_granted()
-        .await;
+    let grant = caller.granted(in_session("a")).await;
     assert!(grant.watched);
     let mut waiting = caller.acquire(in_session("held")).await.unwrap();
     waiting.expect_waiting().await;
@@ -334,10 +323,7 @@ async fn a_client_that_never_reads_is_taken_for_gone_and_loses_what_it_was_not_t
     tokio::time::sleep(secs(120)).await;
     assert_eq!(world.redis(&["EXISTS", "a"]), Value::Int(0));
     let mut other = world.client(0).await;
-    assert!(
-        other.try_acquire("a", "y", secs(1)).await.unwrap().acquired,
-        "others are served"
-    );
+    assert!(other.gets_for("a", "y", secs(1)).await, "others are served");
     assert_eq!(world.coordinator(0).load().sessions, 0);
     drop((deaf, opened));
 }
@@ -406,8 +392,7 @@ async fn what_comes_first_must_open_and_a_second_open_is_refused_without_harm() 
 
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_comes_after_the_stream_broke_is_undone_and_earlier_ones_stay() {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&Options::default(), World::store(), connect);
+    let (faults, world) = World::faulty();
     let (mut client, mut caller) = (world.client(0).await, world.client(0).await);
     let mut session = client.open().await;
     let grant = session.acquire("a").await;

@@ -13,11 +13,12 @@ use lockkeeper_store::script::keys;
 use tokio::time::Instant;
 
 use crate::{
-    client::{Client, Session, acquire_request},
+    client::Client,
     cluster::{Cluster, MASTERS},
     coordinator::{Coordinator, Settings},
     counters::{Latch, Semaphore},
     redis_server::eventually,
+    several::{release_all, spec_in},
     steps::{PROMPT, expect_serving, measured, millis, secs, timed, timed_wait},
 };
 
@@ -41,32 +42,6 @@ async fn deployment() -> (Cluster, Coordinator, Client) {
     expect_serving(&coordinator).await;
     let client = coordinator.client().await;
     (store, coordinator, client)
-}
-
-fn spec(name: &str, mode: LockMode) -> pb::LockSpec {
-    pb::LockSpec {
-        name: name.to_owned(),
-        mode: mode.into(),
-    }
-}
-
-fn acquire_in(session: &mut Session, name: &str, mode: LockMode) -> u64 {
-    session.send(Request::Acquire(pb::AcquireRequest {
-        mode: mode.into(),
-        ..acquire_request(name, "")
-    }))
-}
-
-async fn release_in(session: &mut Session, name: &str, mode: LockMode) {
-    let op_id = session.send(Request::Release(pb::ReleaseRequest {
-        name: name.to_owned(),
-        mode: mode.into(),
-        ..Default::default()
-    }));
-    match session.end(op_id).await {
-        Response::Released(released) => assert!(released.released),
-        other => panic!("expected released, got {other:?}"),
-    }
 }
 
 /// The subscription is confirmed and the attempt after it is over: from here on only a message
@@ -93,16 +68,14 @@ async fn mission_11_every_kind_of_lock_works_in_the_slots_of_its_name_on_every_m
                 LockMode::Read => (LockMode::Read, LockMode::Write),
                 mode => (mode, mode),
             };
-            let op_id = acquire_in(&mut holder, &lock, first);
-            let held = holder.expect_granted(op_id).await;
+            let held = holder.take_in(&lock, first).await;
             let mut waiter = client.clone().open().await;
-            let op_id = acquire_in(&mut waiter, &lock, second);
-            assert!(matches!(waiter.answer(op_id).await, Response::Waiting(_)));
+            let (op_id, _) = waiter.wait_in(&lock, second).await;
             let waiting = timed(async move { (waiter.expect_granted(op_id).await, waiter) });
             tokio::time::sleep(millis(300)).await;
             assert!(!waiting.is_finished(), "{lock}");
             let released = Instant::now();
-            release_in(&mut holder, &lock, first).await;
+            assert!(holder.release_in(&lock, first).await.released);
             let (granted_at, (granted, _waiter)) = waiting.await.unwrap();
             let woken = granted_at.saturating_duration_since(released);
             assert!(woken < PROMPT, "{lock}: {woken:?}");
@@ -137,34 +110,6 @@ async fn mission_11_every_kind_of_lock_works_in_the_slots_of_its_name_on_every_m
     coordinator.assert_alive();
 }
 
-async fn take_all(session: &mut Session, locks: &[pb::LockSpec]) -> Vec<pb::Grant> {
-    let op_id = session.send(Request::AcquireAll(pb::AcquireAllRequest {
-        locks: locks.to_vec(),
-        ..Default::default()
-    }));
-    loop {
-        match session.answer(op_id).await {
-            Response::WaitingForAll(_) => {}
-            Response::GrantedAll(granted) => return granted.grants,
-            other => panic!("expected granted_all, got {other:?}"),
-        }
-    }
-}
-
-async fn release_all(session: &mut Session, locks: &[pb::LockSpec]) {
-    let op_id = session.send(Request::ReleaseAll(pb::ReleaseAllRequest {
-        locks: locks.to_vec(),
-        request_id: "once".to_owned(),
-        ..Default::default()
-    }));
-    match session.answer(op_id).await {
-        Response::ReleasedAll(released) => {
-            assert!(released.locks.iter().all(|lock| lock.held), "{released:?}");
-        }
-        other => panic!("expected released_all, got {other:?}"),
-    }
-}
-
 #[tokio::test]
 async fn mission_19_locks_in_several_slots_are_held_all_or_none() {
     const CONTENDERS: usize = 12;
@@ -178,23 +123,24 @@ async fn mission_19_locks_in_several_slots_are_held_all_or_none() {
     let mut holder = client.open().await;
     holder.acquire(&names[2]).await;
     let mut session = client.open().await;
-    let locks = [0, 1, 2].map(|at| spec(&names[at], MODES[[0, 3, 1][at]]));
-    let op_id = session.send(Request::TryAcquireAll(pb::TryAcquireAllRequest {
-        locks: locks.to_vec(),
-        ..Default::default()
-    }));
-    match session.answer(op_id).await {
-        Response::TriedAll(tried) => assert!(!tried.acquired),
-        other => panic!("expected tried_all, got {other:?}"),
-    }
+    let locks = [0, 1, 2].map(|at| spec_in(&names[at], MODES[[0, 3, 1][at]]));
+    assert!(!session.try_all(&locks).await.acquired);
     eventually("none is left behind", || async {
         store.text_on(&names[0], &["EXISTS", &names[0]]).await == "0"
             && store.text_on(&names[1], &["EXISTS", &names[1]]).await == "0"
     })
     .await;
     assert!(holder.release(&names[2]).await.released);
-    assert_eq!(take_all(&mut session, &locks).await.len(), 3);
-    release_all(&mut session, &locks).await;
+    assert_eq!(session.take_all(&locks).await.len(), 3);
+    let request = pb::ReleaseAllRequest {
+        request_id: "once".to_owned(),
+        ..release_all(locks.to_vec(), "")
+    };
+    let op_id = session.send(Request::ReleaseAll(request));
+    let Response::ReleasedAll(released) = session.answer(op_id).await else {
+        panic!("expected released_all");
+    };
+    assert!(released.locks.iter().all(|lock| lock.held), "{released:?}");
     for name in &names {
         assert_eq!(store.text_on(name, &["EXISTS", name]).await, "0");
     }
@@ -206,9 +152,9 @@ async fn mission_19_locks_in_several_slots_are_held_all_or_none() {
         async move {
             let mut session = coordinator.client().await.open().await;
             let chosen = [number % 3, (number + 1) % 3];
-            let locks = chosen.map(|at| spec(&names[at], LockMode::Exclusive));
+            let locks = chosen.map(|at| spec_in(&names[at], LockMode::Exclusive));
             for _ in 0..3 {
-                take_all(&mut session, &locks).await;
+                session.take_all(&locks).await;
                 for at in chosen {
                     assert_eq!(inside[at].fetch_add(1, Ordering::SeqCst), 0, "held twice");
                 }
@@ -216,12 +162,7 @@ async fn mission_19_locks_in_several_slots_are_held_all_or_none() {
                 for at in chosen {
                     inside[at].fetch_sub(1, Ordering::SeqCst);
                 }
-                let op_id = session.send(Request::ReleaseAll(pb::ReleaseAllRequest {
-                    locks: locks.to_vec(),
-                    ..Default::default()
-                }));
-                let released = session.answer(op_id).await;
-                assert!(matches!(released, Response::ReleasedAll(_)), "{released:?}");
+                session.give_all_back(&locks).await;
             }
             session.close().await.unwrap();
         }

@@ -17,8 +17,7 @@ use crate::{
     coordinator::Coordinator,
     redis_server::{RedisServer, eventually},
     steps::{
-        lease_left, lockkeeper, measured, millis, secs, settings_on, timed, timed_wait,
-        until_waiting, wait_for,
+        lockkeeper, measured, millis, secs, settings_on, timed, timed_wait, until_waiting, wait_for,
     },
 };
 
@@ -48,7 +47,7 @@ async fn waits_end_sessions_are_told_and_locks_stay_with_a_whole_lease() {
     let status = health.message().await.unwrap().unwrap().status();
     assert_eq!(status, ServingStatus::Serving);
     eventually("the lease is not whole any more", || async {
-        lease_left(&redis, "build").await.unwrap() < LEASE_LEFT
+        redis.lease_left("build").await.unwrap() < LEASE_LEFT
     })
     .await;
 
@@ -59,7 +58,7 @@ async fn waits_end_sessions_are_told_and_locks_stay_with_a_whole_lease() {
     assert_eq!(in_session.expect_failed(op_id).await, "DRAINING");
     assert!(matches!(holder.notice().await, Response::GoingAway(_)));
     assert_eq!(reason(&holder.read_to_end().await.unwrap_err()), "DRAINING");
-    let left = lease_left(&redis, "build").await.unwrap();
+    let left = redis.lease_left("build").await.unwrap();
     assert!(left > LEASE_LEFT, "{left:?}");
     let status = health.message().await.unwrap().unwrap().status();
     assert_eq!(status, ServingStatus::NotServing);

@@ -6,8 +6,8 @@
 )]
 
 use lockkeeper_testkit::{
-    client, cluster, coordinator, counters, fake_redis, quorum as quorum_members, redis_server,
-    sentinels, stores, tcp_proxy,
+    client, cluster, coordinator, counters, fake_redis, modes, quorum as quorum_members,
+    redis_server, sentinels, several, stores, tcp_proxy,
 };
 
 mod redisson_client;

@@ -4,13 +4,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::join_all;
-use lockkeeper_api::pb::{self, LockMode, session_request::Request, session_response::Response};
+use lockkeeper_api::pb::LockMode;
 use tokio::time::Instant;
 
 use crate::{
-    client::Session,
     coordinator::Coordinator,
     redis_server::RedisServer,
+    several::spec_in,
     steps::{expect_no_trace, measured, millis, secs, settings_on},
 };
 
@@ -19,42 +19,6 @@ const ROUNDS: usize = 5;
 
 /// What a coordinator may take for a thousand locks, on a machine that does other things as well.
 const THOUSAND_MAX: std::time::Duration = secs(2);
-
-fn spec(name: &str, mode: LockMode) -> pb::LockSpec {
-    pb::LockSpec {
-        name: name.to_owned(),
-        mode: mode.into(),
-    }
-}
-
-async fn take(session: &mut Session, locks: &[pb::LockSpec]) -> Vec<pb::Grant> {
-    let request = pb::AcquireAllRequest {
-        locks: locks.to_vec(),
-        ..Default::default()
-    };
-    let op_id = session.send(Request::AcquireAll(request));
-    loop {
-        match session.answer(op_id).await {
-            Response::WaitingForAll(_) => {}
-            Response::GrantedAll(granted) => return granted.grants,
-            other => panic!("expected granted_all, got {other:?}"),
-        }
-    }
-}
-
-async fn give_back(session: &mut Session, locks: &[pb::LockSpec]) {
-    let request = pb::ReleaseAllRequest {
-        locks: locks.to_vec(),
-        ..Default::default()
-    };
-    let op_id = session.send(Request::ReleaseAll(request));
-    match session.answer(op_id).await {
-        Response::ReleasedAll(released) => {
-            assert!(released.locks.iter().all(|lock| lock.held));
-        }
-        other => panic!("expected released_all, got {other:?}"),
-    }
-}
 
 #[tokio::test]
 async fn mission_19_opposite_orders_at_two_coordinators_never_deadlock_and_never_overlap() {
@@ -76,10 +40,10 @@ async fn mission_19_opposite_orders_at_two_coordinators_never_deadlock_and_never
             }
             let locks: Vec<_> = chosen
                 .iter()
-                .map(|at| spec(["a", "b", "c"][*at], modes[*at]))
+                .map(|at| spec_in(["a", "b", "c"][*at], modes[*at]))
                 .collect();
             for _ in 0..ROUNDS {
-                take(&mut session, &locks).await;
+                session.take_all(&locks).await;
                 for at in &chosen {
                     assert_eq!(inside[*at].fetch_add(1, Ordering::SeqCst), 0, "held twice");
                 }
@@ -87,7 +51,7 @@ async fn mission_19_opposite_orders_at_two_coordinators_never_deadlock_and_never
                 for at in &chosen {
                     inside[*at].fetch_sub(1, Ordering::SeqCst);
                 }
-                give_back(&mut session, &locks).await;
+                session.give_all_back(&locks).await;
             }
             session.close().await.unwrap();
         }
@@ -107,12 +71,12 @@ async fn a_thousand_locks_are_one_call() {
     let mut session = coordinator.client().await.open().await;
     let modes = [LockMode::Exclusive, LockMode::Read, LockMode::Write];
     let locks: Vec<_> = (0..1000)
-        .map(|number| spec(&format!("n{number:04}"), modes[number % 3]))
+        .map(|number| spec_in(&format!("n{number:04}"), modes[number % 3]))
         .collect();
     let begun = Instant::now();
-    assert_eq!(take(&mut session, &locks).await.len(), 1000);
+    assert_eq!(session.take_all(&locks).await.len(), 1000);
     let taken = begun.elapsed();
-    give_back(&mut session, &locks).await;
+    session.give_all_back(&locks).await;
     let given = begun.elapsed().saturating_sub(taken);
     measured("taking a thousand locks", taken);
     measured("giving a thousand locks back", given);

@@ -8,6 +8,7 @@ use crate::{
     coordinator::{Coordinator, Settings},
     counters::{Latch, Semaphore},
     redis_server::{RedisServer, eventually},
+    several::{specs, try_all},
     steps::{secs, settings_on},
 };
 
@@ -113,26 +114,8 @@ async fn mission_21_the_documented_permissions_are_enough_for_everything() {
             hand_over(&mut client, &format!("{name}-{mode:?}"), mode).await;
         }
     }
-    let specs = |names: [&str; 2]| {
-        names.map(|name| pb::LockSpec {
-            name: name.to_owned(),
-            mode: 0,
-        })
-    };
-    let all = pb::TryAcquireAllRequest {
-        locks: specs(["k", "l{m}"]).to_vec(),
-        owner: "x".to_owned(),
-        ..Default::default()
-    };
-    assert!(
-        client
-            .api
-            .try_acquire_all(all)
-            .await
-            .unwrap()
-            .into_inner()
-            .acquired
-    );
+    let all = try_all(specs(&["k", "l{m}"]), "x");
+    assert!(client.try_all(all).await.unwrap().acquired);
 
     for name in ["pool", "pool{a-tag}"] {
         let mut semaphore = Semaphore::new(&client, name);

@@ -8,11 +8,12 @@ use tokio::time::Instant;
 use tonic::Code;
 
 use crate::{
-    client::{proto, reason, std_duration, try_request},
+    client::{reason, std_duration, try_request},
     coordinator::{Coordinator, Settings},
     counters::{Latch, Semaphore},
     quorum_members::Quorum,
     redis_server::{RedisServer, eventually},
+    several::{release_all, spec, specs, try_all},
     steps::{
         PROMPT, expect_no_trace, lost_after_risk, measured, millis, open_with_lease, secs,
         timed_wait,
@@ -212,32 +213,21 @@ async fn readers_share_and_a_writer_waits_for_all_of_them() {
     let coordinator = quorum.coordinator(&quorum.settings()).await;
     let mut client = coordinator.client().await;
     quorum.members[1].kill();
-    let with = |mode: LockMode, owner: &str| pb::TryAcquireRequest {
-        mode: mode.into(),
-        lease: Some(proto(secs(60))),
-        ..try_request("book", owner)
-    };
     let mut tried = async |mode, owner| {
-        let tried = client.api.try_acquire(with(mode, owner)).await.unwrap();
-        tried.into_inner().grant
+        let tried = client.try_in("book", owner, mode, secs(60)).await;
+        tried.unwrap().grant
     };
     let first = tried(LockMode::Write, "w").await.unwrap();
     assert!(tried(LockMode::Read, "r").await.is_none());
-    let give = |mode: LockMode, owner: &str| pb::ReleaseRequest {
-        name: "book".to_owned(),
-        owner: owner.to_owned(),
-        mode: mode.into(),
-        ..Default::default()
-    };
-    let mut api = coordinator.client().await.api;
-    api.release(give(LockMode::Write, "w")).await.unwrap();
+    let mut other = coordinator.client().await;
+    other.give_back("book", "w", LockMode::Write).await;
     for owner in ["r", "s"] {
         let read = tried(LockMode::Read, owner).await.unwrap();
         assert_eq!(read.fencing_token, first.fencing_token);
     }
     assert!(tried(LockMode::Write, "w").await.is_none());
     for owner in ["r", "s"] {
-        api.release(give(LockMode::Read, owner)).await.unwrap();
+        other.give_back("book", owner, LockMode::Read).await;
     }
     let second = tried(LockMode::Write, "w").await.unwrap();
     assert!(second.fencing_token > first.fencing_token);
@@ -248,38 +238,20 @@ async fn several_locks_are_taken_in_order_and_given_back() {
     let quorum = Quorum::start(3).await;
     let coordinator = quorum.coordinator(&quorum.settings()).await;
     let mut client = coordinator.client().await;
-    let lock = |name: &str, mode: LockMode| pb::LockSpec {
-        name: name.to_owned(),
-        mode: mode.into(),
-    };
-    let locks = vec![lock("a", LockMode::Exclusive), lock("b", LockMode::Read)];
-    let take = pb::TryAcquireAllRequest {
-        locks: locks.clone(),
-        owner: "x".to_owned(),
-        ..Default::default()
-    };
+    let locks = specs(&["a", "b:read"]);
+    let mut take = try_all(locks.clone(), "x");
     client.try_acquire("b-other", "y", secs(60)).await.unwrap();
-    let taken = client.api.try_acquire_all(take.clone()).await.unwrap();
-    assert_eq!(taken.into_inner().grants.len(), 2);
-    let give = pb::ReleaseAllRequest {
-        locks,
-        owner: "x".to_owned(),
-        ..Default::default()
-    };
+    let taken = client.try_all(take.clone()).await.unwrap();
+    assert_eq!(taken.grants.len(), 2);
+    let give = release_all(locks, "x");
     let given = client.api.release_all(give).await.unwrap().into_inner();
     assert!(given.locks.iter().all(|lock| lock.held));
     for name in ["a", "b"] {
         assert_eq!(quorum.count_of(&[0, 1, 2], name).await, 0);
     }
     // One that is held gives back what was taken before it.
-    let mut locks = take;
-    locks.locks.push(lock("b-other", LockMode::Exclusive));
-    let refused = client
-        .api
-        .try_acquire_all(locks)
-        .await
-        .unwrap()
-        .into_inner();
+    take.locks.push(spec("b-other"));
+    let refused = client.try_all(take).await.unwrap();
     assert_eq!(
         (refused.acquired, refused.busy_name.as_str()),
         (false, "b-other")
@@ -296,7 +268,7 @@ async fn what_a_quorum_cannot_keep_honest_is_refused_by_name() {
         mode: LockMode::Fair.into(),
         ..try_request("build", "x")
     };
-    let fair = client.api.try_acquire(fair).await.unwrap_err();
+    let fair = client.try_with(fair).await.unwrap_err();
     let permits = Semaphore::new(&client, "build")
         .try_acquire("x", 1, secs(5))
         .await

@@ -9,7 +9,7 @@ use crate::{
     redis_server::RedisServer,
     redisson_client::RedissonClient,
     steps::{
-        HAND_OVER_MAX, LEASE, PROMPT, expect_no_trace, lease_end, lease_left, measured, millis,
+        HAND_OVER_MAX, LEASE, PROMPT, expect_no_trace, lease_end, measured, millis,
         one_coordinator, secs, sessionless_wait, settings_on, timed_wait,
         until_relying_on_messages, until_waiting,
     },
@@ -36,7 +36,7 @@ async fn mission_6_and_7_keys_fields_values_leases_and_messages_are_redissons() 
         assert_eq!(redis.text(&["TYPE", name]).await, "hash");
         assert_eq!(redis.text(&["HLEN", name]).await, "1");
         assert_eq!(redis.text(&["HGET", name, &field]).await, "1");
-        let left = lease_left(&redis, name).await.unwrap();
+        let left = redis.lease_left(name).await.unwrap();
         assert!(left <= LEASE && left > LEASE / 2, "{left:?}");
         let counter = if name.contains('{') {
             format!("redisson_lock_token:{name}")
@@ -68,7 +68,7 @@ async fn mission_6_and_7_keys_fields_values_leases_and_messages_are_redissons() 
         .await
         .unwrap();
     assert_eq!(redis.text(&["HGET", "plain", "somebody"]).await, "1");
-    let left = lease_left(&redis, "plain").await.unwrap();
+    let left = redis.lease_left("plain").await.unwrap();
     assert!(left <= secs(20) && left > secs(10), "{left:?}");
 }
 

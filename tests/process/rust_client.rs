@@ -11,8 +11,8 @@ use crate::{
     coordinator::Coordinator,
     redis_server::{RedisServer, eventually},
     steps::{
-        expect_only_records, lease_end, lease_left, lockkeeper, measured, millis, secs,
-        settings_on, timed_wait, waiter_count,
+        expect_only_records, lease_end, lockkeeper, measured, millis, secs, settings_on,
+        timed_wait, waiter_count,
     },
 };
 
@@ -114,7 +114,7 @@ async fn without_any_coordinator_a_guard_is_lost_before_its_lease_is_over() {
         "{refused}"
     );
     eventually("the store has it no more", || async {
-        lease_left(&redis, "build").await.is_none()
+        redis.lease_left("build").await.is_none()
     })
     .await;
     let mut state = session.state();

@@ -4,7 +4,6 @@ use std::time::{Duration, SystemTime};
 
 use deadpool_redis::redis::Value;
 use lockkeeper_api::pb::{self, session_response::Response};
-use lockkeeper_base::tasks::spawn_detached;
 use tokio::{process::Command, task::JoinHandle, time::Instant};
 
 use crate::{
@@ -13,6 +12,8 @@ use crate::{
     redis_server::{RedisServer, eventually},
     redisson_client::channel,
 };
+
+pub(crate) use lockkeeper_testkit::time::{measured, millis, secs, timed};
 
 /// The lease of sessions in these tests: renewed often, and over soon.
 pub(crate) const LEASE: Duration = secs(2);
@@ -29,14 +30,6 @@ const NOTICE_MAX: Duration = millis(150);
 /// Within this a wait is over that is woken by a message or by a gap, on a busy machine: well below
 /// the polls of tests that set them apart.
 pub(crate) const PROMPT: Duration = millis(700);
-
-pub(crate) const fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-pub(crate) const fn millis(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 /// Coordinators with these can resume each other's sessions.
 pub(crate) fn settings_on(store: &str) -> Settings {
@@ -68,29 +61,10 @@ pub(crate) fn lockkeeper(coordinator: &Coordinator, arguments: &[&str]) -> Comma
     command
 }
 
-/// Starts something and tells when it was done, however busy the test is meanwhile.
-pub(crate) fn timed<T: Send + 'static>(
-    work: impl Future<Output = T> + Send + 'static,
-) -> JoinHandle<(Instant, T)> {
-    spawn_detached("timed", async move {
-        let done = work.await;
-        (Instant::now(), done)
-    })
-}
-
-/// What is left of a lock's lease, by the store's count; none if nobody holds it.
-pub(crate) async fn lease_left(redis: &RedisServer, name: &str) -> Option<Duration> {
-    match redis.command(&["PTTL", name]).await {
-        Value::Int(-2) => None,
-        Value::Int(left) => Some(millis(u64::try_from(left).expect("a time to live"))),
-        other => panic!("{other:?}"),
-    }
-}
-
 /// When a lease that nobody renews any more ends at the latest. The store counts in whole
 /// milliseconds.
 pub(crate) async fn lease_end(redis: &RedisServer, name: &str) -> Instant {
-    let left = lease_left(redis, name).await.expect("it is held");
+    let left = redis.lease_left(name).await.expect("it is held");
     Instant::now() + left + millis(1)
 }
 
@@ -111,7 +85,7 @@ pub(crate) async fn freeze_between_renewals(
     loop {
         let expires = redis.text(&["PEXPIRETIME", name]).await.parse().unwrap();
         let asked = Instant::now();
-        let left = lease_left(redis, name).await.expect("it is held");
+        let left = redis.lease_left(name).await.expect("it is held");
         // Renewals come when two thirds are left.
         if left > lease * 9 / 10 {
             redis.stop();
@@ -272,10 +246,4 @@ pub(crate) async fn expect_serving(coordinator: &Coordinator) {
         }
     })
     .await;
-}
-
-/// Shows a time that a test has measured, with `--nocapture`.
-#[expect(clippy::print_stderr, reason = "for whoever runs the test to see")]
-pub(crate) fn measured(what: &str, time: Duration) {
-    eprintln!("measured: {what}: {time:?}");
 }

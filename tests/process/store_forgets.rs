@@ -12,7 +12,7 @@ use crate::{
     redis_server::eventually,
     steps::{
         HAND_OVER_MAX, LEASE, assert_told_in_time, expect_no_trace, expect_serving,
-        freeze_between_renewals, lease_left, lost_after_risk, measured, millis, one_coordinator,
+        freeze_between_renewals, lost_after_risk, measured, millis, one_coordinator,
         open_with_lease, secs, timed_wait,
     },
 };
@@ -160,7 +160,7 @@ async fn a_store_that_forgets_the_scripts_is_not_noticed() {
         let (_, (_, next)) = waiter.await.unwrap();
         next.close().await.unwrap();
     }
-    assert!(lease_left(&redis, "kept").await.is_some());
+    assert!(redis.lease_left("kept").await.is_some());
     let notice = timeout(millis(1), holder.notice()).await;
     assert!(notice.is_err(), "{notice:?}");
     assert!(holder.release("kept").await.released);
@@ -185,7 +185,7 @@ async fn connections_that_are_killed_again_and_again() {
     assert!(!waiter.is_finished());
     // A renewal may have been under way when its connection was killed; that was a risk, and no
     // loss.
-    assert!(lease_left(&redis, "build").await.is_some());
+    assert!(redis.lease_left("build").await.is_some());
     assert!(holder.release("build").await.released);
     let (_, (granted, session)) = waiter.await.unwrap();
     assert!(granted.fencing_token > held.fencing_token);

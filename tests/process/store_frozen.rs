@@ -10,8 +10,7 @@ use crate::{
     client::reason,
     steps::{
         LEASE, assert_told_in_time, expect_no_trace, expect_serving, freeze_between_renewals,
-        lease_left, lost_after_risk, measured, millis, one_coordinator, open_with_lease, secs,
-        timed_wait,
+        lost_after_risk, measured, millis, one_coordinator, open_with_lease, secs, timed_wait,
     },
 };
 
@@ -76,7 +75,7 @@ async fn shorter_than_the_lease_everything_goes_on() {
     };
     sleep_until(end.at + millis(500)).await;
     assert!(!waiter.is_finished());
-    assert!(lease_left(&redis, "build").await.is_some());
+    assert!(redis.lease_left("build").await.is_some());
     let notice = timeout(millis(1), holder.notice()).await;
     assert!(notice.is_err(), "{notice:?}");
     let again = holder.acquire("build").await;

@@ -8,8 +8,8 @@ use crate::{
     client::reason,
     coordinator::Coordinator,
     steps::{
-        HAND_OVER_MAX, LEASE, PROMPT, expect_no_trace, expect_serving, lease_left, measured,
-        millis, one_coordinator, sessionless_wait, settings_on, timed, timed_wait,
+        HAND_OVER_MAX, LEASE, PROMPT, expect_no_trace, expect_serving, measured, millis,
+        one_coordinator, sessionless_wait, settings_on, timed, timed_wait,
         until_relying_on_messages, until_waiting,
     },
 };
@@ -34,7 +34,7 @@ async fn without_memory_nothing_is_granted_but_what_is_held_is_renewed_and_given
     tokio::time::sleep(LEASE * 3 / 2).await;
     for name in ["build", "other"] {
         assert!(
-            lease_left(&redis, name).await.is_some(),
+            redis.lease_left(name).await.is_some(),
             "{name} was not renewed"
         );
     }
@@ -45,15 +45,7 @@ async fn without_memory_nothing_is_granted_but_what_is_held_is_renewed_and_given
         request_id: "give-back".to_owned(),
         ..Default::default()
     };
-    assert!(
-        client
-            .api
-            .release(give_back)
-            .await
-            .unwrap()
-            .into_inner()
-            .released
-    );
+    assert!(client.release_with(give_back).await.unwrap().released);
     // The waiter's turn: it cannot be granted, and is told why instead of being left to wait.
     let refused = wait.end().await.unwrap_err();
     assert_eq!(reason(&refused), "STORE_OUT_OF_MEMORY");
@@ -92,7 +84,7 @@ async fn at_the_limit_of_clients_those_that_are_in_go_on() {
         (Code::Unavailable, "STORE_UNAVAILABLE")
     );
     tokio::time::sleep(LEASE * 3 / 2).await;
-    assert!(lease_left(&redis, "build").await.is_some());
+    assert!(redis.lease_left("build").await.is_some());
 
     let released = Instant::now();
     assert!(holder.release("build").await.released);

@@ -8,8 +8,8 @@ use crate::{
     coordinator::Coordinator,
     redis_server::RedisServer,
     steps::{
-        HAND_OVER_MAX, LEASE, expect_no_trace, expect_serving, lease_end, lease_left, measured,
-        millis, open_with_lease, secs, settings_on, timed_wait, waiter_count,
+        HAND_OVER_MAX, LEASE, expect_no_trace, expect_serving, lease_end, measured, millis,
+        open_with_lease, secs, settings_on, timed_wait, waiter_count,
     },
 };
 
@@ -74,7 +74,7 @@ async fn a_session_that_is_resumed_in_time_keeps_its_lock() {
     tokio::time::sleep(LEASE * 2).await;
     assert!(!waiter.is_finished());
     assert_eq!(waiter_count(&other, "build").await, 1);
-    assert!(lease_left(&redis, "build").await.is_some());
+    assert!(redis.lease_left("build").await.is_some());
     assert!(resumed.release("build").await.released);
     let (_, (granted, session)) = waiter.await.unwrap();
     assert!(granted.fencing_token > held.fencing_token);
@@ -118,7 +118,7 @@ async fn a_restarted_coordinator_goes_on_with_its_sessions() {
     let mut resumed = client.resume(&holder.opened, vec![held]).await.unwrap();
     assert_eq!(resumed.opened.grants.len(), 1);
     tokio::time::sleep(LEASE * 3 / 2).await;
-    assert!(lease_left(&redis, "build").await.is_some());
+    assert!(redis.lease_left("build").await.is_some());
     assert!(resumed.release("build").await.released);
 }
 
@@ -139,7 +139,7 @@ async fn a_thousand_locks_and_waits_survive_a_killed_coordinator() {
     let mut resumed = at_b.resume(&holder.opened, grants.clone()).await.unwrap();
     assert_eq!(resumed.opened.grants.len(), LOCKS);
     tokio::time::sleep(secs(5)).await;
-    let left = join_all(names.iter().map(|name| lease_left(&redis, name))).await;
+    let left = join_all(names.iter().map(|name| redis.lease_left(name))).await;
     assert!(left.iter().all(Option::is_some), "a lock was not renewed");
 
     for name in &names {

@@ -16,8 +16,8 @@ use crate::{
     coordinator::{Coordinator, client_at},
     redis_server::{RedisServer, eventually},
     steps::{
-        LEASE, expect_no_trace, expect_serving, lease_left, lockkeeper, measured, millis,
-        open_with_lease, secs, settings_on, timed, until_waiting, wait_for,
+        LEASE, expect_no_trace, expect_serving, lockkeeper, measured, millis, open_with_lease,
+        secs, settings_on, timed, until_waiting, wait_for,
     },
     tcp_proxy::TcpProxy,
 };
@@ -105,7 +105,7 @@ async fn a_stopped_waiter_that_is_granted_the_lock_keeps_it_for_its_lease_at_mos
     session.close().await.unwrap();
     let begun = Instant::now();
     eventually("its lease is over", || async {
-        lease_left(&redis, "build").await.is_none()
+        redis.lease_left("build").await.is_none()
     })
     .await;
     assert!(
@@ -146,7 +146,7 @@ async fn a_client_that_is_cut_off_loses_its_waits_soon_and_its_locks_with_their_
     measured("the waits of a client that was cut off end", cut.elapsed());
     assert!(cut.elapsed() < GONE_AFTER_MAX, "{:?}", cut.elapsed());
     eventually("given back at once", || async {
-        lease_left(&redis, "given-back").await.is_none()
+        redis.lease_left("given-back").await.is_none()
     })
     .await;
     assert!(cut.elapsed() < LEASE, "{:?}", cut.elapsed());
@@ -183,7 +183,7 @@ async fn a_client_that_is_cut_off_is_not_taken_for_one_that_said_goodbye() {
     // None of what they held may have been given back: they may still be at work.
     let left = join_all((0..CLIENTS).map(|number| {
         let redis = &redis;
-        async move { lease_left(redis, &format!("build-{number}")).await }
+        async move { redis.lease_left(&format!("build-{number}")).await }
     }))
     .await;
     assert!(

@@ -233,6 +233,15 @@ impl RedisServer {
         }
     }
 
+    /// What is left of a lock's lease, by the store's count; none if it is free.
+    pub async fn lease_left(&self, name: &str) -> Option<Duration> {
+        match self.command(&["PTTL", name]).await {
+            Value::Int(-2) => None,
+            Value::Int(left) => Some(Duration::from_millis(left.try_into().unwrap())),
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// Executes a command on the test's own connection; again on a new one if the server has cut
     /// it, as sentinels make one do that changes its role, and until the server has loaded what it
     /// has on disk or is sent by its master.

@@ -41,7 +41,7 @@ async fn locks_are_checked() {
             ..back(&[], "x")
         };
         let refused = [
-            client.api.try_acquire_all(try_all).await.unwrap_err(),
+            client.try_all(try_all).await.unwrap_err(),
             client.api.acquire_all(all).await.unwrap_err(),
             client.api.release_all(back).await.unwrap_err(),
         ];
@@ -94,7 +94,7 @@ async fn what_can_never_be_had_is_an_error_that_names_the_lock_and_takes_nothing
         (["a", "r:write"], "SELF_DEADLOCK"),
         (["a:fair", "r:write"], "SELF_DEADLOCK"),
     ] {
-        let refused = client.api.try_acquire_all(try_all(&words, "x")).await;
+        let refused = client.try_all(try_all(&words, "x")).await;
         let refused = refused.unwrap_err();
         assert_eq!(refused.code(), Code::FailedPrecondition, "{refused:?}");
         assert_eq!(reason(&refused), expected, "{words:?}");
@@ -125,7 +125,7 @@ async fn a_session_has_room_for_all_or_takes_none() {
             session_id: session.id(),
             ..try_all(&words, "")
         };
-        let refused = client.api.try_acquire_all(request).await.unwrap_err();
+        let refused = client.try_all(request).await.unwrap_err();
         assert_eq!(refused.code(), Code::ResourceExhausted);
         assert_eq!(reason(&refused), "GRANTS_PER_SESSION_MAX");
         assert!(super::holders(&mut client, "c").await.is_empty());

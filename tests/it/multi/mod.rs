@@ -8,93 +8,14 @@ mod undone;
 
 use std::time::Duration;
 
-use lockkeeper_api::pb::{
-    self, LockMode, acquire_all_response::Event, session_request::Request,
-    session_response::Response,
-};
-use tonic::{Status, Streaming};
+use lockkeeper_api::pb;
 
 use crate::support::{
     World,
     client::{Client, Session, proto},
     eventually,
+    several::{self, AllCall as Call, specs},
 };
-
-/// A streaming acquire of several locks.
-struct Call(Streaming<pb::AcquireAllResponse>);
-
-// === impl Call ===
-
-impl Call {
-    async fn start(client: &mut Client, request: pb::AcquireAllRequest) -> Self {
-        Self(client.api.acquire_all(request).await.unwrap().into_inner())
-    }
-
-    async fn next(&mut self) -> Result<Option<Event>, Status> {
-        Ok(self.0.message().await?.and_then(|answer| answer.event))
-    }
-
-    /// The name of the lock that is waited for.
-    async fn expect_waiting(&mut self) -> String {
-        match self.next().await {
-            Ok(Some(Event::Waiting(waiting))) => {
-                assert!(waiting.waiting.unwrap().position > 0);
-                waiting.name
-            }
-            other => panic!("expected waiting, got {other:?}"),
-        }
-    }
-
-    /// Passes over news of the wait.
-    async fn end(&mut self) -> Result<Event, Status> {
-        loop {
-            match self.next().await? {
-                Some(Event::Waiting(_)) => {}
-                Some(end) => {
-                    assert!(self.next().await?.is_none(), "more after the last answer");
-                    return Ok(end);
-                }
-                None => panic!("the stream ended without an answer"),
-            }
-        }
-    }
-
-    async fn expect_granted(&mut self) -> Vec<pb::Grant> {
-        match self.end().await {
-            Ok(Event::Granted(granted)) => granted.grants,
-            other => panic!("expected granted, got {other:?}"),
-        }
-    }
-
-    async fn expect_timeout(&mut self) {
-        match self.end().await {
-            Ok(Event::NotGranted(ended)) => {
-                assert_eq!(ended.reason(), pb::NotGrantedReason::WaitTimeout);
-            }
-            other => panic!("expected not_granted, got {other:?}"),
-        }
-    }
-}
-
-/// `a`, or `a:read`.
-fn spec(word: &str) -> pb::LockSpec {
-    let (name, mode) = word.split_once(':').unwrap_or((word, ""));
-    let mode = match mode {
-        "" => LockMode::Unspecified,
-        "fair" => LockMode::Fair,
-        "read" => LockMode::Read,
-        "write" => LockMode::Write,
-        _ => panic!("no such mode: {mode}"),
-    };
-    pb::LockSpec {
-        name: name.to_owned(),
-        mode: mode.into(),
-    }
-}
-
-fn specs(words: &[&str]) -> Vec<pb::LockSpec> {
-    words.iter().map(|word| spec(word)).collect()
-}
 
 fn all(words: &[&str], owner: &str, wait: Duration) -> pb::AcquireAllRequest {
     pb::AcquireAllRequest {
@@ -106,31 +27,18 @@ fn all(words: &[&str], owner: &str, wait: Duration) -> pb::AcquireAllRequest {
 }
 
 fn try_all(words: &[&str], owner: &str) -> pb::TryAcquireAllRequest {
-    pb::TryAcquireAllRequest {
-        locks: specs(words),
-        owner: owner.to_owned(),
-        ..Default::default()
-    }
+    several::try_all(specs(words), owner)
 }
 
 fn back(words: &[&str], owner: &str) -> pb::ReleaseAllRequest {
-    pb::ReleaseAllRequest {
-        locks: specs(words),
-        owner: owner.to_owned(),
-        ..Default::default()
-    }
+    several::release_all(specs(words), owner)
 }
 
 async fn tried(
     client: &mut Client,
     request: pb::TryAcquireAllRequest,
 ) -> pb::TryAcquireAllResponse {
-    client
-        .api
-        .try_acquire_all(request)
-        .await
-        .unwrap()
-        .into_inner()
+    client.try_all(request).await.unwrap()
 }
 
 /// What became of each: `a=0`, or `a lost`.
@@ -161,25 +69,7 @@ fn names(grants: &[pb::Grant]) -> Vec<String> {
 
 /// Takes locks in a session and waits for them.
 async fn take(session: &mut Session, words: &[&str]) -> Vec<pb::Grant> {
-    let request = pb::AcquireAllRequest {
-        locks: specs(words),
-        ..Default::default()
-    };
-    let op = session.send(Request::AcquireAll(request));
-    match last(session, op).await {
-        Response::GrantedAll(granted) => granted.grants,
-        other => panic!("expected granted_all, got {other:?}"),
-    }
-}
-
-/// The last answer to an operation about several locks.
-async fn last(session: &mut Session, op: u64) -> Response {
-    loop {
-        match session.answer(op).await {
-            Response::WaitingForAll(_) => {}
-            end => return end,
-        }
-    }
+    session.take_all(&specs(words)).await
 }
 
 /// Who holds a lock: `y=1`, in order.

@@ -2,9 +2,9 @@
 
 use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
 
-use super::{all, back, expect_free, holders, last, names, specs, take, told, try_all};
+use super::{all, back, expect_free, holders, names, specs, take, told, try_all};
 use crate::support::{
-    FaultyHost, Options, World,
+    World,
     client::{proto, std_duration},
     eventually, millis, secs,
 };
@@ -33,7 +33,7 @@ async fn frames_do_what_the_rpcs_do() {
     session.send_as(op, Request::AcquireAll(all(&["c"], "", secs(60))));
     assert_eq!(session.expect_failed(op).await, "INVALID_OP_ID");
     session.send_as(op, Request::Cancel(pb::CancelOperation {}));
-    match last(&mut session, op).await {
+    match session.end_of_all(op).await {
         Response::NotGranted(ended) => assert_eq!(ended.reason(), pb::NotGrantedReason::Cancelled),
         other => panic!("{other:?}"),
     }
@@ -96,10 +96,7 @@ async fn the_end_of_a_session_ends_its_wait_and_gives_all_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_broken_stream_keeps_all_to_be_resumed_elsewhere() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let (mut near, mut far) = (world.client(0).await, world.client(1).await);
     let mut session = near.open().await;
     let grants = take(&mut session, &["a", "b:write", "c:read"]).await;
@@ -137,8 +134,7 @@ async fn leases_of_their_own_run_out_together() {
 
 #[tokio::test(start_paused = true)]
 async fn a_release_whose_answer_is_lost_is_brought_to_its_end() {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&Options::default(), World::store(), connect);
+    let (faults, world) = World::faulty();
     let mut client = world.client(0).await;
     let mut session = client.open().await;
     for (ran, id) in [(true, ""), (false, ""), (true, "r1"), (false, "r2")] {

@@ -11,7 +11,7 @@ use lockkeeper_api::pb::{
 use tokio::time::Instant;
 
 use super::parties::{Lock, Program};
-use crate::support::{World, client::proto, millis, secs};
+use crate::support::{World, client::proto, millis, secs, several::spec_in};
 
 const NAMES: [&str; 3] = ["lock-1", "lock-2", "lock-3"];
 
@@ -32,11 +32,8 @@ impl<'a> MultiLock<'a> {
     }
 
     fn specs(&self) -> Vec<pb::LockSpec> {
-        let spec = |lock: &Lock| pb::LockSpec {
-            name: lock.name.clone(),
-            mode: lock.mode.into(),
-        };
-        self.members.iter().map(spec).collect()
+        let members = self.members.iter();
+        members.map(|it| spec_in(&it.name, it.mode)).collect()
     }
 
     /// Whether all are held now; `wait` none: without limit, `lease` none: watched.

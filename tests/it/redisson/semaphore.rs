@@ -8,7 +8,7 @@ use lockkeeper_api::pb;
 use tokio::time::Instant;
 
 use crate::support::{
-    Options, World, client::std_duration, counters::Semaphore, eventually, millis, reason, secs,
+    World, client::std_duration, counters::Semaphore, eventually, millis, reason, secs,
 };
 
 const NAME: &str = "semaphore";
@@ -124,13 +124,7 @@ async fn set_permits() {
     for (total, available) in [(8, 5), (8, 5), (4, 1), (2, -1)] {
         assert_eq!(semaphore.set(total).await.available, available);
     }
-    assert!(
-        !semaphore
-            .try_acquire("2", 1, secs(1))
-            .await
-            .unwrap()
-            .acquired
-    );
+    assert!(!semaphore.gets_for("2", 1, secs(1)).await);
     semaphore.release("1", &held.permit_ids).await.unwrap();
     assert!(semaphore.is_idle(2).await);
 }
@@ -224,10 +218,7 @@ async fn release_many_not_exist_or_expired() {
 /// Holders of one permit each, of which there are few; unlike in Redisson's tests it is counted how
 /// many hold one at once.
 async fn concurrency(permits: u32, programs: usize, rounds: u32) {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let clients = [world.client(0).await, world.client(1).await];
     let mut semaphore = Semaphore::new(&clients[0], NAME);
     semaphore.set(permits).await;
@@ -239,12 +230,7 @@ async fn concurrency(permits: u32, programs: usize, rounds: u32) {
             let owner = program.to_string();
             for _ in 0..rounds {
                 let request = semaphore.request(&owner, 1);
-                let grant = semaphore
-                    .acquire(request)
-                    .await
-                    .unwrap()
-                    .expect_granted()
-                    .await;
+                let grant = semaphore.granted(request).await;
                 inside.set(inside.get() + 1);
                 assert!(inside.get() <= permits);
                 tokio::task::yield_now().await;
@@ -284,12 +270,7 @@ async fn concurrency_multi_permits() {
             async move {
                 let owner = thread.to_string();
                 let request = semaphore.request(&owner, wanted);
-                let grant = semaphore
-                    .acquire(request)
-                    .await
-                    .unwrap()
-                    .expect_granted()
-                    .await;
+                let grant = semaphore.granted(request).await;
                 tokio::time::sleep(millis(500)).await;
                 semaphore.release(&owner, &grant.permit_ids).await.unwrap();
             }

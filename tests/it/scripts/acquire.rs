@@ -1,6 +1,6 @@
 //! Taking a lock, and taking it again.
 
-use super::story::{Row, check};
+use super::{lock_story::check, story::Row};
 
 #[tokio::test]
 async fn acquire() {
@@ -66,7 +66,7 @@ const ROWS: &[Row] = &[
          state => lock{x=1}/100s counter=T1/1000s",
     ),
     (
-        "a counter ahead of the clock, because that was put back or another master's was ahead, grows all the same",
+        "a counter ahead of a clock that was put back, or of another master's, still grows",
         "SET counter 5000000000000000 PX 100000
          acquire x 100s => granted 1 5000000000000001 100s
          DEL lock
@@ -133,7 +133,7 @@ const ROWS: &[Row] = &[
          state => lock{x=3}/100s counter=T1/1000s",
     ),
     (
-        "the caller knows of none: what there is its session took elsewhere, or is left over, and is waited out",
+        "holds that the caller does not know, taken elsewhere or left over, are waited out",
         "acquire x 200s => granted 1 T1 200s
          acquire x 100s
          acquire x 100s known=0 => busy 200s

@@ -1,6 +1,6 @@
 //! Acquires that carry a request id.
 
-use super::story::{Row, check};
+use super::{lock_story::check, story::Row};
 
 #[tokio::test]
 async fn acquire_repeated() {
@@ -11,16 +11,19 @@ const ROWS: &[Row] = &[
     (
         "a grant is recorded",
         "acquire x 100s request=r1 attempt=a1 => granted 1 T1 100s
-         state => lock{x=1}/100s counter=T1/1000s record:r1{op=acquire owner=x attempt=a1 answer=T1}/600s",
+         state
+          => lock{x=1}/100s counter=T1/1000s
+          + record:r1{op=acquire owner=x attempt=a1 answer=T1}/600s",
     ),
     (
-        "a repeat: the same grant and no change, but the record is no attempt's any more and lives on",
+        "a repeat: the same grant and no change, but the record has no attempt and lives on",
         "acquire x 200s request=r1 attempt=a1 => granted 1 T1 200s
          PEXPIRE record:r1 100000
          PEXPIRE lock 100000
          acquire x 300s request=r1 attempt=a2 => repeated 1 T1 100s
          acquire x 300s request=r1 attempt=a2 known=0 => repeated 1 T1 100s
-         state => lock{x=1}/100s counter=T1/1000s record:r1{op=acquire owner=x attempt= answer=T1}/600s",
+         state
+          => lock{x=1}/100s counter=T1/1000s record:r1{op=acquire owner=x attempt= answer=T1}/600s",
     ),
     (
         "a repeat tells the holds of now",
@@ -35,7 +38,8 @@ const ROWS: &[Row] = &[
         "acquire x 100s
          acquire x 200s request=r1 attempt=a1 => granted 2 T1 200s
          acquire x 200s request=r1 attempt=a2 => repeated 2 T1 200s
-         state => lock{x=2}/200s counter=T1/1000s record:r1{op=acquire owner=x attempt= answer=T1}/600s",
+         state
+          => lock{x=2}/200s counter=T1/1000s record:r1{op=acquire owner=x attempt= answer=T1}/600s",
     ),
     (
         "two requests are two holds",
@@ -57,7 +61,9 @@ const ROWS: &[Row] = &[
          DEL lock
          acquire z 100s => granted 1 T2 100s
          acquire x 100s request=r1 => error RequestOver
-         state => lock{z=1}/100s counter=T2/1000s record:r1{op=acquire owner=x attempt=a answer=T1}/600s",
+         state
+          => lock{z=1}/100s counter=T2/1000s
+          + record:r1{op=acquire owner=x attempt=a answer=T1}/600s",
     ),
     (
         "a repeat while the owner holds a newer grant",
@@ -65,7 +71,9 @@ const ROWS: &[Row] = &[
          DEL lock
          acquire x 100s => granted 1 T2 100s
          acquire x 100s request=r1 => error RequestOver
-         state => lock{x=1}/100s counter=T2/1000s record:r1{op=acquire owner=x attempt=a answer=T1}/600s",
+         state
+          => lock{x=1}/100s counter=T2/1000s
+          + record:r1{op=acquire owner=x attempt=a answer=T1}/600s",
     ),
     (
         "a repeat after the counter was lost",
@@ -84,7 +92,9 @@ const ROWS: &[Row] = &[
         "a request id of another owner",
         "acquire x 100s request=r1
          acquire y 100s request=r1 => error RequestIdReused
-         state => lock{x=1}/100s counter=T1/1000s record:r1{op=acquire owner=x attempt=a answer=T1}/600s",
+         state
+          => lock{x=1}/100s counter=T1/1000s
+          + record:r1{op=acquire owner=x attempt=a answer=T1}/600s",
     ),
     (
         "a request id of another operation",
@@ -98,7 +108,9 @@ const ROWS: &[Row] = &[
         "a refusal is an answer to a call that does not wait, and to no other",
         "acquire z 200s
          acquire x 100s request=r1 attempt=a1 recorded => busy 200s
-         state => lock{z=1}/200s counter=T1/1000s record:r1{op=acquire owner=x attempt=a1 answer=busy 200s}/600s
+         state
+          => lock{z=1}/200s counter=T1/1000s
+          + record:r1{op=acquire owner=x attempt=a1 answer=busy 200s}/600s
          DEL lock
          acquire x 100s request=r1 attempt=a2 recorded => busy 200s
          acquire x 100s request=r1 attempt=a2 => error RequestIdReused
@@ -123,8 +135,9 @@ const ROWS: &[Row] = &[
         "a record that only an undo will look for is not kept longer than the lease",
         "acquire x 100s request=r1 attempt=r1
          acquire x 900s request=r2 attempt=r2
-         state => lock{x=2}/900s counter=T1/1000s \
-             record:r1{op=acquire owner=x attempt=r1 answer=T1}/100s record:r2{op=acquire owner=x attempt=r2 answer=T1}/600s",
+         state => lock{x=2}/900s counter=T1/1000s
+             + record:r1{op=acquire owner=x attempt=r1 answer=T1}/100s
+             + record:r2{op=acquire owner=x attempt=r2 answer=T1}/600s",
     ),
     (
         "a repeat on a key that is no lock any more",
@@ -144,6 +157,7 @@ const ROWS: &[Row] = &[
         "acquire x 100s request=r1 attempt=a1
          full
          acquire x 100s request=r1 attempt=a2 => repeated 1 T1 100s
-         state => lock{x=1}/100s counter=T1/1000s record:r1{op=acquire owner=x attempt= answer=T1}/600s",
+         state
+          => lock{x=1}/100s counter=T1/1000s record:r1{op=acquire owner=x attempt= answer=T1}/600s",
     ),
 ];

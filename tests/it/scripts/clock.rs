@@ -167,6 +167,7 @@ async fn a_request_is_remembered_for_its_retention_since_the_last_repeat() {
 fn granted(outcome: &Result<Acquired, CallError>, holds: u32, again: bool) -> bool {
     matches!(
         outcome,
-        Ok(Acquired::Granted { hold_count, repeated, .. }) if *hold_count == holds && *repeated == again
+        Ok(Acquired::Granted { hold_count, repeated, .. })
+            if *hold_count == holds && *repeated == again
     )
 }

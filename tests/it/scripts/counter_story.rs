@@ -1,122 +1,100 @@
-//! Stories of semaphores and latches, told as those of locks are (`story.rs`) and checked on every
-//! host.
+//! Stories of semaphores and latches.
 //!
-//! Permits have names of one letter, `a,c` are two of them. Steps are calls (`take x 100s a,c
-//! request=r1`), `expire a` (the lease is over since long), commands of an operator in capital
-//! letters, `state` and `heard`.
+//! Permits have names of one letter, `a,c` are two of them. `expire a` ends a lease. A command
+//! names keys by `leases`, `owners`, `kind` and `record:r1`.
 
 use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
 
 use bytes::Bytes;
 use lockkeeper_store::{
-    host::{ScriptHost, Value, Wake},
+    host::Value,
     script::{
         CallError, CountedDown, PermitAttempt, PermitId, PermitRenewal, PermitsAcquired,
         PermitsReleased, Scripts, keys,
     },
 };
-use tokio::sync::mpsc;
 
 use super::{
     mask::seconds,
-    story::{Row, config, named, option, rounded, time},
+    story::{self, Row, Stage, Teller, config, option, rounded, rounded_or_endless, time},
 };
-use crate::support::hosts::{HOSTS, Store};
 
 /// The name that all stories are about, and another one.
 const NAMES: [&str; 2] = ["n", "m"];
 
-/// Runs every story on every host, and fails with all that went otherwise.
+/// Runs every story on every host.
 pub(crate) async fn check(rows: &[Row]) {
-    let mut failures = String::new();
-    for host in HOSTS {
-        let store = host.start().await;
-        let (client, wakes) = store.connect();
-        let mut teller = Teller::new(&store, client, wakes).await;
-        for (heading, story) in rows {
-            store.set_out_of_memory(false).await;
-            store.flush().await;
-            teller.requests.clear();
-            let lines = story.lines().map(str::trim).filter(|line| !line.is_empty());
-            for line in lines.chain(["heard => nothing"]) {
-                let (step, expected) = match line.split_once(" => ") {
-                    Some((step, expected)) => (step, Some(expected)),
-                    None => (line, None),
-                };
-                let outcome = teller.step(step).await;
-                let as_told = match expected {
-                    Some(expected) => outcome == expected,
-                    None => !outcome.starts_with("error"),
-                };
-                if !as_told {
-                    let _ = write!(
-                        failures,
-                        "\n{host:?}: {heading}\n  {line}\n  {step} => {outcome}\n"
-                    );
-                }
-            }
-        }
-    }
-    assert!(failures.is_empty(), "{failures}");
+    story::check::<Counters>(rows).await;
 }
 
-struct Teller<'a> {
-    store: &'a Store,
+struct Counters {
     scripts: Scripts,
-    wakes: mpsc::Receiver<Wake>,
-    requests: BTreeSet<String>,
 }
 
-// === impl Teller ===
+// === impl Counters ===
 
-impl<'a> Teller<'a> {
-    async fn new(
-        store: &'a Store,
-        client: Arc<dyn ScriptHost>,
-        wakes: mpsc::Receiver<Wake>,
-    ) -> Self {
-        for name in NAMES {
-            client.subscribe(&keys::permit_channel(name)).await.unwrap();
-            client.subscribe(&keys::latch_channel(name)).await.unwrap();
-        }
+impl Teller for Counters {
+    // Names may be on servers of their own, whose messages come in no common order.
+    const MARKED: usize = NAMES.len();
+
+    fn channels() -> Vec<String> {
+        let channels = NAMES.map(keys::permit_channel).into_iter();
+        channels.chain(NAMES.map(keys::latch_channel)).collect()
+    }
+
+    async fn begin(stage: &Stage) -> Self {
         Self {
-            store,
-            scripts: Scripts::new(client, config()),
-            wakes,
-            requests: BTreeSet::new(),
+            scripts: Scripts::new(Arc::clone(&stage.client), config()),
         }
     }
 
-    async fn step(&mut self, step: &str) -> String {
-        let words: Vec<_> = step.split_ascii_whitespace().collect();
-        let name = option(&words, "on").unwrap_or(NAMES[0]);
-        let request_id = option(&words, "request");
-        self.requests.extend(request_id.map(str::to_owned));
-        let told = match self.permits(name, request_id, &words).await {
-            Some(told) => Some(told),
-            None => self.latch(name, request_id, &words).await,
-        };
-        if let Some(told) = told {
-            return told.unwrap_or_else(|error| named(&error));
+    async fn call(&mut self, stage: &Stage, words: &[&str]) -> Option<Result<String, CallError>> {
+        let name = option(words, "on").unwrap_or(NAMES[0]);
+        let request_id = option(words, "request");
+        if let ["expire", permits] = *words {
+            for id in ids(permits) {
+                stage
+                    .ask(&[b"ZADD", &keys::permit_leases(name), b"7", &id])
+                    .await;
+            }
+            return Some(Ok(String::new()));
         }
-        match *words.as_slice() {
-            ["heard"] => self.heard().await,
-            ["state"] => self.state().await,
-            ["full"] => {
-                self.store.set_out_of_memory(true).await;
-                String::new()
-            }
-            ["expire", permits] => {
-                for id in ids(permits) {
-                    let words: [&[u8]; 4] = [b"ZADD", &keys::permit_leases(name), b"7", &id];
-                    self.store.try_command(&words).await.unwrap();
-                }
-                String::new()
-            }
-            _ => self.command(&words).await,
+        match self.permits(name, request_id, words).await {
+            None => self.latch(name, request_id, words).await,
+            outcome => outcome,
         }
     }
 
+    fn keys(&self, requests: &BTreeSet<String>) -> Vec<(String, Bytes)> {
+        let mut all = Vec::new();
+        for (name, place) in NAMES.into_iter().zip(["", "m:"]) {
+            let words = [name, "leases", "owners", "kind"];
+            all.extend(words.map(|word| (format!("{place}{word}"), key(name, word))));
+        }
+        let records = requests.iter().map(|id| format!("record:{id}"));
+        all.extend(records.map(|word| (word.clone(), Self::key(&word))));
+        all
+    }
+
+    fn key(word: &str) -> Bytes {
+        key(NAMES[0], word)
+    }
+
+    fn shown(&mut self, reply: &Value) -> String {
+        match reply {
+            Value::Array(_) => format!("{{{}}}", flat(reply)),
+            reply => flat(reply),
+        }
+    }
+
+    async fn members(&mut self, stage: &Stage, key: &[u8]) -> String {
+        let now = stage.store.now_micros().await / 1000;
+        let members = [b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"];
+        format!("{{{}}}", scored(&stage.ask(&members).await, now))
+    }
+}
+
+impl Counters {
     async fn permits(
         &self,
         name: &str,
@@ -173,7 +151,7 @@ impl<'a> Teller<'a> {
             ["holders"] => scripts.inspect_semaphore(name).await.map(|seen| {
                 let mut text = format!("{} of {}", seen.available, seen.total);
                 for holder in seen.holders {
-                    let remaining = holder.remaining.map_or("endless".to_owned(), rounded);
+                    let remaining = rounded_or_endless(holder.remaining);
                     let owner = holder.owner.escape_ascii();
                     let _ = write!(text, " '{owner}'={}/{remaining}", holder.permits);
                 }
@@ -207,7 +185,7 @@ impl<'a> Teller<'a> {
                 })
             }
             ["look"] => scripts.inspect_latch(name).await.map(|seen| {
-                let remaining = seen.remaining.map_or("endless".to_owned(), rounded);
+                let remaining = rounded_or_endless(seen.remaining);
                 format!("{} {remaining}", seen.count)
             }),
             ["delete"] => {
@@ -216,97 +194,6 @@ impl<'a> Teller<'a> {
             }
             _ => return None,
         })
-    }
-
-    /// A command in capital letters, in which `leases`, `owners`, `kind` and `record:…` are the
-    /// keys of the name.
-    async fn command(&mut self, words: &[&str]) -> String {
-        assert!(
-            words[0].chars().all(|c| c.is_ascii_uppercase()),
-            "no such step: {words:?}"
-        );
-        let words: Vec<_> = words.iter().map(|word| key(NAMES[0], word)).collect();
-        let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
-        match self.store.try_command(&words).await {
-            Ok(reply) => format!("{reply:?}"),
-            Err(error) => format!("error {error}"),
-        }
-    }
-
-    /// What was published since this was asked last. Messages of a server come in order, so a mark
-    /// comes behind all others.
-    async fn heard(&mut self) -> String {
-        const MARK: &str = "mark";
-        // Names may be on servers of their own, whose messages come in no common order.
-        for name in NAMES {
-            let channel = keys::permit_channel(name);
-            self.store.command(&["PUBLISH", &channel, MARK]).await;
-        }
-        let (mut heard, mut marks) = (Vec::new(), 0);
-        while marks < NAMES.len() {
-            match self.wakes.recv().await.expect("the client lives") {
-                Wake::Message { payload, .. } if payload == MARK => marks += 1,
-                Wake::Message { payload, .. } => heard.push(payload.escape_ascii().to_string()),
-                Wake::Gap | Wake::TakenOver => heard.push("a gap".to_owned()),
-            }
-        }
-        if heard.is_empty() {
-            "nothing".to_owned()
-        } else {
-            heard.join(" ")
-        }
-    }
-
-    /// Every key, what it holds and its time to live.
-    async fn state(&mut self) -> String {
-        let mut all = Vec::new();
-        for name in NAMES {
-            all.extend([name, "leases", "owners", "kind"].map(|word| (name, word.to_owned())));
-        }
-        all.extend(
-            self.requests
-                .iter()
-                .map(|id| (NAMES[0], format!("record:{id}"))),
-        );
-        let mut shown = Vec::new();
-        for (name, word) in all {
-            let key = key(name, &word);
-            let held = match self.ask(&[b"TYPE", &key]).await {
-                Value::Bytes(kind) if kind == "none" => continue,
-                Value::Bytes(kind) if kind == "string" => {
-                    format!("={}", flat(&self.ask(&[b"GET", &key]).await))
-                }
-                Value::Bytes(kind) if kind == "hash" => {
-                    format!("{{{}}}", flat(&self.ask(&[b"HGETALL", &key]).await))
-                }
-                Value::Bytes(kind) if kind == "zset" => {
-                    let now = self.store.now_micros().await / 1000;
-                    let members = [b"ZRANGE", &key[..], b"0", b"-1", b"WITHSCORES"];
-                    format!("{{{}}}", scored(&self.ask(&members).await, now))
-                }
-                other => format!(":{}", flat(&other)),
-            };
-            let ttl = match self.ask(&[b"PTTL", &key]).await {
-                Value::Int(-1) => "endless".to_owned(),
-                Value::Int(ttl) => seconds(ttl.try_into().unwrap()),
-                other => panic!("{other:?}"),
-            };
-            let place = if name == NAMES[0] { "" } else { "m:" };
-            shown.push(format!("{place}{word}{held}/{ttl}"));
-        }
-        let unknown = self.store.key_count().await - shown.len();
-        if unknown > 0 {
-            shown.push(format!("and {unknown} other keys"));
-        }
-        if shown.is_empty() {
-            "nothing".to_owned()
-        } else {
-            shown.join(" ")
-        }
-    }
-
-    async fn ask(&mut self, words: &[&[u8]]) -> Value {
-        self.store.try_command(words).await.unwrap()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Fair locks: the queue, whom a release wakes, and what becomes of waiters that died.
 
-use super::story::{Row, check};
+use super::{lock_story::check, story::Row};
 
 #[tokio::test]
 async fn fair() {
@@ -18,13 +18,14 @@ const ROWS: &[Row] = &[
          state => counter=T1/1000s",
     ),
     (
-        "those who wait stand in the queue in the order they came; one who asks again keeps its place",
+        "waiters queue in the order of arrival; one that asks again keeps its place",
         "acquire a 300s mode=fair
          acquire x 100s mode=fair waits => busy 300s place 1
          acquire y 100s mode=fair waits => busy 300s place 2
          acquire x 100s mode=fair waits => busy 300s place 1
          acquire y 100s mode=fair waits => busy 300s
-         state => lock{a=1}/300s counter=T1/1000s queue{x=y}/700s deadlines{x=y}/700s vouched{x=y}/700s
+         state
+          => lock{a=1}/300s counter=T1/1000s queue{x=y}/700s deadlines{x=y}/700s vouched{x=y}/700s
          inspect => a=1 T1 300s queue x,y of 2",
     ),
     (
@@ -145,7 +146,8 @@ const ROWS: &[Row] = &[
          LPOP queue
          ZREM deadlines y
          acquire z 100s mode=fair waits => busy 300s place 1
-         state => lock{a=1}/300s counter=T1/1000s queue{z}/700s deadlines{z}/700s vouched{x=y z}/700s",
+         state
+          => lock{a=1}/300s counter=T1/1000s queue{z}/700s deadlines{z}/700s vouched{x=y z}/700s",
     ),
     (
         "a waiter of another program that listens is woken, and not passed over",

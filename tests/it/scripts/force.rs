@@ -1,6 +1,6 @@
 //! Taking a lock away by force, and which names there are.
 
-use super::story::{Row, check};
+use super::{lock_story::check, story::Row};
 
 #[tokio::test]
 async fn force() {

@@ -1,6 +1,6 @@
 //! Giving the last hold of a lock to who waits for it.
 
-use super::story::{Row, check};
+use super::{lock_story::check, story::Row};
 
 #[tokio::test]
 async fn hand_on() {
@@ -39,7 +39,8 @@ const ROWS: &[Row] = &[
          HSET lock x 1
          hand_on x y 200s serial=3999999999999999 => nothing
          hand_on x y 200s serial=4000000000000000 => t1
-         state => lock{y=1}/200s counter=t1/1000s counter2=t0/1000s counter3=t0/1000s counter4=t0/1000s",
+         state
+          => lock{y=1}/200s counter=t1/1000s counter2=t0/1000s counter3=t0/1000s counter4=t0/1000s",
     ),
     (
         "it is not the last hold",

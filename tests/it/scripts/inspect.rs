@@ -1,6 +1,6 @@
 //! Who holds a lock.
 
-use super::story::{Row, check};
+use super::{lock_story::check, story::Row};
 
 #[tokio::test]
 async fn inspect() {

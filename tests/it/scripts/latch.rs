@@ -63,7 +63,9 @@ const ROWS: &[Row] = &[
          down 1 request=r2 => 1
          down 2 request=r2 => error RequestIdReused
          look => 1 endless
-         state => n=1/endless kind=latch/1000s record:r1{op=set_count answer=2}/600s record:r2{op=count_down by=1 answer=1}/600s
+         state
+          => n=1/endless kind=latch/1000s record:r1{op=set_count answer=2}/600s
+          + record:r2{op=count_down by=1 answer=1}/600s
          down 1 request=r3 => 0
          heard => 0
          down 1 request=r3 => 0",

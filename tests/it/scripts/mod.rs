@@ -2,6 +2,7 @@
 //! them is in the other modules.)
 
 mod counter_story;
+mod lock_story;
 mod mask;
 mod story;
 

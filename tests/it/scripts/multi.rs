@@ -8,8 +8,9 @@ use lockkeeper_store::script::{
 };
 
 use super::{
+    lock_story::{check, mode, name_of, refusal},
     mask::Mask,
-    story::{Row, check, mode, name_of, option, rounded, time},
+    story::{Row, option, rounded, rounded_or_endless, time},
 };
 
 /// A step about several locks: `acquire_all x 100s lock lock2:read:1`. Behind a lock stand its mode
@@ -26,13 +27,6 @@ pub(super) struct All<'a> {
 
 impl<'a> All<'a> {
     pub(super) fn parse(owner: &'a str, words: &[&'a str], attempt: Attempt<'a>) -> Self {
-        let refusal = if words.contains(&"recorded") {
-            Refusal::Recorded
-        } else if words.contains(&"waits") {
-            Refusal::Waits
-        } else {
-            Refusal::Forgotten
-        };
         let locks = words.iter().filter(|word| word.starts_with("lock"));
         let timed = words.iter().find(|word| word.ends_with("00s"));
         Self {
@@ -40,7 +34,7 @@ impl<'a> All<'a> {
             lease: timed.map_or(Duration::ZERO, |word| time(word)),
             locks: locks.map(|word| member(word, attempt.serial)).collect(),
             attempt,
-            refusal,
+            refusal: refusal(words),
             spared: option(words, "spare").map(name_of).into_iter().collect(),
         }
     }
@@ -106,7 +100,7 @@ fn shown(acquired: AcquiredAll, mask: &mut Mask) -> String {
             format!("{verb} {}", each.collect::<Vec<_>>().join(", "))
         }
         AcquiredAll::Busy { which, remaining } => {
-            let left = remaining.map_or("endless".to_owned(), rounded);
+            let left = rounded_or_endless(remaining);
             format!("busy at {which} {left}")
         }
         AcquiredAll::Refused { which, why } => format!("refused at {which} {why:?}"),
@@ -134,7 +128,8 @@ const ACQUIRE: &[Row] = &[
         "locks of mixed modes, each as it would be alone and with a token of its own",
         "seeded
          acquire lock4 100s on=lock4
-         acquire_all x 100s lock lock2:write lock3:read fresh=7 => granted 1 t1 100s, 1 t1 100s, 1 t0 100s
+         acquire_all x 100s lock lock2:write lock3:read fresh=7
+          => granted 1 t1 100s, 1 t1 100s, 1 t0 100s
          HGETALL lock => {x=1}
          HGETALL lock2 => {mode=write x:write=1}
          HGETALL lock3 => {mode=read x=1}
@@ -172,8 +167,10 @@ const ACQUIRE: &[Row] = &[
     (
         "a repeat gets the first answer, a later attempt cannot be undone by the first any more",
         "seeded
-         acquire_all x 100s lock lock2:read request=r1 attempt=a1 fresh=7 => granted 1 t1 100s, 1 t0 100s
-         acquire_all x 100s lock lock2:read request=r1 attempt=a2 fresh=8 => repeated 1 t1 100s, 1 t0 100s
+         acquire_all x 100s lock lock2:read request=r1 attempt=a1 fresh=7
+          => granted 1 t1 100s, 1 t0 100s
+         acquire_all x 100s lock lock2:read request=r1 attempt=a2 fresh=8
+          => repeated 1 t1 100s, 1 t0 100s
          undo_all x lock lock2:read request=r1 attempt=a1 => false
          undo_all x lock lock2:read request=r1 attempt=a2 => false
          HGETALL lock => {x=1}
@@ -217,7 +214,7 @@ const ACQUIRE: &[Row] = &[
          EXISTS writer_waiting => 0",
     ),
     (
-        "who reads cannot write before it has given that back, wherever it stands, even if another is busy",
+        "a reader cannot write before it releases, at any place, even if another lock is busy",
         "acquire y 100s on=lock
          acquire x 100s mode=read on=lock2
          acquire_all x 100s lock lock2:write => refused at 1 SelfDeadlock
@@ -246,7 +243,8 @@ const RELEASE: &[Row] = &[
     (
         "all are given back, and waiters of each are woken as of that mode",
         "acquire_all x 100s lock lock2:write lock3:read
-         release_all x 100s lock lock2:write lock3:read => done 0, now 0 100s, done 0, now 0 100s, done 0, now 0 0s
+         release_all x 100s lock lock2:write lock3:read
+          => done 0, now 0 100s, done 0, now 0 100s, done 0, now 0 0s
          heard => 0 1 0
          EXISTS lock lock2 lock3 => 0",
     ),
@@ -269,12 +267,14 @@ const RELEASE: &[Row] = &[
         "acquire_all x 200s lock lock2
          acquire x 200s
          acquire y 100s on=lock3
-         release_all x 100s lock lock2 lock3 request=r1 => done 1, now 1 200s, done 0, now 0 200s, HeldByAnother
+         release_all x 100s lock lock2 lock3 request=r1
+          => done 1, now 1 200s, done 0, now 0 200s, HeldByAnother
          heard => 0
          acquire x 300s on=lock2
          DEL lock3
          acquire x 300s on=lock3
-         release_all x 100s lock lock2 lock3 request=r1 => done 1, now 1 200s, done 0, now 1 300s, HeldByAnother, now 1
+         release_all x 100s lock lock2 lock3 request=r1
+          => done 1, now 1 200s, done 0, now 1 300s, HeldByAnother, now 1
          release_all x 100s lock lock2 request=r1 => error RequestIdReused
          release_all y 100s lock lock2 lock3 request=r1 => error RequestIdReused",
     ),
@@ -307,8 +307,10 @@ const RELEASE: &[Row] = &[
         "acquire_all x 100s lock lock2:read lock3:write
          acquire_all x 100s lock lock2:read lock3:write attempt=b
          full
-         release_all x 100s lock lock2:read lock3:write => done 1, now 1 100s, done 1, now 1 100s, done 1, now 1 100s
-         release_all x 100s lock lock2:read lock3:write request=r1 => done 0, now 0 100s, done 0, now 0 0s, done 0, now 0 100s
+         release_all x 100s lock lock2:read lock3:write
+          => done 1, now 1 100s, done 1, now 1 100s, done 1, now 1 100s
+         release_all x 100s lock lock2:read lock3:write request=r1
+          => done 0, now 0 100s, done 0, now 0 0s, done 0, now 0 100s
          heard => 0 0 1",
     ),
 ];

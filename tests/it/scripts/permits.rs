@@ -38,7 +38,8 @@ const TAKEN: &[Row] = &[
         "set 3 => made 3 of 3
          heard => 3
          take x 100s a,c => granted a,c 100s left 1
-         state => n=1/endless leases{a=100s c=100s}/endless owners{a=x c=x}/100s kind=semaphore/1000s
+         state
+          => n=1/endless leases{a=100s c=100s}/endless owners{a=x c=x}/100s kind=semaphore/1000s
          holders => 1 of 3 'x'=2/100s
          give x a,c => given 2, left 3
          heard => 3
@@ -54,7 +55,8 @@ const TAKEN: &[Row] = &[
          take y 200s b => granted b 200s left 0
          take z 300s c => busy, left 0, next 100s
          holders => 0 of 2 'x'=1/100s 'y'=1/200s
-         state => n=0/endless leases{a=100s b=200s}/endless owners{a=x b=y}/200s kind=semaphore/1000s",
+         state
+          => n=0/endless leases{a=100s b=200s}/endless owners{a=x b=y}/200s kind=semaphore/1000s",
     ),
     (
         "more than there are",
@@ -132,7 +134,8 @@ const LEASES: &[Row] = &[
          holders => 2 of 3 'x'=1/100s
          take y 100s d => granted d 100s left 1
          heard => 1
-         state => n=1/endless leases{c=100s d=100s}/endless owners{c=x d=y}/100s kind=semaphore/1000s",
+         state
+          => n=1/endless leases{c=100s d=100s}/endless owners{c=x d=y}/100s kind=semaphore/1000s",
     ),
     (
         "swept also if they are too few",
@@ -142,7 +145,8 @@ const LEASES: &[Row] = &[
          expire a
          take y 100s d,e => busy, left 1, next 100s
          heard => 1
-         state => n=1/endless leases{b=100s c=100s}/endless owners{b=x c=x}/100s kind=semaphore/1000s",
+         state
+          => n=1/endless leases{b=100s c=100s}/endless owners{b=x c=x}/100s kind=semaphore/1000s",
     ),
     (
         "an expired permit is nobody's",
@@ -181,7 +185,10 @@ const LEASES: &[Row] = &[
          take x 100s c
          take y 100s d on=m
          renew x@n:100s:a,b x@n:300s:c y@m:400s:d => 200s 300s 400s
-         state => n=0/endless leases{a=200s b=200s c=300s}/endless owners{a=x b=x c=x}/300s kind=semaphore/1000s m:m=0/endless m:leases{d=400s}/endless m:owners{d=y}/400s m:kind=semaphore/1000s
+         state
+          => n=0/endless leases{a=200s b=200s c=300s}/endless
+          + owners{a=x b=x c=x}/300s kind=semaphore/1000s
+          + m:m=0/endless m:leases{d=400s}/endless m:owners{d=y}/400s m:kind=semaphore/1000s
          give x b
          heard => 1
          renew x@n:500s:a,b x@n:500s:a => Expired 500s",
@@ -230,7 +237,7 @@ const SIZES: &[Row] = &[
          heard => 1",
     ),
     (
-        "smaller than what is taken: nothing negative is published, and nothing is free before enough is given back",
+        "smaller than what is taken: nothing negative is published, nothing free before enough",
         "set 3
          heard
          take x 100s a,b,c
@@ -289,7 +296,9 @@ const REPEATS: &[Row] = &[
         "set 3
          heard
          take x 100s a,b request=r1 attempt=1 => granted a,b 100s left 1
-         state => n=1/endless leases{a=100s b=100s}/endless owners{a=x b=x}/100s kind=semaphore/1000s record:r1{op=acquire_permits owner=x attempt=1 answer=a,b}/600s
+         state
+          => n=1/endless leases{a=100s b=100s}/endless owners{a=x b=x}/100s kind=semaphore/1000s
+          + record:r1{op=acquire_permits owner=x attempt=1 answer=a,b}/600s
          take x 300s c,d request=r1 attempt=2 => repeated a,b 100s left 1
          undo a,b request=r1 attempt=1 => false
          undo c,d request=r1 attempt=2 => false
@@ -323,7 +332,7 @@ const REPEATS: &[Row] = &[
          take x 100s a request=r2 => granted a 100s left 0",
     ),
     (
-        "undone: the permits are free, those who wait hear of it, and again there is nothing to undo",
+        "undone: the permits are free, waiters are notified, and again there is nothing to undo",
         "set 3
          heard
          take x 100s a,b => granted a,b 100s left 1

@@ -1,6 +1,6 @@
 //! Read/write locks: who may be in together, what a lease is worth, and who is woken.
 
-use super::story::{Row, check};
+use super::{lock_story::check, story::Row};
 
 #[tokio::test]
 async fn read_write() {
@@ -216,7 +216,7 @@ const ROWS: &[Row] = &[
          acquire x 100s mode=write request=r3 => repeated 1 T1 100s",
     ),
     (
-        "holds that the caller does not know of are waited out, also where others read or the owner writes",
+        "unknown holds are waited out, also where others read or the owner writes",
         "acquire x 200s mode=read fresh=7
          acquire y 100s mode=read fresh=8
          acquire x 100s mode=read fresh=9 known=0 => busy 200s
@@ -235,7 +235,8 @@ const ROWS: &[Row] = &[
          acquire y 200s mode=read fresh=8
          renew x@lock:300s:read => 1 0 300s
          state => lock{mode=read x=1 y=1}/300s readers{y=x}/300s x:1=7/300s y:1=8/200s
-         renew y@lock:0s:read z@lock:100s:read x@lock:100s:write => 1 0 200s, HeldByAnother, HeldByAnother
+         renew y@lock:0s:read z@lock:100s:read x@lock:100s:write
+          => 1 0 200s, HeldByAnother, HeldByAnother
          renew x@lock:100s => HeldByAnother
          release x 100s mode=read
          release x 100s mode=write => HeldByAnother

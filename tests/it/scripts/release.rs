@@ -6,7 +6,7 @@ use lockkeeper_store::{
     script::{catalog, keys},
 };
 
-use super::story::{Row, check};
+use super::{lock_story::check, story::Row};
 use crate::support::hosts::HOSTS;
 
 #[tokio::test]
@@ -148,8 +148,9 @@ const ROWS: &[Row] = &[
          DEL lock
          acquire z 400s
          release x 900s request=r2 => done 1, now 0 400s
-         state => lock{z=1}/400s counter=T3/1000s \
-             record:r1{op=release owner=x answer=0}/600s record:r2{op=release owner=x answer=1}/600s",
+         state => lock{z=1}/400s counter=T3/1000s
+             + record:r1{op=release owner=x answer=0}/600s
+             + record:r2{op=release owner=x answer=1}/600s",
     ),
     (
         "a release that found nothing is not recorded",
@@ -171,7 +172,9 @@ const ROWS: &[Row] = &[
         "a request id of another operation",
         "acquire x 100s request=r1
          release x 100s request=r1 => error RequestIdReused
-         state => lock{x=1}/100s counter=T1/1000s record:r1{op=acquire owner=x attempt=a answer=T1}/600s",
+         state
+          => lock{x=1}/100s counter=T1/1000s
+          + record:r1{op=acquire owner=x attempt=a answer=T1}/600s",
     ),
     (
         "a key that is no hash",
@@ -224,7 +227,8 @@ const ROWS: &[Row] = &[
          release x 200s request=r2 => done 0, now 0 200s
          heard => 0
          release x 200s => Expired
-         state => counter=T1/1000s \
-             record:r1{op=release owner=x answer=2}/600s record:r2{op=release owner=x answer=0}/600s",
+         state => counter=T1/1000s
+             + record:r1{op=release owner=x answer=2}/600s
+             + record:r2{op=release owner=x answer=0}/600s",
     ),
 ];

@@ -1,6 +1,6 @@
 //! Extending many leases at once. (Each row checks that the reply begins with the store's clock.)
 
-use super::story::{Row, check};
+use super::{lock_story::check, story::Row};
 
 #[tokio::test]
 async fn renew() {
@@ -31,8 +31,10 @@ const ROWS: &[Row] = &[
         "acquire x 100s
          acquire z 100s on=lock2
          RPUSH lock4 a
-         renew z@lock4:200s x@lock3:200s x@lock2:200s x@lock:200s => HeldByAnother, Expired, HeldByAnother, 1 T1 200s
-         state => lock{x=1}/200s lock2{z=1}/100s lock4{a}/endless counter=T1/1000s counter2=T2/1000s",
+         renew z@lock4:200s x@lock3:200s x@lock2:200s x@lock:200s
+          => HeldByAnother, Expired, HeldByAnother, 1 T1 200s
+         state
+          => lock{x=1}/200s lock2{z=1}/100s lock4{a}/endless counter=T1/1000s counter2=T2/1000s",
     ),
     (
         "of several that are held each has its own lease, holds and token",

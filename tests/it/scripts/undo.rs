@@ -1,6 +1,6 @@
 //! Undoing an acquire whose answer nobody took.
 
-use super::story::{Row, check};
+use super::{lock_story::check, story::Row};
 
 #[tokio::test]
 async fn undo() {
@@ -9,7 +9,7 @@ async fn undo() {
 
 const ROWS: &[Row] = &[
     (
-        "by record: the lock is free, a waiter is woken and the record gone; again there is nothing to undo",
+        "by record: the lock is free, a waiter woken, the record gone; again nothing to undo",
         "acquire x 100s request=r1 attempt=a1
          undo x request=r1 attempt=a1 => true
          heard => 0
@@ -29,7 +29,9 @@ const ROWS: &[Row] = &[
         "by record: another attempt's",
         "acquire x 100s request=r1 attempt=a1
          undo x request=r1 attempt=a2 => false
-         state => lock{x=1}/100s counter=T1/1000s record:r1{op=acquire owner=x attempt=a1 answer=T1}/600s",
+         state
+          => lock{x=1}/100s counter=T1/1000s
+          + record:r1{op=acquire owner=x attempt=a1 answer=T1}/600s",
     ),
     (
         "by record: a repeat was told of the grant too, so that nobody knows who relies on it",

@@ -11,7 +11,8 @@ mod world;
 pub(crate) use faults::{Faults, FaultyHost};
 pub(crate) use lockkeeper_testkit::{
     client::{self, reason},
-    counters,
+    counters, modes, several,
+    time::{millis, secs},
 };
 pub(crate) use network::Network;
 pub(crate) use world::{Options, World};
@@ -30,12 +31,4 @@ pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, condition: 
         tokio::time::sleep(pause).await;
         pause = (pause * 3 / 2).min(Duration::from_millis(100));
     }
-}
-
-pub(crate) const fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-pub(crate) const fn millis(millis: u64) -> Duration {
-    Duration::from_millis(millis)
 }

@@ -6,8 +6,9 @@ use lockkeeper_api::pb::{
     self, LockMode, LostReason, lock_admin_service_client::LockAdminServiceClient,
 };
 
-use super::world::{LEASE, World, wait};
+use super::world::{LEASE, World};
 use crate::client::proto;
+use crate::modes::wait;
 
 const NAME: &str = "admin:taken";
 

@@ -10,7 +10,7 @@ use lockkeeper_api::pb::LockMode;
 use tokio::time::Instant;
 use tonic_types::StatusExt as _;
 
-use super::world::{LATE_MAX, LEASE, World, holders};
+use super::world::{LATE_MAX, LEASE, World};
 use crate::{
     client::reason,
     steps::{millis, open_with_lease, secs, sessionless_wait, timed, timed_wait},
@@ -81,7 +81,7 @@ pub(super) async fn mission_3_and_8_only_the_holder_releases_and_others_are_told
     let stranger = far.release(NAME, "y").await.unwrap_err();
     let renewed_by_stranger = far.renew(NAME, "y", secs(60)).await.unwrap_err();
     assert_eq!(reason(&renewed_by_stranger), "NOT_OWNER");
-    assert_eq!(holders(&mut near, NAME).await, ["x"], "nothing changed");
+    assert_eq!(near.holders(NAME).await, ["x"], "nothing changed");
     let mut next = far
         .acquire(sessionless_wait(NAME, "z", secs(60)))
         .await
@@ -99,7 +99,7 @@ pub(super) async fn mission_3_and_8_only_the_holder_releases_and_others_are_told
         let details = status.get_details_error_info().unwrap().metadata;
         assert_eq!(details["state"], state);
     }
-    assert_eq!(holders(&mut near, NAME).await, ["z"]);
+    assert_eq!(near.holders(NAME).await, ["z"]);
     assert!(far.release(NAME, "z").await.unwrap().released);
     assert_eq!(far.describe(NAME).await.mode(), LockMode::Unspecified);
 }

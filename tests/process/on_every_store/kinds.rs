@@ -9,9 +9,10 @@ use lockkeeper_api::pb::LockMode;
 use lockkeeper_store::script::keys;
 use tokio::{task::JoinHandle, time::Instant};
 
-use super::world::{LATE_MAX, World, attempt, give_back, holders, is_had, take, wait};
+use super::world::{LATE_MAX, World};
 use crate::{
     client::{reason, std_duration},
+    modes::wait,
     redis_server::eventually,
     steps::{millis, secs, timed, until_waiting},
 };
@@ -29,7 +30,7 @@ pub(super) async fn mission_17_granted_in_the_order_of_asking_or_refused_by_name
         return expect_no_fair_lock(&world, NAME).await;
     }
     let store = world.store();
-    assert!(is_had(&mut clients[0], NAME, "x", LockMode::Fair).await);
+    assert!(clients[0].gets(NAME, "x", LockMode::Fair).await);
     let (mut calls, mut owners) = (Vec::new(), Vec::new());
     for number in 0..WAITERS {
         let owner = format!("w{number}");
@@ -60,12 +61,12 @@ pub(super) async fn mission_17_granted_in_the_order_of_asking_or_refused_by_name
     let newcomers = Newcomers::begin(&world, NAME).await;
     let mut before = "x".to_owned();
     for (mut call, owner) in calls.into_iter().zip(&owners) {
-        give_back(&mut clients[1], NAME, &before, LockMode::Fair).await;
+        clients[1].give_back(NAME, &before, LockMode::Fair).await;
         assert_eq!(call.expect_granted().await.owner, *owner);
         before.clone_from(owner);
     }
     newcomers.expect_none_had_it().await;
-    give_back(&mut clients[0], NAME, &before, LockMode::Fair).await;
+    clients[0].give_back(NAME, &before, LockMode::Fair).await;
     // A crowd is not woken: each in its turn, once or, for a newcomer that found the lock free,
     // again.
     let common = keys::channel(NAME);
@@ -97,9 +98,9 @@ impl Newcomers {
             tries.push(timed(async move {
                 let (owner, mut had) = (format!("newcomer-{number}"), 0);
                 while !is_over.load(Ordering::SeqCst) {
-                    if is_had(&mut client, name, &owner, LockMode::Fair).await {
+                    if client.gets(name, &owner, LockMode::Fair).await {
                         had += 1;
-                        give_back(&mut client, name, &owner, LockMode::Fair).await;
+                        client.give_back(name, &owner, LockMode::Fair).await;
                     }
                     tokio::time::sleep(millis(1)).await;
                 }
@@ -121,7 +122,7 @@ impl Newcomers {
 /// passed off as one.
 async fn expect_no_fair_lock(world: &World, name: &str) {
     let mut client = world.client(0).await;
-    let refused = attempt(&mut client, name, "x", LockMode::Fair).await;
+    let refused = client.try_in(name, "x", LockMode::Fair, secs(60)).await;
     assert_eq!(reason(&refused.unwrap_err()), "UNSUPPORTED_BY_STORE");
     let waits = client.acquire(wait(name, "x", LockMode::Fair)).await;
     let refused = match waits {
@@ -129,7 +130,7 @@ async fn expect_no_fair_lock(world: &World, name: &str) {
         Err(refused) => refused,
     };
     assert_eq!(reason(&refused), "UNSUPPORTED_BY_STORE");
-    assert!(holders(&mut client, name).await.is_empty());
+    assert!(client.holders(name).await.is_empty());
 }
 
 pub(super) async fn mission_18_many_readers_or_one_writer_that_may_read_and_wakes_all(
@@ -141,10 +142,10 @@ pub(super) async fn mission_18_many_readers_or_one_writer_that_may_read_and_wake
     let store = world.store();
     let mode = ["HGET", NAME, "mode"];
     let (mut near, mut far) = (world.client(0).await, world.client(1).await);
-    assert!(is_had(&mut near, NAME, "r1", READ).await);
-    assert!(is_had(&mut far, NAME, "r2", READ).await);
+    assert!(near.gets(NAME, "r1", READ).await);
+    assert!(far.gets(NAME, "r2", READ).await);
     store.until(NAME, &mode, |it| it == "read").await;
-    assert!(!is_had(&mut near, NAME, "w", WRITE).await, "two read");
+    assert!(!near.gets(NAME, "w", WRITE).await, "two read");
     assert_eq!(near.describe(NAME).await.holder_count, 2);
 
     // Each with a time to live of its own, the lock with that of the longest.
@@ -158,15 +159,15 @@ pub(super) async fn mission_18_many_readers_or_one_writer_that_may_read_and_wake
     assert!(left[0] > secs(500) && left[1] <= secs(60), "{left:?}");
     let whole = std_duration(seen.remaining_lease);
     assert!(whole > secs(500) && whole <= secs(600), "{whole:?}");
-    give_back(&mut near, NAME, "r1", READ).await;
+    near.give_back(NAME, "r1", READ).await;
     let left = std_duration(far.describe(NAME).await.remaining_lease);
     assert!(left <= secs(60), "only as long as who is left: {left:?}");
-    give_back(&mut far, NAME, "r2", READ).await;
+    far.give_back(NAME, "r2", READ).await;
 
     let mut session = near.open().await;
-    let written = take(&mut session, NAME, WRITE).await;
+    let written = session.take_in(NAME, WRITE).await;
     store.until(NAME, &mode, |it| it == "write").await;
-    let read = take(&mut session, NAME, READ).await;
+    let read = session.take_in(NAME, READ).await;
     assert_eq!(read.fencing_token, written.fencing_token, "the writer's");
     let mut readers = Vec::new();
     for number in 0..READERS {
@@ -193,13 +194,13 @@ pub(super) async fn mission_18_many_readers_or_one_writer_that_may_read_and_wake
     let mut writer = far.acquire(wait(NAME, "w", WRITE)).await.unwrap();
     until_waiting(&far, NAME, 1).await;
     for number in 0..READERS {
-        give_back(&mut near, NAME, &format!("r{number}"), READ).await;
+        near.give_back(NAME, &format!("r{number}"), READ).await;
     }
     session.close().await.unwrap();
     writer.expect_granted().await;
-    give_back(&mut near, NAME, "w", WRITE).await;
+    near.give_back(NAME, "w", WRITE).await;
     eventually("nobody has it", || async {
-        holders(&mut near.clone(), NAME).await.is_empty()
+        near.clone().holders(NAME).await.is_empty()
     })
     .await;
 }

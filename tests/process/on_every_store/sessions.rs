@@ -4,7 +4,7 @@ use lockkeeper_api::pb::{self, LockMode, LostReason, session_response::Response}
 use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
-use super::world::{LEASE, World, holders};
+use super::world::{LEASE, World};
 use crate::{
     client::{Client, acquire_request, reason, std_duration, try_request},
     redis_server::eventually,
@@ -35,7 +35,7 @@ pub(super) async fn a_repeat_with_the_same_request_id_changes_nothing_wherever_i
         ..Default::default()
     };
     for client in &mut clients {
-        let given = client.api.release(give.clone()).await.unwrap().into_inner();
+        let given = client.release_with(give.clone()).await.unwrap();
         assert_eq!((given.released, given.hold_count), (true, 0));
     }
     // It was had, and it was given back: the repeat neither takes it again nor says that it is had.
@@ -43,9 +43,9 @@ pub(super) async fn a_repeat_with_the_same_request_id_changes_nothing_wherever_i
         owner: grants[0].owner.clone(),
         ..take
     };
-    let late = clients[1].api.try_acquire(again).await.unwrap_err();
+    let late = clients[1].try_with(again).await.unwrap_err();
     assert_eq!(reason(&late), "NOT_OWNER");
-    assert!(holders(&mut clients[0], NAME).await.is_empty());
+    assert!(clients[0].holders(NAME).await.is_empty());
 }
 
 pub(super) async fn a_coordinator_that_drains_hands_its_sessions_on_and_keeps_their_locks(

@@ -4,9 +4,10 @@ use lockkeeper_api::pb::{self, LockMode, session_request::Request};
 use lockkeeper_store::script::keys;
 use tokio::time::Instant;
 
-use super::world::{LATE_MAX, World, is_had, wait};
+use super::world::{LATE_MAX, World};
 use crate::{
     client::{acquire_request, proto, std_duration, try_request},
+    modes::wait,
     steps::{millis, secs, sessionless_wait, timed, until_waiting},
 };
 
@@ -126,10 +127,7 @@ pub(super) async fn mission_11_names_with_braces_keep_lock_and_channel_in_one_sl
     let (mut near, mut far) = (world.client(0).await, world.client(1).await);
     for name in NAMES {
         let watch = world.store().watch(name).await;
-        assert!(
-            is_had(&mut near, name, "x", LockMode::Exclusive).await,
-            "{name}"
-        );
+        assert!(near.gets(name, "x", LockMode::Exclusive).await, "{name}");
         let mut waiting = far
             .acquire(sessionless_wait(name, "w", secs(60)))
             .await

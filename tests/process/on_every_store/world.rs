@@ -3,14 +3,13 @@
 use std::{io, sync::Arc, time::Duration};
 
 use hyper_util::rt::TokioIo;
-use lockkeeper_api::pb::{self, LockMode, session_request::Request};
 use lockkeeper_base::tasks::spawn_detached;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
-use tonic::{Status, transport::Endpoint};
+use tonic::transport::Endpoint;
 
 use crate::{
-    client::{Client, Session, acquire_request, proto, try_request},
+    client::Client,
     coordinator::{Coordinator, Settings},
     steps::{expect_serving, secs},
     stores::{Deployment, Store},
@@ -115,63 +114,4 @@ fn settings(store: &Deployment) -> Settings {
     settings
         .with("session.secret", "a secret of all coordinators")
         .with("store.poll_interval", POLL_INTERVAL)
-}
-
-/// A wait of a sessionless owner, in some mode, with a long lease.
-pub(super) fn wait(name: &str, owner: &str, mode: LockMode) -> pb::AcquireRequest {
-    pb::AcquireRequest {
-        mode: mode.into(),
-        lease: Some(proto(secs(60))),
-        ..acquire_request(name, owner)
-    }
-}
-
-/// One try in some mode.
-pub(super) async fn attempt(
-    client: &mut Client,
-    name: &str,
-    owner: &str,
-    mode: LockMode,
-) -> Result<pb::TryAcquireResponse, Status> {
-    let request = pb::TryAcquireRequest {
-        mode: mode.into(),
-        lease: Some(proto(secs(60))),
-        ..try_request(name, owner)
-    };
-    Ok(client.api.try_acquire(request).await?.into_inner())
-}
-
-/// Whether one try in some mode gets the lock.
-pub(super) async fn is_had(client: &mut Client, name: &str, owner: &str, mode: LockMode) -> bool {
-    attempt(client, name, owner, mode).await.unwrap().acquired
-}
-
-/// Gives one hold in some mode back.
-pub(super) async fn give_back(client: &mut Client, name: &str, owner: &str, mode: LockMode) {
-    let request = pb::ReleaseRequest {
-        name: name.to_owned(),
-        owner: owner.to_owned(),
-        mode: mode.into(),
-        ..Default::default()
-    };
-    client.api.release(request).await.unwrap();
-}
-
-/// Takes a lock in a session, in some mode, without a lease of its own.
-pub(super) async fn take(session: &mut Session, name: &str, mode: LockMode) -> pb::Grant {
-    let request = pb::AcquireRequest {
-        mode: mode.into(),
-        ..acquire_request(name, "")
-    };
-    let op_id = session.send(Request::Acquire(request));
-    session.expect_granted(op_id).await
-}
-
-/// The owners that hold a lock, in order.
-pub(super) async fn holders(client: &mut Client, name: &str) -> Vec<String> {
-    let seen = client.describe(name).await;
-    seen.holders
-        .into_iter()
-        .map(|holder| holder.owner)
-        .collect()
 }

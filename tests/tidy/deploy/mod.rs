@@ -1,17 +1,31 @@
-//! What runs the coordinator elsewhere: there is no container engine here, so what cannot be run is
-//! parsed and held against what it names.
+//! What runs the coordinator elsewhere: what a schema cannot check. `tests/deploy` holds the
+//! manifests against Kubernetes' own schemas, and their names against each other.
 
 mod compose;
-mod compose_types;
 mod dockerfile;
 mod kubernetes;
-mod kubernetes_types;
 mod redis_conf;
 mod systemd;
 
 use std::{collections::BTreeMap, process::Command};
 
+use serde_json::Value;
+
 use crate::source::tree;
+
+/// The strings of a list, the keys of a map, or nothing.
+fn strings(value: &Value) -> Vec<&str> {
+    match value {
+        Value::Array(items) => items.iter().map(|it| it.as_str().unwrap()).collect(),
+        Value::Object(map) => map.keys().map(String::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The items of a list; none if there is no list.
+fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
 
 /// A file of the tree.
 fn text(path: &str) -> String {

@@ -1,0 +1,389 @@
+//! Stories of locks. A command names keys by `lock`, `counter` and `record:r1`.
+
+use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
+
+use bytes::Bytes;
+use lockkeeper_store::{
+    host::Value,
+    script::{
+        Acquired, Attempt, CallError, Config, Forced, ForcedRecord, Hold, Inspected, Mode, Refusal,
+        Released, Renewal, Renewals, Scripts, Vouched, WalkCursor, keys,
+    },
+};
+
+use super::{
+    mask::{Mask, SEEDED},
+    multi,
+    story::{
+        self, Row, Stage, Teller, config, option, or_nothing, rounded, rounded_or_endless, time,
+    },
+};
+
+/// Runs every story on every host.
+pub(crate) async fn check(rows: &[Row]) {
+    story::check::<Locks>(rows).await;
+}
+
+/// What the words of a story stand for: names that share a slot.
+const LOCKS: [&str; 4] = ["lock", "{lock}2", "{lock}3", "{lock}4"];
+const WORDS: [&str; 4] = ["lock", "lock2", "lock3", "lock4"];
+
+/// Owners whose own channels are listened to, as waiters of a fair lock do.
+const LISTENERS: [&str; 3] = ["x", "y", "z"];
+
+/// The serial of read grants for which a story names none. It is not shown.
+const UNNAMED_SERIAL: u64 = 1;
+
+struct Locks {
+    config: Config,
+    mask: Mask,
+}
+
+// === impl Locks ===
+
+impl Teller for Locks {
+    const MARKED: usize = 1;
+
+    fn channels() -> Vec<String> {
+        let locks = LOCKS
+            .iter()
+            .flat_map(|lock| [keys::channel(lock), keys::rw_channel(lock)]);
+        let owners = LISTENERS.map(|owner| keys::fair_channel(LOCKS[0], owner));
+        locks.chain(owners).collect()
+    }
+
+    async fn begin(stage: &Stage) -> Self {
+        Self {
+            config: config(),
+            mask: Mask::new(stage.store.now_micros().await),
+        }
+    }
+
+    async fn call(&mut self, stage: &Stage, words: &[&str]) -> Option<Result<String, CallError>> {
+        let scripts = Scripts::new(Arc::clone(&stage.client), self.config.clone());
+        let on = option(words, "on").map_or(LOCKS[0], name_of);
+        let request_id = option(words, "request");
+        let attempt = Attempt {
+            request_id,
+            attempt: option(words, "attempt").unwrap_or("a"),
+            known_holds: option(words, "known").map(|holds| holds.parse().unwrap()),
+            serial: option(words, "serial").map(|serial| serial.parse().unwrap()),
+            fresh_serial: option(words, "fresh")
+                .map_or(UNNAMED_SERIAL, |serial| serial.parse().unwrap()),
+        };
+        let mode = option(words, "mode").map_or(Mode::Exclusive, mode);
+        let hold = |owner| Hold::new(on, mode, owner);
+        let outcome = match *words {
+            ["acquire", owner, lease, ..] => {
+                let acquired = scripts.acquire(hold(owner), time(lease), attempt, refusal(words));
+                acquired.await.map(|outcome| self.acquired(&outcome))
+            }
+            ["release", owner, lease, ..] => {
+                let outcome = scripts.release(hold(owner), attempt.serial, time(lease), request_id);
+                outcome.await.map(|outcome| released(&outcome))
+            }
+            ["hand_on", owner, next, lease, ..] => {
+                let token = scripts.hand_on(hold(owner), attempt.serial, next, time(lease));
+                token.await.map(|token| self.handed_on(token))
+            }
+            ["undo", owner, ..] => {
+                let undone = scripts.undo(hold(owner), attempt).await;
+                undone.map(|undone| undone.to_string())
+            }
+            ["lower", owner, holds, ..] => {
+                let serial = attempt.serial.unwrap_or(u64::MAX);
+                let lowered = scripts.lower(hold(owner), serial, holds.parse().unwrap());
+                lowered.await.map(|lowered| lowered.to_string())
+            }
+            ["leave", owner, ..] => scripts.leave(hold(owner)).await.map(|()| String::new()),
+            ["vouch", ref owners @ ..] => {
+                let vouched = scripts.vouch(on, owners).await;
+                vouched.map(|vouched| vouched_for(&vouched))
+            }
+            [verb, owner, ref rest @ ..] if verb.ends_with("_all") => {
+                let call = multi::All::parse(owner, rest, attempt);
+                call.run(verb, &scripts, &mut self.mask).await
+            }
+            ["renew", ref holds @ ..] => {
+                let holds: Vec<_> = holds.iter().map(|hold| renewal(hold)).collect();
+                let renewed = scripts.renew(&holds).await;
+                self.renewed(renewed)
+            }
+            ["retention", tokens] => {
+                self.config.idle_token_retention = time(tokens);
+                Ok(String::new())
+            }
+            _ => return self.operate(stage, &scripts, on, words).await,
+        };
+        Some(outcome)
+    }
+
+    fn keys(&self, requests: &BTreeSet<String>) -> Vec<(String, Bytes)> {
+        let mut names: Vec<_> = WORDS.map(str::to_owned).to_vec();
+        names.extend(WORDS.map(|lock| lock.replace("lock", "counter")));
+        names.extend(OTHERS.map(|(name, _)| name.to_owned()));
+        names.extend(requests.iter().map(|id| format!("record:{id}")));
+        let keys = names
+            .into_iter()
+            .map(|name| (name.clone(), Self::key(&name)));
+        keys.collect()
+    }
+
+    /// The key that a word stands for, or the word with its `\xff` made bytes.
+    fn key(word: &str) -> Bytes {
+        if let Some(id) = word.strip_prefix("record:") {
+            return keys::record(LOCKS[0], id);
+        } else if let Some(number) = word.strip_prefix("counter") {
+            return keys::counter(name_of(&format!("lock{number}")));
+        } else if WORDS.contains(&word) {
+            return keys::lock(name_of(word));
+        }
+        if let Some((_, key)) = OTHERS.iter().find(|(name, _)| *name == word) {
+            return key();
+        }
+        let mut parts = word.split("\\x");
+        let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+        for part in parts {
+            bytes.push(u8::from_str_radix(&part[..2], 16).unwrap());
+            bytes.extend_from_slice(&part.as_bytes()[2..]);
+        }
+        bytes.into()
+    }
+
+    fn shown(&mut self, reply: &Value) -> String {
+        self.mask.shown(reply)
+    }
+}
+
+impl Locks {
+    /// What is not asked for a session.
+    async fn operate(
+        &mut self,
+        stage: &Stage,
+        scripts: &Scripts,
+        on: &str,
+        words: &[&str],
+    ) -> Option<Result<String, CallError>> {
+        let outcome = match *words {
+            ["seeded"] => {
+                for lock in LOCKS {
+                    let (counter, token) = (keys::counter(lock), SEEDED.to_string());
+                    let set = [&b"SET"[..], &counter, token.as_bytes(), b"PX", b"1000000"];
+                    stage.store.try_command(&set).await.unwrap();
+                }
+                Ok(String::new())
+            }
+            ["inspect"] => scripts
+                .inspect(on, 3)
+                .await
+                .map(|seen| self.inspected(&seen)),
+            ["force", reason] => {
+                let forced = scripts.force_release(on, reason, 3).await;
+                forced.map(|forced| self.forced(forced.as_ref()))
+            }
+            ["forced"] => scripts.forced(on).await.map(|record| match record {
+                Some(ForcedRecord { token, reason }) => {
+                    let token = self.mask.number(token.try_into().unwrap());
+                    format!("{token} {reason}")
+                }
+                None => "never".to_owned(),
+            }),
+            ["walk", prefix] => {
+                let prefix = prefix.trim_matches('/');
+                walk(scripts, prefix).await
+            }
+            _ => return None,
+        };
+        Some(outcome)
+    }
+
+    fn acquired(&mut self, outcome: &Acquired) -> String {
+        match *outcome {
+            Acquired::Granted {
+                hold_count,
+                token,
+                lease,
+                serial,
+                repeated,
+            } => {
+                let verb = if repeated { "repeated" } else { "granted" };
+                let own_serial = if serial == token || serial == UNNAMED_SERIAL {
+                    String::new()
+                } else {
+                    format!(" serial={serial}")
+                };
+                let token = self.mask.number(token.try_into().unwrap());
+                format!("{verb} {hold_count} {token} {}{own_serial}", rounded(lease))
+            }
+            Acquired::Busy { remaining, place } => {
+                let place = place.map_or_else(String::new, |place| format!(" place {place}"));
+                let left = rounded_or_endless(remaining);
+                format!("busy {left}{place}")
+            }
+        }
+    }
+
+    fn handed_on(&mut self, token: Option<u64>) -> String {
+        token.map_or("nothing".to_owned(), |token| {
+            self.mask.number(token.try_into().unwrap())
+        })
+    }
+
+    fn renewed(&mut self, renewed: Renewals) -> Result<String, CallError> {
+        for clock in &renewed.clocks {
+            assert!(self.mask.is_time(clock.micros), "the store's clock");
+        }
+        let outcomes = renewed.complete()?;
+        let each = outcomes.iter().map(|outcome| match outcome {
+            Ok(renewed) => {
+                let token = self.mask.number(renewed.token.try_into().unwrap());
+                format!("{} {token} {}", renewed.hold_count, rounded(renewed.lease))
+            }
+            Err(why) => format!("{why:?}"),
+        });
+        let each: Vec<_> = each.collect();
+        Ok(or_nothing(&each, ", "))
+    }
+
+    fn forced(&mut self, forced: Option<&Forced>) -> String {
+        let Some(forced) = forced else {
+            return "free".to_owned();
+        };
+        let seen = Inspected {
+            mode: forced.mode,
+            holders: forced.holders.clone(),
+            holder_count: forced.holder_count,
+            remaining: None,
+            token: forced.token,
+            queue: Vec::new(),
+            queue_len: 0,
+        };
+        self.inspected(&seen)
+    }
+
+    fn inspected(&mut self, seen: &Inspected) -> String {
+        let mut text = String::new();
+        for holder in &seen.holders {
+            let _ = write!(
+                text,
+                "{}={}",
+                holder.owner.escape_ascii(),
+                holder.hold_count
+            );
+            if let Mode::Read | Mode::Write = holder.mode {
+                let left = rounded_or_endless(holder.remaining);
+                let _ = write!(text, "({:?} {left})", holder.mode);
+            }
+            text.push(' ');
+        }
+        if seen.holder_count > seen.holders.len() {
+            let _ = write!(text, "of {} ", seen.holder_count);
+        }
+        let token = self.mask.number(seen.token.try_into().unwrap());
+        text = text + &token + " " + &seen.remaining.map_or("none".to_owned(), rounded);
+        if seen.queue_len > 0 {
+            let queue: Vec<_> = seen
+                .queue
+                .iter()
+                .map(|owner| owner.escape_ascii().to_string())
+                .collect();
+            let _ = write!(text, " queue {} of {}", queue.join(","), seen.queue_len);
+        }
+        text
+    }
+}
+
+fn released(outcome: &Released) -> String {
+    match *outcome {
+        Released::Done {
+            hold_count,
+            held,
+            lease,
+        } => format!("done {hold_count}, now {held} {}", rounded(lease)),
+        Released::NotOwner(ownership) => format!("{ownership:?}"),
+    }
+}
+
+/// What becomes of an acquire that is refused.
+pub(super) fn refusal(words: &[&str]) -> Refusal {
+    if words.contains(&"recorded") {
+        Refusal::Recorded
+    } else if words.contains(&"waits") {
+        Refusal::Waits
+    } else {
+        Refusal::Forgotten
+    }
+}
+
+/// All names that begin with this, in small steps.
+async fn walk(scripts: &Scripts, prefix: &str) -> Result<String, CallError> {
+    let (mut seen, mut at) = (BTreeSet::new(), Some(WalkCursor::default()));
+    while let Some(from) = at {
+        let (found, next) = scripts.walk(from, prefix, 2).await?;
+        seen.extend(found.iter().map(|(name, kind)| format!("{name}={kind:?}")));
+        at = next;
+    }
+    let seen: Vec<_> = seen.into_iter().collect();
+    Ok(or_nothing(&seen, " "))
+}
+
+fn vouched_for(vouched: &Vouched) -> String {
+    let left = vouched.remaining.map_or("none".to_owned(), rounded);
+    let places: Vec<_> = vouched.places.iter().map(u32::to_string).collect();
+    format!("{left}, places {}", places.join(" "))
+}
+
+pub(super) fn mode(word: &str) -> Mode {
+    match word {
+        "sole" => Mode::Exclusive,
+        "fair" => Mode::Fair,
+        "read" => Mode::Read,
+        "write" => Mode::Write,
+        _ => panic!("no such mode: {word}"),
+    }
+}
+
+/// `owner@lock:100s`, and for another mode `owner@lock:100s:read`
+fn renewal(text: &str) -> Renewal {
+    let (owner, rest) = text.split_once('@').unwrap();
+    let (name, lease) = rest.split_once(':').unwrap();
+    let (lease, of_mode) = lease.split_once(':').unwrap_or((lease, ""));
+    Renewal {
+        name: name_of(name).into(),
+        mode: if of_mode.is_empty() {
+            Mode::Exclusive
+        } else {
+            mode(of_mode)
+        },
+        owner: owner.into(),
+        lease: time(lease),
+    }
+}
+
+type MakeKey = fn() -> Bytes;
+
+/// More keys of the first lock, by what stories call them. Of the owners' read holds there are
+/// those of the first two listeners.
+const OTHERS: [(&str, MakeKey); 10] = [
+    ("forced", || keys::forced(LOCKS[0])),
+    ("queue", || keys::queue(LOCKS[0])),
+    ("deadlines", || keys::queue_deadlines(LOCKS[0])),
+    ("vouched", || keys::vouched_waiters(LOCKS[0])),
+    ("readers", || keys::readers(LOCKS[0])),
+    ("writer_waiting", || keys::writer_waiting(LOCKS[0])),
+    ("x:1", || read_hold("x", 1)),
+    ("x:2", || read_hold("x", 2)),
+    ("y:1", || read_hold("y", 1)),
+    ("y:2", || read_hold("y", 2)),
+];
+
+fn read_hold(owner: &str, number: u32) -> Bytes {
+    let prefix = keys::read_holds(LOCKS[0], owner);
+    format!("{}:{number}", String::from_utf8_lossy(&prefix)).into()
+}
+
+/// The lock that a word stands for.
+pub(super) fn name_of(word: &str) -> &'static str {
+    let at = WORDS.iter().position(|it| *it == word);
+    LOCKS[at.unwrap_or_else(|| panic!("no such lock: {word}"))]
+}

@@ -1,0 +1,139 @@
+//! Locks, also in a mode: short forms of the client's calls.
+
+use std::time::Duration;
+
+use lockkeeper_api::pb::{self, LockMode, session_request::Request, session_response::Response};
+use tonic::Status;
+
+use crate::client::{Client, Session, acquire_request, proto, try_request};
+
+const LEASE: Duration = Duration::from_secs(60);
+
+/// A wait in some mode, with a lease of a minute.
+pub fn wait(name: &str, owner: &str, mode: LockMode) -> pb::AcquireRequest {
+    pb::AcquireRequest {
+        mode: mode.into(),
+        lease: Some(proto(LEASE)),
+        ..acquire_request(name, owner)
+    }
+}
+
+/// A release of one hold in some mode.
+pub fn release(name: &str, owner: &str, mode: LockMode) -> pb::ReleaseRequest {
+    pb::ReleaseRequest {
+        name: name.to_owned(),
+        owner: owner.to_owned(),
+        mode: mode.into(),
+        ..Default::default()
+    }
+}
+
+impl Client {
+    pub async fn try_with(
+        &mut self,
+        request: pb::TryAcquireRequest,
+    ) -> Result<pb::TryAcquireResponse, Status> {
+        Ok(self.api.try_acquire(request).await?.into_inner())
+    }
+
+    /// A try that gets the lock.
+    pub async fn take(&mut self, request: pb::TryAcquireRequest) -> pb::Grant {
+        self.try_with(request).await.unwrap().grant.unwrap()
+    }
+
+    /// The same of a sessionless owner with a lease.
+    pub async fn take_for(&mut self, name: &str, owner: &str, lease: Duration) -> pb::Grant {
+        self.try_acquire(name, owner, lease)
+            .await
+            .unwrap()
+            .grant
+            .unwrap()
+    }
+
+    /// Whether one try of a sessionless owner gets the lock.
+    pub async fn gets_for(&mut self, name: &str, owner: &str, lease: Duration) -> bool {
+        self.try_acquire(name, owner, lease).await.unwrap().acquired
+    }
+
+    /// A wait that gets the lock.
+    pub async fn granted(&mut self, request: pb::AcquireRequest) -> pb::Grant {
+        self.acquire(request).await.unwrap().expect_granted().await
+    }
+
+    pub async fn release_with(
+        &mut self,
+        request: pb::ReleaseRequest,
+    ) -> Result<pb::ReleaseResponse, Status> {
+        Ok(self.api.release(request).await?.into_inner())
+    }
+
+    /// One try in some mode.
+    pub async fn try_in(
+        &mut self,
+        name: &str,
+        owner: &str,
+        mode: LockMode,
+        lease: Duration,
+    ) -> Result<pb::TryAcquireResponse, Status> {
+        let request = pb::TryAcquireRequest {
+            mode: mode.into(),
+            lease: Some(proto(lease)),
+            ..try_request(name, owner)
+        };
+        self.try_with(request).await
+    }
+
+    /// Whether one try in some mode gets the lock, for a minute.
+    pub async fn gets(&mut self, name: &str, owner: &str, mode: LockMode) -> bool {
+        let tried = self.try_in(name, owner, mode, LEASE).await;
+        tried.unwrap().acquired
+    }
+
+    /// Gives one hold in some mode back; another may be left.
+    pub async fn give_back(&mut self, name: &str, owner: &str, mode: LockMode) {
+        self.api.release(release(name, owner, mode)).await.unwrap();
+    }
+
+    /// The owners that hold a lock, in order.
+    pub async fn holders(&mut self, name: &str) -> Vec<String> {
+        let holders = self.describe(name).await.holders.into_iter();
+        holders.map(|holder| holder.owner).collect()
+    }
+}
+
+impl Session {
+    /// Asks for a watched lock in some mode.
+    pub fn send_in(&mut self, name: &str, mode: LockMode) -> u64 {
+        self.send(Request::Acquire(pb::AcquireRequest {
+            mode: mode.into(),
+            ..acquire_request(name, "")
+        }))
+    }
+
+    /// Takes a watched lock in some mode.
+    pub async fn take_in(&mut self, name: &str, mode: LockMode) -> pb::Grant {
+        let op_id = self.send_in(name, mode);
+        self.expect_granted(op_id).await
+    }
+
+    /// Asks for a lock, which is held by another.
+    pub async fn wait_in(&mut self, name: &str, mode: LockMode) -> (u64, pb::Waiting) {
+        let op_id = self.send_in(name, mode);
+        match self.answer(op_id).await {
+            Response::Waiting(waiting) => (op_id, waiting),
+            other => panic!("expected waiting, got {other:?}"),
+        }
+    }
+
+    pub fn send_release_in(&mut self, name: &str, mode: LockMode) -> u64 {
+        self.send(Request::Release(release(name, "", mode)))
+    }
+
+    pub async fn release_in(&mut self, name: &str, mode: LockMode) -> pb::ReleaseResponse {
+        let op_id = self.send_release_in(name, mode);
+        match self.end(op_id).await {
+            Response::Released(released) => released,
+            other => panic!("expected released, got {other:?}"),
+        }
+    }
+}
