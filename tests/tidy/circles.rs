@@ -63,7 +63,7 @@ impl Graph {
             let before = &code[from..at];
             rest.push_str(before);
             let end = code[at..].find(';').map_or(code.len(), |end| at + end + 1);
-            if code[..at].ends_with(|it| is_word(it)) {
+            if code[..at].ends_with(is_word) {
                 rest.push_str("use ");
                 from = at + "use ".len();
                 continue;
