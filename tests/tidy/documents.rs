@@ -41,6 +41,40 @@ fn files_that_documents_name_exist() {
 }
 
 #[test]
+fn the_walk_of_an_acquire_is_as_short_as_it_says() {
+    let document = text("ARCHITECTURE.md");
+    let steps: Vec<(&str, &str)> = document.lines().filter_map(step).collect();
+    let missing = steps.iter().filter(|(path, function)| {
+        let source = text(path);
+        ["(", "<"]
+            .iter()
+            .all(|it| !source.contains(&format!("fn {function}{it}")))
+    });
+    let problems: Vec<_> = missing
+        .map(|(path, function)| format!("{path}: has no function {function}"))
+        .collect();
+    expect_none(&problems);
+    let rooms: BTreeSet<_> = steps
+        .iter()
+        .filter_map(|it| it.0.rsplit_once('/'))
+        .collect();
+    let rooms: BTreeSet<_> = rooms.iter().map(|(room, _)| room).collect();
+    assert!(
+        (3..=8).contains(&steps.len()) && rooms.len() <= 5,
+        "{steps:?}"
+    );
+}
+
+/// A line of the walk: a number, a file, and a function in it.
+fn step(line: &str) -> Option<(&str, &str)> {
+    let (_, rest) = line.split_once(". `src/")?;
+    let (path, rest) = rest.split_once("`: `")?;
+    let at = line.len() - rest.len() - path.len() - "src/".len() - "`: `".len();
+    let path = &line[at..at + "src/".len() + path.len()];
+    Some((path, rest.split_once('`')?.0))
+}
+
+#[test]
 fn tests_that_documents_name_exist() {
     let sources = tree().into_iter().filter(|file| file.extension() == "rs");
     let sources: String = sources.map(|file| file.text).collect();
