@@ -54,7 +54,7 @@ async fn names_owners_modes_leases_and_waits_are_checked() {
             mode,
             ..try_request("a", "x")
         };
-        expect_field(&client.api.try_acquire(request).await.unwrap_err(), "mode");
+        expect_field(&client.try_with(request).await.unwrap_err(), "mode");
     }
     let durations = [
         (0, 0),
@@ -70,7 +70,7 @@ async fn names_owners_modes_leases_and_waits_are_checked() {
             lease,
             ..try_request("a", "x")
         };
-        expect_field(&client.api.try_acquire(request).await.unwrap_err(), "lease");
+        expect_field(&client.try_with(request).await.unwrap_err(), "lease");
     }
     let wait_timeout = Some(Duration {
         seconds: -1,
@@ -88,10 +88,7 @@ async fn names_owners_modes_leases_and_waits_are_checked() {
         request_id: "r".repeat(129),
         ..try_request("a", "x")
     };
-    expect_field(
-        &client.api.try_acquire(request).await.unwrap_err(),
-        "request_id",
-    );
+    expect_field(&client.try_with(request).await.unwrap_err(), "request_id");
     assert_eq!(world.store.key_count(), 0, "nothing was changed");
 }
 
@@ -171,22 +168,6 @@ async fn out_of_memory_refuses_new_locks_but_gives_back_and_renews() {
         request_id: id.to_owned(),
         ..Default::default()
     };
-    assert!(
-        !client
-            .api
-            .release(request("r1"))
-            .await
-            .unwrap()
-            .into_inner()
-            .released
-    );
-    assert!(
-        client
-            .api
-            .release(request("r2"))
-            .await
-            .unwrap()
-            .into_inner()
-            .released
-    );
+    assert!(!client.release_with(request("r1")).await.unwrap().released);
+    assert!(client.release_with(request("r2")).await.unwrap().released);
 }

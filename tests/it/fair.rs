@@ -84,11 +84,9 @@ async fn mission_17_granted_in_the_order_of_asking_by_a_queue_in_the_store() {
         // A newcomer does not get ahead of those that wait.
         assert!(
             !clients[0]
-                .api
-                .try_acquire(fair_try("newcomer"))
+                .try_with(fair_try("newcomer"))
                 .await
                 .unwrap()
-                .into_inner()
                 .acquired
         );
         let released = Instant::now();

@@ -33,22 +33,8 @@ async fn a_repeated_acquire_adds_no_hold_and_gets_the_same_owner() {
         ..Options::default()
     });
     let (mut near, mut far) = (world.client(0).await, world.client(1).await);
-    let first = near
-        .api
-        .try_acquire(with_id("a", "", "r1"))
-        .await
-        .unwrap()
-        .into_inner()
-        .grant
-        .unwrap();
-    let again = far
-        .api
-        .try_acquire(with_id("a", "", "r1"))
-        .await
-        .unwrap()
-        .into_inner()
-        .grant
-        .unwrap();
+    let first = near.take(with_id("a", "", "r1")).await;
+    let again = far.take(with_id("a", "", "r1")).await;
     assert_eq!(
         (first.owner.as_str(), first.fencing_token, 1),
         (again.owner.as_str(), again.fencing_token, again.hold_count)
@@ -57,15 +43,7 @@ async fn a_repeated_acquire_adds_no_hold_and_gets_the_same_owner() {
         request_id: "r1".to_owned(),
         ..acquire_request("a", &first.owner)
     };
-    assert_eq!(
-        far.acquire(streamed)
-            .await
-            .unwrap()
-            .expect_granted()
-            .await
-            .hold_count,
-        1
-    );
+    assert_eq!(far.granted(streamed).await.hold_count, 1);
     assert!(near.release("a", &first.owner).await.unwrap().released);
 }
 
@@ -76,22 +54,15 @@ async fn a_repeated_release_gives_back_one_hold() {
     client.try_acquire("a", "x", secs(10)).await.unwrap();
     client.try_acquire("a", "x", secs(10)).await.unwrap();
     for _ in 0..3 {
-        let answer = client
-            .api
-            .release(release("a", "x", "r1"))
-            .await
-            .unwrap()
-            .into_inner();
+        let answer = client.release_with(release("a", "x", "r1")).await.unwrap();
         assert_eq!((answer.released, answer.hold_count), (false, 1));
     }
     for _ in 0..3 {
         assert!(
             client
-                .api
-                .release(release("a", "x", "r2"))
+                .release_with(release("a", "x", "r2"))
                 .await
                 .unwrap()
-                .into_inner()
                 .released
         );
     }
@@ -105,31 +76,25 @@ async fn a_refused_try_is_an_answer_too() {
     client.try_acquire("a", "x", secs(10)).await.unwrap();
     assert!(
         !client
-            .api
-            .try_acquire(with_id("a", "y", "r1"))
+            .try_with(with_id("a", "y", "r1"))
             .await
             .unwrap()
-            .into_inner()
             .acquired
     );
     client.release("a", "x").await.unwrap();
     assert!(
         !client
-            .api
-            .try_acquire(with_id("a", "y", "r1"))
+            .try_with(with_id("a", "y", "r1"))
             .await
             .unwrap()
-            .into_inner()
             .acquired
     );
     tokio::time::advance(secs(61)).await;
     assert!(
         client
-            .api
-            .try_acquire(with_id("a", "y", "r1"))
+            .try_with(with_id("a", "y", "r1"))
             .await
             .unwrap()
-            .into_inner()
             .acquired,
         "after the retention time it is a new request"
     );
@@ -145,11 +110,7 @@ async fn a_late_repeat_does_not_take_the_lock_again() {
         .await
         .unwrap();
     client.release("a", "x").await.unwrap();
-    let late = client
-        .api
-        .try_acquire(with_id("a", "x", "r1"))
-        .await
-        .unwrap_err();
+    let late = client.try_with(with_id("a", "x", "r1")).await.unwrap_err();
     assert_eq!(reason(&late), "NOT_OWNER");
     assert_eq!(world.redis(&["EXISTS", "a"]), Value::Int(0));
 }
@@ -166,7 +127,7 @@ async fn a_late_repeat_of_a_release_leaves_what_is_held_since_alone() {
     session.acquire("a").await;
     client.api.release(first.clone()).await.unwrap();
     session.acquire("a").await;
-    let again = client.api.release(first).await.unwrap().into_inner();
+    let again = client.release_with(first).await.unwrap();
     assert!(again.released, "the first answer");
     tokio::time::sleep(secs(100)).await;
     assert_eq!(
@@ -205,11 +166,7 @@ async fn an_id_used_for_something_else_is_refused() {
         .try_acquire(with_id("a", "x", "r1"))
         .await
         .unwrap();
-    let other_owner = client
-        .api
-        .try_acquire(with_id("a", "y", "r1"))
-        .await
-        .unwrap_err();
+    let other_owner = client.try_with(with_id("a", "y", "r1")).await.unwrap_err();
     client.try_acquire("held", "o", secs(10)).await.unwrap();
     client
         .api
@@ -222,8 +179,7 @@ async fn an_id_used_for_something_else_is_refused() {
     };
     let wait = client.acquire(wait).await.unwrap().end().await.unwrap_err();
     let other_operation = client
-        .api
-        .release(release("a", "x", "r1"))
+        .release_with(release("a", "x", "r1"))
         .await
         .unwrap_err();
     for refused in [other_owner, wait, other_operation] {
@@ -232,11 +188,9 @@ async fn an_id_used_for_something_else_is_refused() {
     }
     assert!(
         client
-            .api
-            .try_acquire(with_id("b", "y", "r1"))
+            .try_with(with_id("b", "y", "r1"))
             .await
             .unwrap()
-            .into_inner()
             .acquired,
         "another name"
     );
@@ -266,7 +220,7 @@ async fn an_acquire_whose_answer_is_lost_is_undone_and_can_be_repeated() {
     .enumerate()
     {
         faults.lose_answers("lock_acquire", 1);
-        let lost = client.api.try_acquire(request.clone()).await.unwrap_err();
+        let lost = client.try_with(request.clone()).await.unwrap_err();
         assert_eq!(
             (lost.code(), reason(&lost)),
             (tonic::Code::Unavailable, "OUTCOME_UNKNOWN".to_owned())
@@ -275,12 +229,7 @@ async fn an_acquire_whose_answer_is_lost_is_undone_and_can_be_repeated() {
             world.redis(&["EXISTS", "a"]) == Value::Int(0)
         })
         .await;
-        let again = client
-            .api
-            .try_acquire(request.clone())
-            .await
-            .unwrap()
-            .into_inner();
+        let again = client.try_with(request.clone()).await.unwrap();
         assert_eq!(again.grant.as_ref().unwrap().hold_count, 1, "case {n}");
         let grant = again.grant.unwrap();
         let back = pb::ReleaseRequest {
@@ -290,13 +239,7 @@ async fn an_acquire_whose_answer_is_lost_is_undone_and_can_be_repeated() {
             ..Default::default()
         };
         assert!(
-            client
-                .api
-                .release(back)
-                .await
-                .unwrap()
-                .into_inner()
-                .released,
+            client.release_with(back).await.unwrap().released,
             "case {n}"
         );
     }
@@ -329,10 +272,10 @@ async fn a_release_whose_answer_is_lost_is_brought_to_its_end() {
             session_id: session.id(),
             ..release("a", "", request_id)
         };
-        let lost = client.api.release(request.clone()).await.unwrap_err();
+        let lost = client.release_with(request.clone()).await.unwrap_err();
         assert_eq!(reason(&lost), "OUTCOME_UNKNOWN");
         if !request_id.is_empty() {
-            let repeated = client.api.release(request).await.unwrap().into_inner();
+            let repeated = client.release_with(request).await.unwrap();
             assert_eq!((repeated.released, repeated.hold_count), (false, 1));
         }
         assert!(session.release("a").await.released, "one hold was left");
@@ -342,10 +285,5 @@ async fn a_release_whose_answer_is_lost_is_brought_to_its_end() {
         wait_timeout: timeout,
         ..acquire_request("a", "z")
     };
-    client
-        .acquire(request)
-        .await
-        .unwrap()
-        .expect_granted()
-        .await;
+    client.granted(request).await;
 }

@@ -98,11 +98,11 @@ async fn a_grant_whose_answers_are_lost_is_undone_although_a_majority_made_it() 
         request_id: "once".to_owned(),
         ..try_request("a", "x")
     };
-    let refused = client.api.try_acquire(request.clone()).await.unwrap_err();
+    let refused = client.try_with(request.clone()).await.unwrap_err();
     assert_eq!(reason(&refused), "STORE_UNAVAILABLE");
     eventually("it is undone", || async { held(&world, "a") == 0 }).await;
     // The same request can be made again.
-    let tried = client.api.try_acquire(request).await.unwrap().into_inner();
+    let tried = client.try_with(request).await.unwrap();
     assert_eq!(tried.grant.unwrap().hold_count, 1);
     assert_eq!(held(&world, "a"), 3);
 }

@@ -13,22 +13,12 @@ use crate::support::{
 async fn mission_1_one_holder_at_any_time() {
     let world = World::new();
     let mut client = world.client(0).await;
-    assert!(
-        client
-            .try_acquire("a", "x", secs(10))
-            .await
-            .unwrap()
-            .acquired
-    );
+    assert!(client.gets_for("a", "x", secs(10)).await);
     let refused = client.try_acquire("a", "y", secs(10)).await.unwrap();
     assert!(!refused.acquired && refused.grant.is_none());
     assert_eq!(std_duration(refused.holder_remaining_lease), secs(10));
     assert!(
-        client
-            .try_acquire("b", "y", secs(10))
-            .await
-            .unwrap()
-            .acquired,
+        client.gets_for("b", "y", secs(10)).await,
         "another name is free"
     );
 }
@@ -41,9 +31,9 @@ async fn mission_2_a_crashed_holder_frees_the_lock_by_its_time_to_live() {
     client.cut();
     let mut other = world.client(0).await;
     tokio::time::advance(millis(2900)).await;
-    assert!(!other.try_acquire("a", "y", secs(3)).await.unwrap().acquired);
+    assert!(!other.gets_for("a", "y", secs(3)).await);
     tokio::time::advance(millis(101)).await;
-    assert!(other.try_acquire("a", "y", secs(3)).await.unwrap().acquired);
+    assert!(other.gets_for("a", "y", secs(3)).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,12 +69,7 @@ async fn mission_3_and_8_only_the_holder_releases_and_others_are_told_why_not() 
 async fn mission_4_the_lease_is_renewed_while_the_work_goes_on() {
     let world = World::new();
     let mut client = world.client(0).await;
-    let taken = client
-        .try_acquire("a", "x", secs(3))
-        .await
-        .unwrap()
-        .grant
-        .unwrap();
+    let taken = client.take_for("a", "x", secs(3)).await;
     for _ in 0..5 {
         tokio::time::advance(secs(2)).await;
         let renewed = client.renew("a", "x", secs(3)).await.unwrap();
@@ -164,7 +149,7 @@ async fn mission_9_four_ways_to_take_it() {
         lease: Some(proto(secs(4))),
         ..acquire("b", &session.id())
     };
-    let fixed = client.acquire(fixed).await.unwrap().expect_granted().await;
+    let fixed = client.granted(fixed).await;
     assert!(!fixed.watched);
     assert_eq!(std_duration(fixed.lease), secs(4));
     assert!(session.try_acquire(try_request("c", "")).await.acquired);
@@ -175,7 +160,7 @@ async fn mission_9_four_ways_to_take_it() {
             lease,
             ..acquire("d", &session.id())
         };
-        client.acquire(timed).await.unwrap().expect_granted().await;
+        client.granted(timed).await;
     }
 }
 
@@ -184,24 +169,14 @@ async fn mission_27_reentrancy_with_a_lease() {
     let world = World::new();
     let mut client = world.client(0).await;
     client.try_acquire("a", "x", secs(10)).await.unwrap();
-    let again = client
-        .try_acquire("a", "x", secs(2))
-        .await
-        .unwrap()
-        .grant
-        .unwrap();
+    let again = client.take_for("a", "x", secs(2)).await;
     assert_eq!(again.hold_count, 2);
     assert_eq!(
         std_duration(again.lease),
         secs(10),
         "a shorter lease does not cut the longer one"
     );
-    let longer = client
-        .try_acquire("a", "x", secs(20))
-        .await
-        .unwrap()
-        .grant
-        .unwrap();
+    let longer = client.take_for("a", "x", secs(20)).await;
     assert_eq!(std_duration(longer.lease), secs(20));
 }
 
@@ -209,14 +184,7 @@ async fn mission_27_reentrancy_with_a_lease() {
 async fn a_sessionless_caller_without_an_owner_is_given_one() {
     let world = World::new();
     let mut client = world.client(0).await;
-    let grant = client
-        .api
-        .try_acquire(try_request("a", ""))
-        .await
-        .unwrap()
-        .into_inner()
-        .grant
-        .unwrap();
+    let grant = client.take(try_request("a", "")).await;
     assert!(!grant.owner.is_empty());
     assert_eq!(std_duration(grant.lease), secs(30), "the default lease");
     assert!(!grant.watched);
@@ -231,12 +199,7 @@ async fn tokens_grow_through_expiry_and_are_checked() {
     let mut last = 0;
     for round in 0..5 {
         let owner = format!("o{round}");
-        let grant = client
-            .try_acquire("a", &owner, secs(1))
-            .await
-            .unwrap()
-            .grant
-            .unwrap();
+        let grant = client.take_for("a", &owner, secs(1)).await;
         assert!(grant.fencing_token > last);
         let check = |token| pb::CheckTokenRequest {
             name: "a".to_owned(),

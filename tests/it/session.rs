@@ -53,9 +53,9 @@ async fn a_broken_stream_keeps_the_grants_until_the_lease_ends() {
     tokio::time::sleep(secs(12)).await;
     client.cut();
     tokio::time::sleep(secs(15)).await;
-    assert!(!other.try_acquire("a", "y", secs(1)).await.unwrap().acquired);
+    assert!(!other.gets_for("a", "y", secs(1)).await);
     tokio::time::sleep(secs(16)).await;
-    assert!(other.try_acquire("a", "y", secs(1)).await.unwrap().acquired);
+    assert!(other.gets_for("a", "y", secs(1)).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,7 +181,7 @@ async fn a_guess_is_no_session_and_a_forged_token_is_no_resume() {
             session_id: guess.to_owned(),
             ..try_request("a", "")
         };
-        let refused = client.api.try_acquire(request).await.unwrap_err();
+        let refused = client.try_with(request).await.unwrap_err();
         assert_eq!(
             (refused.code(), reason(&refused)),
             (tonic::Code::NotFound, "SESSION_NOT_FOUND".to_owned())
@@ -217,12 +217,7 @@ async fn calls_name_the_session_and_end_with_it() {
         session_id: id.clone(),
         ..acquire_request(name, "")
     };
-    let grant = caller
-        .acquire(in_session("a"))
-        .await
-        .unwrap()
-        .expect_granted()
-        .await;
+    let grant = caller.granted(in_session("a")).await;
     assert!(grant.watched);
     let mut waiting = caller.acquire(in_session("held")).await.unwrap();
     waiting.expect_waiting().await;
@@ -334,10 +329,7 @@ async fn a_client_that_never_reads_is_taken_for_gone_and_loses_what_it_was_not_t
     tokio::time::sleep(secs(120)).await;
     assert_eq!(world.redis(&["EXISTS", "a"]), Value::Int(0));
     let mut other = world.client(0).await;
-    assert!(
-        other.try_acquire("a", "y", secs(1)).await.unwrap().acquired,
-        "others are served"
-    );
+    assert!(other.gets_for("a", "y", secs(1)).await, "others are served");
     assert_eq!(world.coordinator(0).load().sessions, 0);
     drop((deaf, opened));
 }

@@ -85,7 +85,7 @@ async fn every_key_has_the_prefix_and_no_answer_shows_it() {
             request_id: "r".to_owned(),
             ..try_request(&format!("lock-{number}"), "x")
         };
-        let tried = client.api.try_acquire(request).await.unwrap().into_inner();
+        let tried = client.try_with(request).await.unwrap();
         assert_eq!(tried.grant.unwrap().name, format!("lock-{number}"));
     }
     let all = pb::TryAcquireAllRequest {
@@ -98,12 +98,7 @@ async fn every_key_has_the_prefix_and_no_answer_shows_it() {
         owner: "x".to_owned(),
         ..Default::default()
     };
-    let tried = client
-        .api
-        .try_acquire_all(all.clone())
-        .await
-        .unwrap()
-        .into_inner();
+    let tried = client.try_all(all.clone()).await.unwrap();
     let names: Vec<_> = tried
         .grants
         .iter()
@@ -114,12 +109,7 @@ async fn every_key_has_the_prefix_and_no_answer_shows_it() {
         owner: "y".to_owned(),
         ..all
     };
-    let busy = client
-        .api
-        .try_acquire_all(others)
-        .await
-        .unwrap()
-        .into_inner();
+    let busy = client.try_all(others).await.unwrap();
     assert_eq!(busy.busy_name, "k");
 
     let mut semaphore = Semaphore::new(&client, "pool");

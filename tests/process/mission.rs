@@ -83,13 +83,7 @@ async fn mission_30_an_acquire_and_a_release_are_two_scripts_and_nothing_else() 
 
     let monitor = redis.monitor().await;
     client.try_acquire("build", "a", secs(60)).await.unwrap();
-    assert!(
-        !client
-            .try_acquire("build", "b", secs(60))
-            .await
-            .unwrap()
-            .acquired
-    );
+    assert!(!client.gets_for("build", "b", secs(60)).await);
     client.release("build", "a").await.unwrap();
     let sent = commands(&monitor, &redis).await;
     assert_eq!(counts(&sent), BTreeMap::from([("EVALSHA", 3)]), "{sent:?}");

@@ -268,7 +268,7 @@ async fn what_a_quorum_cannot_keep_honest_is_refused_by_name() {
         mode: LockMode::Fair.into(),
         ..try_request("build", "x")
     };
-    let fair = client.api.try_acquire(fair).await.unwrap_err();
+    let fair = client.try_with(fair).await.unwrap_err();
     let permits = Semaphore::new(&client, "build")
         .try_acquire("x", 1, secs(5))
         .await

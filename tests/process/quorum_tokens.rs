@@ -77,20 +77,10 @@ async fn a_repeat_is_told_of_the_token_that_was_told_first() {
         request_id: "once".to_owned(),
         ..try_request("build", "x")
     };
-    let first = client
-        .api
-        .try_acquire(request.clone())
-        .await
-        .unwrap()
-        .into_inner();
+    let first = client.try_with(request.clone()).await.unwrap();
     let first = first.grant.unwrap();
     assert_eq!(first.fencing_token, AHEAD + 1);
-    let again = client
-        .api
-        .try_acquire(request.clone())
-        .await
-        .unwrap()
-        .into_inner();
+    let again = client.try_with(request.clone()).await.unwrap();
     let again = again.grant.unwrap();
     assert_eq!(
         (again.fencing_token, again.hold_count),
@@ -111,11 +101,11 @@ async fn a_repeat_is_told_of_the_token_that_was_told_first() {
         ..Default::default()
     };
     for _ in 0..2 {
-        let given = client.api.release(give.clone()).await.unwrap().into_inner();
+        let given = client.release_with(give.clone()).await.unwrap();
         assert!(given.released);
     }
     assert_eq!(quorum.count_of(&[0, 1, 2], "build").await, 0);
-    let over = client.api.try_acquire(request).await.unwrap_err();
+    let over = client.try_with(request).await.unwrap_err();
     assert_eq!(reason(&over), "NOT_OWNER");
 }
 

@@ -40,7 +40,7 @@ async fn a_release_among_10_000_readers_costs_the_store_what_it_does_among_10() 
         mode: LockMode::Write.into(),
         ..try_request("data", "writer")
     };
-    let refused = client.api.try_acquire(write()).await.unwrap().into_inner();
+    let refused = client.try_with(write()).await.unwrap();
     assert!(!refused.acquired);
     for reader in 1..READERS {
         session.send(release_of(reader));
@@ -55,11 +55,11 @@ async fn a_release_among_10_000_readers_costs_the_store_what_it_does_among_10() 
         };
         assert!(released.released);
     }
-    let refused = client.api.try_acquire(write()).await.unwrap().into_inner();
+    let refused = client.try_with(write()).await.unwrap();
     assert!(!refused.acquired, "one still reads");
     let op_id = session.send(release_of(0));
     assert!(matches!(session.answer(op_id).await, Response::Released(_)));
-    let granted = client.api.try_acquire(write()).await.unwrap().into_inner();
+    let granted = client.try_with(write()).await.unwrap();
     assert!(granted.acquired);
 }
 

@@ -226,7 +226,7 @@ async fn mission_21_a_coordinator_shows_its_certificate_and_trusts_a_private_aut
         min_replica_acks: 1,
         ..try_request("build", "x")
     };
-    let refused = client.api.try_acquire(request).await.unwrap_err();
+    let refused = client.try_with(request).await.unwrap_err();
     assert_eq!(refused.message(), "0 of 1 replicas acknowledged");
 
     for without in [settings_on(&url), trusting] {

@@ -111,7 +111,7 @@ async fn who_may_not_ask_goes_on_but_cannot_count_replicas() {
         min_replica_acks: 1,
         ..try_request("build", "x")
     };
-    let refused = client.api.try_acquire(request).await.unwrap_err();
+    let refused = client.try_with(request).await.unwrap_err();
     assert_eq!(reason(&refused), "NOT_REPLICATED");
     assert!(refused.message().contains("may not run INFO"), "{refused}");
 }

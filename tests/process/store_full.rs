@@ -45,15 +45,7 @@ async fn without_memory_nothing_is_granted_but_what_is_held_is_renewed_and_given
         request_id: "give-back".to_owned(),
         ..Default::default()
     };
-    assert!(
-        client
-            .api
-            .release(give_back)
-            .await
-            .unwrap()
-            .into_inner()
-            .released
-    );
+    assert!(client.release_with(give_back).await.unwrap().released);
     // The waiter's turn: it cannot be granted, and is told why instead of being left to wait.
     let refused = wait.end().await.unwrap_err();
     assert_eq!(reason(&refused), "STORE_OUT_OF_MEMORY");

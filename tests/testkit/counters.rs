@@ -68,6 +68,19 @@ impl Semaphore {
         Ok(self.api.try_acquire_permits(request).await?.into_inner())
     }
 
+    /// Whether one try gets this many permits.
+    pub async fn gets_for(&mut self, owner: &str, permits: u32, lease: Duration) -> bool {
+        self.try_acquire(owner, permits, lease)
+            .await
+            .unwrap()
+            .acquired
+    }
+
+    /// A wait that gets its permits.
+    pub async fn granted(&mut self, request: pb::AcquirePermitsRequest) -> pb::PermitGrant {
+        self.acquire(request).await.unwrap().expect_granted().await
+    }
+
     /// Takes permits that must be free.
     pub async fn take(&mut self, owner: &str, permits: u32, lease: Duration) -> pb::PermitGrant {
         let tried = self.try_acquire(owner, permits, lease).await.unwrap();

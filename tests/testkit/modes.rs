@@ -1,4 +1,4 @@
-//! Locks in a mode: short forms of the client's calls.
+//! Locks, also in a mode: short forms of the client's calls.
 
 use std::time::Duration;
 
@@ -29,6 +29,44 @@ pub fn release(name: &str, owner: &str, mode: LockMode) -> pb::ReleaseRequest {
 }
 
 impl Client {
+    pub async fn try_with(
+        &mut self,
+        request: pb::TryAcquireRequest,
+    ) -> Result<pb::TryAcquireResponse, Status> {
+        Ok(self.api.try_acquire(request).await?.into_inner())
+    }
+
+    /// A try that gets the lock.
+    pub async fn take(&mut self, request: pb::TryAcquireRequest) -> pb::Grant {
+        self.try_with(request).await.unwrap().grant.unwrap()
+    }
+
+    /// The same of a sessionless owner with a lease.
+    pub async fn take_for(&mut self, name: &str, owner: &str, lease: Duration) -> pb::Grant {
+        self.try_acquire(name, owner, lease)
+            .await
+            .unwrap()
+            .grant
+            .unwrap()
+    }
+
+    /// Whether one try of a sessionless owner gets the lock.
+    pub async fn gets_for(&mut self, name: &str, owner: &str, lease: Duration) -> bool {
+        self.try_acquire(name, owner, lease).await.unwrap().acquired
+    }
+
+    /// A wait that gets the lock.
+    pub async fn granted(&mut self, request: pb::AcquireRequest) -> pb::Grant {
+        self.acquire(request).await.unwrap().expect_granted().await
+    }
+
+    pub async fn release_with(
+        &mut self,
+        request: pb::ReleaseRequest,
+    ) -> Result<pb::ReleaseResponse, Status> {
+        Ok(self.api.release(request).await?.into_inner())
+    }
+
     /// One try in some mode.
     pub async fn try_in(
         &mut self,
@@ -42,7 +80,7 @@ impl Client {
             lease: Some(proto(lease)),
             ..try_request(name, owner)
         };
-        Ok(self.api.try_acquire(request).await?.into_inner())
+        self.try_with(request).await
     }
 
     /// Whether one try in some mode gets the lock, for a minute.

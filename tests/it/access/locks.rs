@@ -206,7 +206,7 @@ async fn the_answer_to_anothers_request_is_told_to_nobody() {
     let tried = mallory.api.try_acquire(request.clone()).await.unwrap();
     let tried = tried.into_inner();
     assert!(!tried.acquired && tried.grant.is_none(), "{tried:?}");
-    let again = alice.api.try_acquire(request).await.unwrap().into_inner();
+    let again = alice.try_with(request).await.unwrap();
     assert_eq!(
         again.grant.unwrap().hold_count,
         1,

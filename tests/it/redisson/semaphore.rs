@@ -124,13 +124,7 @@ async fn set_permits() {
     for (total, available) in [(8, 5), (8, 5), (4, 1), (2, -1)] {
         assert_eq!(semaphore.set(total).await.available, available);
     }
-    assert!(
-        !semaphore
-            .try_acquire("2", 1, secs(1))
-            .await
-            .unwrap()
-            .acquired
-    );
+    assert!(!semaphore.gets_for("2", 1, secs(1)).await);
     semaphore.release("1", &held.permit_ids).await.unwrap();
     assert!(semaphore.is_idle(2).await);
 }
@@ -239,12 +233,7 @@ async fn concurrency(permits: u32, programs: usize, rounds: u32) {
             let owner = program.to_string();
             for _ in 0..rounds {
                 let request = semaphore.request(&owner, 1);
-                let grant = semaphore
-                    .acquire(request)
-                    .await
-                    .unwrap()
-                    .expect_granted()
-                    .await;
+                let grant = semaphore.granted(request).await;
                 inside.set(inside.get() + 1);
                 assert!(inside.get() <= permits);
                 tokio::task::yield_now().await;
@@ -284,12 +273,7 @@ async fn concurrency_multi_permits() {
             async move {
                 let owner = thread.to_string();
                 let request = semaphore.request(&owner, wanted);
-                let grant = semaphore
-                    .acquire(request)
-                    .await
-                    .unwrap()
-                    .expect_granted()
-                    .await;
+                let grant = semaphore.granted(request).await;
                 tokio::time::sleep(millis(500)).await;
                 semaphore.release(&owner, &grant.permit_ids).await.unwrap();
             }

@@ -35,7 +35,7 @@ pub(super) async fn a_repeat_with_the_same_request_id_changes_nothing_wherever_i
         ..Default::default()
     };
     for client in &mut clients {
-        let given = client.api.release(give.clone()).await.unwrap().into_inner();
+        let given = client.release_with(give.clone()).await.unwrap();
         assert_eq!((given.released, given.hold_count), (true, 0));
     }
     // It was had, and it was given back: the repeat neither takes it again nor says that it is had.
@@ -43,7 +43,7 @@ pub(super) async fn a_repeat_with_the_same_request_id_changes_nothing_wherever_i
         owner: grants[0].owner.clone(),
         ..take
     };
-    let late = clients[1].api.try_acquire(again).await.unwrap_err();
+    let late = clients[1].try_with(again).await.unwrap_err();
     assert_eq!(reason(&late), "NOT_OWNER");
     assert!(clients[0].holders(NAME).await.is_empty());
 }

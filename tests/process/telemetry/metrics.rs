@@ -66,13 +66,7 @@ async fn what_happens_is_counted() {
     let mut client = coordinator.client().await;
     let mut session = client.open().await;
     session.acquire("build").await;
-    assert!(
-        !client
-            .try_acquire("build", "b", secs(30))
-            .await
-            .unwrap()
-            .acquired
-    );
+    assert!(!client.gets_for("build", "b", secs(30)).await);
     let mut waiting = client.acquire(acquire_request("build", "c")).await.unwrap();
     until_waiting(&client, "build", 1).await;
     until_it_looked_again(&coordinator).await;
@@ -152,13 +146,7 @@ async fn a_lost_lease_is_counted_with_its_reason_and_a_smaller_token_is_noticed(
     assert!(client.release("other", "b").await.unwrap().released);
     redis.command(&["FLUSHALL"]).await;
     session.expect_lost().await;
-    assert!(
-        client
-            .try_acquire("other", "b", secs(30))
-            .await
-            .unwrap()
-            .acquired
-    );
+    assert!(client.gets_for("other", "b", secs(30)).await);
     let seen = samples(&coordinator).await;
     let lost = seen["lockkeeper_leases_lost_total{reason=\"expired\"}"];
     assert!((lost - 1.0).abs() < 0.1, "{seen:#?}");
@@ -232,13 +220,7 @@ async fn is_closed(connection: &mut TcpStream) -> bool {
 async fn exactly_what_is_documented_is_shown() {
     let coordinator = start("embedded:").await;
     let mut client = coordinator.client().await;
-    assert!(
-        client
-            .try_acquire("build", "a", secs(30))
-            .await
-            .unwrap()
-            .acquired
-    );
+    assert!(client.gets_for("build", "a", secs(30)).await);
     let address = admin_address(&coordinator).await;
     let (head, body) = get(address, "/metrics", OPEN_METRICS).await;
     assert!(

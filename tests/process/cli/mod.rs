@@ -1,0 +1,7 @@
+//! The command line against a coordinator that says what the test wants.
+
+mod calls;
+mod run;
+mod tool;
+
+pub(crate) use tool::eventually;
