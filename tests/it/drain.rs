@@ -7,10 +7,7 @@ use crate::support::{Options, World, client::acquire_request, eventually, reason
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_ends_waits_keeps_grants_with_a_full_lease_and_sends_sessions_away() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let mut client = world.client(0).await;
     let open = pb::OpenSession {
         on_disconnect: pb::OnDisconnect::Release.into(),

@@ -6,7 +6,7 @@ use lockkeeper_api::pb;
 use tonic::Code;
 
 use crate::support::{
-    Faults, FaultyHost, Options, World,
+    Faults, World,
     client::{Call, Client, acquire_request},
     eventually, millis, secs,
 };
@@ -16,8 +16,7 @@ const HAND_OVERS: usize = 50;
 
 /// A store to which calls and answers take their time, as they do over a network.
 fn distant() -> (Faults, World) {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&Options::default(), World::store(), connect);
+    let (faults, world) = World::faulty();
     faults.set_answer_delay(millis(1));
     (faults, world)
 }

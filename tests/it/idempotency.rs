@@ -5,7 +5,7 @@ use lockkeeper_store::host::Value;
 use tokio::time::Instant;
 
 use crate::support::{
-    FaultyHost, Options, World,
+    World,
     client::{acquire_request, proto, try_request},
     eventually, reason, secs,
 };
@@ -28,10 +28,7 @@ fn release(name: &str, owner: &str, id: &str) -> pb::ReleaseRequest {
 
 #[tokio::test(start_paused = true)]
 async fn a_repeated_acquire_adds_no_hold_and_gets_the_same_owner() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let (mut near, mut far) = (world.client(0).await, world.client(1).await);
     let first = near.take(with_id("a", "", "r1")).await;
     let again = far.take(with_id("a", "", "r1")).await;
@@ -198,8 +195,7 @@ async fn an_id_used_for_something_else_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn an_acquire_whose_answer_is_lost_is_undone_and_can_be_repeated() {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&Options::default(), World::store(), connect);
+    let (faults, world) = World::faulty();
     let mut client = world.client(0).await;
     let mut session = client.open().await;
     let id = session.id();
@@ -256,8 +252,7 @@ async fn an_acquire_whose_answer_is_lost_is_undone_and_can_be_repeated() {
 
 #[tokio::test(start_paused = true)]
 async fn a_release_whose_answer_is_lost_is_brought_to_its_end() {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&Options::default(), World::store(), connect);
+    let (faults, world) = World::faulty();
     let mut client = world.client(0).await;
     let mut session = client.open().await;
     for (ran, request_id) in [(true, ""), (false, ""), (true, "r1"), (false, "r2")] {

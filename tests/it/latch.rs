@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tonic::Code;
 
 use crate::support::{
-    Options, World,
+    World,
     client::proto,
     counters::{Latch, LatchCall, Semaphore},
     eventually, millis, reason, secs,
@@ -17,10 +17,7 @@ use crate::support::{
 
 #[tokio::test(start_paused = true)]
 async fn all_that_wait_are_told_when_a_latch_opens() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let clients = [world.client(0).await, world.client(1).await];
     let mut latch = Latch::new(&clients[0], "l");
     assert!(latch.set(2).await);

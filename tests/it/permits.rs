@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tonic::Code;
 
 use crate::support::{
-    Options, World,
+    World,
     client::{proto, std_duration},
     counters::Semaphore,
     eventually, millis, reason, secs,
@@ -41,10 +41,7 @@ async fn permits_are_taken_given_back_and_shown() {
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_is_woken_by_the_release() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let mut near = Semaphore::new(&world.client(0).await, "s");
     let mut far = Semaphore::new(&world.client(1).await, "s");
     near.set(1).await;
@@ -116,10 +113,7 @@ async fn one_release_serves_as_many_as_it_can_in_the_order_they_came() {
 
 #[tokio::test(start_paused = true)]
 async fn never_more_are_held_than_there_are() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let clients = [world.client(0).await, world.client(1).await];
     let mut permits = Semaphore::new(&clients[0], "s");
     permits.set(5).await;

@@ -146,8 +146,7 @@ async fn permits_that_somebody_took_away_are_told_as_lost_at_the_next_renewal() 
 
 #[tokio::test(start_paused = true)]
 async fn permits_are_lost_by_the_clock_when_the_store_is_away() {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&Options::default(), World::store(), connect);
+    let (faults, world) = World::faulty();
     let mut client = world.client(0).await;
     Semaphore::new(&client, "s").set(2).await;
     let mut session = client.open().await;
@@ -163,10 +162,7 @@ async fn permits_are_lost_by_the_clock_when_the_store_is_away() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_is_resumed_elsewhere_with_its_permits() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let mut first = world.client(0).await;
     let mut permits = Semaphore::new(&world.client(1).await, "s");
     permits.set(5).await;
@@ -296,8 +292,7 @@ async fn an_acquire_whose_outcome_is_not_known_is_undone_exactly() {
 
 #[tokio::test(start_paused = true)]
 async fn permits_that_nobody_takes_are_given_back() {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&Options::default(), World::store(), connect);
+    let (faults, world) = World::faulty();
     let mut client = world.client(0).await;
     let mut permits = Semaphore::new(&world.client(0).await, "s");
     permits.set(3).await;

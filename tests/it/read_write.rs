@@ -5,9 +5,7 @@ use lockkeeper_api::pb::{self, LockMode, session_request::Request};
 use lockkeeper_store::{host::Value, script::keys};
 use tokio::time::Instant;
 
-use crate::support::{
-    Options, World, client::std_duration, eventually, millis, modes::wait, reason, secs,
-};
+use crate::support::{World, client::std_duration, eventually, millis, modes::wait, reason, secs};
 
 const READ: LockMode = LockMode::Read;
 const WRITE: LockMode = LockMode::Write;
@@ -91,10 +89,7 @@ async fn mission_18_the_lock_lives_no_longer_than_the_longest_that_is_left() {
 
 #[tokio::test(start_paused = true)]
 async fn mission_18_a_writer_may_read_and_becomes_a_reader_that_lets_others_in() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let (mut near, mut far) = (world.client(0).await, world.client(1).await);
     let mut session = near.open().await;
     let written = session.take_in("a", WRITE).await;
@@ -137,10 +132,7 @@ async fn mission_18_a_writer_may_read_and_becomes_a_reader_that_lets_others_in()
 
 #[tokio::test(start_paused = true)]
 async fn mission_18_a_writer_wakes_all_readers_at_once() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let mut clients = [world.client(0).await, world.client(1).await];
     assert!(clients[0].gets("a", "writer", WRITE).await);
     let mut calls = Vec::new();

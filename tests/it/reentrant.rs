@@ -1,40 +1,12 @@
 //! Taking, taking again, giving back.
 
 use lockkeeper_api::pb;
-use lockkeeper_store::host::Value;
 
 use crate::support::{
     World,
-    client::{proto, std_duration, try_request},
+    client::{std_duration, try_request},
     eventually, millis, reason, secs,
 };
-
-#[tokio::test(start_paused = true)]
-async fn mission_1_one_holder_at_any_time() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    assert!(client.gets_for("a", "x", secs(10)).await);
-    let refused = client.try_acquire("a", "y", secs(10)).await.unwrap();
-    assert!(!refused.acquired && refused.grant.is_none());
-    assert_eq!(std_duration(refused.holder_remaining_lease), secs(10));
-    assert!(
-        client.gets_for("b", "y", secs(10)).await,
-        "another name is free"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn mission_2_a_crashed_holder_frees_the_lock_by_its_time_to_live() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    client.try_acquire("a", "x", secs(3)).await.unwrap();
-    client.cut();
-    let mut other = world.client(0).await;
-    tokio::time::advance(millis(2900)).await;
-    assert!(!other.gets_for("a", "y", secs(3)).await);
-    tokio::time::advance(millis(101)).await;
-    assert!(other.gets_for("a", "y", secs(3)).await);
-}
 
 #[tokio::test(start_paused = true)]
 async fn mission_3_and_8_only_the_holder_releases_and_others_are_told_why_not() {
@@ -62,105 +34,6 @@ async fn mission_3_and_8_only_the_holder_releases_and_others_are_told_why_not() 
             status.get_details_error_info().unwrap().metadata["state"],
             state
         );
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn mission_4_the_lease_is_renewed_while_the_work_goes_on() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let taken = client.take_for("a", "x", secs(3)).await;
-    for _ in 0..5 {
-        tokio::time::advance(secs(2)).await;
-        let renewed = client.renew("a", "x", secs(3)).await.unwrap();
-        assert_eq!(renewed.fencing_token, taken.fencing_token);
-        assert_eq!(std_duration(renewed.lease), secs(3));
-        assert!(std_duration(renewed.valid_for) < secs(3));
-    }
-    let longer = client.renew("a", "x", secs(60)).await.unwrap();
-    let shorter = client.renew("a", "x", secs(1)).await.unwrap();
-    assert_eq!(
-        std_duration(shorter.lease),
-        std_duration(longer.lease),
-        "a renewal never shortens"
-    );
-    tokio::time::advance(secs(61)).await;
-    assert_eq!(
-        reason(&client.renew("a", "x", secs(3)).await.unwrap_err()),
-        "NOT_OWNER"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn mission_6_one_hash_per_lock_as_redisson_has_it() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let mut session = client.open().await;
-    let grant = session.acquire_as("a", "worker").await;
-    let field = format!("{}:worker", session.id());
-    assert_eq!(grant.owner, "worker");
-    let text = |text: &str| Value::Bytes(text.to_owned().into());
-    assert_eq!(
-        world.redis(&["HGETALL", "a"]),
-        Value::Array(vec![text(&field), text("1")])
-    );
-    assert_eq!(world.redis(&["PTTL", "a"]), Value::Int(30_000));
-    session.acquire_as("a", "worker").await;
-    assert_eq!(world.redis(&["HGET", "a", &field]), text("2"));
-    let refused = client.try_acquire("a", "y", secs(1)).await.unwrap();
-    assert_eq!(std_duration(refused.holder_remaining_lease), secs(30));
-}
-
-#[tokio::test(start_paused = true)]
-async fn mission_7_holds_are_counted_and_the_last_release_frees() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let mut session = client.open().await;
-    let first = session.acquire("a").await;
-    let second = session.acquire("a").await;
-    assert_eq!((first.hold_count, second.hold_count), (1, 2));
-    assert_eq!(
-        first.fencing_token, second.fencing_token,
-        "taking it again keeps the token"
-    );
-    tokio::time::advance(secs(5)).await;
-    let between = session.release("a").await;
-    assert_eq!((between.released, between.hold_count), (false, 1));
-    assert_eq!(
-        world.redis(&["PTTL", "a"]),
-        Value::Int(30_000),
-        "the time to live is fresh"
-    );
-    let last = session.release("a").await;
-    assert_eq!((last.released, last.hold_count), (true, 0));
-    assert_eq!(world.redis(&["EXISTS", "a"]), Value::Int(0));
-    let again = session.acquire("a").await;
-    assert!(again.fencing_token > first.fencing_token);
-}
-
-#[tokio::test(start_paused = true)]
-async fn mission_9_four_ways_to_take_it() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let mut session = client.open().await;
-    let without_limit = session.acquire("a").await;
-    assert!(without_limit.watched);
-    let fixed = pb::AcquireRequest {
-        lease: Some(proto(secs(4))),
-        ..acquire("b", &session.id())
-    };
-    let fixed = client.granted(fixed).await;
-    assert!(!fixed.watched);
-    assert_eq!(std_duration(fixed.lease), secs(4));
-    assert!(session.try_acquire(try_request("c", "")).await.acquired);
-    for lease in [None, Some(proto(secs(4)))] {
-        let wait_timeout = Some(proto(secs(2)));
-        let timed = pb::AcquireRequest {
-            wait_timeout,
-            lease,
-            ..acquire("d", &session.id())
-        };
-        client.granted(timed).await;
     }
 }
 
@@ -269,12 +142,4 @@ async fn describe_shows_holders_and_waiters_but_no_session_ids() {
         ),
         (0, None, 0)
     );
-}
-
-fn acquire(name: &str, session: &str) -> pb::AcquireRequest {
-    pb::AcquireRequest {
-        name: name.to_owned(),
-        session_id: session.to_owned(),
-        ..Default::default()
-    }
 }

@@ -7,7 +7,7 @@ use lockkeeper_store::host::Value;
 use tokio::time::Instant;
 
 use crate::support::{
-    FaultyHost, Options, World,
+    Options, World,
     client::{acquire_request, proto, std_duration, try_request},
     eventually, millis, reason, secs,
 };
@@ -80,10 +80,7 @@ async fn a_stream_that_the_client_resets_is_broken_and_not_closed() {
 
 #[tokio::test(start_paused = true)]
 async fn on_disconnect_release_gives_everything_back_at_once() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let mut client = world.client(0).await;
     let open = pb::OpenSession {
         on_disconnect: OnDisconnect::Release.into(),
@@ -106,10 +103,7 @@ async fn on_disconnect_release_gives_everything_back_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_is_resumed_here_and_on_another_coordinator_and_is_watched_again() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     for node in [0, 1] {
         let mut client = world.client(0).await;
         let mut session = client.open().await;
@@ -398,8 +392,7 @@ async fn what_comes_first_must_open_and_a_second_open_is_refused_without_harm() 
 
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_comes_after_the_stream_broke_is_undone_and_earlier_ones_stay() {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&Options::default(), World::store(), connect);
+    let (faults, world) = World::faulty();
     let (mut client, mut caller) = (world.client(0).await, world.client(0).await);
     let mut session = client.open().await;
     let grant = session.acquire("a").await;

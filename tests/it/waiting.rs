@@ -77,10 +77,7 @@ async fn mission_24_a_second_contender_waits_until_the_first_releases() {
 
 #[tokio::test(start_paused = true)]
 async fn mission_25_three_contenders_one_after_the_other() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let (mut near, mut far) = (world.client(0).await, world.client(1).await);
     near.try_acquire("x", "a", secs(60)).await.unwrap();
     let mut b = near.acquire(acquire_request("x", "b")).await.unwrap();
@@ -144,10 +141,7 @@ async fn mission_28_of_1000_callers_with_10_ms_exactly_one_is_granted() {
 
 #[tokio::test(start_paused = true)]
 async fn mission_29_of_100_callers_with_10_s_all_are_granted_none_together() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let holders = std::sync::atomic::AtomicI32::new(0);
     let (near, far) = (world.client(0).await, world.client(1).await);
     let calls = (0..100).map(|n| {

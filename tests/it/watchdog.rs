@@ -107,80 +107,6 @@ async fn mission_13_the_watchdog_ends_with_the_last_release_the_owner_and_the_lo
 }
 
 #[tokio::test(start_paused = true)]
-async fn mission_14_experiment_1_never_released_it_stays_as_long_as_its_client_lives() {
-    let world = World::new();
-    let (mut client, mut other) = (world.client(0).await, world.client(0).await);
-    let mut session = client.open().await;
-    session.acquire("a").await;
-    for _ in 0..20 {
-        tokio::time::sleep(secs(30)).await;
-        assert!(!other.gets_for("a", "y", secs(1)).await);
-    }
-    client.cut();
-    let cut_at = Instant::now();
-    let wait = pb::AcquireRequest {
-        wait_timeout: Some(proto(secs(60))),
-        ..acquire_request("a", "y")
-    };
-    other.granted(wait).await;
-    assert!(cut_at.elapsed() <= millis(30_200), "{:?}", cut_at.elapsed());
-}
-
-#[tokio::test(start_paused = true)]
-async fn mission_15_experiment_2_lease_3_s_work_5_s_two_contenders() {
-    let world = World::new();
-    let contender = || async {
-        let mut client = world.client(0).await;
-        let mut session = client.open().await;
-        let asked = Instant::now();
-        let request = pb::AcquireRequest {
-            lease: Some(proto(secs(3))),
-            ..acquire_request("a", "")
-        };
-        let op_id = session.send(Request::Acquire(request));
-        session.expect_granted(op_id).await;
-        let waited = asked.elapsed();
-        let lost = session.expect_lost().await;
-        assert_eq!(lost.reason(), LostReason::Expired);
-        tokio::time::sleep(secs(2)).await;
-        let op_id = session.send_release("a", "");
-        assert_eq!(session.expect_failed(op_id).await, "NOT_OWNER");
-        waited
-    };
-    let (one, two) = tokio::join!(contender(), contender());
-    let (first, second) = (one.min(two), one.max(two));
-    assert!(first < millis(10));
-    assert!(
-        second >= millis(2990) && second < millis(3200),
-        "{second:?}"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn mission_16_experiment_3_no_lease_wait_6_s_work_5_s_two_contenders() {
-    let world = World::new();
-    let contender = || async {
-        let mut client = world.client(0).await;
-        let mut session = client.open().await;
-        let request = pb::AcquireRequest {
-            wait_timeout: Some(proto(secs(6))),
-            ..acquire_request("a", "")
-        };
-        let op_id = session.send(Request::Acquire(request));
-        session.expect_granted(op_id).await;
-        let begun = Instant::now();
-        tokio::time::sleep(secs(5)).await;
-        assert!(session.release("a").await.released);
-        begun
-    };
-    let (one, two) = tokio::join!(contender(), contender());
-    assert!(
-        one.max(two) - one.min(two) >= secs(5),
-        "one after the other"
-    );
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_lock_taken_over_is_told_as_such() {
     let world = World::new();
     let mut client = world.client(0).await;
@@ -193,8 +119,7 @@ async fn a_lock_taken_over_is_told_as_such() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_away_is_told_as_risk_then_as_loss_before_the_lease_ends() {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&Options::default(), World::store(), connect);
+    let (faults, world) = World::faulty();
     let mut client = world.client(0).await;
     let mut session = client.open().await;
     let granted = Instant::now();
@@ -218,8 +143,7 @@ async fn a_store_that_is_away_is_told_as_risk_then_as_loss_before_the_lease_ends
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_comes_back_in_time_is_told_as_recovered() {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&Options::default(), World::store(), connect);
+    let (faults, world) = World::faulty();
     let mut client = world.client(0).await;
     let mut session = client.open().await;
     session.acquire("a").await;
@@ -284,8 +208,7 @@ async fn a_forward_step_of_the_stores_clock_is_noticed_and_told() {
 
 #[tokio::test(start_paused = true)]
 async fn renewals_travel_together() {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&Options::default(), World::store(), connect);
+    let (faults, world) = World::faulty();
     let mut client = world.client(0).await;
     let mut session = client.open().await;
     for n in 0..300 {

@@ -3,12 +3,8 @@
 use std::collections::BTreeMap;
 
 use futures::future::join_all;
-use lockkeeper_api::pb::{
-    self, lock_service_client::LockServiceClient, session_request::Request,
-    session_response::Response,
-};
+use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
 use tokio::time::Instant;
-use tonic::{Status, transport::Channel};
 
 use crate::{
     client::{Client, acquire_request, reason, try_request},
@@ -81,14 +77,6 @@ fn wanting(name: &str, min_replica_acks: u32) -> pb::TryAcquireRequest {
     }
 }
 
-async fn try_with(
-    api: &mut LockServiceClient<Channel>,
-    request: pb::TryAcquireRequest,
-) -> Result<pb::TryAcquireResponse, Status> {
-    let tried = api.try_acquire(request).await;
-    tried.map(tonic::Response::into_inner)
-}
-
 /// How often the server was asked for something since it was started.
 async fn calls(redis: &RedisServer, command: &str) -> usize {
     let stats = redis.info("commandstats").await;
@@ -104,9 +92,7 @@ async fn mission_22_replicas_that_know_of_a_grant_are_counted() {
     let (_coordinator, mut client) = redis.coordinator(&redis.settings()).await;
     for wanted in [1, 2] {
         let name = format!("build-{wanted}");
-        let tried = try_with(&mut client.api, wanting(&name, wanted))
-            .await
-            .unwrap();
+        let tried = client.try_with(wanting(&name, wanted)).await.unwrap();
         let grant = tried.grant.unwrap();
         assert!(grant.replica_acks >= wanted, "{grant:?}");
         let knowing = join_all(redis.replicas.iter().map(|replica| {
@@ -118,9 +104,7 @@ async fn mission_22_replicas_that_know_of_a_grant_are_counted() {
         client.release(&name, "x").await.unwrap();
     }
     let asked = Instant::now();
-    let refused = try_with(&mut client.api, wanting("build", 3))
-        .await
-        .unwrap_err();
+    let refused = client.try_with(wanting("build", 3)).await.unwrap_err();
     assert_eq!(reason(&refused), "NOT_REPLICATED", "{refused}");
     assert!(refused.message().contains("2 of 3"), "{refused}");
     let took = asked.elapsed();
@@ -135,17 +119,15 @@ async fn mission_22_replicas_that_know_of_a_grant_are_counted() {
 async fn mission_22_while_a_replica_stands_still_only_those_wait_who_asked_for_it() {
     let redis = Replicated::start(1).await;
     let (_coordinator, mut client) = redis.coordinator(&redis.settings()).await;
-    let first = try_with(&mut client.api, wanting("warm-up", 1))
-        .await
-        .unwrap();
+    let first = client.try_with(wanting("warm-up", 1)).await.unwrap();
     assert_eq!(first.grant.unwrap().replica_acks, 1);
     redis.replicas[0].stop();
     let careful = join_all((0..20).map(|number| {
-        let mut api = client.api.clone();
+        let mut other = client.clone();
         let request = wanting(&format!("careful-{number}"), 1);
         async move {
             let asked = Instant::now();
-            let refused = try_with(&mut api, request).await.unwrap_err();
+            let refused = other.try_with(request).await.unwrap_err();
             (reason(&refused), asked.elapsed())
         }
     }));
@@ -153,8 +135,10 @@ async fn mission_22_while_a_replica_stands_still_only_those_wait_who_asked_for_i
         let mut slowest = secs(0);
         for number in 0..50 {
             let asked = Instant::now();
-            let mut api = client.api.clone();
-            let tried = try_with(&mut api, wanting(&format!("careless-{number}"), 0)).await;
+            let mut other = client.clone();
+            let tried = other
+                .try_with(wanting(&format!("careless-{number}"), 0))
+                .await;
             assert_eq!(tried.unwrap().grant.unwrap().replica_acks, 0);
             slowest = slowest.max(asked.elapsed());
         }
@@ -173,9 +157,7 @@ async fn mission_22_while_a_replica_stands_still_only_those_wait_who_asked_for_i
         assert_eq!(left, None, "it is free when the answer comes");
     }
     redis.replicas[0].cont();
-    let tried = try_with(&mut client.api, wanting("after", 1))
-        .await
-        .unwrap();
+    let tried = client.try_with(wanting("after", 1)).await.unwrap();
     assert_eq!(tried.grant.unwrap().replica_acks, 1);
 }
 
@@ -184,9 +166,9 @@ async fn a_slow_number_does_not_hold_up_another() {
     let redis = Replicated::start(2).await;
     let (_coordinator, client) = redis.coordinator(&redis.settings()).await;
     redis.replicas[1].stop();
-    let (mut two, mut one) = (client.api.clone(), client.api.clone());
+    let (mut two, mut one) = (client.clone(), client.clone());
     let too_many = async {
-        let refused = try_with(&mut two, wanting("two", 2)).await.unwrap_err();
+        let refused = two.try_with(wanting("two", 2)).await.unwrap_err();
         (reason(&refused), Instant::now())
     };
     let enough = async {
@@ -194,7 +176,7 @@ async fn a_slow_number_does_not_hold_up_another() {
         for number in 0..20 {
             let asked = Instant::now();
             let request = wanting(&format!("one-{number}"), 1);
-            assert!(try_with(&mut one, request).await.unwrap().acquired);
+            assert!(one.try_with(request).await.unwrap().acquired);
             slowest = slowest.max(asked.elapsed());
         }
         (slowest, Instant::now())
@@ -216,9 +198,9 @@ async fn many_that_wait_at_once_wait_together() {
     let before = calls(&redis.master, "wait").await;
     let begun = Instant::now();
     let all = (0..CALLERS).map(|number| {
-        let mut api = client.api.clone();
+        let mut other = client.clone();
         let request = wanting(&format!("build-{number}"), 1);
-        async move { try_with(&mut api, request).await.unwrap().grant.unwrap() }
+        async move { other.take(request).await }
     });
     let grants = join_all(all).await;
     measured("64 acquires that a replica knows of", begun.elapsed());
@@ -274,22 +256,18 @@ async fn a_policy_of_all_follows_the_replicas_that_are_connected() {
     let mut redis = Replicated::start(2).await;
     let settings = redis.settings().with("store.replica_acks", "all");
     let (_coordinator, mut client) = redis.coordinator(&settings).await;
-    let tried = try_with(&mut client.api, wanting("a", 0)).await.unwrap();
+    let tried = client.try_with(wanting("a", 0)).await.unwrap();
     assert_eq!(tried.grant.unwrap().replica_acks, 2);
     redis.replicas[1].stop();
-    let refused = try_with(&mut client.api, wanting("b", 0))
-        .await
-        .unwrap_err();
+    let refused = client.try_with(wanting("b", 0)).await.unwrap_err();
     assert!(refused.message().contains("1 of 2"), "{refused}");
     redis.replicas[1].kill();
     redis.until_online(1).await;
-    let tried = try_with(&mut client.api, wanting("b", 0)).await.unwrap();
+    let tried = client.try_with(wanting("b", 0)).await.unwrap();
     assert_eq!(tried.grant.unwrap().replica_acks, 1);
     redis.replicas[0].kill();
     redis.until_online(0).await;
-    let refused = try_with(&mut client.api, wanting("c", 0))
-        .await
-        .unwrap_err();
+    let refused = client.try_with(wanting("c", 0)).await.unwrap_err();
     assert!(
         refused.message().contains("0 of 1"),
         "at least one: {refused}"
@@ -338,18 +316,14 @@ async fn replicas_that_follow_somebody_else_do_not_count() {
     let (_coordinator, mut client) = redis.coordinator(&redis.settings()).await;
     redis.replicas[0].command(&["REPLICAOF", "NO", "ONE"]).await;
     redis.until_online(0).await;
-    let refused = try_with(&mut client.api, wanting("build", 1))
-        .await
-        .unwrap_err();
+    let refused = client.try_with(wanting("build", 1)).await.unwrap_err();
     assert_eq!(reason(&refused), "NOT_REPLICATED");
     let port = redis.master.port().to_string();
     redis.replicas[0]
         .command(&["REPLICAOF", "127.0.0.1", &port])
         .await;
     redis.until_online(1).await;
-    let tried = try_with(&mut client.api, wanting("build", 1))
-        .await
-        .unwrap();
+    let tried = client.try_with(wanting("build", 1)).await.unwrap();
     assert_eq!(tried.grant.unwrap().replica_acks, 1);
 }
 
@@ -362,7 +336,7 @@ async fn replicas_of_another_server_than_that_of_the_grant_do_not_count() {
     // The connections for commands stay where they are, that for WAIT is yet to be opened.
     proxy.lead_to(second.master.port());
     let before = calls(&second.master, "wait").await;
-    let refused = try_with(&mut client.api, wanting("build", 1)).await;
+    let refused = client.try_with(wanting("build", 1)).await;
     let refused = refused.unwrap_err();
     assert_eq!(reason(&refused), "NOT_REPLICATED");
     assert!(refused.message().contains("another server"), "{refused}");

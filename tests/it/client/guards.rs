@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{acquire, steps, two, until_lost};
-use crate::support::{FaultyHost, Options, World, eventually, secs};
+use crate::support::{World, eventually, secs};
 
 #[tokio::test(start_paused = true)]
 async fn a_guard_gives_back_when_it_is_released_or_dropped() {
@@ -160,8 +160,7 @@ async fn what_an_operator_says_who_takes_a_lock_away_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_client_renews_its_coordinator_need_not() {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&Options::default(), World::store(), connect);
+    let (faults, world) = World::faulty();
     let session = world.network().client(&[0]).session().open().await.unwrap();
     let guard = acquire(&session, "a").await;
     let before = faults.calls("lock_renew");
@@ -249,8 +248,7 @@ async fn closing_ends_everything_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn what_fails_for_a_while_is_tried_again() {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&Options::default(), World::store(), connect);
+    let (faults, world) = World::faulty();
     let session = world.network().client(&[0]).session().open().await.unwrap();
     let guard = acquire(&session, "a").await;
     faults.set_unavailable(true);
@@ -270,8 +268,7 @@ async fn what_fails_for_a_while_is_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn who_has_no_patience_with_a_store_is_refused_at_once() {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&Options::default(), World::store(), connect);
+    let (faults, world) = World::faulty();
     let session = world.network().client(&[0]).session().open().await.unwrap();
     faults.set_unavailable(true);
     let begun = Instant::now();

@@ -9,14 +9,11 @@ use std::time::Duration;
 use lockkeeper_client::{Guard, Session};
 use tokio::time::Instant;
 
-use crate::support::{Network, Options, World, secs};
+use crate::support::{Network, World, secs};
 
 /// Two coordinators on one store, and a session that knows both.
 async fn two() -> (World, Network, Session) {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let network = world.network();
     let session = network.client(&[0, 1]).session().open().await.unwrap();
     (world, network, session)

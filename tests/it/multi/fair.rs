@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{Call, all, back, expect_free, holders, names, released, tried, try_all};
 use crate::support::{
-    FaultyHost, Options, World,
+    World,
     client::{acquire_request, proto, std_duration},
     millis, secs,
 };
@@ -20,10 +20,7 @@ fn single(name: &str, owner: &str) -> pb::AcquireRequest {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_keeps_its_place_in_the_queue_of_a_fair_lock() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let (mut near, mut far) = (world.client(0).await, world.client(1).await);
     let mut holder = near.acquire(single("f", "h")).await.unwrap();
     holder.expect_granted().await;
@@ -57,8 +54,7 @@ async fn a_call_keeps_its_place_in_the_queue_of_a_fair_lock() {
 
 #[tokio::test(start_paused = true)]
 async fn mission_19_what_was_taken_is_given_back_when_one_fails() {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&Options::default(), World::store(), connect);
+    let (faults, world) = World::faulty();
     let mut client = world.client(0).await;
     client.try_acquire("m", "y", secs(60)).await.unwrap();
     for (words, undo) in [

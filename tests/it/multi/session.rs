@@ -4,7 +4,7 @@ use lockkeeper_api::pb::{self, session_request::Request, session_response::Respo
 
 use super::{all, back, expect_free, holders, names, specs, take, told, try_all};
 use crate::support::{
-    FaultyHost, Options, World,
+    World,
     client::{proto, std_duration},
     eventually, millis, secs,
 };
@@ -96,10 +96,7 @@ async fn the_end_of_a_session_ends_its_wait_and_gives_all_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_broken_stream_keeps_all_to_be_resumed_elsewhere() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let (mut near, mut far) = (world.client(0).await, world.client(1).await);
     let mut session = near.open().await;
     let grants = take(&mut session, &["a", "b:write", "c:read"]).await;
@@ -137,8 +134,7 @@ async fn leases_of_their_own_run_out_together() {
 
 #[tokio::test(start_paused = true)]
 async fn a_release_whose_answer_is_lost_is_brought_to_its_end() {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&Options::default(), World::store(), connect);
+    let (faults, world) = World::faulty();
     let mut client = world.client(0).await;
     let mut session = client.open().await;
     for (ran, id) in [(true, ""), (false, ""), (true, "r1"), (false, "r2")] {

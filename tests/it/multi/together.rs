@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{Call, all, back, expect_free, holders, names, released, specs, tried, try_all};
 use crate::support::{
-    Options, World,
+    World,
     client::{acquire_request, std_duration},
     eventually, millis, reason, secs,
 };
@@ -67,10 +67,7 @@ async fn mission_19_the_time_limit_is_over_the_whole_and_nothing_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_is_woken_by_whichever_lock_it_stands_for_and_gets_all() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let (mut near, mut far) = (world.client(0).await, world.client(1).await);
     near.try_acquire("a", "y", secs(60)).await.unwrap();
     near.try_acquire("b", "y", secs(60)).await.unwrap();
@@ -186,10 +183,7 @@ async fn what_the_owner_holds_already_counts_up_and_single_calls_go_on_working()
 
 #[tokio::test(start_paused = true)]
 async fn opposite_orders_and_many_contenders_never_deadlock_and_never_overlap() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let inside = &[const { AtomicUsize::new(0) }; 4];
     let locks = ["a", "b", "c:read", "d:write"];
     let contenders = (0..40_usize).map(|n| {
@@ -231,10 +225,7 @@ async fn opposite_orders_and_many_contenders_never_deadlock_and_never_overlap() 
 
 #[tokio::test(start_paused = true)]
 async fn a_repeat_gets_the_first_answer() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let (mut near, mut far) = (world.client(0).await, world.client(1).await);
     let with_id = |words: &[&str], owner: &str, id: &str| pb::TryAcquireAllRequest {
         request_id: id.to_owned(),

@@ -8,7 +8,7 @@ use lockkeeper_coordinator::{
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{Call, all, back, expect_free, holders, names, specs, take, tried, try_all};
-use crate::support::{FaultyHost, Options, World, client::proto, eventually, millis, reason, secs};
+use crate::support::{World, client::proto, eventually, millis, reason, secs};
 
 /// Locks that are taken together, and such that are taken in order; of each the last is held by
 /// somebody else at first.
@@ -16,8 +16,7 @@ const WORDS: [[&str; 3]; 2] = [["a", "b:write", "c"], ["a", "b:fair", "c"]];
 
 #[tokio::test(start_paused = true)]
 async fn a_cancel_at_any_instant_leaves_all_or_nothing() {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&Options::default(), World::store(), connect);
+    let (faults, world) = World::faulty();
     let mut client = world.client(0).await;
     // A cancel may come while a script is on its way there, or its answer back.
     faults.set_answer_delay(millis(7));
@@ -79,8 +78,7 @@ async fn no_orphan_is_left_when_the_caller_goes_at_any_instant() {
 
 #[tokio::test(start_paused = true)]
 async fn an_attempt_whose_answer_is_lost_is_undone_and_can_be_repeated() {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&Options::default(), World::store(), connect);
+    let (faults, world) = World::faulty();
     let mut client = world.client(0).await;
     let mut session = client.open().await;
     let words = ["a", "b:write", "c:read"];
@@ -137,8 +135,7 @@ async fn an_attempt_whose_answer_is_lost_is_undone_and_can_be_repeated() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_rides_out_a_store_that_is_away() {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&Options::default(), World::store(), connect);
+    let (faults, world) = World::faulty();
     let mut client = world.client(0).await;
     for words in WORDS {
         client.try_acquire("c", "y", secs(5)).await.unwrap();
@@ -166,8 +163,7 @@ async fn a_wait_rides_out_a_store_that_is_away() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_ends_while_the_answer_is_on_its_way_keeps_none() {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&Options::default(), World::store(), connect);
+    let (faults, world) = World::faulty();
     let mut client = world.client(0).await;
     for words in WORDS {
         let session = client.open().await;
@@ -218,8 +214,7 @@ async fn a_drain_ends_waits_and_leaves_nothing() {
 /// An operation whose caller goes: before the answer is there, or with the answer unread.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_nobody_takes_is_given_back_at_once() {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&Options::default(), World::store(), connect);
+    let (faults, world) = World::faulty();
     let mut client = world.client(0).await;
     let session = client.open().await;
     let coordinator = world.coordinator(0);

@@ -8,7 +8,7 @@ use super::{
     parties::Program,
     stories::{self, NAME, is_free},
 };
-use crate::support::{FaultyHost, Options, World, eventually, millis, secs};
+use crate::support::{World, eventually, millis, secs};
 
 #[tokio::test(start_paused = true)]
 async fn subscriptions_per_connection() {
@@ -79,8 +79,7 @@ async fn lock_is_not_renewed_after_interrupted_try_lock() {
 
 #[tokio::test(start_paused = true)]
 async fn redis_failed() {
-    let (faults, connect) = FaultyHost::connector();
-    let world = World::on(&Options::default(), World::store(), connect);
+    let (faults, world) = World::faulty();
     let program = Program::start(&world).await;
     let lock = program.lock(NAME, Exclusive, "1");
     faults.set_unavailable(true);

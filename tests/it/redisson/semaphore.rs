@@ -8,7 +8,7 @@ use lockkeeper_api::pb;
 use tokio::time::Instant;
 
 use crate::support::{
-    Options, World, client::std_duration, counters::Semaphore, eventually, millis, reason, secs,
+    World, client::std_duration, counters::Semaphore, eventually, millis, reason, secs,
 };
 
 const NAME: &str = "semaphore";
@@ -218,10 +218,7 @@ async fn release_many_not_exist_or_expired() {
 /// Holders of one permit each, of which there are few; unlike in Redisson's tests it is counted how
 /// many hold one at once.
 async fn concurrency(permits: u32, programs: usize, rounds: u32) {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let clients = [world.client(0).await, world.client(1).await];
     let mut semaphore = Semaphore::new(&clients[0], NAME);
     semaphore.set(permits).await;

@@ -11,7 +11,7 @@ use lockkeeper_store::host::Value;
 use tokio::time::Instant;
 
 use super::parties::Program;
-use crate::support::{Options, World, millis, secs};
+use crate::support::{World, millis, secs};
 
 pub(super) const NAME: &str = "lock";
 
@@ -168,10 +168,7 @@ pub(super) async fn reentrancy(mode: LockMode, other: LockMode) {
 /// Threads of programs at two coordinators take the lock and give it back; unlike in Redisson's
 /// tests nobody may be in together with another.
 pub(super) async fn concurrency(mode: LockMode, programs: usize, threads: u32, rounds: u32) {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let mut running = Vec::new();
     for number in 0..programs {
         running.push(Program::start_at(&world, number % 2).await);

@@ -18,7 +18,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Endpoint;
 
-use super::{Network, arrived::Arrived, client::Client};
+use super::{Faults, FaultyHost, Network, arrived::Arrived, client::Client};
 
 /// What a test may want otherwise.
 #[derive(Clone, Debug)]
@@ -89,6 +89,21 @@ impl World {
 
     pub(crate) fn with(options: &Options) -> Self {
         Self::on(options, Self::store(), EmbeddedStore::connect)
+    }
+
+    /// Several coordinators on one store.
+    pub(crate) fn of(coordinators: usize) -> Self {
+        Self::with(&Options {
+            coordinators,
+            ..Options::default()
+        })
+    }
+
+    /// One coordinator whose calls can fail.
+    pub(crate) fn faulty() -> (Faults, Self) {
+        let (faults, connect) = FaultyHost::connector();
+        let world = Self::on(&Options::default(), Self::store(), connect);
+        (faults, world)
     }
 
     /// A store whose clock starts at the same moment in every test.

@@ -14,7 +14,7 @@ use nix::{
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-use crate::fake::{Fake, TOKEN};
+use crate::fake::Fake;
 
 const DEADLINE: Duration = Duration::from_secs(20);
 

@@ -1,4 +1,4 @@
-//! Two contenders whose work is longer than their lease, or than nobody's patience.
+//! Two contenders whose work is longer than their lease, or shorter than their limit.
 
 use std::sync::{
     Arc,

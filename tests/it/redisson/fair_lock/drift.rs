@@ -210,8 +210,7 @@ async fn abandoned_timeout_drift_descrete() {
 #[tokio::test(start_paused = true)]
 async fn acquire_failed_not_called_on_redis_timeout() {
     for cut_off in [secs(4), secs(30)] {
-        let (faults, connect) = FaultyHost::connector();
-        let world = World::on(&Options::default(), World::store(), connect);
+        let (faults, world) = World::faulty();
         let program = Program::start(&world).await;
         program
             .lock(NAME, Fair, "holder")

@@ -14,7 +14,7 @@ use super::{
     stories::{self, NAME},
 };
 use crate::support::{
-    Options, World,
+    World,
     client::{Call, Client},
     millis, secs,
 };
@@ -175,10 +175,7 @@ async fn concurrency_multi_instance() {
 
 #[tokio::test(start_paused = true)]
 async fn concurrency_multi_instance_ordering() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let mut programs = Vec::new();
     for number in 0..16 {
         programs.push(Program::start_at(&world, number % 2).await);

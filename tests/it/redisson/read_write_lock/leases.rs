@@ -14,7 +14,7 @@ use super::{
     },
     read, write,
 };
-use crate::support::{Options, World, millis, secs};
+use crate::support::{World, millis, secs};
 
 /// How long a writer of another thread waits from now on.
 async fn writer_waits(program: &Program) -> Duration {
@@ -156,10 +156,7 @@ async fn auto_expire() {
 
 #[tokio::test(start_paused = true)]
 async fn multi_instance_read_lock_zombie_cleanup() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let (zombie, living) = (
         Program::start(&world).await,
         Program::start_at(&world, 1).await,

@@ -12,7 +12,7 @@ use super::{
     parties::{Lock, Program},
     stories::{self, NAME, is_free},
 };
-use crate::support::{Options, World, millis, secs};
+use crate::support::{World, millis, secs};
 
 fn read(program: &Program, thread: &str) -> Lock {
     program.lock(NAME, Read, thread)
@@ -74,10 +74,7 @@ async fn wr() {
 
 #[tokio::test(start_paused = true)]
 async fn write_read() {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let (one, two) = (
         Program::start(&world).await,
         Program::start_at(&world, 1).await,
@@ -208,10 +205,7 @@ async fn reentrancy() {
 /// Readers and writers at two coordinators; unlike in Redisson's tests nobody may write together
 /// with another.
 async fn concurrency(programs: usize, threads: u32, rounds: u32) {
-    let world = World::with(&Options {
-        coordinators: 2,
-        ..Options::default()
-    });
+    let world = World::of(2);
     let mut running = Vec::new();
     for number in 0..programs {
         running.push(Program::start_at(&world, number % 2).await);

@@ -1,0 +1,146 @@
+//! Releases by force, and what holders are told.
+
+use std::collections::BTreeSet;
+
+use lockkeeper_api::pb::{
+    self, LockMode, LostReason, session_request::Request, session_response::Response,
+};
+
+use super::{admin, force};
+use crate::support::{Options, World, client::acquire_request, reason, secs};
+
+#[tokio::test(start_paused = true)]
+async fn a_release_by_force_tells_the_session_here_at_once_and_lets_the_next_in() {
+    let world = World::new();
+    let (mut client, mut other) = (world.client(0).await, world.client(0).await);
+    let (mut session, mut waiting) = (client.open().await, other.open().await);
+    let grant = session.acquire("a").await;
+    session.acquire("a").await;
+    let op_id = waiting.send_acquire("a", "");
+    assert!(matches!(waiting.answer(op_id).await, Response::Waiting(_)));
+    let begun = tokio::time::Instant::now();
+    let released = force(&mut admin(&other), "a", "it hangs").await.unwrap();
+    assert!(released.released);
+    assert_eq!(
+        (released.holder_count, released.holders[0].hold_count),
+        (1, 2)
+    );
+    let lost = session.expect_lost().await;
+    assert_eq!(lost.reason(), LostReason::ForceReleased);
+    assert_eq!(lost.detail, "it hangs");
+    assert_eq!(lost.grant.unwrap().fencing_token, grant.fencing_token);
+    let next = waiting.expect_granted(op_id).await;
+    assert!(next.fencing_token > grant.fencing_token);
+    assert!(begun.elapsed() < secs(1), "nobody had to look");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_old_token_is_outdated_before_anybody_else_has_the_lock() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let grant = client.try_acquire("a", "x", secs(30)).await.unwrap().grant;
+    let token = grant.unwrap().fencing_token;
+    force(&mut admin(&client), "a", "why").await.unwrap();
+    let checked = client.api.check_token(pb::CheckTokenRequest {
+        name: "a".to_owned(),
+        fencing_token: token,
+    });
+    let checked = checked.await.unwrap().into_inner();
+    assert!(!checked.current && !checked.held);
+    let error = client.release("a", "x").await.unwrap_err();
+    assert_eq!(reason(&error), "NOT_OWNER");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_of_another_coordinator_is_told_why_at_its_next_look() {
+    for stores in [1, 3] {
+        let world = World::with(&Options {
+            coordinators: 2,
+            stores,
+            ..Options::default()
+        });
+        let (mut client, other) = (world.client(0).await, world.client(1).await);
+        let mut session = client.open().await;
+        session.acquire("a").await;
+        let read = pb::AcquireRequest {
+            mode: LockMode::Read.into(),
+            ..acquire_request("b", "")
+        };
+        let op_id = session.send(Request::Acquire(read));
+        session.expect_granted(op_id).await;
+        let begun = tokio::time::Instant::now();
+        for name in ["a", "b"] {
+            assert!(
+                force(&mut admin(&other), name, "it hangs")
+                    .await
+                    .unwrap()
+                    .released
+            );
+        }
+        let mut names = BTreeSet::new();
+        for _ in 0..2 {
+            let lost = session.expect_lost().await;
+            assert_eq!(lost.reason(), LostReason::ForceReleased, "{stores} stores");
+            assert_eq!(lost.detail, "it hangs");
+            names.insert(lost.grant.unwrap().name);
+        }
+        assert_eq!(names.len(), 2);
+        assert!(begun.elapsed() <= secs(11), "a third of the lease");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_finds_out_by_releasing_is_told_why_too() {
+    let world = World::of(2);
+    let (mut client, other) = (world.client(0).await, world.client(1).await);
+    let mut session = client.open().await;
+    session.acquire("a").await;
+    force(&mut admin(&other), "a", "it hangs").await.unwrap();
+    let op_id = session.send_release("a", "");
+    let (mut lost, mut failed) = (false, false);
+    while !lost || !failed {
+        match session.next().await.unwrap().unwrap().response.unwrap() {
+            Response::Lost(told) => lost = told.reason() == LostReason::ForceReleased,
+            Response::Failed(_) => failed = true,
+            other => panic!("{op_id}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_loss_is_not_told_as_one_by_force() {
+    let world = World::of(2);
+    let (mut client, other) = (world.client(0).await, world.client(1).await);
+    let mut session = client.open().await;
+    session.acquire("a").await;
+    force(&mut admin(&other), "a", "it hangs").await.unwrap();
+    assert_eq!(
+        session.expect_lost().await.reason(),
+        LostReason::ForceReleased
+    );
+    session.acquire("a").await;
+    world.redis(&["DEL", "a"]);
+    let lost = session.expect_lost().await;
+    assert_eq!(
+        (lost.reason(), lost.detail.as_str()),
+        (LostReason::Expired, "")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_lock_or_has_no_reason_is_refused() {
+    let world = World::new();
+    let client = world.client(0).await;
+    let mut admin = admin(&client);
+    world.redis(&["SET", "a", "1"]);
+    let refused = force(&mut admin, "a", "why").await.unwrap_err();
+    assert_eq!(reason(&refused), "WRONG_KIND");
+    for bad in ["", "a\nb"] {
+        let refused = force(&mut admin, "a", bad).await.unwrap_err();
+        assert_eq!(reason(&refused), "INVALID_REASON");
+    }
+    let refused = force(&mut admin, "", "why").await.unwrap_err();
+    assert_eq!(reason(&refused), "INVALID_NAME");
+    let free = force(&mut admin, "b", "why").await.unwrap();
+    assert!(!free.released && free.holders.is_empty());
+}

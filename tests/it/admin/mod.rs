@@ -1,0 +1,28 @@
+//! Locks held by other callers: listed, released by force, and watched.
+
+mod force;
+mod list;
+mod watch;
+
+use lockkeeper_api::pb::{self, lock_admin_service_client::LockAdminServiceClient};
+use tonic::transport::Channel;
+
+use crate::support::client::Client;
+
+type Admin = LockAdminServiceClient<Channel>;
+
+fn admin(client: &Client) -> Admin {
+    LockAdminServiceClient::new(client.channel())
+}
+
+async fn force(
+    admin: &mut Admin,
+    name: &str,
+    reason: &str,
+) -> Result<pb::ForceReleaseResponse, tonic::Status> {
+    let request = pb::ForceReleaseRequest {
+        name: name.to_owned(),
+        reason: reason.to_owned(),
+    };
+    Ok(admin.force_release(request).await?.into_inner())
+}
