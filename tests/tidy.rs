@@ -25,6 +25,8 @@ mod mission;
 mod observability;
 #[path = "tidy/redisson.rs"]
 mod redisson;
+#[path = "tidy/width.rs"]
+mod width;
 
 use source::{File, tree};
 

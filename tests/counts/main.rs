@@ -164,7 +164,8 @@ fn allocations() {
         let least = f64::from(figure) * (1.0 - 2.0 * MARGIN);
         assert!(
             (least..=most).contains(&each),
-            "a pair by {what} makes {each:.1} allocations; {figure} are written down: if that is meant, write the new figure down"
+            "a pair by {what} makes {each:.1} allocations; {figure} are written down: if that is \
+             meant, write the new figure down"
         );
     }
 }

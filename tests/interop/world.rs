@@ -106,7 +106,8 @@ impl World {
     pub(crate) async fn until_listening(&self, pattern: &str, channels: usize) {
         eventually("somebody listens", || async {
             let command = ["PUBSUB", "CHANNELS", pattern];
-            matches!(self.redis.command(&command).await, Value::Array(seen) if seen.len() == channels)
+            let seen = self.redis.command(&command).await;
+            matches!(seen, Value::Array(seen) if seen.len() == channels)
         })
         .await;
         // From here on there is nothing to see from outside; it takes a confirmation's and an

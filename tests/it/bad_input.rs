@@ -72,18 +72,13 @@ async fn names_owners_modes_leases_and_waits_are_checked() {
         };
         expect_field(&client.try_with(request).await.unwrap_err(), "lease");
     }
-    let wait_timeout = Some(Duration {
-        seconds: -1,
-        nanos: 0,
-    });
+    let (seconds, nanos) = (-1, 0);
     let request = pb::AcquireRequest {
-        wait_timeout,
+        wait_timeout: Some(Duration { seconds, nanos }),
         ..acquire_request("a", "x")
     };
-    expect_field(
-        &client.acquire(request).await.err().unwrap(),
-        "wait_timeout",
-    );
+    let refused = client.acquire(request).await.err().unwrap();
+    expect_field(&refused, "wait_timeout");
     let request = pb::TryAcquireRequest {
         request_id: "r".repeat(129),
         ..try_request("a", "x")

@@ -88,6 +88,13 @@ fn assert_consistent(json: &Value, arguments: &str) {
         assert!(rising.is_sorted(), "{what}: {json}");
         assert!(at("mean") <= at("max"), "{what}: {json}");
     }
+    assert_scenario(json, scenario);
+}
+
+/// What a run of one scenario has.
+#[track_caller]
+fn assert_scenario(json: &Value, scenario: &str) {
+    let (operations, seconds) = (number(&json["operations"]), number(&json["duration_s"]));
     let count = |what: &str| number(&json["latency_us"][what]["count"]);
     let grants = number(&json["witness"]["grants"]);
     match scenario {

@@ -1,8 +1,9 @@
 //! The command line with every kind of lock, against a real coordinator.
 
-use std::fs;
+use std::{fs, process::Output};
 
 use tempfile::TempDir;
+use tokio::process::Child;
 
 use crate::{
     coordinator::{Coordinator, Settings},
@@ -10,208 +11,198 @@ use crate::{
     steps::{lockkeeper, until_waiting},
 };
 
-/// Runs a command whose words have no spaces; its exit code and what it wrote.
-async fn ask(coordinator: &Coordinator, line: &str) -> (i32, String) {
-    let words: Vec<&str> = line.split(' ').collect();
-    let output = lockkeeper(coordinator, &words).output().await.unwrap();
-    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    (output.status.code().unwrap(), text)
+/// A coordinator on a store of its own, and commands at it.
+struct Shell(Coordinator);
+
+// === impl Shell ===
+
+impl Shell {
+    async fn start() -> Self {
+        Self(Coordinator::start(&Settings::on("embedded:")).await)
+    }
+
+    /// Runs a command whose words have no spaces; its exit code and what it wrote.
+    async fn ask(&self, line: &str) -> (i32, String) {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let output = lockkeeper(&self.0, &words).output().await.unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        (output.status.code().unwrap(), text)
+    }
+
+    /// Runs a command a line. Behind `=>`, there or on the next line, is its exit code and its
+    /// first line of output, below it the others behind `|`; `…` stands for the rest of a line.
+    async fn tell(&self, story: &str) {
+        let mut steps: Vec<(&str, Vec<&str>)> = Vec::new();
+        for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            if let Some(more) = line.strip_prefix("| ") {
+                steps.last_mut().unwrap().1.push(more);
+                continue;
+            }
+            let (line, outcome) = line
+                .split_once("=> ")
+                .map_or((line, None), |(line, it)| (line, Some(it)));
+            if !line.is_empty() {
+                steps.push((line, Vec::new()));
+            }
+            steps.last_mut().unwrap().1.extend(outcome);
+        }
+        for (line, mut expected) in steps {
+            let (code, first) = expected[0].split_once(' ').unwrap_or((expected[0], "…"));
+            expected[0] = first;
+            let (exit, text) = self.ask(line).await;
+            assert_eq!(exit.to_string(), code, "{line}: {text}");
+            if expected == ["…"] {
+                continue;
+            }
+            assert_eq!(text.lines().count(), expected.len(), "{line}: {text}");
+            for (seen, expected) in text.lines().zip(expected) {
+                let is_expected = match expected.strip_suffix('…') {
+                    Some(start) => seen.starts_with(start),
+                    None => seen == expected,
+                };
+                assert!(is_expected, "{line} => {expected}: {text}");
+            }
+        }
+    }
+
+    fn spawn(&self, words: &[&str]) -> Child {
+        lockkeeper(&self.0, words).spawn().unwrap()
+    }
+
+    async fn until_one_waits(&self, name: &str) {
+        until_waiting(&self.0.client().await, name, 1).await;
+    }
+}
+
+/// What a command wrote that ends well.
+async fn end(command: Child) -> String {
+    let output: Output = command.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
 }
 
 #[tokio::test]
 async fn a_lock_in_each_mode() {
-    let coordinator = Coordinator::start(&Settings::on("embedded:")).await;
-    let ask = async |line: &str| ask(&coordinator, line).await;
-    let describe = async |expected: &[&str]| {
-        let (_, text) = ask("describe index").await;
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), expected.len(), "{text}");
-        for (line, start) in lines.iter().zip(expected) {
-            assert!(line.starts_with(start), "{text}");
-        }
-    };
-    for owner in ["a", "b"] {
-        let line = format!("try-acquire index --mode read --owner {owner} --lease 1m");
-        let (code, text) = ask(&line).await;
-        assert_eq!(code, 0, "{text}");
-        let granted = format!("granted index mode=read owner={owner} fencing_token=0 ");
-        assert!(text.starts_with(&granted), "{text}");
-    }
-    assert_eq!(ask("try-acquire index -m write --owner c").await.0, 1);
-    for (line, reason) in [
-        ("acquire index --mode write --owner a", "SELF_DEADLOCK"),
-        ("acquire index --mode fair --owner c", "WRONG_KIND"),
-        ("release index --owner a", "WRONG_KIND"),
-    ] {
-        let (code, text) = ask(line).await;
-        assert_eq!(code, 64, "{text}");
-        assert!(
-            text.starts_with(&format!("lockkeeper: {reason}: ")),
-            "{text}"
-        );
-    }
-    let writer = [
-        "run",
-        "index",
-        "--mode",
-        "write",
-        "--client-name",
-        "rebuild",
-        "--",
-        "true",
-    ];
-    let writer = lockkeeper(&coordinator, &writer).spawn().unwrap();
-    until_waiting(&coordinator.client().await, "index", 1).await;
-    describe(&[
-        "held index mode=read holders=2 last_fencing_token=0 remaining_lease=5",
-        "  holder owner=a mode=read hold_count=1 remaining_lease=5",
-        "  holder owner=b mode=read hold_count=1 remaining_lease=5",
-        "  waiter position=1 owner=0 mode=write waiting_for=",
-    ])
-    .await;
-    let (code, text) = ask("renew index --mode read --owner a --lease 2m").await;
-    assert_eq!(code, 0, "{text}");
+    let shell = Shell::start().await;
+    shell
+        .tell(
+            "try-acquire index --mode read --owner a --lease 1m
+               => 0 granted index mode=read owner=a fencing_token=0 …
+             try-acquire index --mode read --owner b --lease 1m
+               => 0 granted index mode=read owner=b fencing_token=0 …
+             try-acquire index -m write --owner c => 1
+             acquire index --mode write --owner a => 64 lockkeeper: SELF_DEADLOCK: …
+             acquire index --mode fair --owner c => 64 lockkeeper: WRONG_KIND: …
+             release index --owner a => 64 lockkeeper: WRONG_KIND: …",
+        )
+        .await;
+    let writer = "run index --mode write --client-name rebuild -- true";
+    let writer = shell.spawn(&writer.split(' ').collect::<Vec<_>>());
+    shell.until_one_waits("index").await;
+    shell
+        .tell(
+            "describe index
+               => 0 held index mode=read holders=2 last_fencing_token=0 remaining_lease=5…
+               |   holder owner=a mode=read hold_count=1 remaining_lease=5…
+               |   holder owner=b mode=read hold_count=1 remaining_lease=5…
+               |   waiter position=1 owner=0 mode=write waiting_for=…
+             renew index --mode read --owner a --lease 2m
+               => 0 renewed index mode=read owner=a …
+             release index --mode read --owner a => 0 released index
+             release index --mode read --owner b => 0 released index",
+        )
+        .await;
+    end(writer).await;
+    shell
+        .tell(
+            "describe index => 0 free index last_fencing_token=1…
+             try-acquire index --mode fair --owner d => 0",
+        )
+        .await;
+    let waiter = shell.spawn(&["acquire", "index", "--mode", "fair", "--owner", "e"]);
+    shell.until_one_waits("index").await;
+    shell
+        .tell(
+            "describe index => 0 held index mode=fair holders=1 last_fencing_token=1…
+               |   holder owner=d mode=fair hold_count=1 remaining_lease=29…
+               |   waiter position=1 owner=e mode=fair waiting_for=…
+             release index --mode fair --owner d => 0",
+        )
+        .await;
+    let granted = end(waiter).await;
     assert!(
-        text.starts_with("renewed index mode=read owner=a "),
-        "{text}"
-    );
-    for owner in ["a", "b"] {
-        let line = format!("release index --mode read --owner {owner}");
-        assert_eq!(ask(&line).await, (0, "released index\n".to_owned()));
-    }
-    let output = writer.wait_with_output().await.unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    describe(&["free index last_fencing_token=1"]).await;
-
-    assert_eq!(ask("try-acquire index --mode fair --owner d").await.0, 0);
-    let waiter = ["acquire", "index", "--mode", "fair", "--owner", "e"];
-    let waiter = lockkeeper(&coordinator, &waiter).spawn().unwrap();
-    until_waiting(&coordinator.client().await, "index", 1).await;
-    describe(&[
-        "held index mode=fair holders=1 last_fencing_token=1",
-        "  holder owner=d mode=fair hold_count=1 remaining_lease=29",
-        "  waiter position=1 owner=e mode=fair waiting_for=",
-    ])
-    .await;
-    assert_eq!(ask("release index --mode fair --owner d").await.0, 0);
-    let output = waiter.wait_with_output().await.unwrap();
-    assert!(
-        output
-            .stdout
-            .starts_with(b"granted index mode=fair owner=e"),
-        "{output:?}"
+        granted.starts_with("granted index mode=fair owner=e"),
+        "{granted}"
     );
 }
 
 #[tokio::test]
 async fn several_locks_at_once() {
-    let coordinator = Coordinator::start(&Settings::on("embedded:")).await;
-    let ask = async |line: &str| ask(&coordinator, line).await;
-    let (code, text) = ask("acquire-all b a --read r --owner o --lease 1m").await;
-    assert_eq!(code, 0, "{text}");
-    let starts = [
-        "granted a mode=exclusive owner=o ",
-        "granted b mode=exclusive ",
-        "granted r mode=read ",
-    ];
-    for (line, start) in text.lines().zip(starts) {
-        assert!(line.starts_with(start), "{text}");
-    }
-    let (code, text) = ask("try-acquire-all c a --owner p").await;
-    assert_eq!(code, 1, "{text}");
-    assert!(
-        text.starts_with("not granted: a is held, the holder's lease ends in 5"),
-        "{text}"
-    );
-    assert_eq!(
-        ask("acquire-all x --read x --owner o").await.0,
-        64,
-        "two modes"
-    );
-
+    let shell = Shell::start().await;
+    shell
+        .tell(
+            "acquire-all b a --read r --owner o --lease 1m
+               => 0 granted a mode=exclusive owner=o …
+               | granted b mode=exclusive …
+               | granted r mode=read …
+             try-acquire-all c a --owner p
+               => 1 not granted: a is held, the holder's lease ends in 5…
+             acquire-all x --read x --owner o => 64",
+        )
+        .await;
+    let script = "echo \"$LOCKKEEPER_FENCING_TOKENS\"";
     let run = [
-        "run",
-        "c",
-        "--also",
-        "b",
-        "--read",
-        "r",
-        "--",
-        "sh",
-        "-c",
-        "echo \"$LOCKKEEPER_FENCING_TOKENS\"",
+        "run", "c", "--also", "b", "--read", "r", "--", "sh", "-c", script,
     ];
-    let run = lockkeeper(&coordinator, &run).spawn().unwrap();
-    until_waiting(&coordinator.client().await, "b", 1).await;
-    assert_eq!(ask("release a --owner o").await.0, 0);
-    let (code, text) = ask("release-all a b --read r --owner o").await;
-    assert_eq!(
-        (code, text.as_str()),
-        (1, "not held a\nreleased b\nreleased r\n")
-    );
-    let output = run.wait_with_output().await.unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let told = String::from_utf8(output.stdout).unwrap();
-    let names: Vec<_> = told
-        .lines()
-        .map(|line| line.split_once(' ').unwrap().1)
-        .collect();
-    assert_eq!(names, ["c", "b", "r"]);
-    for name in names {
-        let (_, text) = ask(&format!("describe {name}")).await;
-        assert!(text.starts_with(&format!("free {name}")), "{text}");
+    let run = shell.spawn(&run);
+    shell.until_one_waits("b").await;
+    shell
+        .tell(
+            "release a --owner o => 0
+             release-all a b --read r --owner o => 1 not held a
+               | released b
+               | released r",
+        )
+        .await;
+    let tokens = end(run).await;
+    let names = tokens.lines().map(|line| line.split_once(' ').unwrap().1);
+    assert_eq!(names.collect::<Vec<_>>(), ["c", "b", "r"]);
+    for name in ["c", "b", "r"] {
+        shell
+            .tell(&format!("describe {name} => 0 free {name}…"))
+            .await;
     }
 }
 
 #[tokio::test]
 async fn semaphores() {
-    let coordinator = Coordinator::start(&Settings::on("embedded:")).await;
-    let ask = async |line: &str| ask(&coordinator, line).await;
-    let (code, text) = ask("semaphore acquire pool --owner o").await;
-    assert_eq!(code, 64, "{text}");
-    assert!(
-        text.starts_with("lockkeeper: SEMAPHORE_NOT_FOUND: "),
-        "{text}"
-    );
-    let set = ask("semaphore set pool 3").await;
-    assert_eq!(set, (0, "created pool total=3 available=3\n".to_owned()));
-    let set = ask("semaphore set pool 5 --only-if-absent").await;
-    assert_eq!(set, (0, "set pool total=3 available=3\n".to_owned()));
-
-    let (code, text) = ask("semaphore acquire pool --permits 2 --owner o --lease 1m").await;
+    let shell = Shell::start().await;
+    shell
+        .tell(
+            "semaphore acquire pool --owner o => 64 lockkeeper: SEMAPHORE_NOT_FOUND: …
+             semaphore set pool 3 => 0 created pool total=3 available=3
+             semaphore set pool 5 --only-if-absent => 0 set pool total=3 available=3",
+        )
+        .await;
+    let line = "semaphore acquire pool --permits 2 --owner o --lease 1m";
+    let (code, text) = shell.ask(line).await;
     assert_eq!(code, 0, "{text}");
-    assert!(
-        text.starts_with("granted pool owner=o permits=2 lease=1m valid_for=59s"),
-        "{text}"
-    );
+    let granted = "granted pool owner=o permits=2 lease=1m valid_for=59s";
+    assert!(text.starts_with(granted), "{text}");
     let ids = text.trim_end().rsplit_once('=').unwrap().1.to_owned();
     let one = ids.split(',').next().unwrap();
     assert!(one.len() == 32 && ids.len() == 65, "{text}");
-    let (code, text) = ask("semaphore try-acquire pool -p 2 --owner p").await;
-    assert_eq!(
-        (code, text.as_str()),
-        (1, "not granted pool: available=1\n")
+    let story = format!(
+        "semaphore try-acquire pool -p 2 --owner p => 1 not granted pool: available=1
+         semaphore acquire pool -p 9 --owner p => 64
+         semaphore renew pool --owner o --permit {one} --lease 2m
+           => 0 renewed pool owner=o permits=1 lease=2m …
+         semaphore release pool --owner o --permit {one} => 0 released pool permits=1 available=2
+         semaphore release pool --owner o => 0 released pool permits=1 available=3
+         semaphore release pool --owner o => 1"
     );
-    assert_eq!(
-        ask("semaphore acquire pool -p 9 --owner p").await.0,
-        64,
-        "never"
-    );
-    let (code, text) = ask(&format!(
-        "semaphore renew pool --owner o --permit {one} --lease 2m"
-    ))
-    .await;
-    assert_eq!(code, 0, "{text}");
-    assert!(
-        text.starts_with("renewed pool owner=o permits=1 lease=2m "),
-        "{text}"
-    );
-    let (_, text) = ask(&format!("semaphore release pool --owner o --permit {one}")).await;
-    assert_eq!(text, "released pool permits=1 available=2\n");
-    let (_, text) = ask("semaphore release pool --owner o").await;
-    assert_eq!(text, "released pool permits=1 available=3\n");
-    assert_eq!(ask("semaphore release pool --owner o").await.0, 1);
-    let (_, text) = ask("semaphore describe pool --output json").await;
+    shell.tell(&story).await;
+    let (_, text) = shell.ask("semaphore describe pool --output json").await;
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(
         (&json["total"], &json["available"]),
@@ -221,41 +212,33 @@ async fn semaphores() {
 
 #[tokio::test]
 async fn commands_under_permits() {
-    let coordinator = Coordinator::start(&Settings::on("embedded:")).await;
-    let ask = async |line: &str| ask(&coordinator, line).await;
-    assert_eq!(ask("semaphore set pool 3").await.0, 0);
-    let (code, text) = ask("semaphore acquire pool -p 2 --owner o").await;
-    assert_eq!(code, 0, "{text}");
+    let shell = Shell::start().await;
+    shell
+        .tell(
+            "semaphore set pool 3 => 0
+             semaphore acquire pool -p 2 --owner o => 0",
+        )
+        .await;
     let place = TempDir::new().unwrap();
     let script =
         "echo $LOCKKEEPER_SEMAPHORE $LOCKKEEPER_PERMITS; while [ ! -e end ]; do sleep 0.02; done";
-    let mut first = lockkeeper(
-        &coordinator,
-        &["run", "pool", "--permits", "1", "--", "sh", "-c", script],
-    );
+    let first = ["run", "pool", "--permits", "1", "--", "sh", "-c", script];
+    let mut first = lockkeeper(&shell.0, &first);
     let first = first.current_dir(place.path()).spawn().unwrap();
-    eventually("it holds one", || async {
-        ask("semaphore describe pool")
-            .await
-            .1
-            .contains("available=0")
-    })
-    .await;
-    let (code, text) = ask("run pool --permits 1 --no-wait -E 9 -- true").await;
+    let describes = async |part: &str| shell.ask("semaphore describe pool").await.1.contains(part);
+    eventually("it holds one", || describes("available=0")).await;
+    let (code, text) = shell
+        .ask("run pool --permits 1 --no-wait -E 9 -- true")
+        .await;
     assert_eq!(code, 9, "{text}");
     assert!(
         text.contains("pool: too few permits are free, available=0"),
         "{text}"
     );
-    let second = lockkeeper(&coordinator, &["run", "pool", "-p", "2", "--", "true"])
-        .spawn()
-        .unwrap();
-    eventually("it waits", || async {
-        let (_, text) = ask("semaphore describe pool").await;
-        text.contains("  waiter position=1 owner=0 waiting_for=")
-    })
-    .await;
-    let (_, text) = ask("semaphore describe pool").await;
+    let second = shell.spawn(&["run", "pool", "-p", "2", "--", "true"]);
+    let waits = "  waiter position=1 owner=0 waiting_for=";
+    eventually("it waits", || describes(waits)).await;
+    let (_, text) = shell.ask("semaphore describe pool").await;
     assert!(
         text.starts_with("semaphore pool total=3 available=0 holders=2\n"),
         "{text}"
@@ -268,73 +251,45 @@ async fn commands_under_permits() {
         assert!(text.contains(part), "{text}");
     }
     fs::write(place.path().join("end"), "").unwrap();
-    let output = first.wait_with_output().await.unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert_eq!(output.stdout, b"pool 1\n");
-    assert_eq!(ask("semaphore release pool --owner o").await.0, 0);
-    let output = second.wait_with_output().await.unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(end(first).await, "pool 1\n");
+    shell.tell("semaphore release pool --owner o => 0").await;
+    end(second).await;
 }
 
 #[tokio::test]
 async fn latches() {
-    let coordinator = Coordinator::start(&Settings::on("embedded:")).await;
-    let ask = async |line: &str| ask(&coordinator, line).await;
-    assert_eq!(
-        ask("latch wait start").await,
-        (0, "open start count=0\n".to_owned())
-    );
-    assert_eq!(
-        ask("latch set start 2 --ttl 1h").await,
-        (0, "set start count=2\n".to_owned())
-    );
-    assert_eq!(
-        ask("latch set start 5").await,
-        (1, "not set start count=2\n".to_owned())
-    );
-    let (code, text) = ask("latch wait start --wait 50ms").await;
+    let shell = Shell::start().await;
+    shell
+        .tell(
+            "latch wait start => 0 open start count=0
+             latch set start 2 --ttl 1h => 0 set start count=2
+             latch set start 5 => 1 not set start count=2",
+        )
+        .await;
+    let (code, text) = shell.ask("latch wait start --wait 50ms").await;
     assert_eq!(code, 1, "{text}");
-    assert!(
-        text.starts_with("not opened start: the wait ran out, count=2\n"),
-        "{text}"
-    );
-    let waiting = lockkeeper(
-        &coordinator,
-        &["latch", "wait", "start", "--output", "json"],
-    );
-    let mut waiting = waiting;
-    let waiting = waiting.spawn().unwrap();
+    let not_opened = "not opened start: the wait ran out, count=2\n";
+    assert!(text.starts_with(not_opened), "{text}");
+    let waiting = shell.spawn(&["latch", "wait", "start", "--output", "json"]);
     eventually("it waits", || async {
-        let (_, text) = ask("latch describe start").await;
+        let (_, text) = shell.ask("latch describe start").await;
         text.starts_with("closed start count=2 remaining_ttl=59m") && text.ends_with(" waiters=1\n")
     })
     .await;
-    let counted = ask("latch count-down start --request-id r").await;
-    assert_eq!(counted, (0, "closed start count=1\n".to_owned()));
-    assert_eq!(
-        ask("latch count-down start --request-id r").await,
-        counted,
-        "a repeat"
-    );
-    assert_eq!(
-        ask("latch count-down start").await,
-        (0, "open start count=0\n".to_owned())
-    );
-    let output = waiting.wait_with_output().await.unwrap();
-    assert_eq!(
-        (output.status.code(), &*output.stdout),
-        (Some(0), &b"{\"opened\":{}}\n"[..])
-    );
-    let (code, text) = ask("latch count-down start").await;
-    assert_eq!(code, 64, "{text}");
-    assert!(text.starts_with("lockkeeper: COUNT_EXCEEDED: "), "{text}");
-    assert_eq!(ask("latch set other 1").await.0, 0);
-    assert_eq!(
-        ask("latch delete other").await,
-        (0, "deleted other\n".to_owned())
-    );
-    assert_eq!(
-        ask("latch delete other").await,
-        (0, "no latch other\n".to_owned())
-    );
+    shell
+        .tell(
+            "latch count-down start --request-id r => 0 closed start count=1
+             latch count-down start --request-id r => 0 closed start count=1
+             latch count-down start => 0 open start count=0",
+        )
+        .await;
+    assert_eq!(end(waiting).await, "{\"opened\":{}}\n");
+    shell
+        .tell(
+            "latch count-down start => 64 lockkeeper: COUNT_EXCEEDED: …
+             latch set other 1 => 0
+             latch delete other => 0 deleted other
+             latch delete other => 0 no latch other",
+        )
+        .await;
 }

@@ -135,7 +135,8 @@ async fn mission_21_a_master_killed_under_load_costs_no_other_shard_anything() {
         let total: usize = windows.iter().sum();
         let pause = served.longest_pause(killed, end);
         let what = format!(
-            "shard {shard}: {total} served, {errors} errors, by 100 ms since the kill {windows:?}; longest pause"
+            "shard {shard}: {total} served, {errors} errors, by 100 ms since the kill \
+             {windows:?}; longest pause"
         );
         measured(&what, pause);
         if shard > 0 {

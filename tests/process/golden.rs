@@ -180,7 +180,8 @@ fn expect(file: &str, seen: &str) {
     let at = differs.unwrap_or(expected.lines().count().min(seen.lines().count()));
     assert!(
         expected == seen,
-        "tests/golden/{file}, line {}:\nwas: {:?}\nis:  {:?}\nIf that is meant, UPDATE_GOLDEN=1 writes it anew.",
+        "tests/golden/{file}, line {}:\nwas: {:?}\nis:  {:?}\n\
+         If that is meant, UPDATE_GOLDEN=1 writes it anew.",
         at + 1,
         expected.lines().nth(at),
         seen.lines().nth(at),

@@ -29,8 +29,10 @@ impl Call {
         body.extend(u32::try_from(bytes.len()).unwrap().to_be_bytes());
         body.extend(bytes);
         let head = format!(
-            "POST /lockkeeper.v1.LockService/{method} HTTP/1.1\r\nHost: lockkeeper\r\nOrigin: https://elsewhere.example\r\n\
-             Content-Type: application/grpc-web+proto\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            "POST /lockkeeper.v1.LockService/{method} HTTP/1.1\r\nHost: lockkeeper\r\nOrigin: \
+             https://elsewhere.example\r\n\
+             Content-Type: application/grpc-web+proto\r\nContent-Length: {}\r\n\
+             Connection: close\r\n\r\n",
             body.len()
         );
         let mut stream = TcpStream::connect(coordinator.address()).await.unwrap();

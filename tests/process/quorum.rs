@@ -314,7 +314,8 @@ async fn two_members_that_are_one_server_have_one_vote() {
     assert_eq!(reason(&refused), "STORE_UNAVAILABLE");
     // The operator is told once; each caller is told too.
     let problem = format!(
-        "\"problem\":\"store 2 (redis://localhost:{0}) is the same server as store 1 (redis://127.0.0.1:{0})",
+        "\"problem\":\"store 2 (redis://localhost:{0}) is the same server as store 1 \
+         (redis://127.0.0.1:{0})",
         first.port()
     );
     assert!(refused.message().contains("1 of 3"), "{refused}");

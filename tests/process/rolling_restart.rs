@@ -156,6 +156,10 @@ async fn a_rolling_restart_loses_no_grant_and_breaks_no_exclusion() {
     let refused: Vec<_> = released.into_iter().filter_map(Result::err).collect();
     assert!(refused.is_empty(), "{refused:?}");
     join_all(sessions.into_iter().map(Session::close)).await;
+    expect_all_free(&redis).await;
+}
+
+async fn expect_all_free(redis: &RedisServer) {
     let kept = (0..SESSIONS)
         .flat_map(|number| (0..GRANTS_OF_SESSION).map(move |it| format!("kept-{number}-{it}")));
     let names: Vec<_> = kept

@@ -110,7 +110,8 @@ async fn without_any_coordinator_a_guard_is_lost_before_its_lease_is_over() {
     assert_eq!(guard.valid_for(), Duration::ZERO);
     let refused = guard.release().await.unwrap_err();
     assert!(
-        matches!(&refused, Error::Lost { name, reason: LostReason::Expired, .. } if name == "build"),
+        matches!(&refused, Error::Lost { name, reason: LostReason::Expired, .. }
+            if name == "build"),
         "{refused}"
     );
     eventually("the store has it no more", || async {

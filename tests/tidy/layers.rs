@@ -304,14 +304,17 @@ fn out_of_place(file: &File) -> Vec<String> {
 #[test]
 fn a_manifest_against_the_arrows_is_found() {
     let found = |text: &str| forbidden_crates(&File::new("src/coordinator/Cargo.toml", text));
-    let text = "name = \"lockkeeper-coordinator\"\n[dependencies]\nlockkeeper-base.workspace = true\n\
-                lockkeeper-api.workspace = true\ntonic = \"1\"\n[dev-dependencies]\nprost.workspace = true\n";
+    let text = "name = \"lockkeeper-coordinator\"\n[dependencies]\nlockkeeper-base.workspace = \
+        true\n\
+                lockkeeper-api.workspace = true\ntonic = \"1\"\n[dev-dependencies]\n\
+                    prost.workspace = true\n";
     assert_eq!(found(text).len(), 2, "{:?}", found(text));
 }
 
 #[test]
 fn an_import_against_the_arrows_is_found() {
-    let text = "use lockkeeper_store::{script::{self, CallError as E}, host::Value};\nfn f() { crate::admin::serve() }";
+    let text = "use lockkeeper_store::{script::{self, CallError as E}, host::Value};\nfn f() { \
+        crate::admin::serve() }";
     assert_eq!(
         imports(text),
         [

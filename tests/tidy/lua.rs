@@ -120,7 +120,8 @@ fn missing_from_all(text: &str) -> Vec<String> {
 
 #[test]
 fn a_bad_header_is_found() {
-    let good = "-- Takes a lock away.\n--\n-- KEYS: 1 lock\n-- ARGV: none\n-- Returns: {1}\n-- Publishes: nothing\n\nreturn {1}\n";
+    let good = "-- Takes a lock away.\n--\n-- KEYS: 1 lock\n-- ARGV: none\n-- Returns: {1}\n-- \
+        Publishes: nothing\n\nreturn {1}\n";
     let problems = |text: &str| header_problems(&File::new("lua/x.lua", text));
     assert_eq!(problems(good), Vec::<String>::new());
     for (heading, with) in [
@@ -142,7 +143,8 @@ fn a_bad_header_is_found() {
 
 #[test]
 fn a_script_that_is_not_in_the_catalogue_is_found() {
-    let text = "/// A.\npub static A: Script = script!(\"a\", \"lib\");\npub static B: Script = script!(\"b\");\n/// All.\npub static ALL: [&Script; 1] = [\n    &A,\n];\n";
+    let text = "/// A.\npub static A: Script = script!(\"a\", \"lib\");\npub static B: Script = \
+        script!(\"b\");\n/// All.\npub static ALL: [&Script; 1] = [\n    &A,\n];\n";
     let (scripts, helpers) = catalogued(text);
     assert!(scripts.iter().eq(["a", "b"]) && helpers.iter().eq(["lib"]));
     assert_eq!(

@@ -122,10 +122,12 @@ fn runs_all(code: &str, store: &str) -> bool {
 
 #[test]
 fn stories_and_stores_are_read() {
-    let code = "const X: [(&str, Story); 2] = stories![a::mission_3_and_8_x, b::other, c::mission_9_y,];\n\
+    let code = "const X: [(&str, Story); 2] = stories![a::mission_3_and_8_x, b::other, \
+        c::mission_9_y,];\n\
         #[tokio::test]\nasync fn mission_1_to_19_on_one() {\n all_hold_on(Store::One).await;\n}\n\
         async fn mission_1_to_19_on_two() { all_hold_on(Store::Two).await; }\n\
-        #[tokio::test]\nasync fn mission_1_to_19_on_three() {\n all_hold_on(Store::One).await;\n}\n";
+        #[tokio::test]\n\
+        async fn mission_1_to_19_on_three() {\n all_hold_on(Store::One).await;\n}\n";
     assert_eq!(told(code), ["mission_3_and_8_x", "mission_9_y"]);
     assert!(runs_all(code, "One"));
     for other in ["Two", "Three", "Four"] {

@@ -138,7 +138,9 @@ fn test_functions(code: &str) -> Vec<String> {
 
 #[test]
 fn rows_and_tests_are_read() {
-    let text = "| `a` | b | c |\n## Redisson's tests, and ours\n| Theirs | Ours | |\n|---|---|---|\n| `testX`, `testY` | `redisson::lock::x`, `process::y::z` | same |\n| `testZ` | | none |\n";
+    let text = "| `a` | b | c |\n## Redisson's tests, and ours\n| Theirs | Ours | |\n\
+        |---|---|---|\n| `testX`, `testY` | `redisson::lock::x`, `process::y::z` | same |\n| \
+        `testZ` | | none |\n";
     let read = rows(text);
     assert_eq!(read.len(), 2);
     assert_eq!(read[0].ours, ["redisson::lock::x", "process::y::z"]);

@@ -16,7 +16,7 @@ pub(crate) struct File {
 /// Rust source, taken apart.
 #[derive(Debug, Default)]
 pub(crate) struct Rust {
-    /// Without comments, and with empty literals.
+    /// Without comments, and with empty literals; on as many lines.
     pub(crate) code: String,
     /// What stands in its string literals.
     pub(crate) literals: Vec<String>,
@@ -128,7 +128,11 @@ impl Rust {
         while at < letters.len() {
             at = match (next(at), next(at + 1)) {
                 ('/', '/') => at + line(&letters[at..]),
-                ('/', '*') => at + block_comment(&letters[at..]),
+                ('/', '*') => {
+                    let end = at + block_comment(&letters[at..]);
+                    rust.keep_lines(letters[at..end].iter());
+                    end
+                }
                 ('"', _) => rust.literal(&letters, at, 0, true),
                 ('r', '"' | '#') if !rust.code.ends_with(is_word) || rust.code.ends_with('b') => {
                     let hashes = letters[at + 1..]
@@ -161,6 +165,12 @@ impl Rust {
         at + 1
     }
 
+    /// The lines of what is left out stay, so that those of the code can be counted.
+    fn keep_lines<'a>(&mut self, left_out: impl Iterator<Item = &'a char>) {
+        let lines = left_out.filter(|letter| **letter == '\n');
+        self.code.extend(lines);
+    }
+
     /// Takes the literal whose opening quote stands at `at`; returns where the code goes on.
     fn literal(&mut self, letters: &[char], at: usize, hashes: usize, escapes: bool) -> usize {
         let mut literal = String::new();
@@ -183,6 +193,7 @@ impl Rust {
             at += 1;
         }
         self.code.push_str("\"\"");
+        self.keep_lines(literal.chars().collect::<Vec<_>>().iter());
         self.literals.push(literal);
         at + 1 + hashes
     }
@@ -202,7 +213,8 @@ fn block_comment(letters: &[char]) -> usize {
 
 #[test]
 fn comments_and_literals_are_told_from_code() {
-    let text = "use a; // not b\n/* nor c */ let d = \"e // \\\" f\"; 'x'; '\"'; b'\\'' g<'h>(r#\"i\"j\"#)";
+    let text = "use a; // not b\n/* nor c */ let d = \"e // \\\" f\"; 'x'; '\"'; b'\\'' \
+        g<'h>(r#\"i\"j\"#)";
     let rust = Rust::parse(text);
     assert_eq!(rust.literals, ["e // \" f", "i\"j"]);
     let found: Vec<_> = words(&rust.code).collect();

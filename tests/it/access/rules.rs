@@ -9,11 +9,7 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use super::{ALICE, MALLORY, assert_refused, rule, world_with};
-use crate::support::{
-    World,
-    client::{Client, acquire_request, try_request},
-    reason, secs,
-};
+use crate::support::{World, client::Client, reason, secs, several::specs};
 
 /// Both may use what begins with `free/`; what begins with `orders/` is Alice's.
 fn world() -> World {
@@ -26,154 +22,44 @@ fn world() -> World {
 }
 
 /// Every operation that names something, with the right it needs.
-#[expect(clippy::too_many_lines, reason = "a list")]
+#[expect(
+    clippy::needless_update,
+    reason = "some requests have nothing but a name"
+)]
 fn operations(name: &str) -> Vec<(Right, Request)> {
-    let name = || name.to_owned();
-    let locks = || {
-        let own = |name: &str| pb::LockSpec {
-            name: name.to_owned(),
-            ..Default::default()
-        };
-        vec![own("free/a"), own(&name())]
-    };
-    let owner = || "o".to_owned();
+    macro_rules! ask {
+        ($right:ident $kind:ident $request:ident: $($field:ident)+) => {{
+            let request = pb::$request {
+                $($field: Clone::clone(&$field),)+
+                ..Default::default()
+            };
+            (Right::$right, Request::$kind(request))
+        }};
+    }
+    let locks = specs(&["free/a", name]);
+    let (name, owner) = (name.to_owned(), "o".to_owned());
+    let (permits, count, by, fencing_token) = (1, 1, 1, 1);
     vec![
-        (
-            Right::Acquire,
-            Request::Acquire(acquire_request(&name(), "o")),
-        ),
-        (
-            Right::Acquire,
-            Request::TryAcquire(try_request(&name(), "o")),
-        ),
-        (
-            Right::Acquire,
-            Request::Renew(pb::RenewRequest {
-                name: name(),
-                owner: owner(),
-                ..Default::default()
-            }),
-        ),
-        (
-            Right::Release,
-            Request::Release(pb::ReleaseRequest {
-                name: name(),
-                owner: owner(),
-                ..Default::default()
-            }),
-        ),
-        (
-            Right::Acquire,
-            Request::AcquireAll(pb::AcquireAllRequest {
-                locks: locks(),
-                owner: owner(),
-                ..Default::default()
-            }),
-        ),
-        (
-            Right::Acquire,
-            Request::TryAcquireAll(pb::TryAcquireAllRequest {
-                locks: locks(),
-                owner: owner(),
-                ..Default::default()
-            }),
-        ),
-        (
-            Right::Release,
-            Request::ReleaseAll(pb::ReleaseAllRequest {
-                locks: locks(),
-                owner: owner(),
-                ..Default::default()
-            }),
-        ),
-        (
-            Right::Describe,
-            Request::Describe(pb::DescribeRequest { name: name() }),
-        ),
-        (
-            Right::Describe,
-            Request::CheckToken(pb::CheckTokenRequest {
-                name: name(),
-                fencing_token: 1,
-            }),
-        ),
-        (
-            Right::Acquire,
-            Request::AcquirePermits(pb::AcquirePermitsRequest {
-                name: name(),
-                permits: 1,
-                owner: owner(),
-                ..Default::default()
-            }),
-        ),
-        (
-            Right::Acquire,
-            Request::TryAcquirePermits(pb::TryAcquirePermitsRequest {
-                name: name(),
-                permits: 1,
-                owner: owner(),
-                ..Default::default()
-            }),
-        ),
-        (
-            Right::Release,
-            Request::ReleasePermits(pb::ReleasePermitsRequest {
-                name: name(),
-                owner: owner(),
-                ..Default::default()
-            }),
-        ),
-        (
-            Right::Acquire,
-            Request::RenewPermits(pb::RenewPermitsRequest {
-                name: name(),
-                owner: owner(),
-                ..Default::default()
-            }),
-        ),
-        (
-            Right::Acquire,
-            Request::SetPermits(pb::SetPermitsRequest {
-                name: name(),
-                permits: 1,
-                ..Default::default()
-            }),
-        ),
-        (
-            Right::Describe,
-            Request::DescribeSemaphore(pb::DescribeSemaphoreRequest { name: name() }),
-        ),
-        (
-            Right::Acquire,
-            Request::SetCount(pb::SetCountRequest {
-                name: name(),
-                count: 1,
-                ..Default::default()
-            }),
-        ),
-        (
-            Right::Acquire,
-            Request::CountDown(pb::CountDownRequest {
-                name: name(),
-                by: 1,
-                ..Default::default()
-            }),
-        ),
-        (
-            Right::Acquire,
-            Request::AwaitLatch(pb::AwaitLatchRequest {
-                name: name(),
-                ..Default::default()
-            }),
-        ),
-        (
-            Right::Describe,
-            Request::DescribeLatch(pb::DescribeLatchRequest { name: name() }),
-        ),
-        (
-            Right::Acquire,
-            Request::DeleteLatch(pb::DeleteLatchRequest { name: name() }),
-        ),
+        ask!(Acquire Acquire AcquireRequest: name owner),
+        ask!(Acquire TryAcquire TryAcquireRequest: name owner),
+        ask!(Acquire Renew RenewRequest: name owner),
+        ask!(Release Release ReleaseRequest: name owner),
+        ask!(Acquire AcquireAll AcquireAllRequest: locks owner),
+        ask!(Acquire TryAcquireAll TryAcquireAllRequest: locks owner),
+        ask!(Release ReleaseAll ReleaseAllRequest: locks owner),
+        ask!(Describe Describe DescribeRequest: name),
+        ask!(Describe CheckToken CheckTokenRequest: name fencing_token),
+        ask!(Acquire AcquirePermits AcquirePermitsRequest: name owner permits),
+        ask!(Acquire TryAcquirePermits TryAcquirePermitsRequest: name owner permits),
+        ask!(Release ReleasePermits ReleasePermitsRequest: name owner),
+        ask!(Acquire RenewPermits RenewPermitsRequest: name owner),
+        ask!(Acquire SetPermits SetPermitsRequest: name permits),
+        ask!(Describe DescribeSemaphore DescribeSemaphoreRequest: name),
+        ask!(Acquire SetCount SetCountRequest: name count),
+        ask!(Acquire CountDown CountDownRequest: name by),
+        ask!(Acquire AwaitLatch AwaitLatchRequest: name),
+        ask!(Describe DescribeLatch DescribeLatchRequest: name),
+        ask!(Acquire DeleteLatch DeleteLatchRequest: name),
     ]
 }
 

@@ -222,7 +222,8 @@ async fn what_happens_to_a_session_is_told_in_order() {
     });
     let told = events.next().await.unwrap();
     assert!(
-        matches!(&told, SessionEvent::Waiting { name, waiting } if name == "a" && waiting.position == 1),
+        matches!(&told, SessionEvent::Waiting { name, waiting }
+            if name == "a" && waiting.position == 1),
         "{told:?}"
     );
     network.cut(0);

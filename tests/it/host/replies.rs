@@ -126,7 +126,8 @@ const REPLIES: &[(&str, &str)] = &[
         "'table'",
     ),
     (
-        "redis.call('rpush', KEYS[1], 'a') return string.sub(redis.pcall('get', KEYS[1]).err, 1, 9)",
+        "redis.call('rpush', KEYS[1], 'a') return string.sub(redis.pcall('get', KEYS[1]).err, 1, \
+         9)",
         "'WRONGTYPE'",
     ),
     ("return {pcall(error, 'why', 0)}", "[nil 'why']"),
@@ -165,7 +166,8 @@ const REPLIES: &[(&str, &str)] = &[
         "['string' 2]",
     ),
     (
-        "local before = redis.call('time') redis.call('set', KEYS[1], 1, 'px', 500) return redis.call('pttl', KEYS[1])",
+        "local before = redis.call('time') redis.call('set', KEYS[1], 1, 'px', 500) return \
+         redis.call('pttl', KEYS[1])",
         "500",
     ),
 ];

@@ -170,6 +170,18 @@ fn pick<T: Copy>(from: &[T], random: &mut StdRng) -> T {
     *from.choose(random).unwrap()
 }
 
+fn permit_attempt<'a>(
+    ids: &'a [PermitId],
+    request_id: Option<&'a str>,
+    attempt: &'a str,
+) -> PermitAttempt<'a> {
+    PermitAttempt {
+        request_id,
+        attempt,
+        ids,
+    }
+}
+
 // === impl Side ===
 
 impl Side {
@@ -181,11 +193,7 @@ impl Side {
                 set.map(|set| format!("{set:?}"))
             }
             Ask::Take(ids, lease, request, attempt, recorded) => {
-                let attempt = PermitAttempt {
-                    request_id: request.as_deref(),
-                    attempt,
-                    ids,
-                };
+                let attempt = permit_attempt(ids, request.as_deref(), attempt);
                 let taken = scripts.acquire_permits(name, owner, *lease, attempt, *recorded);
                 taken.await.map(|outcome| acquired(&outcome))
             }
@@ -194,11 +202,7 @@ impl Side {
                 given.await.map(|outcome| released(&outcome))
             }
             Ask::Undo(ids, request, attempt) => {
-                let attempt = PermitAttempt {
-                    request_id: request.as_deref(),
-                    attempt,
-                    ids,
-                };
+                let attempt = permit_attempt(ids, request.as_deref(), attempt);
                 let undone = scripts.undo_permits(name, attempt).await;
                 undone.map(|undone| undone.to_string())
             }

@@ -17,6 +17,7 @@ mod inspect;
 mod latch;
 mod multi;
 mod permits;
+mod permits_of_others;
 mod read_write;
 mod release;
 mod renew;

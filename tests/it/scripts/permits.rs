@@ -22,16 +22,6 @@ async fn acquires_of_permits_are_repeated_and_undone() {
     check(REPEATS).await;
 }
 
-#[tokio::test]
-async fn permits_of_redisson_clients_count() {
-    check(FOREIGN).await;
-}
-
-#[tokio::test]
-async fn what_is_no_semaphore_stays_as_it_is() {
-    check(KINDS).await;
-}
-
 const TAKEN: &[Row] = &[
     (
         "taken, and every key but the counters has a time to live",
@@ -360,100 +350,5 @@ const REPEATS: &[Row] = &[
          undo a => false
          undo a request=r1 => false
          state => n=3/endless kind=semaphore/1000s",
-    ),
-];
-
-const FOREIGN: &[Row] = &[
-    (
-        "taken by Redisson: shown without an owner, and not ours to give back or renew",
-        "SET n 1
-         ZADD leases 922337203685477 id:a
-         take x 100s b,c => busy, left 1, next never
-         take x 100s b => granted b 100s left 0
-         holders => 0 of 2 'x'=1/100s ''=1/endless
-         give x a => HeldByAnother
-         renew x@n:100s:a => HeldByAnother
-         give x all => given 1, left 1
-         heard => 1
-         state => n=1/endless leases{a=never}/endless kind=semaphore/1000s",
-    ),
-    (
-        "released by Redisson: lost",
-        "set 2
-         heard
-         take x 100s a,b
-         ZREM leases id:a
-         INCRBY n 1
-         renew x@n:100s:a,b => Expired
-         give x b => given 1, left 2
-         heard => 2",
-    ),
-    (
-        "Redisson sweeps what we have left",
-        "set 2
-         heard
-         take x 100s a
-         expire a
-         ZREM leases id:a
-         INCRBY n 1
-         take y 100s b => granted b 100s left 1
-         give x a => Expired",
-    ),
-];
-
-const KINDS: &[Row] = &[
-    (
-        "a lock",
-        "HSET n x 1
-         set 1 => error WrongKind
-         take x 100s a => error WrongKind
-         give x a => error WrongKind
-         undo a => error WrongKind
-         holders => error WrongKind
-         state => n{x=1}/endless",
-    ),
-    (
-        "a latch",
-        "count 3
-         heard => 1
-         set 1 => error WrongKind
-         take x 100s a => error WrongKind
-         give x a => error WrongKind
-         undo a => error WrongKind
-         holders => error WrongKind
-         state => n=3/endless kind=latch/1000s",
-    ),
-    (
-        "text, and leases or owners that are none",
-        "SET n many
-         set 1 => error WrongKind
-         take x 100s a => error WrongKind
-         SET n 1
-         SET leases 1
-         take x 100s a => error WrongKind
-         DEL leases
-         SET owners 1
-         take x 100s a => error WrongKind
-         set 2 => error WrongKind
-         state => n=1/endless owners=1/endless",
-    ),
-    (
-        "a record that is none",
-        "set 1
-         heard
-         SET record:r1 x
-         take x 100s a request=r1 => error WrongKind
-         give x a request=r1 => error WrongKind
-         undo a request=r1 => error WrongKind
-         state => n=1/endless kind=semaphore/1000s record:r1=x/endless",
-    ),
-    (
-        "what a latch left behind does not count",
-        "count 1
-         heard => 1
-         DEL n
-         set 1 => made 1 of 1
-         heard => 1
-         state => n=1/endless kind=semaphore/1000s",
     ),
 ];

@@ -98,7 +98,7 @@ fn lines(story: &str) -> Vec<String> {
     let written = story.lines().map(str::trim).filter(|line| !line.is_empty());
     for line in written.chain(["heard => nothing"]) {
         match lines.last_mut() {
-            Some(last) if line.starts_with("=> ") => *last += &format!(" {line}"),
+            Some(last) if line.starts_with("=> ") => last.extend([" ", line]),
             Some(last) if line.starts_with("+ ") => *last += &line[1..],
             _ => lines.push(line.to_owned()),
         }

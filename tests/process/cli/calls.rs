@@ -23,7 +23,8 @@ fn acquire_prints_the_grant() {
     assert_eq!(
         stdout(&output),
         format!(
-            "granted orders mode=exclusive owner=0 fencing_token={TOKEN} hold_count=1 lease=3s valid_for=2s940ms\n"
+            "granted orders mode=exclusive owner=0 fencing_token={TOKEN} hold_count=1 lease=3s \
+             valid_for=2s940ms\n"
         )
     );
     let waiting = "lockkeeper: waiting for orders at position 1, the holder's lease ends in 12s\n";
@@ -40,7 +41,8 @@ fn acquire_prints_the_grant() {
     assert_code(&output, 1);
     assert_eq!(
         stdout(&output),
-        "{\"notGranted\":{\"holderRemainingLease\":\"12s\",\"reason\":\"NOT_GRANTED_REASON_WAIT_TIMEOUT\"}}\n"
+        "{\"notGranted\":{\"holderRemainingLease\":\"12s\",\
+         \"reason\":\"NOT_GRANTED_REASON_WAIT_TIMEOUT\"}}\n"
     );
 }
 
@@ -71,7 +73,8 @@ fn describe_prints_who_holds_and_who_waits() {
         &format!(
             "held orders mode=read holders=12 last_fencing_token={TOKEN} remaining_lease=1s500ms"
         ),
-        "  holder owner=0 mode=read hold_count=2 remaining_lease=1s500ms session_digest=5feceb66ffc86f38 client_name=search",
+        "  holder owner=0 mode=read hold_count=2 remaining_lease=1s500ms \
+         session_digest=5feceb66ffc86f38 client_name=search",
         "  and 11 more holders",
         "  waiter position=1 owner=1 mode=write waiting_for=2s session_digest= client_name=",
         "  and 2 more waiters",
@@ -84,8 +87,8 @@ fn describe_prints_who_holds_and_who_waits() {
         "name": "orders",
         "mode": "LOCK_MODE_READ",
         "holders": [{
-            "sessionDigest": "5feceb66ffc86f38", "owner": "0", "holdCount": 2, "clientName": "search",
-            "mode": "LOCK_MODE_READ", "remainingLease": "1.500s",
+            "sessionDigest": "5feceb66ffc86f38", "owner": "0", "holdCount": 2,
+            "clientName": "search", "mode": "LOCK_MODE_READ", "remainingLease": "1.500s",
         }],
         "remainingLease": "1.500s",
         "lastFencingToken": TOKEN.to_string(),
@@ -148,7 +151,8 @@ fn several_locks_are_asked_for_at_once() {
     assert_code(&output, 0);
     let line = |(name, mode): (&str, &str)| {
         format!(
-            "granted {name} mode={mode} owner=0 fencing_token={TOKEN} hold_count=1 lease=3s valid_for=2s940ms\n"
+            "granted {name} mode={mode} owner=0 fencing_token={TOKEN} hold_count=1 lease=3s \
+             valid_for=2s940ms\n"
         )
     };
     let locks = [("a", "write"), ("b", "write"), ("c", "fair"), ("d", "read")];

@@ -196,7 +196,8 @@ fn a_signal_while_waiting_ends_the_wait_cleanly() {
 #[test]
 fn signals_are_passed_on_to_the_command_and_its_children() {
     let (fake, place) = (fake(), Place::new());
-    let inner = "sh -c 'trap \"touch inner; exit\" TERM; touch alive started; while [ -e alive ]; do sleep 0.02; done' & wait";
+    let inner = "sh -c 'trap \"touch inner; exit\" TERM; touch alive started; while [ -e alive ]; \
+        do sleep 0.02; done' & wait";
     let script = format!("trap 'touch outer; wait; exit 5' TERM; {inner}");
     let run = start(&fake, &place, &[], &script);
     place.wait_for("started");

@@ -54,7 +54,7 @@ pub(super) async fn mission_4_the_lease_is_renewed_while_the_work_goes_on(world:
     assert_eq!(reason(&over), "NOT_OWNER");
 }
 
-pub(super) async fn mission_12_without_a_lease_it_is_renewed_every_third_of_30_s_or_of_what_was_set(
+pub(super) async fn mission_12_without_a_lease_it_is_renewed_every_third_of_30_s_or_as_set(
     world: World,
 ) {
     const NAMES: [&str; 3] = ["watched", "watched-briefly", "fixed"];

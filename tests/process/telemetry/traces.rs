@@ -1,6 +1,6 @@
 //! Traces: the caller's context goes through to the script.
 
-use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
+use lockkeeper_api::pb::{self, LockMode, session_request::Request, session_response::Response};
 use nix::sys::signal::Signal;
 use opentelemetry_proto::tonic::trace::v1::{Span, span::SpanKind};
 use tokio::sync::mpsc;
@@ -9,7 +9,9 @@ use tonic::Streaming;
 
 use super::collector::{Collector, attribute};
 use crate::{
+    client::{acquire_request, try_request},
     coordinator::{Coordinator, Settings},
+    modes::release,
     redis_server::{Monitor, RedisServer, eventually},
     steps::until_waiting,
 };
@@ -22,14 +24,6 @@ fn trace(number: u32) -> String {
 
 fn traceparent(number: u32, flags: &str) -> String {
     format!("00-{}-{CALLER}-{flags}", trace(number))
-}
-
-fn try_acquire(name: &str, owner: &str) -> pb::TryAcquireRequest {
-    pb::TryAcquireRequest {
-        name: name.to_owned(),
-        owner: owner.to_owned(),
-        ..Default::default()
-    }
 }
 
 /// The span with this name; there is one.
@@ -106,7 +100,7 @@ async fn the_trace_of_a_caller_goes_through_to_the_script() {
     let client = coordinator.client().await;
     let mut api = client.api.clone();
     let mut call = async |number: u32, flags: &str| {
-        let mut request = tonic::Request::new(try_acquire(&number.to_string(), "somebody"));
+        let mut request = tonic::Request::new(try_request(&number.to_string(), "somebody"));
         let context = traceparent(number, flags).parse().unwrap();
         request.metadata_mut().insert("traceparent", context);
         let tried = api.try_acquire(request).await.unwrap().into_inner();
@@ -118,24 +112,16 @@ async fn the_trace_of_a_caller_goes_through_to_the_script() {
     call(2, "00").await;
 
     let mut session = Session::open(&coordinator).await;
-    let take = Request::TryAcquire(try_acquire("build", "a"));
+    let take = Request::TryAcquire(try_request("build", "a"));
     session.send(1, take, traceparent(3, "01"));
     assert!(matches!(session.next().await, Response::Tried(_)));
-    let wait = Request::Acquire(pb::AcquireRequest {
-        name: "build".to_owned(),
-        owner: "b".to_owned(),
-        ..Default::default()
-    });
+    let wait = Request::Acquire(acquire_request("build", "b"));
     let monitor = redis.monitor().await;
     session.send(2, wait, traceparent(4, "01"));
     until_waiting(&client, "build", 1).await;
     assert!(matches!(session.next().await, Response::Waiting(_)));
     until_it_listens(&redis, &monitor, "b").await;
-    let release = Request::Release(pb::ReleaseRequest {
-        name: "build".to_owned(),
-        owner: "a".to_owned(),
-        ..Default::default()
-    });
+    let release = Request::Release(release("build", "a", LockMode::Unspecified));
     session.send(3, release, traceparent(5, "01"));
     for _ in 0..2 {
         let answer = session.next().await;
@@ -148,42 +134,7 @@ async fn the_trace_of_a_caller_goes_through_to_the_script() {
     coordinator.signal(Signal::SIGTERM);
     assert!(coordinator.exit().await.success());
 
-    let of_call = collector.of_trace(&trace(1));
-    let served = named(&of_call, "lockkeeper.v1.LockService/TryAcquire");
-    assert_eq!(hex::encode(&served.parent_span_id), CALLER);
-    assert_eq!(served.kind(), SpanKind::Server);
-    assert_eq!(
-        attribute(served, "rpc.response.status_code").as_deref(),
-        Some("OK")
-    );
-    let operation = named(&of_call, "try_acquire");
-    assert!(is_child(operation, served));
-    let token = grant.fencing_token.to_string();
-    for (key, value) in [
-        ("lockkeeper.lock.name", "1"),
-        ("lockkeeper.lock.mode", "exclusive"),
-        ("lockkeeper.result", "granted"),
-        ("lockkeeper.token", token.as_str()),
-    ] {
-        assert_eq!(
-            attribute(operation, key).as_deref(),
-            Some(value),
-            "{operation:#?}"
-        );
-    }
-    let owner = attribute(operation, "lockkeeper.owner.digest").unwrap();
-    assert!(owner.len() == 16 && owner != "somebody", "{owner}");
-    let script = named(&of_call, "lock_acquire");
-    assert!(is_child(script, operation));
-    assert_eq!(script.kind(), SpanKind::Client);
-    assert_eq!(
-        attribute(script, "db.system.name").as_deref(),
-        Some("redis")
-    );
-    assert_eq!(
-        attribute(script, "db.operation.name").as_deref(),
-        Some("EVALSHA")
-    );
+    expect_one_call(&collector.of_trace(&trace(1)), &grant);
     assert!(collector.of_trace(&trace(2)).is_empty());
 
     let of_wait = collector.of_trace(&trace(4));
@@ -206,6 +157,45 @@ async fn the_trace_of_a_caller_goes_through_to_the_script() {
     );
 }
 
+/// The caller's span, the operation, its script: one below the other.
+fn expect_one_call(of_call: &[Span], grant: &pb::Grant) {
+    let served = named(of_call, "lockkeeper.v1.LockService/TryAcquire");
+    assert_eq!(hex::encode(&served.parent_span_id), CALLER);
+    assert_eq!(served.kind(), SpanKind::Server);
+    assert_eq!(
+        attribute(served, "rpc.response.status_code").as_deref(),
+        Some("OK")
+    );
+    let operation = named(of_call, "try_acquire");
+    assert!(is_child(operation, served));
+    let token = grant.fencing_token.to_string();
+    for (key, value) in [
+        ("lockkeeper.lock.name", "1"),
+        ("lockkeeper.lock.mode", "exclusive"),
+        ("lockkeeper.result", "granted"),
+        ("lockkeeper.token", token.as_str()),
+    ] {
+        assert_eq!(
+            attribute(operation, key).as_deref(),
+            Some(value),
+            "{operation:#?}"
+        );
+    }
+    let owner = attribute(operation, "lockkeeper.owner.digest").unwrap();
+    assert!(owner.len() == 16 && owner != "somebody", "{owner}");
+    let script = named(of_call, "lock_acquire");
+    assert!(is_child(script, operation));
+    assert_eq!(script.kind(), SpanKind::Client);
+    assert_eq!(
+        attribute(script, "db.system.name").as_deref(),
+        Some("redis")
+    );
+    assert_eq!(
+        attribute(script, "db.operation.name").as_deref(),
+        Some("EVALSHA")
+    );
+}
+
 #[tokio::test]
 async fn of_traces_that_begin_here_only_the_part_is_sent_that_is_asked_for() {
     let collector = Collector::start().await;
@@ -214,8 +204,8 @@ async fn of_traces_that_begin_here_only_the_part_is_sent_that_is_asked_for() {
         .with("telemetry.sample_ratio", "0.0");
     let coordinator = Coordinator::start(&settings).await;
     let mut api = coordinator.client().await.api;
-    api.try_acquire(try_acquire("build", "a")).await.unwrap();
-    let mut request = tonic::Request::new(try_acquire("other", "a"));
+    api.try_acquire(try_request("build", "a")).await.unwrap();
+    let mut request = tonic::Request::new(try_request("other", "a"));
     let context = traceparent(1, "01").parse().unwrap();
     request.metadata_mut().insert("traceparent", context);
     api.try_acquire(request).await.unwrap();

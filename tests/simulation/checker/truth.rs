@@ -161,7 +161,8 @@ impl Truth {
             if let Some(state) = wrong {
                 let at = state.from.max(from);
                 let rule = format!(
-                    "truth: {holder} relies on lock {name} from {from} to {until}, but the store has {:?} at {at} by {}",
+                    "truth: {holder} relies on lock {name} from {from} to {until}, but the store \
+                     has {:?} at {at} by {}",
                     state.holders, state.by
                 );
                 violations.push(violation(at, rule));

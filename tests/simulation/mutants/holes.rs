@@ -333,7 +333,8 @@ pub(super) const HOLES: [Hole; 56] = [
         name: "of several locks those that are free are taken although one is not",
         scripts: &[&MULTI_ACQUIRE],
         taken: "    return {0, i, member.seen.remaining}",
-        put: "    for _, other in ipairs(members) do if other.seen.open then take(other) end end\n    return {0, i, member.seen.remaining}",
+        put: "    for _, other in ipairs(members) do if other.seen.open then take(other) end end\n\
+              return {0, i, member.seen.remaining}",
     },
     Hole {
         name: "several locks are granted whoever holds them",

@@ -50,7 +50,8 @@ fn problems(text: &str) -> Vec<String> {
 
 #[test]
 fn a_server_that_may_forget_is_found() {
-    let text = "bind 127.0.0.1 -::1\nprotected-mode yes\n# appendonly yes\nmaxmemory-policy allkeys-lru\ntimeout 0\n";
+    let text = "bind 127.0.0.1 -::1\nprotected-mode yes\n# appendonly yes\nmaxmemory-policy \
+        allkeys-lru\ntimeout 0\n";
     assert_eq!(
         problems(text),
         [

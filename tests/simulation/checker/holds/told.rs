@@ -8,6 +8,16 @@ use crate::{
     history::{Holder, Kind, Millis, Name, Op, Seen, Told},
 };
 
+/// How far the holds of the one that was answered are known.
+#[derive(Clone, Copy)]
+struct Expected {
+    /// No other of its operations is under way, and no doubt is left.
+    certain: bool,
+    /// Its holds are `count`.
+    exact: bool,
+    count: i64,
+}
+
 impl Follower<'_> {
     pub(super) fn told(&mut self, at: Millis, op: Op, told: &Told) {
         let Some(asked) = self.asked.get(&op).copied() else {
@@ -20,66 +30,15 @@ impl Follower<'_> {
         let alone = account.flying.len() == 1 && account.flying.contains(&op);
         account.flying.remove(&op);
         let certain = alone && at >= account.doubt_until;
-        let exact = certain && !account.unsure;
-        let count = account.count;
+        let how = Expected {
+            certain,
+            exact: certain && !account.unsure,
+            count: account.count,
+        };
         match told {
-            Told::Granted(seen) => {
-                let expected = count + i64::from(!asked.repeat);
-                if exact && !asked.repeat && i64::from(seen.count) != expected {
-                    let rule = format!(
-                        "count: {holder} was told {} holds of lock {name}, has {expected}",
-                        seen.count
-                    );
-                    self.broke(at, rule);
-                }
-                let account = self.account(holder, name);
-                account.unsure &= !certain;
-                account.own = if asked.repeat {
-                    i64::from(seen.count)
-                } else {
-                    account.own + 1
-                };
-                self.grant(at, asked.at, (holder, name), *seen);
-            }
-            Told::Renewed(seen) => {
-                if self.account(holder, name).lost.contains(&seen.token)
-                    && self.lost_before(&asked, seen.token)
-                {
-                    let rule = format!("lost: {holder} renewed lock {name} after it was lost");
-                    self.broke(at, rule);
-                }
-                if exact && i64::from(seen.count) != count && count > 0 {
-                    let rule = format!(
-                        "count: {holder} renewed {} holds of lock {name}, has {count}",
-                        seen.count
-                    );
-                    self.broke(at, rule);
-                }
-                if let Some(belief) = &mut self.account(holder, name).belief
-                    && belief.token == seen.token
-                {
-                    belief.safe_until = belief.safe_until.max(seen.safe_until);
-                }
-            }
-            Told::Released(left) => {
-                // The request itself took one off.
-                let expected = count - 1;
-                if exact && !asked.repeat && i64::from(*left) != expected && expected >= 0 {
-                    let rule = format!(
-                        "count: {holder} has {left} holds of lock {name} left, not {expected}"
-                    );
-                    self.broke(at, rule);
-                }
-                let account = self.account(holder, name);
-                account.unsure &= !certain;
-                account.count = i64::from(*left) - account.releases;
-                // What is left of a grant that was lost meanwhile is nobody's.
-                account.unsure |= account.belief.is_none() && *left > 0;
-                if account.count <= 0 {
-                    account.own = 0;
-                    self.end_belief(at, holder, name);
-                }
-            }
+            Told::Granted(seen) => self.granted(at, &asked, *seen, how),
+            Told::Renewed(seen) => self.renewed(at, &asked, *seen, how),
+            Told::Released(left) => self.released(at, &asked, i64::from(*left), how),
             Told::NotOwner => {
                 self.end_belief(at, holder, name);
                 let account = self.account(holder, name);
@@ -101,6 +60,79 @@ impl Follower<'_> {
             }
             Told::Refused(_) if asked.kind == Kind::Release => self.doubt(at, &asked),
             Told::Refused(_) | Told::Busy | Told::TimedOut | Told::Cancelled => {}
+        }
+    }
+
+    fn granted(&mut self, at: Millis, asked: &Asked, seen: Seen, how: Expected) {
+        let Asked { holder, name, .. } = *asked;
+        let Expected {
+            certain,
+            exact,
+            count,
+        } = how;
+        let expected = count + i64::from(!asked.repeat);
+        if exact && !asked.repeat && i64::from(seen.count) != expected {
+            let rule = format!(
+                "count: {holder} was told {} holds of lock {name}, has {expected}",
+                seen.count
+            );
+            self.broke(at, rule);
+        }
+        let account = self.account(holder, name);
+        account.unsure &= !certain;
+        account.own = if asked.repeat {
+            i64::from(seen.count)
+        } else {
+            account.own + 1
+        };
+        self.grant(at, asked.at, (holder, name), seen);
+    }
+
+    fn renewed(&mut self, at: Millis, asked: &Asked, seen: Seen, how: Expected) {
+        let Asked { holder, name, .. } = *asked;
+        let Expected { exact, count, .. } = how;
+        if self.account(holder, name).lost.contains(&seen.token)
+            && self.lost_before(asked, seen.token)
+        {
+            let rule = format!("lost: {holder} renewed lock {name} after it was lost");
+            self.broke(at, rule);
+        }
+        if exact && i64::from(seen.count) != count && count > 0 {
+            let rule = format!(
+                "count: {holder} renewed {} holds of lock {name}, has {count}",
+                seen.count
+            );
+            self.broke(at, rule);
+        }
+        if let Some(belief) = &mut self.account(holder, name).belief
+            && belief.token == seen.token
+        {
+            belief.safe_until = belief.safe_until.max(seen.safe_until);
+        }
+    }
+
+    fn released(&mut self, at: Millis, asked: &Asked, left: i64, how: Expected) {
+        let Asked { holder, name, .. } = *asked;
+        let Expected {
+            certain,
+            exact,
+            count,
+        } = how;
+        // The request itself took one off.
+        let expected = count - 1;
+        if exact && !asked.repeat && left != expected && expected >= 0 {
+            let rule =
+                format!("count: {holder} has {left} holds of lock {name} left, not {expected}");
+            self.broke(at, rule);
+        }
+        let account = self.account(holder, name);
+        account.unsure &= !certain;
+        account.count = left - account.releases;
+        // What is left of a grant that was lost meanwhile is nobody's.
+        account.unsure |= account.belief.is_none() && left > 0;
+        if account.count <= 0 {
+            account.own = 0;
+            self.end_belief(at, holder, name);
         }
     }
 

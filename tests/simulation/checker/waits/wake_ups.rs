@@ -31,7 +31,8 @@ pub(in crate::checker) fn check(waits: &Waits<'_>, truth: &Truth) -> Vec<Violati
             };
             if until > limit {
                 let rule = format!(
-                    "wake-up: #{} of {} waits for lock {}, which can be had from {} to {} by {}; it should have been granted by {limit}",
+                    "wake-up: #{} of {} waits for lock {}, which can be had from {} to {} by {}; \
+                     it should have been granted by {limit}",
                     span.op, span.holder, span.name, free.from, free.until, free.by
                 );
                 violations.push(violation(limit, rule));

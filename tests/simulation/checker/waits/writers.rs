@@ -50,7 +50,8 @@ pub(in crate::checker) fn check(waits: &Waits<'_>, truth: &Truth) -> Vec<Violati
             match turn {
                 Turn::Reader if !long && at > due => {
                     let rule = format!(
-                        "writers: #{} of {} waits for lock {} since {since}, and readers come in all the time",
+                        "writers: #{} of {} waits for lock {} since {since}, and readers come in \
+                         all the time",
                         span.op, span.holder, span.name
                     );
                     violations.push(violation(at, rule));
