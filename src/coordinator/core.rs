@@ -15,7 +15,7 @@ use crate::{
     error::Error,
     events::Events,
     metrics::families::Shared,
-    owner_lock::{Turn, Turns},
+    owner_lock::{OwnerLock, OwnerLocks},
     session::{
         registry::Sessions,
         session::{Deadlines, Session},
@@ -33,7 +33,7 @@ pub(crate) struct Core {
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) sessions: Sessions,
     pub(crate) deadlines: Deadlines,
-    pub(crate) turns: Arc<Turns>,
+    pub(crate) owner_locks: Arc<OwnerLocks>,
     /// Cancelled when no new waits are admitted and those there are must end.
     pub(crate) draining: CancellationToken,
     pub(crate) attempts: Attempts,
@@ -71,11 +71,15 @@ impl Core {
         session.map(|id| self.sessions.get(id)).transpose()
     }
 
-    /// Waits for the owner's turn on a lock; an attempt of the same owner whose outcome is not
+    /// Waits for the owner lock on a lock; an attempt of the same owner whose outcome is not
     /// known yet holds it.
-    pub(crate) async fn turn(&self, name: &LockName, owner: &Owner) -> Result<Turn, CallError> {
-        let turn = self.turns.take(name, owner);
-        tokio::time::timeout(self.config.call_timeout, turn)
+    pub(crate) async fn owner_lock(
+        &self,
+        name: &LockName,
+        owner: &Owner,
+    ) -> Result<OwnerLock, CallError> {
+        let owner_lock = self.owner_locks.take(name, owner);
+        tokio::time::timeout(self.config.call_timeout, owner_lock)
             .await
             .map_err(|_elapsed| {
                 CallError::Unavailable(

@@ -11,8 +11,8 @@ use crate::{
     error::Error,
     progress::{Progress, WaitState},
     types::{Goal, LockName, Owner, RequestId, SessionId},
-    wait::{Next, Stops, next},
-    waiters::queue::Place,
+    wait::{Next, WaitContext, next},
+    waiters::queue::QueueTicket,
 };
 
 /// Something to do with a latch, already checked.
@@ -196,7 +196,7 @@ async fn await_latch<P: Progress>(
             count: seen.count,
         });
     }
-    let stops = Stops::admit(core, session, deadline, progress)?;
+    let stops = WaitContext::admit(core, session, deadline, progress)?;
     let forgotten_at = seen.remaining.map(|left| Instant::now() + left);
     // Those who wait for a latch get nothing that could be theirs.
     let owner = Owner::made(name, None);
@@ -210,9 +210,9 @@ async fn await_latch<P: Progress>(
 async fn wait_for<P: Progress>(
     core: &Core,
     name: &LockName,
-    place: &Place,
+    place: &QueueTicket,
     mut count: u32,
-    stops: &Stops<'_, P>,
+    stops: &WaitContext<'_, P>,
 ) -> Result<LatchAnswer, Error> {
     let mut told = None;
     // Why the last look had no outcome; a wait rides out a store that is down, but says so if its

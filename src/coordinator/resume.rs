@@ -15,7 +15,7 @@ use crate::{
     coordinator::Coordinator,
     core::Core,
     error::{Error, Limit},
-    owner_lock::Turn,
+    owner_lock::OwnerLock,
     resume_token::Claims,
     stream::{Opened, Stream},
     types::{
@@ -103,7 +103,7 @@ impl Coordinator {
         }
         // What is under way for these grants comes to its end before they are looked at, and what
         // comes later knows that they were confirmed.
-        let turns = core.turns_of(&named).await?;
+        let owner_locks = core.turns_of(&named).await?;
         let mut checked = core.check(&claims, named.locks).await?;
         checked.extend(core.check_permits(&claims, named.permits).await?);
         let reasons = core.why_all_gone(&checked).await;
@@ -143,7 +143,7 @@ impl Coordinator {
             }
             session.confirm(&key);
         }
-        drop(turns);
+        drop(owner_locks);
         for mut grant in known {
             let key = GrantKey::of_holding(&grant);
             let is_named = kept.contains(&key);
@@ -175,20 +175,20 @@ impl Coordinator {
 // === impl Core ===
 
 impl Core {
-    /// The turns of all grants that a resuming client names, in an order that no two resumes can
-    /// block each other with.
-    async fn turns_of(&self, named: &Resumed) -> Result<Vec<Turn>, CallError> {
+    /// The owner locks of all grants that a resuming client names, in an order that no two resumes
+    /// can block each other with.
+    async fn turns_of(&self, named: &Resumed) -> Result<Vec<OwnerLock>, CallError> {
         let locks = named.locks.iter().map(|grant| (&grant.name, &grant.owner));
         let permits = named.permits.iter().map(|it| (&it.name, &it.owner));
         let keys: BTreeMap<(&LockName, &Arc<str>), &Owner> = locks
             .chain(permits)
             .map(|(name, owner)| ((name, &owner.label), owner))
             .collect();
-        let mut turns = Vec::with_capacity(keys.len());
+        let mut owner_locks = Vec::with_capacity(keys.len());
         for ((name, _), owner) in keys {
-            turns.push(self.turn(name, owner).await?);
+            owner_locks.push(self.owner_lock(name, owner).await?);
         }
-        Ok(turns)
+        Ok(owner_locks)
     }
 
     /// Renews what a resuming client names. Grants with a lease of their own are looked at without

@@ -88,7 +88,7 @@ impl Coordinator {
 impl Core {
     /// Gives back what a session held and no longer has.
     async fn release_all(&self, grant: &Holding) {
-        let _turn = self.turns.take(grant.name(), grant.owner()).await;
+        let _owner_lock = self.owner_locks.take(grant.name(), grant.owner()).await;
         match grant {
             Holding::Lock(grant) => {
                 let lower = || self.scripts.lower(grant.hold(), grant.serial, 0);

@@ -18,7 +18,7 @@ use crate::{
     metrics::labels::Source,
     progress::{Progress, WaitState},
     session::session::Session,
-    waiters::{place::Standing, queue::Place},
+    waiters::{place::QueueStatus, queue::QueueTicket},
 };
 
 /// The re-check after a holder's lease comes this much later than its end, so that the store agrees
@@ -33,7 +33,7 @@ pub(crate) enum Next {
 }
 
 /// What ends a wait from outside.
-pub(crate) struct Stops<'a, P> {
+pub(crate) struct WaitContext<'a, P> {
     pub(crate) deadline: Option<Instant>,
     /// Ends with the session's stream; none without a session.
     session: Option<CancellationToken>,
@@ -43,9 +43,9 @@ pub(crate) struct Stops<'a, P> {
 }
 
 /// A wait at its place in a line.
-pub(crate) struct InLine {
-    pub(crate) place: Place,
-    told: Option<Standing>,
+pub(crate) struct QueuedWait {
+    pub(crate) place: QueueTicket,
+    told: Option<QueueStatus>,
     /// When to try without a hint; none as long as somebody else is the head, because time spent
     /// behind it is no reason to try.
     check_at: Option<Instant>,
@@ -62,11 +62,11 @@ pub(crate) trait Contest: Send {
     /// Makes one attempt. None if it was refused, which the line knows then.
     fn attempt(
         &mut self,
-        line: &mut InLine,
+        line: &mut QueuedWait,
     ) -> impl Future<Output = Result<Option<Self::Prize>, Error>> + Send;
 
     /// Leaves the line with the prize.
-    fn leave(&self, line: &mut InLine, prize: &Self::Prize);
+    fn leave(&self, line: &mut QueuedWait, prize: &Self::Prize);
 }
 
 /// A wait that its session counts, and its caller's account.
@@ -79,8 +79,8 @@ struct CountedWait {
 pub(crate) async fn compete<C: Contest, P: Progress>(
     core: &Core,
     contest: &mut C,
-    line: &mut InLine,
-    stops: &Stops<'_, P>,
+    line: &mut QueuedWait,
+    stops: &WaitContext<'_, P>,
 ) -> Result<Result<C::Prize, NotGranted>, Error> {
     // Why the last attempt had no outcome; a wait rides out a store that is down, but says so if
     // its time runs out meanwhile. In a box, because waits are many and trouble is rare.
@@ -111,9 +111,9 @@ pub(crate) async fn compete<C: Contest, P: Progress>(
 /// Waits for whatever comes first.
 pub(crate) async fn next<P: Progress>(
     core: &Core,
-    place: &Place,
+    place: &QueueTicket,
     check_at: Option<Instant>,
-    stops: &Stops<'_, P>,
+    stops: &WaitContext<'_, P>,
 ) -> Next {
     let timer = check_at.into_iter().chain(stops.deadline).min();
     let time_is_up = || stops.deadline.is_some_and(|at| Instant::now() >= at);
@@ -160,9 +160,9 @@ impl Core {
     }
 }
 
-// === impl Stops ===
+// === impl WaitContext ===
 
-impl<'a, P: Progress> Stops<'a, P> {
+impl<'a, P: Progress> WaitContext<'a, P> {
     /// Lets a wait begin: its session, if it has one, must live, and counts it from now on. It no
     /// longer counts as a short operation.
     pub(crate) fn admit(
@@ -192,10 +192,10 @@ impl<'a, P: Progress> Stops<'a, P> {
     }
 }
 
-// === impl InLine ===
+// === impl QueuedWait ===
 
-impl InLine {
-    pub(crate) fn at(place: Place) -> Self {
+impl QueuedWait {
+    pub(crate) fn at(place: QueueTicket) -> Self {
         Self {
             place,
             told: None,
@@ -208,7 +208,7 @@ impl InLine {
     async fn until_try<P: Progress>(
         &mut self,
         core: &Core,
-        stops: &Stops<'_, P>,
+        stops: &WaitContext<'_, P>,
         state: impl Fn(Waiting) -> WaitState,
     ) -> Result<Option<NotGranted>, Error> {
         loop {
@@ -293,8 +293,8 @@ impl Drop for CountedWait {
     }
 }
 
-impl From<Standing> for Waiting {
-    fn from(standing: Standing) -> Self {
+impl From<QueueStatus> for Waiting {
+    fn from(standing: QueueStatus) -> Self {
         Self {
             position: standing.position,
             holder_until: standing.holder_until,

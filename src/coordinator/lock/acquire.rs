@@ -22,7 +22,7 @@ use crate::{
     },
     progress::{Progress, WaitState},
     types::GrantKey,
-    wait::{Contest, InLine, Stops, compete},
+    wait::{Contest, QueuedWait, WaitContext, compete},
     waiters::handover::Awaited,
 };
 
@@ -105,8 +105,8 @@ fn behind_others(core: &Core, request: &Acquire) -> Option<Awaited> {
     let awaited = core.waiters.awaited(name)?;
     if !owner.is_new() {
         let session = core.session_of(owner).ok()??;
-        // Whoever has the owner's turn may be getting the lock for it.
-        let _turn = core.turns.take(name, owner).now_or_never()?;
+        // Whoever has the owner lock may be getting the lock for it.
+        let _owner_lock = core.owner_locks.take(name, owner).now_or_never()?;
         let key = GrantKey::new(name, request.mode, &owner.label);
         let known = session.holds(&key, core.config.limits.grants_per_session_max);
         known.ok().filter(|(holds, _)| *holds == 0)?;
@@ -122,7 +122,7 @@ async fn queue_up<P: Progress>(
     deadline: Option<Instant>,
     (holder_until, place): (Option<Instant>, Option<u32>),
 ) -> Result<Result<Delivery, NotGranted>, Error> {
-    let stops = Stops::admit(core, core.session_of(&request.owner)?, deadline, progress)?;
+    let stops = WaitContext::admit(core, core.session_of(&request.owner)?, deadline, progress)?;
     let (goal, owner) = (request.mode.into(), request.owner.clone());
     let joined = core
         .waiters
@@ -132,27 +132,27 @@ async fn queue_up<P: Progress>(
         place.take_offers();
     }
     let mut contest = OneLock { core, request };
-    compete(core, &mut contest, &mut InLine::at(place), &stops).await
+    compete(core, &mut contest, &mut QueuedWait::at(place), &stops).await
 }
 
 /// Takes away what a wait has left in the store: a place in a queue, or the mark of a writer. The
-/// store is told in the background, in the owner's turn: nothing that the owner asks for after this
+/// store is told in the background, in the owner lock: nothing that the owner asks for after this
 /// comes before it.
 pub(crate) fn leave(core: &Arc<Core>, request: &Acquire) {
     if !matches!(request.mode, Mode::Fair | Mode::Write) {
         return;
     }
     let (core, request) = (Arc::clone(core), request.clone());
-    let turns = Arc::clone(&core.turns);
+    let owner_locks = Arc::clone(&core.owner_locks);
     let (name, owner) = (request.name.clone(), request.owner.clone());
-    let mut turn = Box::pin(async move { turns.take(&name, &owner).await });
-    // Asks for the turn now, and waits for it in the background: an attempt that is in doubt may
-    // have it for long.
-    let at_once = turn.as_mut().now_or_never();
+    let mut owner_lock = Box::pin(async move { owner_locks.take(&name, &owner).await });
+    // Asks for the owner lock now, and waits for it in the background: an attempt that is in doubt
+    // may have it for long.
+    let at_once = owner_lock.as_mut().now_or_never();
     core.tasks.clone().spawn("leave", async move {
-        let turn = match at_once {
-            Some(turn) => turn,
-            None => turn.await,
+        let owner_lock = match at_once {
+            Some(owner_lock) => owner_lock,
+            None => owner_lock.await,
         };
         let (name, owner) = (&request.name, &request.owner);
         if core.waiters.others_want(name, request.mode, owner) {
@@ -163,7 +163,7 @@ pub(crate) fn leave(core: &Arc<Core>, request: &Acquire) {
         let at_most = config.fair_waiter_timeout.max(2 * config.writer_hold_back);
         let leave = || core.scripts.leave(request.hold());
         core.until_answered(at_most, leave).await;
-        drop(turn);
+        drop(owner_lock);
     });
 }
 
@@ -176,7 +176,7 @@ impl Contest for OneLock<'_> {
         WaitState::Lock(waiting)
     }
 
-    async fn attempt(&mut self, line: &mut InLine) -> Result<Option<Delivery>, Error> {
+    async fn attempt(&mut self, line: &mut QueuedWait) -> Result<Option<Delivery>, Error> {
         let from = Some(&line.place);
         match attempt(self.core, self.request, Refusal::Waits, from).await? {
             Attempted::Granted(delivery) => Ok(Some(delivery)),
@@ -190,7 +190,7 @@ impl Contest for OneLock<'_> {
         }
     }
 
-    fn leave(&self, line: &mut InLine, delivery: &Delivery) {
+    fn leave(&self, line: &mut QueuedWait, delivery: &Delivery) {
         line.leave_granted(delivery.grant().safe_until);
     }
 }

@@ -13,10 +13,10 @@ use crate::{
         delivery::{Delivery, Undo},
         request::Acquire,
     },
-    owner_lock::Turn,
+    owner_lock::OwnerLock,
     session::{held::Lost, session::Session},
     types::{Grant, GrantKey, safe_until},
-    waiters::queue::Place,
+    waiters::queue::QueueTicket,
 };
 
 /// What an attempt came to.
@@ -35,7 +35,7 @@ pub(crate) enum Attempted {
 struct Prepared {
     session: Option<Arc<Session>>,
     /// Kept until the outcome is known.
-    turn: Turn,
+    owner_lock: OwnerLock,
     lease: Duration,
     known_holds: Option<u32>,
     /// The serial of the grant that it would add a hold to.
@@ -53,7 +53,7 @@ pub(crate) async fn attempt(
     core: &Arc<Core>,
     request: &Acquire,
     refusal: Refusal,
-    place: Option<&Place>,
+    place: Option<&QueueTicket>,
 ) -> Result<Attempted, Error> {
     let Acquire {
         name, mode, owner, ..
@@ -134,14 +134,14 @@ fn undo_attempt(core: &Arc<Core>, request: &Acquire, prepared: Prepared) -> Join
     core.tasks.clone().spawn("undo", async move {
         core.undo(request.hold(), prepared.identity(), prepared.lease)
             .await;
-        drop(prepared.turn);
+        drop(prepared.owner_lock);
     })
 }
 
 async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error> {
     let Acquire { name, owner, .. } = request;
     let session = core.session_of(owner)?;
-    let turn = core.turn(name, owner).await?;
+    let owner_lock = core.owner_lock(name, owner).await?;
     let (known_holds, serial) = match &session {
         Some(session) => {
             session.live()?;
@@ -168,7 +168,7 @@ async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error>
         .or(own_record);
     Ok(Prepared {
         session,
-        turn,
+        owner_lock,
         lease,
         known_holds,
         serial,
@@ -189,7 +189,7 @@ fn deliver(
 ) -> Result<Delivery, Error> {
     let Prepared {
         session,
-        turn,
+        owner_lock,
         serial,
         record,
         attempt,
@@ -202,7 +202,7 @@ fn deliver(
         attempt,
         sent_at,
         registered: false,
-        turn: None,
+        owner_lock: None,
     };
     let undo = (!repeated).then(|| Box::new(undo));
     let mut delivery = Delivery {
@@ -215,7 +215,7 @@ fn deliver(
         let registered = session.register(&core.deadlines, grant, serial, sent_at);
         if let Some(undo) = &mut delivery.undo {
             undo.registered = registered.is_ok();
-            undo.turn = registered.is_err().then_some(turn);
+            undo.owner_lock = registered.is_err().then_some(owner_lock);
         }
         (delivery.grant, delivery.lost) = registered?;
     } else if !repeated {

@@ -9,7 +9,7 @@ use crate::{
     core::Core,
     error::Error,
     events::{Event, What},
-    owner_lock::Turn,
+    owner_lock::OwnerLock,
     session::{held::Lost, session::Session},
     types::{Grant, GrantKey},
 };
@@ -37,8 +37,9 @@ pub(crate) struct Undo {
     pub(crate) sent_at: Instant,
     /// Whether the hold is in the session's books.
     pub(crate) registered: bool,
-    /// The turn of the attempt, if it is to be undone before anything else of this owner happens.
-    pub(crate) turn: Option<Turn>,
+    /// The owner lock of the attempt, if it is to be undone before anything else of this owner
+    /// happens.
+    pub(crate) owner_lock: Option<OwnerLock>,
 }
 
 /// What the owner is to have without a hold that nobody took: the session's books count it only if
@@ -127,11 +128,11 @@ impl Undo {
             attempt,
             sent_at,
             registered,
-            turn,
+            owner_lock,
         } = self;
-        let _turn = match turn {
-            Some(turn) => turn,
-            None => core.turns.take(&grant.name, &grant.owner).await,
+        let _owner_lock = match owner_lock {
+            Some(owner_lock) => owner_lock,
+            None => core.owner_locks.take(&grant.name, &grant.owner).await,
         };
         let key = GrantKey::of(&grant);
         let Some(known_holds) = holds_without(session.as_ref(), registered, &grant, &lost) else {

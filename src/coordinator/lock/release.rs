@@ -22,7 +22,7 @@ pub(crate) async fn release(core: &Arc<Core>, request: &Release) -> Result<u32, 
         request_id,
     } = request;
     let session = core.session_of(owner)?;
-    let turn = core.turn(name, owner).await?;
+    let owner_lock = core.owner_lock(name, owner).await?;
     let key = GrantKey::new(name, *mode, &owner.label);
     let held = session.as_ref().and_then(|session| session.grant(&key));
     // Whether a lock with one owner has a queue is known better here than by the caller.
@@ -89,7 +89,7 @@ pub(crate) async fn release(core: &Arc<Core>, request: &Release) -> Result<u32, 
                     let request = request.clone();
                     core.tasks.clone().spawn("finish-release", async move {
                         finish_release(&core, &session, &request, &key, &held).await;
-                        drop(turn);
+                        drop(owner_lock);
                     });
                 }
                 _ => session.set_releasing(&key, false),

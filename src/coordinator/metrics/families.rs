@@ -97,29 +97,104 @@ impl Metrics {
         self.draining.set(draining.into());
     }
 
-    #[rustfmt::skip]
     pub(crate) fn register(&self, to: &mut Registrar<'_>) {
-        to.add("grants", "Acquires that ended, by how", self.grants.family());
-        to.add("wait_seconds", "From the begin of an acquire that may wait to its end", self.waits.family());
-        to.add("operation_seconds", "From the begin of an operation that does not wait to its answer", self.operations.family());
-        to.add("handover_seconds", "From a release that is heard of here to the grant of the next who waits here", self.handovers.family());
-        to.add("hold_seconds", "From a grant in a session to its end", self.hold.clone());
-        to.add("releases", "Releases by callers, by how they ended", self.releases.family());
-        to.add("renewals", "Renewals of leases, by who asked and how they ended", self.renewals.family());
-        to.add("renewal_lag_seconds", "How much later than due renewals are sent", self.renewal_lag.clone());
-        to.add("lease_margin_seconds", "What was left of the safe time of a grant when its renewal was answered", self.lease_margin.clone());
-        to.add("leases_lost", "Grants that turned out to be held no more, by why", self.lost.family());
-        to.add("wakeups", "Reasons to try again for those who wait, by where they came from", self.wakeups.family());
-        to.add("orphan_grants_reclaimed", "Holds that nobody was told of, taken back", self.orphans.clone());
-        to.add("limit_refusals", "Requests refused because of a limit", self.limits.family());
-        to.add("store_clock_steps", "Steps of the store's clock that moved the ends of leases", self.clock_steps.family());
-        to.add("store_clock_skew_seconds", "By how much the store's clock is ahead of this process's, when last seen", self.clock_skew.clone());
-        to.add("fencing_token_regressions", "New grants whose fencing token was smaller than one granted before; must stay 0", self.regressions.clone());
-        to.add("sessions", "Sessions with a stream here", self.sessions.clone());
-        to.add("sessions_detached", "Sessions whose stream broke and that may be resumed", self.detached.clone());
+        to.add(
+            "grants",
+            "Acquires that ended, by how",
+            self.grants.family(),
+        );
+        to.add(
+            "wait_seconds",
+            "From the begin of an acquire that may wait to its end",
+            self.waits.family(),
+        );
+        to.add(
+            "operation_seconds",
+            "From the begin of an operation that does not wait to its answer",
+            self.operations.family(),
+        );
+        to.add(
+            "handover_seconds",
+            "From a release that is heard of here to the grant of the next who waits here",
+            self.handovers.family(),
+        );
+        to.add(
+            "hold_seconds",
+            "From a grant in a session to its end",
+            self.hold.clone(),
+        );
+        to.add(
+            "releases",
+            "Releases by callers, by how they ended",
+            self.releases.family(),
+        );
+        to.add(
+            "renewals",
+            "Renewals of leases, by who asked and how they ended",
+            self.renewals.family(),
+        );
+        to.add(
+            "renewal_lag_seconds",
+            "How much later than due renewals are sent",
+            self.renewal_lag.clone(),
+        );
+        to.add(
+            "lease_margin_seconds",
+            "What was left of the safe time of a grant when its renewal was answered",
+            self.lease_margin.clone(),
+        );
+        to.add(
+            "leases_lost",
+            "Grants that turned out to be held no more, by why",
+            self.lost.family(),
+        );
+        to.add(
+            "wakeups",
+            "Reasons to try again for those who wait, by where they came from",
+            self.wakeups.family(),
+        );
+        to.add(
+            "orphan_grants_reclaimed",
+            "Holds that nobody was told of, taken back",
+            self.orphans.clone(),
+        );
+        to.add(
+            "limit_refusals",
+            "Requests refused because of a limit",
+            self.limits.family(),
+        );
+        to.add(
+            "store_clock_steps",
+            "Steps of the store's clock that moved the ends of leases",
+            self.clock_steps.family(),
+        );
+        to.add(
+            "store_clock_skew_seconds",
+            "By how much the store's clock is ahead of this process's, when last seen",
+            self.clock_skew.clone(),
+        );
+        to.add(
+            "fencing_token_regressions",
+            "New grants whose fencing token was smaller than one granted before; must stay 0",
+            self.regressions.clone(),
+        );
+        to.add(
+            "sessions",
+            "Sessions with a stream here",
+            self.sessions.clone(),
+        );
+        to.add(
+            "sessions_detached",
+            "Sessions whose stream broke and that may be resumed",
+            self.detached.clone(),
+        );
         to.add("holds", "Grants held in sessions here", self.holds.clone());
         to.add("waiters", "Calls that wait here", self.waiters.clone());
-        to.add("draining", "1 while this coordinator is on its way out", self.draining.clone());
+        to.add(
+            "draining",
+            "1 while this coordinator is on its way out",
+            self.draining.clone(),
+        );
     }
 
     /// A reason to try again for those who wait.

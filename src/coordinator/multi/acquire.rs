@@ -20,7 +20,7 @@ use crate::{
         undo::DeliveryAll,
     },
     progress::{Progress, WaitState},
-    wait::{Contest, InLine, Stops, compete},
+    wait::{Contest, QueuedWait, WaitContext, compete},
 };
 
 /// The locks because of which attempts were refused, so that there may be the mark of a writer.
@@ -144,7 +144,7 @@ async fn acquire_together<P: Progress>(
             holder_until
         }
     };
-    let stops = Stops::admit(core, core.session_of(&request.owner)?, deadline, progress)?;
+    let stops = WaitContext::admit(core, core.session_of(&request.owner)?, deadline, progress)?;
     let mut line = join(core, request, contest.awaited, holder_until)?;
     compete(core, &mut contest, &mut line, &stops).await
 }
@@ -154,13 +154,13 @@ fn join(
     request: &AcquireAll,
     which: usize,
     holder_until: Option<Instant>,
-) -> Result<InLine, Error> {
+) -> Result<QueuedWait, Error> {
     let (name, mode) = request.locks.get(which);
     let owner = request.owner.clone();
     let place = core
         .waiters
         .join(name, mode.into(), owner, holder_until, None);
-    place.map(InLine::at).map_err(Error::LimitReached)
+    place.map(QueuedWait::at).map_err(Error::LimitReached)
 }
 
 // === impl AllLocks ===
@@ -186,7 +186,7 @@ impl Contest for AllLocks<'_> {
         WaitState::OneOf(self.request.locks.name(self.awaited).clone(), waiting)
     }
 
-    async fn attempt(&mut self, line: &mut InLine) -> Result<Option<DeliveryAll>, Error> {
+    async fn attempt(&mut self, line: &mut QueuedWait) -> Result<Option<DeliveryAll>, Error> {
         match self.attempt_all().await? {
             AttemptedAll::Granted(delivery) => return Ok(Some(delivery)),
             AttemptedAll::Busy {
@@ -205,7 +205,7 @@ impl Contest for AllLocks<'_> {
         Ok(None)
     }
 
-    fn leave(&self, line: &mut InLine, delivery: &DeliveryAll) {
+    fn leave(&self, line: &mut QueuedWait, delivery: &DeliveryAll) {
         line.leave_granted(delivery.safe_until(self.awaited));
     }
 }

@@ -15,7 +15,7 @@ use crate::{
         request::AcquireAll,
         undo::{DeliveryAll, UndoAll},
     },
-    owner_lock::Turn,
+    owner_lock::OwnerLock,
     session::session::Session,
     types::{Grant, GrantKey, Owner, safe_until},
 };
@@ -37,7 +37,7 @@ struct Prepared {
     known: Vec<Known>,
     session: Option<Arc<Session>>,
     /// Kept until the outcome is known.
-    turns: Vec<Turn>,
+    owner_locks: Vec<OwnerLock>,
     lease: Duration,
 }
 
@@ -108,19 +108,19 @@ fn undo_attempt(core: &Arc<Core>, prepared: Prepared) -> JoinHandle<()> {
         let Prepared {
             identity,
             known,
-            turns,
+            owner_locks,
             lease,
             ..
         } = prepared;
         core.undo_all(&identity, &known, |_| true, lease).await;
-        drop(turns);
+        drop(owner_locks);
     })
 }
 
 async fn prepare(core: &Arc<Core>, request: &AcquireAll) -> Result<Prepared, Error> {
     let AcquireAll { locks, owner, .. } = request;
     let session = core.session_of(owner)?;
-    let turns = core.turns_of_all(locks, owner).await?;
+    let owner_locks = core.turns_of_all(locks, owner).await?;
     let known = known(core, session.as_ref(), locks, owner)?;
     let lease = match (&session, request.lease) {
         (_, Some(lease)) => lease.get(),
@@ -140,7 +140,7 @@ async fn prepare(core: &Arc<Core>, request: &AcquireAll) -> Result<Prepared, Err
         identity,
         known,
         session,
-        turns,
+        owner_locks,
         lease,
     })
 }
@@ -186,7 +186,7 @@ fn deliver(
         identity,
         known,
         session,
-        turns,
+        owner_locks,
         ..
     } = prepared;
     let watched = session.is_some() && request.lease.is_none();
@@ -229,7 +229,7 @@ fn deliver(
         identity,
         registered: in_books,
         // What could not be registered is undone before anything else of this owner happens.
-        turns: (!in_books && registered.is_some()).then_some(turns),
+        owner_locks: (!in_books && registered.is_some()).then_some(owner_locks),
     });
     let mut delivery = DeliveryAll::together(grants, undo);
     if let Some(registered) = registered {
@@ -257,16 +257,16 @@ impl Prepared {
 // === impl Core ===
 
 impl Core {
-    /// The owner's turns on all of the locks, in the order in which everybody takes them.
+    /// The owner locks on all of the locks, in the order in which everybody takes them.
     pub(crate) async fn turns_of_all(
         &self,
         locks: &Locks,
         owner: &Owner,
-    ) -> Result<Vec<Turn>, CallError> {
-        let mut turns = Vec::with_capacity(locks.len());
+    ) -> Result<Vec<OwnerLock>, CallError> {
+        let mut owner_locks = Vec::with_capacity(locks.len());
         for (name, _) in locks.iter() {
-            turns.push(self.turn(name, owner).await?);
+            owner_locks.push(self.owner_lock(name, owner).await?);
         }
-        Ok(turns)
+        Ok(owner_locks)
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     error::Error,
     events::Event,
     multi::{outcome::ReleasedLock, request::ReleaseAll},
-    owner_lock::Turn,
+    owner_lock::OwnerLock,
     session::session::Session,
     types::{Grant, GrantKey, RequestId, safe_until},
 };
@@ -22,7 +22,7 @@ struct Releasing {
     /// For each lock the grant that the session's books have, if any.
     held: Vec<Option<Grant>>,
     /// Kept until the outcome is known.
-    _turns: Vec<Turn>,
+    _owner_locks: Vec<OwnerLock>,
 }
 
 /// Gives one hold of each lock back, as far as the owner has one.
@@ -31,12 +31,12 @@ pub(crate) async fn release_all(
     request: &ReleaseAll,
 ) -> Result<Vec<ReleasedLock>, Error> {
     let session = core.session_of(&request.owner)?;
-    let turns = core.turns_of_all(&request.locks, &request.owner).await?;
+    let owner_locks = core.turns_of_all(&request.locks, &request.owner).await?;
     let mut releasing = Releasing {
         request: request.clone(),
         held: Vec::new(),
         session,
-        _turns: turns,
+        _owner_locks: owner_locks,
     };
     let booked = |key| releasing.session.as_ref()?.grant(&key);
     releasing.held = releasing.keys().map(booked).collect();

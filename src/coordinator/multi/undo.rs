@@ -10,7 +10,7 @@ use crate::{
     error::Error,
     lock::delivery::{Delivery, holds_without},
     multi::identity::{Identity, Known},
-    owner_lock::Turn,
+    owner_lock::OwnerLock,
     session::{held::Lost, session::Session},
     types::{Grant, GrantKey},
 };
@@ -39,8 +39,9 @@ pub(crate) struct UndoAll {
     pub(crate) identity: Identity,
     /// Whether the holds are in the session's books.
     pub(crate) registered: bool,
-    /// The turns of the attempt, if it is to be undone before anything else of this owner happens.
-    pub(crate) turns: Option<Vec<Turn>>,
+    /// The owner locks of the attempt, if it is to be undone before anything else of this owner
+    /// happens.
+    pub(crate) owner_locks: Option<Vec<OwnerLock>>,
 }
 
 /// What a session's books are to say of grants that are given back.
@@ -134,10 +135,10 @@ impl UndoAll {
             session,
             identity,
             registered,
-            turns,
+            owner_locks,
         } = self;
-        let _turns = match turns {
-            Some(turns) => turns,
+        let _owner_locks = match owner_locks {
+            Some(owner_locks) => owner_locks,
             None => core.all_turns(&identity).await,
         };
         // What the owner is to have without this; none where that is not this one's to give back
@@ -202,13 +203,13 @@ impl Books<'_> {
 // === impl Core ===
 
 impl Core {
-    /// The owner's turns on all of the locks, however long they take to come.
-    async fn all_turns(&self, identity: &Identity) -> Vec<Turn> {
-        let mut turns = Vec::with_capacity(identity.locks.len());
+    /// The owner locks on all of the locks, however long they take to come.
+    async fn all_turns(&self, identity: &Identity) -> Vec<OwnerLock> {
+        let mut owner_locks = Vec::with_capacity(identity.locks.len());
         for (name, _) in identity.locks.iter() {
-            turns.push(self.turns.take(name, &identity.owner).await);
+            owner_locks.push(self.owner_locks.take(name, &identity.owner).await);
         }
-        turns
+        owner_locks
     }
 
     /// Undoes an attempt on the locks that `undo` says yes to, again and again until the store has

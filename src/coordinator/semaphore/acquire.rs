@@ -16,7 +16,7 @@ use crate::{
         request::AcquirePermits,
     },
     types::Goal,
-    wait::{Contest, InLine, Stops, compete},
+    wait::{Contest, QueuedWait, WaitContext, compete},
 };
 
 /// A wait for permits.
@@ -55,7 +55,7 @@ pub(crate) async fn acquire<P: Progress>(
     if request.wait == Some(Duration::ZERO) {
         return Ok(not_granted(false, available));
     }
-    let stops = Stops::admit(core, core.session_of(&request.owner)?, deadline, progress)?;
+    let stops = WaitContext::admit(core, core.session_of(&request.owner)?, deadline, progress)?;
     let owner = request.owner.clone();
     let place = core
         .waiters
@@ -66,7 +66,7 @@ pub(crate) async fn acquire<P: Progress>(
         request,
         available,
     };
-    let ended = compete(core, &mut permits, &mut InLine::at(place), &stops).await?;
+    let ended = compete(core, &mut permits, &mut QueuedWait::at(place), &stops).await?;
     Ok(match ended {
         Ok(delivery) => PermitAnswer::Granted(delivery),
         Err(ended) => not_granted(ended.cancelled, permits.available),
@@ -86,7 +86,7 @@ impl Contest for Permits<'_> {
         })
     }
 
-    async fn attempt(&mut self, line: &mut InLine) -> Result<Option<PermitDelivery>, Error> {
+    async fn attempt(&mut self, line: &mut QueuedWait) -> Result<Option<PermitDelivery>, Error> {
         match attempt(self.core, self.request, false).await? {
             Attempted::Granted(delivery) => Ok(Some(delivery)),
             Attempted::Busy {
@@ -103,7 +103,7 @@ impl Contest for Permits<'_> {
         }
     }
 
-    fn leave(&self, line: &mut InLine, delivery: &PermitDelivery) {
+    fn leave(&self, line: &mut QueuedWait, delivery: &PermitDelivery) {
         line.leave_with_permits(delivery.available() == 0);
     }
 }

@@ -63,7 +63,7 @@ pub(crate) async fn attempt(
     let AcquirePermits { name, owner, .. } = request;
     let session = core.session_of(owner)?;
     // A release of all that the owner holds comes before this or after it.
-    let _turn = core.turn(name, owner).await?;
+    let _owner_lock = core.owner_lock(name, owner).await?;
     if let Some(session) = &session {
         session.may_take_permits(core.config.limits.grants_per_session_max)?;
     }
@@ -239,7 +239,7 @@ impl Undo {
             session,
             taking,
         } = self;
-        let _turn = core.turns.take(&grant.name, &grant.owner).await;
+        let _owner_lock = core.owner_locks.take(&grant.name, &grant.owner).await;
         let key = GrantKey::of_permits(&grant);
         // A resume has told the client of them, so they are not this one's to give back any more.
         if let Some(session) = &session

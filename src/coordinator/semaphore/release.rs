@@ -24,7 +24,7 @@ pub(crate) async fn release(
         request_id,
     } = request;
     let session = core.session_of(owner)?;
-    let turn = core.turn(name, owner).await?;
+    let owner_lock = core.owner_lock(name, owner).await?;
     let held = session
         .as_ref()
         .map_or_else(Vec::new, |session| session.permits_of(name, owner, ids));
@@ -76,7 +76,7 @@ pub(crate) async fn release(
                     session.drop_permits(&core.deadlines, &held, ids);
                     core.tasks.clone().spawn("finish-release", async move {
                         finish_release(&core, &request, held).await;
-                        drop(turn);
+                        drop(owner_lock);
                     });
                 }
                 (_, session) => set_releasing(session.as_ref(), &held, false),

@@ -29,7 +29,7 @@ use crate::{
     waiters::{
         line::{Subscription, Waiter},
         own_releases::{HandedOver, Offer},
-        queue::{Place, Waiters},
+        queue::{QueueTicket, Waiters},
     },
 };
 
@@ -203,9 +203,9 @@ impl Waiters {
     }
 }
 
-// === impl Place ===
+// === impl QueueTicket ===
 
-impl Place {
+impl QueueTicket {
     /// Takes the lock that is offered to this waiter, the head of its line: what an acquire with
     /// this lease came to. None if nothing is offered, or nothing came of it: then the acquire is
     /// still to be made.

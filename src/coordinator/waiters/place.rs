@@ -8,7 +8,7 @@ use tracing::Span;
 
 use crate::{
     types::Goal,
-    waiters::queue::{Place, State},
+    waiters::queue::{QueueTicket, State},
 };
 
 /// A holder's lease that ends this much earlier or later than it was known to is news to those who
@@ -17,15 +17,16 @@ const LEASE_NEWS: Duration = Duration::from_millis(500);
 
 /// What a waiter is told: 1 is the next to try, and when the holder's lease ends, if that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct QueueStatus {
     pub(crate) position: u32,
     pub(crate) holder_until: Option<Instant>,
 }
 
-// === impl Place ===
+// === impl QueueTicket ===
 
-impl Place {
-    /// This waiter may be given a lock as soon as another gives it back, see [`Place::take_over`].
+impl QueueTicket {
+    /// This waiter may be given a lock as soon as another gives it back, see
+    /// [`QueueTicket::take_over`].
     pub(crate) fn take_offers(&self) {
         self.waiter.takes_offers.store(true, Ordering::Relaxed);
     }
@@ -71,10 +72,10 @@ impl Place {
     }
 
     /// Where this waiter stands, as far as it should be told now.
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> QueueStatus {
         let mut state = self.waiters.state.lock();
         let line = state.line(self);
-        Standing {
+        QueueStatus {
             position: self.waiter.position.load(Ordering::Relaxed),
             holder_until: line.and_then(|line| line.holder_until),
         }
@@ -155,9 +156,9 @@ impl Place {
     }
 }
 
-// === impl Standing ===
+// === impl QueueStatus ===
 
-impl Standing {
+impl QueueStatus {
     /// Whether somebody who was told `before` should be told this.
     pub(crate) fn is_news(self, before: Self) -> bool {
         self.position != before.position || lease_is_news(before.holder_until, self.holder_until)

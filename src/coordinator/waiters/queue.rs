@@ -64,7 +64,7 @@ pub(crate) struct State {
 
 /// A place in a line; dropping it leaves the line.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct QueueTicket {
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) channel: Arc<str>,
     pub(crate) ticket: u64,
@@ -108,7 +108,7 @@ impl Waiters {
         owner: Owner,
         holder_until: Option<Instant>,
         place: Option<u32>,
-    ) -> Result<Place, Limit> {
+    ) -> Result<QueueTicket, Limit> {
         let channel = channel(name, goal, &owner);
         let mut state = self.state.lock();
         if state.waiting >= self.max {
@@ -164,7 +164,7 @@ impl Waiters {
             let others = state.fair.entry(name.clone()).or_default();
             others.insert(ticket, Arc::clone(&waiter));
         }
-        Ok(Place {
+        Ok(QueueTicket {
             waiters: Arc::clone(self),
             channel,
             ticket,
@@ -339,7 +339,7 @@ impl Waiters {
         }
     }
 
-    fn leave(&self, place: &Place) {
+    fn leave(&self, place: &QueueTicket) {
         let mut state = self.state.lock();
         state.waiting -= 1;
         let goal = place.waiter.goal;
@@ -395,15 +395,15 @@ impl State {
         self.channels.get_mut(keys::channel(name.as_str()).as_str())
     }
 
-    pub(crate) fn line(&mut self, place: &Place) -> Option<&mut Line> {
+    pub(crate) fn line(&mut self, place: &QueueTicket) -> Option<&mut Line> {
         let channel = self.channels.get_mut(&place.channel)?;
         channel.lines.get_mut(&place.waiter.goal)
     }
 }
 
-// === impl Place ===
+// === impl QueueTicket ===
 
-impl Drop for Place {
+impl Drop for QueueTicket {
     fn drop(&mut self) {
         Arc::clone(&self.waiters).leave(self);
     }

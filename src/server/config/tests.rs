@@ -276,7 +276,8 @@ fn impossible_values_are_refused_with_the_key() {
         ),
         (
             given().flag("limits.message_bytes_max", "896"),
-            "limits.message_bytes_max: must be larger than the other limits of bytes together (896) \
+            "limits.message_bytes_max: must be larger than the other limits of bytes together \
+            (896) \
              (--set limits.message_bytes_max)",
         ),
     ] {

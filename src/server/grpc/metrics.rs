@@ -152,14 +152,32 @@ impl Default for Metrics {
 
 impl Metrics {
     /// Shows them.
-    #[rustfmt::skip]
     pub fn register(&self, registry: &mut Registry) {
-        let Families { started, handled, seconds, frames_failed, connections, .. } = &*self.0;
+        let Families {
+            started,
+            handled,
+            seconds,
+            frames_failed,
+            connections,
+            ..
+        } = &*self.0;
         registry.register("grpc_server_started", "Calls that began", started.clone());
-        registry.register("grpc_server_handled", "Calls that ended, by code", handled.clone());
-        registry.register("grpc_server_handling_seconds", "From the begin of a call to the end of its answer", seconds.clone());
+        registry.register(
+            "grpc_server_handled",
+            "Calls that ended, by code",
+            handled.clone(),
+        );
+        registry.register(
+            "grpc_server_handling_seconds",
+            "From the begin of a call to the end of its answer",
+            seconds.clone(),
+        );
         let mut ours = Registrar::new(registry);
-        ours.add("frames_failed", "Frames of sessions that were answered with an error, by code", frames_failed.0.clone());
+        ours.add(
+            "frames_failed",
+            "Frames of sessions that were answered with an error, by code",
+            frames_failed.0.clone(),
+        );
         connections.register(&mut ours);
     }
 

@@ -175,7 +175,9 @@ fn check_store(store: &Store, limits: &Limits, report: &mut dyn FnMut(&str, Stri
     if !store.idle_token_retention.is_zero() && store.idle_token_retention < limits.lease_max {
         report(
             "store.idle_token_retention",
-            "must not be shorter than limits.lease_max, or a held lock forgets its token (0s: for ever)".to_owned(),
+            "must not be shorter than limits.lease_max, or a held lock forgets its token (0s: for \
+            ever)"
+                .to_owned(),
         );
     }
 }
@@ -208,7 +210,9 @@ fn check_tls(store: &Store, report: &mut dyn FnMut(&str, String)) {
 }
 
 fn check_url(key: &str, url: &StoreUrl, report: &mut dyn FnMut(&str, String)) {
-    const SUPPORTED: &str = "supported are embedded:, redis://HOST:PORT/DB, redis+sentinel://HOST:PORT,HOST:PORT/SERVICE, redis+cluster://HOST:PORT,HOST:PORT and the same with rediss for TLS";
+    const SUPPORTED: &str = "supported are embedded:, redis://HOST:PORT/DB, \
+    redis+sentinel://HOST:PORT,HOST:PORT/SERVICE, redis+cluster://HOST:PORT,HOST:PORT and the \
+    same with rediss for TLS";
     let text = url.expose();
     match url.scheme() {
         Some("embedded") if text == "embedded:" => {}
@@ -252,7 +256,8 @@ fn check_session(session: &Session, limits: &Limits, report: &mut dyn FnMut(&str
         report(
             "session.secret",
             format!(
-                "must have at least {SECRET_BYTES_MIN} bytes; leave it empty for a random one per start"
+                "must have at least {SECRET_BYTES_MIN} bytes; leave it empty for a random one per \
+                start"
             ),
         );
     }

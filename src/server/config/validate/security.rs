@@ -29,7 +29,8 @@ fn check_listeners(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     let has_tls = is_set(&server.tls.certificate_file);
     if auth.takes_tokens() && !has_tls && !auth.allow_plaintext {
         let why = format!(
-            "{address} can be reached by other machines, and bearer tokens would travel there in plain text: set server.tls.certificate_file and \
+            "{address} can be reached by other machines, and bearer tokens would travel there in \
+            plain text: set server.tls.certificate_file and \
              server.tls.key_file, or auth.allow_plaintext = true if something else encrypts"
         );
         report("server.listen", why);
@@ -37,8 +38,10 @@ fn check_listeners(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     let is_authenticated = auth.takes_tokens() || is_set(&server.tls.client_ca_file);
     if !is_authenticated && !server.allow_unauthenticated {
         let why = format!(
-            "{address} can be reached by other machines, and nobody would have to show who they are: set auth.token_file, auth.jwks_file or \
-             server.tls.client_ca_file, or server.allow_unauthenticated = true (--allow-unauthenticated) if the network lets only friends in"
+            "{address} can be reached by other machines, and nobody would have to show who they \
+            are: set auth.token_file, auth.jwks_file or \
+             server.tls.client_ca_file, or server.allow_unauthenticated = true \
+             (--allow-unauthenticated) if the network lets only friends in"
         );
         report("server.listen", why);
     }
@@ -89,7 +92,8 @@ fn check_rules(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     let is_limited =
         !rules.is_empty() || settings.access.quotas != super::super::AccessQuotas::default();
     if is_limited && !has_identities {
-        let why = "nobody could show who they are: set auth.token_file, auth.jwks_file, server.tls.client_ca_file, server.uds_path, or \
+        let why = "nobody could show who they are: set auth.token_file, auth.jwks_file, \
+        server.tls.client_ca_file, server.uds_path, or \
                    server.allow_unauthenticated = true with rules for `anonymous`";
         report("access", why.to_owned());
     }

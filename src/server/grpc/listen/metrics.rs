@@ -28,10 +28,13 @@ struct Families {
 // === impl Metrics ===
 
 impl Metrics {
-    #[rustfmt::skip]
     pub(in crate::grpc) fn register(&self, to: &mut Registrar<'_>) {
         to.add("connections", "Connections of clients", self.0.open.clone());
-        to.add("connections_refused", "Connections that came to nothing, by why", self.0.refused.family());
+        to.add(
+            "connections_refused",
+            "Connections that came to nothing, by why",
+            self.0.refused.family(),
+        );
     }
 
     pub(super) fn opened(&self) {
