@@ -1,7 +1,7 @@
 # Everything that is done with this tree, for people and for CI. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-fast test-clients test-deploy interop sim faults fuzz bench proto lint fmt doc deny dist ci clean
+.PHONY: help run build test test-all test-fast test-clients test-deploy interop sim faults fuzz bench proto lint fmt doc deny dist ci clean
 
 CARGO ?= cargo
 
@@ -14,8 +14,11 @@ run: ## A coordinator on 127.0.0.1:7625, its console on http://127.0.0.1:7626, w
 build: ## The binary, for debugging
 	$(CARGO) build --locked
 
-test: ## All tests; installs redis-server if it is missing, and names the client toolchains that are
+test: ## Something of every tier, in at most ten minutes; installs redis-server if it is missing
 	scripts/test
+
+test-all: ## All tests; names the toolchains that are missing
+	scripts/test --all
 
 test-fast: ## What takes seconds: unit tests, behaviour in one process, and the checks of the tree
 	$(CARGO) test --locked --no-fail-fast --workspace --lib --test generated --test it --test tidy

@@ -209,8 +209,8 @@ async fn compare(stores: &[Store; 2], twins: &Twins, seed: u64) {
                     .unwrap(),
                 // Scores are times, and how far apart two calls are is the machine's business.
                 Value::Bytes(kind) if kind == "zset" => {
-                    let members = store.try_command(&[b"ZRANGE", key, b"0", b"-1"]);
-                    sorted(members.await.unwrap())
+                    let words: [&[u8]; 4] = [b"ZRANGE", key, b"0", b"-1"];
+                    sorted(store.try_command(&words).await.unwrap())
                 }
                 _ => kind,
             };
