@@ -1,4 +1,4 @@
-//! Who may see what: checks the page's host, the bearer's rights, and writes the audit log.
+//! Checks the page's host and the caller's rights, and writes the audit log.
 
 use std::net::SocketAddr;
 

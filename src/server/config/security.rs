@@ -20,7 +20,7 @@ pub struct ServerTls {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Auth {
-    /// A file with an identity, a space and its token on each row; empty: none.
+    /// A file with an identity, a space and its token on each line; empty: none.
     pub token_file: PathBuf,
     /// The keys of JWT issuers, as a JWKS; empty: none.
     pub jwks_file: PathBuf,

@@ -32,7 +32,7 @@ pub struct Peer {
 }
 
 /// Refuses calls without valid credentials, and adds the [`Account`] of others to their extensions.
-/// Without configured credentials every caller is anonymous, and nothing is added.
+/// Where callers need not be identified, all are anonymous and nothing is added.
 #[derive(Clone, Debug)]
 pub struct AuthLayer {
     access: Access,

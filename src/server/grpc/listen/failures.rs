@@ -10,7 +10,7 @@ use super::metrics::{Metrics, Refused};
 /// The pause after a failure, for instance until a file descriptor is free.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The interval of log lines on failures.
+/// The interval of log entries on failures.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 
 /// The failures of one listener.

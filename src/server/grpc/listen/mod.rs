@@ -2,8 +2,8 @@
 //! once they speak HTTP/2.
 //!
 //! tonic's own listener keeps one certificate, waits for silent clients without limit, and counts
-//! no connections. Here each connection has a task with a time limit until its first call, so that
-//! none delays the accepting of others.
+//! no connections. Here each new connection has its own task with a time limit, so that none delays
+//! the accepting of others.
 
 mod admission;
 mod connection;
