@@ -1,4 +1,4 @@
-//! What a port asks of its callers, and what it allows them.
+//! The authentication and authorization of a port.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -14,7 +14,7 @@ use super::{
     tokens::Tokens,
 };
 
-/// How callers show who they are, and what they may do.
+/// How callers authenticate, and what they may do.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// The file of static tokens and their identities.

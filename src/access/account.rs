@@ -23,9 +23,9 @@ pub struct Quotas {
     pub sessions: u32,
     /// Grants of its sessions.
     pub grants: u32,
-    /// Calls that wait.
+    /// Waiting calls.
     pub waiters: u32,
-    /// Requests in a second, also the size of a burst; frames of a session count.
+    /// Requests per second, also the size of a burst; frames of a session count.
     pub requests_per_second: u32,
 }
 
@@ -36,7 +36,7 @@ pub enum Quota {
     Sessions,
     /// Grants of sessions.
     Grants,
-    /// Calls that wait.
+    /// Waiting calls.
     Waiters,
 }
 

@@ -1,7 +1,7 @@
-//! The audit log: one line for each call about locks held by other callers, and for each denied
+//! The audit log: one entry for each call about locks held by other callers, and for each denied
 //! call.
 //!
-//! Its lines are log lines of the target `audit`, so a filter can select them: `audit=info`.
+//! Its entries have the log target `audit`, so a filter can select them: `audit=info`.
 
 use std::{fmt, net::SocketAddr};
 
@@ -22,7 +22,7 @@ pub struct Audited<'a> {
     pub reason: &'a str,
 }
 
-/// Writes one line of the log.
+/// Writes one log entry.
 macro_rules! log {
     ($level:ident, $call:expr, $result:literal $(, $($more:tt)+)?) => {
         tracing::$level!(

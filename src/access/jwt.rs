@@ -57,7 +57,7 @@ struct Claims {
 
 impl JwtConfig {
     pub(super) fn parser(self) -> impl Fn(&[Vec<u8>]) -> Result<Jwts, String> + Send + Sync {
-        // Fails if it is in place already.
+        // Fails if a provider is already installed.
         let _ = ring_keys::PROVIDER.install_default();
         move |contents| {
             let text = contents.first().map_or(&[][..], Vec::as_slice);
@@ -298,7 +298,7 @@ mod tests {
         let none = json!({"alg": "none", "kid": "one"});
         let unsigned = format!("{}.", message(&none, &claims()));
         assert!(jwts.verify(&unsigned).is_err());
-        // The public key, which everybody knows, as a secret.
+        // The public key, which is no secret, used as a shared secret.
         let shared = json!({"alg": "HS256", "kid": "one"});
         let message = message(&shared, &claims());
         let key = hmac::Key::new(hmac::HMAC_SHA256, one.0.public_key().as_ref());

@@ -1,8 +1,9 @@
-//! Who calls, and what they may do. A leaf: it knows neither the protocol that carries credentials
-//! nor what a lock is.
+//! Authentication and authorization of callers. A leaf: it knows neither the protocol that carries
+//! credentials nor what a lock is.
 //!
-//! An [`Identity`] is a name: of a certificate, of a token, or of a user of this machine. Each
-//! [`Rule`] says what identities may do, [`Quotas`] how much; [`Access`] applies both at a port.
+//! An [`Identity`] is a name from a certificate, from a token, or of a user of this machine. Each
+//! [`Rule`] grants rights to identities, [`Quotas`] limit their use; [`Access`] applies both at a
+//! port.
 
 mod access;
 mod account;

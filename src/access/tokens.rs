@@ -1,12 +1,12 @@
-//! Static tokens from a file: on each line an identity, a space and the token. An identity may have
-//! several, so that tokens can be rotated without a gap.
+//! Static tokens from a file: each line has an identity, a space and the token. An identity may
+//! have several tokens, so that they can be rotated without a gap.
 
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use super::Identity;
 
-/// A shorter one can be guessed.
+/// A shorter token can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
 
 type Digest = [u8; 32];
@@ -17,7 +17,7 @@ pub(super) struct Tokens(Vec<(Digest, Identity)>);
 // === impl Tokens ===
 
 impl Tokens {
-    /// Errors name the line and never show its contents.
+    /// Errors give the line number and never show its contents.
     pub(super) fn parse(contents: &[Vec<u8>]) -> Result<Self, String> {
         let text = contents.first().map_or(&[][..], Vec::as_slice);
         let text = std::str::from_utf8(text).map_err(|_| "is not UTF-8".to_owned())?;

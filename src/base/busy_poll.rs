@@ -1,10 +1,11 @@
 //! Adaptive busy polling: the thread polls for events a little longer before it sleeps. Waking a
-//! sleeping thread takes longer than most waits here, above all on a virtual machine, which loses
-//! idle processors: answers of the store and next requests come within a fraction of a millisecond.
+//! sleeping thread takes longer than most waits here: the store's answers and the next requests
+//! arrive within a fraction of a millisecond. The cost is highest on a virtual machine, which loses
+//! idle processors.
 //!
-//! Polling in vain costs CPU time, so the thread polls only if that has paid off lately, counted
-//! for each of the two events it expects, and only if no other thread wants the processor. The idea
-//! and the usual limit are those of halt polling in Linux.
+//! Polling in vain costs CPU time, so the thread polls only if that paid off recently. The two
+//! expected events are counted separately. It never polls while another thread wants the processor.
+//! The idea and the usual limit are those of halt polling in Linux.
 
 use std::{cell::Cell, sync::Arc, thread, time::Duration};
 

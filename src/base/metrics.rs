@@ -1,5 +1,5 @@
-//! The metrics kit. Each layer keeps its families in a file `metrics.rs`; all label sets are known
-//! beforehand and resolved once, so that counting costs an atomic or a short lock and never an
+//! The metrics kit. Each layer keeps its families in a module `metrics`. All label sets are known
+//! beforehand and resolved once. Counting therefore costs an atomic or a short lock, and never an
 //! allocation.
 
 use std::{fmt::Debug, marker::PhantomData, time::Duration};
@@ -76,7 +76,7 @@ pub use label;
 
 type Labels = Vec<(&'static str, String)>;
 
-/// A family, and its members in the order of a fixed list.
+/// A family, with its members in the order of a fixed list.
 pub type Numbered<M> = (Family<Labels, M, fn() -> M>, Vec<M>);
 
 /// One metric for each value of a label, or for each pair of values of two.

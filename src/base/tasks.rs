@@ -1,5 +1,5 @@
-//! Stopping in two phases: a token asks all tasks to stop, a tracker reports that all have. This is
-//! the only file that spawns tasks.
+//! Stopping in two phases: a token asks all tasks to stop, a tracker reports that all have. No
+//! other file of the coordinator spawns tasks.
 
 use std::{
     future::Future,

@@ -9,14 +9,14 @@ pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-/// Half of the cores, at least one. The other half is for the kernel and for peers on the same
-/// machine: threads that wake each other are slower when they share cores.
+/// Half of the cores, at least one. The rest is for the kernel and for peers on the same machine:
+/// threads that wake each other are slower on a shared core.
 pub fn half_of(cores: usize) -> usize {
     (cores / 2).max(1)
 }
 
-/// A runtime with this number of threads. The current-thread scheduler, used for one, batches more
-/// before it writes.
+/// A runtime with this number of threads. One thread uses the current-thread scheduler, which
+/// batches more before it writes.
 pub fn runtime(threads: usize) -> Builder {
     match threads {
         1 => Builder::new_current_thread(),

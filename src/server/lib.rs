@@ -1,5 +1,5 @@
-//! The coordinator as a process. [`grpc`] is its surface, [`admin`] the port beside it; [`config`]
-//! has the settings, [`telemetry`] logs and traces. The wiring puts the layers together: [`run`].
+//! The coordinator as a process. [`grpc`] is its API, [`admin`] the port beside it; [`config`] has
+//! the settings, [`telemetry`] logs and traces. The wiring connects the layers: [`run`].
 
 pub mod admin;
 pub mod config;

@@ -1,4 +1,4 @@
-//! From settings to who may connect and what they may do.
+//! Derives from the settings who may connect, and what callers may do.
 
 use std::{future::Future, path::Path, sync::Arc, time::Duration};
 
@@ -9,10 +9,10 @@ use crate::{
     grpc::listen::{Tls, TlsFiles},
 };
 
-/// How often files are looked at.
+/// The interval at which files are read again.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What was read from the files that the settings name.
+/// The contents of the files that the settings name.
 pub(crate) struct Security {
     pub(crate) access: Access,
     pub(crate) tls: Option<Arc<Tls>>,
@@ -44,7 +44,7 @@ impl Security {
     }
 }
 
-/// Takes what is new in the files, until told to stop.
+/// Reloads changed files until `stop` resolves.
 pub(crate) async fn reload(access: Access, tls: Option<Arc<Tls>>, stop: impl Future<Output = ()>) {
     tokio::pin!(stop);
     loop {
@@ -54,7 +54,7 @@ pub(crate) async fn reload(access: Access, tls: Option<Arc<Tls>>, stop: impl Fut
             () = tokio::time::sleep(RELOAD_INTERVAL) => {}
         }
         let (access, tls) = (access.clone(), tls.clone());
-        // A file may be on a disk that does not answer.
+        // The file system may hang.
         let read = tokio::task::spawn_blocking(move || {
             access.reload();
             if let Some(tls) = &tls {
@@ -65,7 +65,7 @@ pub(crate) async fn reload(access: Access, tls: Option<Arc<Tls>>, stop: impl Fut
     }
 }
 
-/// What the gRPC port is like. Where it may listen was checked with the settings.
+/// The trust in callers of the gRPC port. Its address was checked with the settings.
 fn port(settings: &Settings, is_on: bool) -> Port {
     let server = &settings.server;
     let is_local = server.listen.0.is_none_or(|it| is_loopback(it.ip()));
@@ -76,7 +76,7 @@ fn port(settings: &Settings, is_on: bool) -> Port {
     }
 }
 
-/// What the admin port is like, which has no TLS.
+/// The trust in callers of the admin port, which has no TLS.
 pub(crate) fn admin_port(settings: &Settings) -> Port {
     let is_local = settings
         .admin

@@ -1,5 +1,5 @@
-//! The wiring: the only file that sees every layer. Builds a coordinator from settings, serves it,
-//! and drains it.
+//! The only file that sees every layer. Builds a coordinator from settings, serves it, and drains
+//! it.
 
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -36,7 +36,7 @@ use crate::{
     telemetry,
 };
 
-/// Serves until SIGTERM or SIGINT, then drains; the metrics name the commit. Fails if it cannot
+/// Serves until SIGTERM or SIGINT, then drains. The metrics report the commit. Fails if it cannot
 /// start.
 pub async fn run(settings: Settings, commit: &'static str) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
@@ -54,7 +54,7 @@ pub async fn run(settings: Settings, commit: &'static str) -> anyhow::Result<()>
     serve_on(settings, commit, listener, stop).await
 }
 
-/// Serves on a listener, and at the Unix-domain socket if one is set, until `stop` resolves, then
+/// Serves on a listener, and on the Unix-domain socket if one is set, until `stop` resolves. Then
 /// drains within the grace time.
 pub async fn serve(
     settings: Settings,
@@ -71,7 +71,7 @@ async fn serve_on(
     stop: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
     let grace = settings.server.drain_grace;
-    // Every name begins with it, so what is wrong with it is wrong with all of them.
+    // Every name begins with the prefix, so an invalid prefix makes every name invalid.
     if let Some(why) = script::keys::refuse(&format!("{}x", settings.store.key_prefix)) {
         return Err(misconfigured("store.key_prefix", &why));
     }
@@ -125,7 +125,7 @@ async fn serve_on(
     Ok(())
 }
 
-/// All that is counted, in one place.
+/// The metrics of all layers.
 fn registry(
     commit: &str,
     coordinator: &Coordinator,
@@ -183,7 +183,7 @@ fn listeners(
     })
 }
 
-/// Says where it can be reached, with a line to try.
+/// Logs the addresses, with a command to try.
 fn announce(settings: &Settings, listeners: &Listeners) -> anyhow::Result<()> {
     let Listeners { tcp, unix } = listeners;
     let address = tcp.as_ref().map(|(listener, _)| listener.local_addr());
@@ -211,8 +211,8 @@ fn listen_limits(settings: &Settings) -> listen::Limits {
     }
 }
 
-/// Waits end and sessions are told while the server still answers; then it stops accepting, and
-/// what is under way may finish.
+/// Ends waits and notifies sessions while the server still answers. Then stops accepting, and waits
+/// for operations in progress.
 async fn drain<E: std::error::Error + Send + Sync + 'static>(
     coordinator: &Coordinator,
     drained: &tokio_util::sync::CancellationToken,
@@ -236,10 +236,10 @@ async fn drain<E: std::error::Error + Send + Sync + 'static>(
     Ok(())
 }
 
-/// Tasks that have been asked to stop get this long even if the grace time was used up.
+/// The least time for stopping tasks, also if the grace time is used up.
 const STOP_GRACE_MIN: Duration = Duration::from_millis(100);
 
-/// Enough to drive the polls of coordinators apart that were started together.
+/// Spreads the polls of coordinators that were started together.
 const POLL_JITTER: f64 = 0.2;
 
 /// The addresses of the stores, without passwords.
@@ -314,7 +314,7 @@ fn connect(
     })
 }
 
-/// A setting that turns out to be unusable when it is used.
+/// A setting that proves unusable at start.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Misconfigured(String);
@@ -323,7 +323,7 @@ fn misconfigured(key: &str, problem: &dyn std::fmt::Display) -> anyhow::Error {
     Misconfigured(format!("{key}: {problem}")).into()
 }
 
-/// What the settings say of the coordinator.
+/// The coordinator's part of the settings.
 pub fn coordinator_config(settings: &Settings) -> lockkeeper_coordinator::Config {
     let Settings {
         store,

@@ -1,4 +1,4 @@
-//! The JSON that the console is made from. `docs/console.md` has it.
+//! The JSON behind the console; see `docs/console.md`.
 
 use std::convert::Infallible;
 
@@ -21,7 +21,7 @@ use super::{
     json::{described, listed_lock, listed_session, watched},
 };
 
-/// What a list may be asked for.
+/// The parameters of a list.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Listing {
@@ -30,18 +30,18 @@ struct Listing {
     page_token: String,
 }
 
-/// Which lock.
+/// The lock of a request.
 #[derive(Debug, Deserialize)]
 struct Named {
     name: String,
 }
 
-/// What is to be taken away.
+/// The body of a forced release.
 #[derive(Debug, Deserialize)]
 struct ForceRelease {
     name: String,
     reason: String,
-    /// The name once more, as somebody has typed it.
+    /// The name again, as the operator typed it.
     confirm: String,
 }
 
@@ -136,7 +136,7 @@ async fn events(
     })?;
     asked.done();
     let coordinator = admin.coordinator.clone();
-    // It ends when the coordinator drains.
+    // Ends when the coordinator drains.
     let told = stream::unfold((watcher, coordinator), |(mut watcher, coordinator)| async {
         let told = watcher.next().await.ok()?;
         let (name, data) = watched(&coordinator, &told);
@@ -146,7 +146,7 @@ async fn events(
     Ok(Sse::new(told).keep_alive(KeepAlive::default()))
 }
 
-/// A page of another site cannot send JSON here without asking first, and nobody answers that.
+/// Pages of other sites cannot send JSON here without a preflight request, which is never granted.
 async fn force_release(
     State(admin): State<Admin>,
     caller: Caller,

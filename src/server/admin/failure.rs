@@ -1,5 +1,5 @@
 //! Errors as HTTP answers: `{"error": {"reason": …, "message": …}}`, with the reasons of the gRPC
-//! API where there is one.
+//! API where they exist.
 
 use axum::{
     Json,
@@ -10,7 +10,7 @@ use lockkeeper_access::Unauthenticated;
 use lockkeeper_coordinator::Error;
 use serde_json::json;
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Debug)]
 pub(super) struct Failure {
     status: StatusCode,

@@ -1,4 +1,4 @@
-//! Who may see what: the name that the page was asked by, the bearer's rights, and the audit log.
+//! Checks the page's host and the caller's rights, and writes the audit log.
 
 use std::net::SocketAddr;
 
@@ -16,14 +16,14 @@ use lockkeeper_access::{Audited, Identity, Right};
 
 use super::{Admin, failure::Failure};
 
-/// Who asks.
+/// The caller of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     identity: Identity,
     peer: Option<SocketAddr>,
 }
 
-/// Headers of every answer. The page has nothing inline and loads nothing from elsewhere.
+/// Headers of every answer. Pages have no inline code and load nothing from elsewhere.
 const HEADERS: [(&str, &str); 8] = [
     (
         "content-security-policy",
@@ -43,10 +43,10 @@ const HEADERS: [(&str, &str); 8] = [
     ("cache-control", "no-store"),
 ];
 
-/// Refuses a request that a page of another site may have sent, and adds the headers.
+/// Refuses requests that a page of another site may have sent, and adds the headers.
 ///
-/// On a loopback address only names of this machine are taken: a site whose name is made to lead
-/// here would otherwise be of the same origin.
+/// On a loopback address only names of this machine are accepted. Otherwise a site whose name
+/// resolves to this address would be of the same origin.
 pub(super) async fn guard(State(admin): State<Admin>, request: Request, next: Next) -> Response {
     let headers = request.headers();
     let host = host(headers, request.uri());
@@ -68,7 +68,7 @@ pub(super) async fn guard(State(admin): State<Admin>, request: Request, next: Ne
     response
 }
 
-/// With its port.
+/// The host with its port.
 fn host(headers: &HeaderMap, uri: &Uri) -> Option<String> {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
     let host = host.or_else(|| uri.authority().map(axum::http::uri::Authority::as_str));
@@ -87,7 +87,7 @@ fn is_local(host: &str) -> bool {
     name == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Browsers say where a request comes from.
+/// Browsers report a request's origin.
 fn is_same_origin(headers: &HeaderMap, host: Option<&str>) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let site = text("sec-fetch-site").is_none_or(|site| matches!(site, "same-origin" | "none"));
@@ -120,8 +120,8 @@ impl FromRequestParts<Admin> for Caller {
 // === impl Caller ===
 
 impl Caller {
-    /// Refuses a caller that has no right to this name, or to every name that begins with it. What
-    /// it asks for, to be audited.
+    /// Refuses a caller without the admin right to this name, or to every name with this prefix.
+    /// Returns the audit record of the request.
     pub(super) fn asks<'a>(
         &'a self,
         admin: &Admin,
@@ -147,7 +147,7 @@ impl Caller {
         ))
     }
 
-    /// The same for what a page asks again and again.
+    /// The same for requests that pages repeat.
     pub(super) fn looks(&self, admin: &Admin, operation: &str, name: &str) -> Result<(), Failure> {
         let asked = self.asks(admin, operation, name, "")?;
         let peer = self.peer.map_or_else(String::new, |it| it.ip().to_string());

@@ -1,5 +1,5 @@
-//! What is seen of locks and sessions, as JSON. Durations are milliseconds, tokens are strings:
-//! they do not fit into the numbers of a browser.
+//! Locks and sessions as JSON. Durations are milliseconds; tokens are strings, because they exceed
+//! a browser's numbers.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use lockkeeper_coordinator::{
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// For a list: a name, what it stands for and who has it.
+/// An entry of a list: a name, its kind and its holders.
 pub(super) fn listed_lock(seen: LockSeen) -> Value {
     match seen {
         LockSeen::Lock(kind, seen) => {
@@ -66,7 +66,7 @@ pub(super) fn listed_session(seen: &SessionSeen) -> Value {
     })
 }
 
-/// What a watcher is told: the name of the event, and its data.
+/// The name and data of a watcher's event.
 pub(super) fn watched(coordinator: &Coordinator, told: &Watched) -> (&'static str, Value) {
     match told {
         Watched::Delta(event) => ("delta", delta(coordinator, event)),

@@ -1,4 +1,4 @@
-//! `/metrics`: what the layers count, and the process itself, for Prometheus.
+//! `/metrics`: the metrics of all layers and of the process, for Prometheus.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -11,19 +11,19 @@ use prometheus_client::{encoding::text, registry::Registry};
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What is shown.
+/// The exposed metrics.
 #[derive(Clone, Debug)]
 pub struct Metrics(Arc<Registry>);
 
 // === impl Metrics ===
 
 impl Metrics {
-    /// Shows what has been registered.
+    /// Exposes a registry.
     pub fn new(registry: Registry) -> Self {
         Self(Arc::new(registry))
     }
 
-    /// The format is that of `OpenMetrics` if the caller reads it, and else the older one.
+    /// `OpenMetrics` if the caller accepts it, else the older text format.
     pub(super) fn show(&self, headers: &HeaderMap) -> Response {
         let mut shown = String::new();
         if text::encode(&mut shown, &self.0).is_err() {
@@ -38,8 +38,8 @@ impl Metrics {
     }
 }
 
-/// The same in the older format, where a counter's name includes `_total`, there are no units and
-/// no end, and what is only information is a gauge.
+/// Converts to the older format. There a counter's name includes `_total`, units and the end marker
+/// do not exist, and an info metric is a gauge.
 fn plain(shown: &str) -> String {
     let kind_of = |name: &str| {
         let kind = format!("# TYPE {name} ");

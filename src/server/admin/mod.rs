@@ -1,5 +1,5 @@
-//! The admin port: HTTP for people and for machines that watch the process, apart from the port
-//! that clients use. Read-only, unless the configuration lets it take locks away.
+//! The admin port: HTTP for people and monitoring, apart from the clients' port. Read-only, unless
+//! the configuration allows forced releases.
 
 mod api;
 mod console;
@@ -26,8 +26,8 @@ use tokio::net::TcpListener;
 
 // === impl Admin ===
 
-/// The store is asked so that what is shown of it is new; its answer, or `store.call_timeout`, is
-/// not waited for longer than this.
+/// The longest wait for the probe that refreshes the metrics; `store.call_timeout` if that is
+/// shorter.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves the admin port until `stop` resolves. Fails if the listener does.
@@ -43,8 +43,8 @@ pub async fn serve(
         .await
 }
 
-/// `/livez`: the process serves. `/readyz`: it takes new work, so it does not drain and its store
-/// answers. `/metrics`: see `metrics.rs`. Besides the console and its JSON.
+/// `/livez`: the process serves. `/readyz`: it accepts new work, so it does not drain and its store
+/// answers. `/metrics`: see `metrics.rs`. Besides them the console and its JSON.
 fn routes(admin: Admin) -> Router {
     let guarded = middleware::from_fn_with_state(admin.clone(), guard::guard);
     let console = console::routes().merge(api::routes()).layer(guarded);

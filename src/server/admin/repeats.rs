@@ -1,4 +1,4 @@
-//! What has been audited lately, so that a repeat of it is not audited again.
+//! Recent entries of the audit log, so that repeats are not logged again.
 
 use std::collections::HashMap;
 
@@ -7,13 +7,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Pages look again every few seconds; the audit log says so once in this time.
+/// Pages refresh every few seconds; the audit log has one entry in this time.
 const REPEATS_WITHIN: Duration = Duration::from_secs(60);
 
-/// So many different ones are remembered.
+/// The number of remembered entries.
 const REPEATS_MAX: usize = 1024;
 
-/// What has been audited lately.
+/// Recent entries of the audit log.
 #[derive(Debug, Default)]
 pub(super) struct Repeats(Mutex<HashMap<String, Instant>>);
 

@@ -1,4 +1,4 @@
-//! What the pages of the admin port are made from.
+//! The state behind the pages of the admin port.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use lockkeeper_coordinator::Coordinator;
 
 use super::{metrics::Metrics, repeats::Repeats};
 
-/// What the pages are made from.
+/// The state behind the pages.
 #[derive(Clone, Debug)]
 pub struct Admin {
-    /// The coordinator that is shown.
+    /// The coordinator that the pages show.
     pub coordinator: Coordinator,
-    /// Who may see it.
+    /// The rules of this port.
     pub access: Access,
-    /// What is counted.
+    /// The exposed metrics.
     pub metrics: Metrics,
     pub(super) allow_force_release: bool,
     pub(super) is_loopback: bool,
@@ -24,7 +24,7 @@ pub struct Admin {
 // === impl Admin ===
 
 impl Admin {
-    /// Pages about a coordinator, for those whom `access` lets see them.
+    /// Pages about a coordinator, for callers that `access` allows.
     pub fn new(
         coordinator: Coordinator,
         access: Access,

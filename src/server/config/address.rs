@@ -1,15 +1,15 @@
-//! Where to listen.
+//! Listen addresses and socket modes.
 
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// An address to listen on; written as an empty text: none.
+/// A listen address; the empty string: none.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OptionalAddress(pub Option<SocketAddr>);
 
-/// Who may connect to a Unix-domain socket: up to four octal digits.
+/// The mode of a Unix-domain socket, which determines who may connect: up to four octal digits.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct UnixMode(pub u32);

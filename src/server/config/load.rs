@@ -1,5 +1,4 @@
-//! Puts the sources together and refuses what nobody can have meant, naming the key and where it
-//! was set.
+//! Merges the sources of settings. Refuses evident mistakes, naming the key and its source.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -15,26 +14,26 @@ use super::{Secret, Settings, validate};
 
 const ENVIRONMENT_PREFIX: &str = "LOCKKEEPER__";
 
-/// Words that may also be numbers.
+/// Keys whose value is a word or a number.
 const NUMBERS_TOO: [&str; 1] = ["store.replica_acks"];
-/// The one setting that is a list.
+/// The only list among the settings.
 const QUORUM: &str = "store.quorum";
 
-/// Where settings come from; later fields win over earlier ones.
+/// The sources of settings; later fields override earlier ones.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// A TOML file.
     pub file: Option<PathBuf>,
-    /// Environment variables; those that do not start with `LOCKKEEPER__` are ignored.
+    /// Environment variables; only those that start with `LOCKKEEPER__` are read.
     pub environment: Vec<(OsString, OsString)>,
-    /// From the command line.
+    /// Flags of the command line.
     pub flags: Vec<Flag>,
 }
 
 /// A setting from the command line.
 #[derive(Clone, Debug)]
 pub struct Flag {
-    /// How the user wrote it, for messages.
+    /// The flag as the user wrote it, for messages.
     pub flag: String,
     /// `section.key`.
     pub key: String,
@@ -42,14 +41,14 @@ pub struct Flag {
     pub value: String,
 }
 
-/// Why the settings cannot be used.
+/// The settings are unusable.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", problems.join("\n"))]
 pub struct Refused {
     problems: Vec<String>,
 }
 
-/// Which keys exist and of what type they are, and where each was set.
+/// The known keys with their types, and the source of each setting.
 struct Keys {
     known: BTreeMap<String, Value>,
     origins: HashMap<String, String>,
@@ -59,7 +58,7 @@ struct Keys {
 // === impl Sources ===
 
 impl Sources {
-    /// The process's environment, and nothing else yet.
+    /// The process's environment only.
     pub fn from_process() -> Self {
         Self {
             environment: std::env::vars_os().collect(),
@@ -67,7 +66,7 @@ impl Sources {
         }
     }
 
-    /// The settings, checked. Fails with every problem that could be found in one go.
+    /// Loads and checks the settings. Fails with every problem found.
     pub fn load(&self) -> Result<Settings, Refused> {
         let mut keys = Keys::new();
         let file = self.read_file(&mut keys)?;
@@ -77,7 +76,7 @@ impl Sources {
         }
         keys.refuse_problems()?;
 
-        // Lists are words with blanks between them where they are not TOML.
+        // Outside TOML, lists are words separated by spaces.
         let listed = environment.remove(&format!("{ENVIRONMENT_PREFIX}STORE__QUORUM"));
         let mut builder = Config::builder()
             .add_source(File::from_str(&file, FileFormat::Toml))
@@ -119,7 +118,7 @@ impl Sources {
             problems: vec![format!("{}: {problem}", path.display())],
         };
         let text = fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
-        // The parser's own report shows the line, which may hold a secret.
+        // The parser's own report quotes the text, which may hold a secret.
         let table: Table = text.parse().map_err(|error: toml::de::Error| {
             let before = &text[..error.span().map_or(0, |span| span.start.min(text.len()))];
             let line = before.matches('\n').count() + 1;
@@ -165,7 +164,7 @@ impl Keys {
         }
     }
 
-    /// Remembers where a key was set. A value is given where its type is known; the `config` crate
+    /// Records the source of a key. A value is given where its type is known: the `config` crate
     /// would convert, and round 2.5 connections to 3.
     fn note(&mut self, key: &str, value: Option<&Value>, origin: &str) {
         let Some(default) = self.known.get(key) else {
@@ -198,7 +197,7 @@ impl Keys {
         })
     }
 
-    /// Translates an error of the `config` crate, which says neither which file nor which variable.
+    /// Translates an error of the `config` crate, which names neither the file nor the variable.
     fn refused(&mut self, error: &ConfigError) -> Refused {
         let (key, problem) = match error {
             ConfigError::At { error, key, .. } => (key.as_deref(), error.to_string()),
@@ -264,10 +263,10 @@ fn read_password(settings: &mut Settings, keys: &mut Keys) {
     }
 }
 
-/// What a file says that holds a secret, without white space around it.
+/// The contents of a secret's file, without surrounding white space.
 fn read_line(key: &str, path: &Path, keys: &mut Keys) -> Option<String> {
     match fs::read_to_string(path) {
-        // An empty file would silently mean that there is no secret, or a random one.
+        // An empty file would silently mean no secret, or a random one.
         Ok(text) if text.trim().is_empty() => keys.problem(key, "is empty"),
         Ok(text) => return Some(text.trim().to_owned()),
         Err(error) => keys.problem(key, &format!("{}: {error}", path.display())),
@@ -275,8 +274,8 @@ fn read_line(key: &str, path: &Path, keys: &mut Keys) -> Option<String> {
     None
 }
 
-/// The `section.key` of every value, with the value. An empty table has none if it is a section;
-/// otherwise it may be a misspelt one.
+/// The `section.key` and value of every setting. An empty section yields none; any other empty
+/// table may be a misspelt key.
 fn leaves(table: &Table) -> Vec<(String, Value)> {
     let mut found = Vec::new();
     for (key, value) in table {

@@ -1,8 +1,8 @@
 //! The settings of a coordinator: defaults, then a TOML file, then the environment
 //! (`LOCKKEEPER__SECTION__KEY`), then flags.
 //!
-//! Plain data. Each layer makes its own configuration from it in `server.rs`, so nothing here knows
-//! a layer.
+//! Plain data: `wiring.rs` and `security.rs` derive the configuration of each layer, so the
+//! settings know no layer.
 
 mod address;
 mod load;
@@ -27,25 +27,25 @@ pub use self::{
     security::{Access, AccessQuotas, AccessRight, AccessRule, Auth, ServerTls},
 };
 
-/// Everything that can be set.
+/// All settings.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// The gRPC server.
     pub server: Server,
-    /// How callers show who they are.
+    /// How callers authenticate.
     pub auth: Auth,
-    /// What they may do.
+    /// What callers may do.
     pub access: Access,
-    /// The admin port: probes for machines, pages for people.
+    /// The admin port: probes, metrics and the console.
     pub admin: Admin,
-    /// Where the locks are kept.
+    /// The store of the locks.
     pub store: Store,
     /// Sessions.
     pub session: Session,
-    /// What is refused, so that no client can use up the coordinator.
+    /// Limits, so that no client can exhaust the coordinator.
     pub limits: Limits,
-    /// What is written to stderr.
+    /// The log on stderr.
     pub log: Log,
     /// Traces.
     pub telemetry: Telemetry,
@@ -55,36 +55,36 @@ pub struct Settings {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Server {
-    /// Where to listen; empty: only at `uds_path`.
+    /// The listen address; empty: only `uds_path`.
     pub listen: OptionalAddress,
-    /// A Unix-domain socket to listen at; empty: none.
+    /// A Unix-domain socket to listen on; empty: none.
     pub uds_path: PathBuf,
-    /// Who may connect to it, as a file mode.
+    /// The mode of that file, which determines who may connect.
     pub uds_mode: UnixMode,
-    /// Lets callers in without credentials, from other machines too.
+    /// Admits callers without credentials, also from other machines.
     pub allow_unauthenticated: bool,
-    /// Connections at once; more are closed at once. Fewer where there may not be as many open
-    /// files.
+    /// Concurrent connections. More are closed at once. The limit is lower if the process may open
+    /// fewer files.
     pub connections_max: usize,
-    /// Threads that serve callers; 0: half as many as there are cores, at least one.
+    /// Threads that serve callers; 0: half the number of cores, at least one.
     pub worker_threads: usize,
-    /// How long the thread looks for the next event before it sleeps, where that has paid lately;
-    /// zero: not at all, at most 10 ms. Only with one thread.
+    /// How long an idle thread polls for the next event before it sleeps, if that paid off
+    /// recently. At most 10 ms; zero disables it. Only with one thread.
     #[serde(with = "humantime_serde")]
     pub busy_poll: Duration,
-    /// How long a new connection may take until it speaks HTTP/2, its TLS handshake included.
+    /// How long a new connection may take to speak HTTP/2, including its TLS handshake.
     #[serde(with = "humantime_serde")]
     pub handshake_timeout: Duration,
-    /// How often a silent connection is asked whether it lives.
+    /// The interval of keepalive pings on idle connections.
     #[serde(with = "humantime_serde")]
     pub keepalive_interval: Duration,
-    /// How long it may take to answer before it counts as dead.
+    /// How long a client may take to answer a ping.
     #[serde(with = "humantime_serde")]
     pub keepalive_timeout: Duration,
-    /// How long stopping waits for what is under way.
+    /// How long a drain waits for operations in progress.
     #[serde(with = "humantime_serde")]
     pub drain_grace: Duration,
-    /// Whether gRPC-Web is understood.
+    /// Accepts gRPC-Web.
     pub grpc_web: bool,
     /// TLS.
     pub tls: ServerTls,
@@ -94,77 +94,75 @@ pub struct Server {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Admin {
-    /// Where to listen; empty: there is none.
+    /// The listen address; empty: no admin port.
     pub listen: OptionalAddress,
-    /// Shows everything to callers without credentials, on other machines too; probes and metrics
-    /// are open in any case.
+    /// Opens the whole port to callers without credentials, also from other machines. Probes and
+    /// metrics are always open.
     pub allow_unauthenticated: bool,
-    /// Whether the console can take locks away.
+    /// Lets callers with the admin right force-release locks in the console.
     pub allow_force_release: bool,
 }
 
-/// Where the locks are kept.
+/// The store of the locks.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Store {
     /// `embedded:`, `redis://…` or `rediss://…`.
     pub url: StoreUrl,
-    /// A file to read the password of `url` from, so that it need not stand in the configuration;
-    /// empty: none.
+    /// A file with the password for `url`, to keep it out of the configuration; empty: none.
     pub password_file: PathBuf,
     /// Certificates for `rediss://`.
     pub tls: StoreTls,
-    /// How the coordinator's connections are called in the store's `CLIENT LIST`.
+    /// The connection name in the store's `CLIENT LIST`.
     pub client_name: String,
-    /// Put before every name in the store. Clients do not see it.
+    /// The prefix of every name in the store. Clients never see it.
     pub key_prefix: String,
-    /// Several stores that are independent of each other, instead of `url`: locks are held on a
-    /// majority of them.
+    /// Several independent stores instead of `url`: locks are held on a majority of them.
     pub quorum: Vec<StoreUrl>,
-    /// How long one of several stores may take to answer before it is left behind.
+    /// How long a quorum waits for each store.
     #[serde(with = "humantime_serde")]
     pub quorum_member_timeout: Duration,
     /// How long a call may take before its outcome counts as unknown.
     #[serde(with = "humantime_serde")]
     pub call_timeout: Duration,
-    /// How long connecting may take.
+    /// How long opening a connection may take.
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
-    /// How many replicas must know of a grant, a renewal or a release before it counts; requests
+    /// The minimum number of replicas that must acknowledge a grant, renewal or release. Requests
     /// may ask for more.
     pub replica_acks: ReplicaAcks,
-    /// How long they are waited for.
+    /// How long to wait for replicas.
     #[serde(with = "humantime_serde")]
     pub replica_ack_timeout: Duration,
     /// Connections that carry the commands of all callers.
     pub connections: usize,
-    /// How often the connection that carries wake-ups is asked whether it lives.
+    /// The ping interval of the connection that carries wake-ups.
     #[serde(with = "humantime_serde")]
     pub pubsub_ping_interval: Duration,
-    /// How long a wait sleeps at most before it looks again, because wake-ups are only hints.
+    /// The longest sleep of a waiter before it tries again, because wake-ups are hints.
     #[serde(with = "humantime_serde")]
     pub poll_interval: Duration,
-    /// How long the fencing counter of an idle name is kept; zero: for ever.
+    /// How long the fencing counter of an idle name is kept; zero: without limit.
     #[serde(with = "humantime_serde")]
     pub idle_token_retention: Duration,
     /// How long the answer to a `request_id` is remembered.
     #[serde(with = "humantime_serde")]
     pub request_retention: Duration,
-    /// How long a waiter of a fair lock keeps its place when its coordinator says nothing any more.
+    /// How long a fair waiter keeps its position without a refresh by its coordinator.
     #[serde(with = "humantime_serde")]
     pub fair_waiter_timeout: Duration,
-    /// How long a writer that waits holds new readers back; then they are let in for as long.
+    /// How long a waiting writer blocks new readers; then they are admitted for as long.
     #[serde(with = "humantime_serde")]
     pub writer_hold_back: Duration,
 }
 
-/// Certificates for `rediss://`, in PEM form; empty: none.
+/// Certificates for `rediss://` (PEM); empty: none.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreTls {
-    /// Whom to trust instead of the system's authorities.
+    /// The trusted authorities, instead of the system's.
     pub ca_file: PathBuf,
-    /// What to show to the store, with `key_file`.
+    /// The client certificate for the store, with `key_file`.
     pub certificate_file: PathBuf,
     /// The key of `certificate_file`.
     pub key_file: PathBuf,
@@ -177,26 +175,26 @@ pub struct Session {
     /// Signs resume tokens. Coordinators that share it can resume each other's sessions; empty: a
     /// random one per start.
     pub secret: Secret,
-    /// A file to read `secret` from, so that it need not stand in the configuration; empty: none.
+    /// A file with `secret`, to keep it out of the configuration; empty: none.
     pub secret_file: PathBuf,
-    /// The lease of sessions and of sessionless grants that name none.
+    /// The default lease of sessions and sessionless grants.
     #[serde(with = "humantime_serde")]
     pub lease: Duration,
 }
 
-/// What is refused, so that no client can use up the coordinator.
+/// Limits, so that no client can exhaust the coordinator.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// The longest name of a lock.
+    /// The longest name, in bytes.
     pub name_bytes_max: usize,
-    /// The longest owner.
+    /// The longest owner, in bytes.
     pub owner_bytes_max: usize,
-    /// The longest request id.
+    /// The longest request id, in bytes.
     pub request_id_bytes_max: usize,
-    /// The longest client name.
+    /// The longest client name, in bytes.
     pub client_name_bytes_max: usize,
-    /// The largest gRPC message.
+    /// The largest gRPC message, in bytes.
     pub message_bytes_max: usize,
     /// The shortest lease.
     #[serde(with = "humantime_serde")]
@@ -204,36 +202,36 @@ pub struct Limits {
     /// The longest lease.
     #[serde(with = "humantime_serde")]
     pub lease_max: Duration,
-    /// Waits for one lock.
+    /// Waiters per lock.
     pub waiters_per_lock_max: usize,
-    /// Waits for all locks together.
+    /// Waiters on all locks together.
     pub waiters_max: usize,
     /// Live sessions.
     pub sessions_max: usize,
-    /// Grants that one session holds.
+    /// Grants per session.
     pub grants_per_session_max: usize,
-    /// Locks that one request names.
+    /// Locks per request.
     pub locks_per_request_max: usize,
-    /// Short operations that one session's stream has under way; more are left unread until some
-    /// are answered.
+    /// Concurrent operations of a session's stream that do not wait. More are left unread until
+    /// some are answered.
     pub operations_per_session_max: usize,
-    /// Waits that one session's stream has under way.
+    /// Concurrent waits of a session's stream.
     pub waits_per_session_max: usize,
-    /// Concurrent streams (RPCs) of one connection.
+    /// Concurrent streams (RPCs) per connection.
     pub connection_streams_max: u32,
-    /// Connections from one address.
+    /// Connections per client address.
     pub connections_per_peer_max: usize,
-    /// The headers of one call, as HTTP/2 counts them.
+    /// The size of a call's headers, as HTTP/2 counts it.
     pub header_list_bytes_max: u32,
 }
 
-/// What is written to stderr.
+/// The log on stderr.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
-    /// For people or for machines.
+    /// Text for people, or JSON for machines.
     pub format: LogFormat,
-    /// A level, or a list of `target=level`; `RUST_LOG` goes before it.
+    /// A level, or a list of `target=level`; `RUST_LOG` overrides it.
     pub level: String,
 }
 
@@ -241,22 +239,22 @@ pub struct Log {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Telemetry {
-    /// The collector that traces are sent to by OTLP over gRPC, as `http://host:4317`; empty: what
-    /// `OTEL_EXPORTER_OTLP_ENDPOINT` names, or none.
+    /// The collector of traces (OTLP over gRPC), as `http://host:4317`; empty: the one in
+    /// `OTEL_EXPORTER_OTLP_ENDPOINT`, or none.
     pub otlp_endpoint: String,
-    /// The part of the traces that begin here that is sent. Whether a caller's trace is, the caller
-    /// says.
+    /// The sampled fraction of traces that begin here. The sampling of a caller's trace is the
+    /// caller's choice.
     pub sample_ratio: f64,
 }
 
-/// The form of a log line.
+/// The format of a log entry.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase", try_from = "String")]
 pub enum LogFormat {
     /// For people.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per entry.
     Json,
 }
 
@@ -297,7 +295,8 @@ impl TryFrom<String> for LogFormat {
 // === impl Server ===
 
 impl Server {
-    /// How many threads serve callers on a machine with so many cores; see docs/operating.md.
+    /// The number of threads that serve callers on a machine with `cores` cores; see
+    /// docs/operating.md.
     pub fn workers(&self, cores: usize) -> usize {
         match self.worker_threads {
             0 => threads::half_of(cores),

@@ -1,4 +1,4 @@
-//! How many replicas must know of a change, as it is written.
+//! The number of replicas that must acknowledge a change, as a setting.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum ReplicaAcks {
-    /// It is not asked.
+    /// No acknowledgement is required.
     #[default]
     None,
-    /// So many; not 0.
+    /// At least this number; never 0.
     AtLeast(u32),
-    /// All that are connected, and at least one.
+    /// All connected replicas, and at least one.
     All,
 }
 

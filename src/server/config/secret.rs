@@ -1,10 +1,10 @@
-//! Strings that must not be shown: neither by `Debug`, nor when settings are printed.
+//! Strings that are never shown: neither by `Debug`, nor in printed settings.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Stands where a secret was. Shorter than a secret may be, so that printed settings are not
+/// Replaces a secret. It is shorter than any valid secret, so that printed settings are not
 /// mistaken for complete ones.
 const REDACTED: &str = "REDACTED";
 
@@ -26,7 +26,7 @@ impl Secret {
         &self.0
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -62,12 +62,12 @@ impl StoreUrl {
         &self.0
     }
 
-    /// What stands before the first colon; `None` if there is no colon.
+    /// The part before the first colon; `None` without a colon.
     pub fn scheme(&self) -> Option<&str> {
         self.0.split_once(':').map(|(scheme, _)| scheme)
     }
 
-    /// The address with a password for its user, or for none; nothing if it has a password already
+    /// The address with a password for its user, or for none. `None` if it has a password already
     /// or can have none.
     pub(super) fn with_password(&self, password: &str) -> Option<Self> {
         let (scheme, rest) = self.0.split_once("://")?;
@@ -80,12 +80,11 @@ impl StoreUrl {
         Some(Self(format!("{scheme}://{user}:{password}@{rest}")))
     }
 
-    /// The address without its password. A user without a password is taken for a password, because
-    /// people write one there.
+    /// The address without its password. A user without a password is redacted too, because it is
+    /// often a misplaced password.
     pub fn redacted(&self) -> String {
         let Some((scheme, rest)) = self.0.split_once("://") else {
-            // Not an address at all, or one without an authority: only the latter has nothing to
-            // hide.
+            // Not an address, or one without an authority; only the latter has nothing to hide.
             return match self.0.as_str() {
                 "embedded:" => self.0.clone(),
                 _ => REDACTED.to_owned(),
@@ -96,7 +95,7 @@ impl StoreUrl {
             Some((rest, _)) => (rest, format!("?{REDACTED}")),
             None => (rest, String::new()),
         };
-        // The last `@`, because a password that nobody escaped may hold one too.
+        // The last `@`: an unescaped password may contain one too.
         match rest.rsplit_once('@') {
             Some((credentials, host)) => match credentials.split_once(':') {
                 Some((user, _)) => format!("{scheme}://{user}:{REDACTED}@{host}{query}"),
@@ -107,7 +106,7 @@ impl StoreUrl {
     }
 }
 
-/// Every byte that could mean something in an address as `%` and two digits.
+/// Percent-encodes every byte except letters and digits.
 fn encoded(text: &str) -> String {
     let bytes = text.bytes().map(|byte| {
         if byte.is_ascii_alphanumeric() {

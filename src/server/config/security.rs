@@ -1,18 +1,18 @@
-//! Who may connect, how they show who they are, and what they may do.
+//! Who may connect, how callers authenticate, and what they may do.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Certificates of the server, in PEM form; empty: none. They are read again when they change.
+/// The server's certificates (PEM); empty: none. Reloaded on change.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerTls {
-    /// What to show to clients, with `key_file`.
+    /// The server certificate, with `key_file`.
     pub certificate_file: PathBuf,
     /// The key of `certificate_file`.
     pub key_file: PathBuf,
-    /// Whose certificates clients must show.
+    /// The authority of client certificates.
     pub client_ca_file: PathBuf,
 }
 
@@ -20,15 +20,15 @@ pub struct ServerTls {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Auth {
-    /// On each line an identity, a blank and its token; empty: none.
+    /// A file with an identity, a space and its token on each line; empty: none.
     pub token_file: PathBuf,
-    /// The keys of those who issue JWTs, as a JWKS; empty: none.
+    /// The keys of JWT issuers, as a JWKS; empty: none.
     pub jwks_file: PathBuf,
-    /// Who must have issued a JWT.
+    /// The required issuer of JWTs (`iss`).
     pub jwt_issuer: String,
-    /// For whom a JWT must be.
+    /// The required audience of JWTs (`aud`).
     pub jwt_audience: String,
-    /// Takes tokens without TLS from other machines too, where something else encrypts.
+    /// Accepts tokens without TLS from other machines, where another layer encrypts.
     pub allow_plaintext: bool,
 }
 
@@ -36,40 +36,40 @@ pub struct Auth {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Access {
-    /// What is allowed; nothing else is as soon as there is one.
+    /// The rules. With at least one, calls that no rule allows are refused.
     pub rules: Vec<AccessRule>,
-    /// How much each identity may have.
+    /// How much each identity may use.
     pub quotas: AccessQuotas,
 }
 
-/// What some identities may do with some names.
+/// The rights of some identities to some names.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccessRule {
-    /// Whose: a name, or the beginning of names and `*`.
+    /// An identity, or with `*` at its end a prefix of identities.
     pub identity: String,
-    /// What the names begin with; empty: all names.
+    /// The prefix of names; empty: all.
     #[serde(default)]
     pub prefix: String,
-    /// What is allowed.
+    /// The rights.
     pub allow: Vec<AccessRight>,
 }
 
-/// What can be allowed.
+/// A right that a rule can grant.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AccessRight {
-    /// Acquire, wait, renew, resume, and set what a semaphore or a latch has.
+    /// Acquire, wait, renew, resume, and set permits and counts.
     Acquire,
-    /// Give back what is one's own.
+    /// Release one's own grants.
     Release,
-    /// See who holds a name and who waits for it, and check tokens.
+    /// See holders and waiters, and check tokens.
     Describe,
-    /// List, watch and release what is others'.
+    /// List, watch and force-release locks held by other callers.
     Admin,
 }
 
-/// How much each identity may have at one coordinator; 0: as much as it likes.
+/// How much each identity may use at one coordinator; 0: unlimited.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccessQuotas {
@@ -77,16 +77,16 @@ pub struct AccessQuotas {
     pub sessions: u32,
     /// Grants of its sessions.
     pub grants: u32,
-    /// Calls that wait.
+    /// Waiting calls.
     pub waiters: u32,
-    /// Calls and frames in a second.
+    /// Calls and frames per second.
     pub requests_per_second: u32,
 }
 
 // === impl Auth ===
 
 impl Auth {
-    /// Whether tokens are taken.
+    /// Whether tokens are accepted.
     pub fn takes_tokens(&self) -> bool {
         is_set(&self.token_file) || is_set(&self.jwks_file)
     }

@@ -6,7 +6,7 @@ use super::*;
 
 const EXAMPLE: &str = include_str!("../../../deploy/config.example.toml");
 
-/// Sources with a file that lives as long as the value.
+/// Sources with a file that exists as long as the value.
 struct Given {
     sources: Sources,
     folder: TempDir,
@@ -580,7 +580,7 @@ fn lists_that_are_no_quorum_are_refused() {
         slow.refusal()
             .contains("must not be longer than store.call_timeout")
     );
-    // The same sentinels may watch over several masters, which are independent.
+    // The same sentinels may watch several independent masters.
     given()
         .flag(
             "store.quorum",
@@ -592,7 +592,7 @@ fn lists_that_are_no_quorum_are_refused() {
         .settings();
 }
 
-/// Refused for a key, with a word of why.
+/// Refused for a key, with a word of the reason.
 #[track_caller]
 fn assert_insecure(given: &Given, key: &str, problem: &str) {
     let refusal = given.refusal();

@@ -6,12 +6,12 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 
 use super::StoreTls;
 
-/// The contents of the files, in PEM form; none where there is no file.
+/// The contents of the files (PEM); none without a file.
 #[derive(Clone, Default)]
 pub struct Certificates {
-    /// Whom to trust.
+    /// The trusted authorities.
     pub root: Option<Vec<u8>>,
-    /// What to show, and its key.
+    /// The client certificate and its key.
     pub client: Option<(Vec<u8>, Vec<u8>)>,
 }
 

@@ -1,4 +1,4 @@
-//! `LockAdminService`. Every call is audited, also one that is denied.
+//! `LockAdminService`. Every call is audited, also a denied one.
 
 use std::{
     pin::Pin,
@@ -20,14 +20,14 @@ use super::{
     viewer::Viewer,
 };
 
-/// The service.
+/// Serves `LockAdminService`.
 #[derive(Clone, Debug)]
 pub(super) struct LockAdminService {
     coordinator: Coordinator,
     access: Access,
 }
 
-/// What a watcher is told.
+/// The events of one watcher.
 pub(super) struct WatchStream(BoxStream<'static, Result<pb::WatchResponse, Status>>);
 
 // === impl LockAdminService ===
@@ -44,7 +44,7 @@ impl LockAdminService {
         Viewer::new(&self.coordinator, &self.access, &caller.identity)
     }
 
-    /// Refuses who may not do this with the name, or with every name that begins with it.
+    /// Refuses a caller without the admin right to the name, or to every name with this prefix.
     fn admit(&self, asked: &Audited<'_>) -> Result<(), Status> {
         if self.access.allows(asked.identity, Right::Admin, asked.name) {
             return Ok(());
@@ -54,7 +54,7 @@ impl LockAdminService {
     }
 }
 
-/// Audits what came of a call.
+/// Audits the outcome of a call.
 fn audited<T>(asked: &Audited<'_>, outcome: Result<T, Error>) -> Result<T, Status> {
     match outcome {
         Ok(outcome) => {

@@ -1,4 +1,4 @@
-//! The answers of one call that waits, as a stream that tonic reads.
+//! The answers of one waiting call, as a stream that tonic reads.
 
 use std::{
     pin::Pin,
@@ -61,7 +61,7 @@ impl<T> Stream for Answers<T> {
     }
 }
 
-/// An answer of `Acquire`; a grant counts as told from here on.
+/// An answer of `Acquire`. A grant counts as delivered from here on.
 pub(super) fn acquire(answer: Answer) -> Said<pb::AcquireResponse> {
     use pb::acquire_response::Event;
     let said = |event| pb::AcquireResponse { event: Some(event) };
@@ -79,7 +79,7 @@ pub(super) fn acquire(answer: Answer) -> Said<pb::AcquireResponse> {
     })
 }
 
-/// An answer of `AcquireAll`; the grants count as told from here on.
+/// An answer of `AcquireAll`. The grants count as delivered from here on.
 pub(super) fn acquire_all(answer: Answer) -> Said<pb::AcquireAllResponse> {
     use pb::acquire_all_response::Event;
     let said = |event| pb::AcquireAllResponse { event: Some(event) };

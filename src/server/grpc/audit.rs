@@ -1,4 +1,4 @@
-//! Who makes a call, for what is audited.
+//! The caller, for the audit log.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use tonic::Request;
 
 use super::{Peer, auth};
 
-/// Who makes a call, and from where.
+/// The caller and its address.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     pub(super) identity: Identity,
@@ -17,7 +17,7 @@ pub(super) struct Caller {
 // === impl Caller ===
 
 impl Caller {
-    /// By what the request brings along; anonymous where credentials are not asked for.
+    /// The caller of a request; anonymous where no credentials are required.
     pub(super) fn of<T>(request: &Request<T>) -> Self {
         Self {
             identity: auth::account(request.extensions()).identity().clone(),
@@ -25,7 +25,7 @@ impl Caller {
         }
     }
 
-    /// What the caller asks for, to be audited.
+    /// The audit record of the caller's request.
     pub(super) fn asks<'a>(
         &'a self,
         operation: &'a str,

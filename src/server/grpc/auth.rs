@@ -1,5 +1,5 @@
-//! Who calls: looked at once for each call, before anything else of it. What was found goes along
-//! in the call's extensions.
+//! Authenticates each call once, before any other layer reads it. The result travels in the call's
+//! extensions.
 
 use std::{
     future::{Ready, ready},
@@ -16,23 +16,23 @@ use tower::{Layer, Service};
 
 use super::status;
 
-/// Whoever is to be asked whether it lives must not need credentials for the question.
+/// Health checks need no credentials.
 const OPEN: &str = "/grpc.health.v1.Health/";
 
-/// What is asked of these services counts as requests.
+/// Requests to these services count towards quotas.
 const COUNTED: &str = "/lockkeeper.";
 
-/// The other end of a connection; in the extensions of each of its calls.
+/// The peer of a connection; in the extensions of each of its calls.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
     /// None for a Unix-domain socket.
     pub address: Option<SocketAddr>,
-    /// Whose connection it is: by its certificate, or by the user of a Unix-domain socket.
+    /// The identity of the connection: from its certificate, or the user of a Unix-domain socket.
     pub identity: Option<Identity>,
 }
 
-/// Refuses calls without good credentials, and adds the [`Account`] of others to their extensions.
-/// Where nothing is configured everybody is anonymous, and nothing is added.
+/// Refuses calls without valid credentials, and adds the [`Account`] of others to their extensions.
+/// Where callers need not be identified, all are anonymous and nothing is added.
 #[derive(Clone, Debug)]
 pub struct AuthLayer {
     access: Access,
@@ -45,7 +45,7 @@ pub struct AuthService<S> {
     inner: S,
 }
 
-/// On whose account a call is.
+/// The account that is charged for a call.
 pub(super) fn account(extensions: &tonic::Extensions) -> Account {
     extensions.get::<Account>().cloned().unwrap_or_default()
 }
@@ -53,7 +53,7 @@ pub(super) fn account(extensions: &tonic::Extensions) -> Account {
 // === impl Peer ===
 
 impl Peer {
-    /// What is told of it to those who may look at others.
+    /// The address that other callers may see.
     pub(super) fn told(&self) -> PeerAddress {
         self.address.map_or(PeerAddress::Unix, PeerAddress::Tcp)
     }

@@ -1,4 +1,4 @@
-//! What the services share: a request becomes an operation, and its answers those of the RPC.
+//! Shared by the services: converts a request to an operation, and its answers to those of the RPC.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use super::{
     viewer::Viewer,
 };
 
-/// A wait ends this much before the RPC's deadline, or by this part of it if that is less, so that
-/// the caller gets a typed answer. (tonic enforces no deadline on a stream.)
+/// A wait ends this long before the RPC's deadline, or by this fraction of it if that is shorter.
+/// The caller then gets a typed answer. (tonic enforces no deadline on a stream.)
 const DEADLINE_MARGIN: Duration = Duration::from_millis(50);
 const DEADLINE_MARGIN_DIVISOR: u32 = 5;
 
@@ -43,8 +43,8 @@ impl Calls {
         Viewer::new(&self.coordinator, &self.access, account.identity())
     }
 
-    /// Runs an operation that has one answer. If the caller goes away meanwhile, what it got is
-    /// given back.
+    /// Runs an operation that has one answer. If the caller disconnects meanwhile, its grants are
+    /// released.
     pub(super) async fn run<T>(
         &self,
         operation: Result<Operation, Error>,
@@ -78,7 +78,7 @@ impl Calls {
     }
 }
 
-/// The shorter of what a request and its RPC allow a wait to take.
+/// The shorter of the request's wait and the RPC's deadline.
 pub(super) fn within(wait: Option<Duration>, metadata: &MetadataMap) -> Option<Duration> {
     match (wait, deadline(metadata)) {
         (Some(wait), Some(deadline)) => Some(wait.min(deadline)),
@@ -86,8 +86,7 @@ pub(super) fn within(wait: Option<Duration>, metadata: &MetadataMap) -> Option<D
     }
 }
 
-/// How long a wait may take under the `grpc-timeout` of the call: a number of at most 8 digits and
-/// a unit.
+/// The longest wait under the `grpc-timeout` of the call: a number of at most 8 digits and a unit.
 fn deadline(metadata: &MetadataMap) -> Option<Duration> {
     let text = metadata.get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;

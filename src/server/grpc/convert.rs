@@ -1,4 +1,4 @@
-//! Between proto and domain. Everything that comes in is checked here, once.
+//! Converts between proto and domain. All input is checked here, once.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use tonic::Status;
 
 use super::{pb, status::status, viewer::Viewer};
 
-/// Requests become operations under one coordinator's limits, of a caller who may do what they ask;
-/// on a session's stream in that session.
+/// Converts requests to operations. Checks the coordinator's limits and the caller's rights;
+/// requests on a session's stream belong to that session.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Requests<'a> {
     pub(super) coordinator: &'a Coordinator,
     pub(super) access: &'a Access,
     pub(super) account: &'a Account,
-    /// The stream's session, for requests that come as frames.
+    /// The stream's session, for requests in frames.
     pub(super) session: Option<&'a SessionId>,
 }
 
@@ -145,7 +145,7 @@ impl Requests<'_> {
         self.account.identity()
     }
 
-    /// A name that the caller may do this with.
+    /// A name to which the caller has this right.
     pub(super) fn name(&self, name: &str, right: Right) -> Result<LockName, Error> {
         let name = LockName::parse(name, self.coordinator.limits())?;
         self.may(right, &name)?;
@@ -168,8 +168,8 @@ impl Requests<'_> {
         Err(Error::Forbidden { right, name })
     }
 
-    /// An id that has not the form of one cannot be any session's, and a session that is somebody
-    /// else's is none to this caller.
+    /// A malformed id belongs to no session. Another identity's session does not exist for this
+    /// caller.
     pub(super) fn session(&self, id: &str) -> Result<Option<SessionId>, Error> {
         match self.session {
             Some(own) if id.is_empty() || id == own.as_str() => Ok(Some(own.clone())),
@@ -213,14 +213,14 @@ impl Requests<'_> {
         }
     }
 
-    /// What tells the caller's owners and requests from those of others. None where everybody is
-    /// anonymous.
+    /// The mark that separates the caller's owners and requests from those of others. None where
+    /// every caller is anonymous.
     fn mark(&self) -> Option<&str> {
         self.access.is_on().then(|| self.caller().mark())
     }
 }
 
-/// How a lock is held; an unset mode means exclusive.
+/// The mode of a lock; unset means exclusive.
 pub(super) fn mode(number: i32) -> Result<Mode, Invalid> {
     Ok(match pb::LockMode::try_from(number) {
         Ok(pb::LockMode::Unspecified | pb::LockMode::Exclusive) => Mode::Exclusive,
@@ -243,7 +243,7 @@ pub(super) fn proto_mode(mode: Mode) -> pb::LockMode {
     }
 }
 
-/// A duration that is not negative.
+/// A non-negative duration.
 pub(super) fn duration(
     field: &'static str,
     duration: prost_types::Duration,
@@ -252,7 +252,7 @@ pub(super) fn duration(
         .map_err(|_| Invalid::new(field, "must not be negative or out of range"))
 }
 
-/// An enum's number that `open` may carry.
+/// The enum value of `open`.
 pub(super) fn on_disconnect(number: i32) -> Result<OnDisconnect, Invalid> {
     match pb::OnDisconnect::try_from(number) {
         Ok(pb::OnDisconnect::Unspecified | pb::OnDisconnect::Keep) => Ok(OnDisconnect::Keep),
@@ -270,7 +270,7 @@ pub(super) fn proto_duration(duration: Duration) -> prost_types::Duration {
     prost_types::Duration { seconds, nanos }
 }
 
-/// A moment as what is left until then; whole milliseconds, because the store counts no finer.
+/// The time left until an instant, in whole milliseconds: the store's resolution.
 pub(super) fn remaining(until: Option<Instant>) -> Option<prost_types::Duration> {
     until.map(|until| whole_millis(until.saturating_duration_since(Instant::now())))
 }
@@ -303,7 +303,7 @@ pub(super) fn waiting(waiting: Waiting) -> pb::Waiting {
     }
 }
 
-/// Why a wait ended.
+/// The reason that a wait ended.
 pub(super) fn proto_wait_end(cancelled: bool) -> pb::NotGrantedReason {
     if cancelled {
         pb::NotGrantedReason::Cancelled
@@ -319,7 +319,7 @@ pub(super) fn not_granted(ended: NotGranted) -> pb::NotGranted {
     }
 }
 
-/// The answer to `TryAcquire`; a grant counts as told from here on.
+/// The answer to `TryAcquire`. A grant counts as delivered from here on.
 pub(super) fn tried(tried: Tried) -> Result<pb::TryAcquireResponse, Status> {
     Ok(match tried {
         Tried::Acquired(delivery) => pb::TryAcquireResponse {
@@ -410,7 +410,7 @@ pub(super) fn proto_lost_reason(reason: &LostReason) -> pb::LostReason {
     }
 }
 
-/// What was said besides.
+/// The operator's reason for a forced release; otherwise empty.
 pub(super) fn lost_detail(reason: &LostReason) -> String {
     match reason {
         LostReason::ForceReleased(why) => why.as_ref().to_owned(),

@@ -1,4 +1,4 @@
-//! Between proto and domain: what is told of others.
+//! Converts between proto and domain: locks, sessions and events of other callers.
 
 use lockkeeper_coordinator::{
     Coordinator, Event, LockSeen, LostReason, NameKind, SessionId, SessionSeen, Watched, What,

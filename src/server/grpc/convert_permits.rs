@@ -1,4 +1,4 @@
-//! Between proto and domain, for semaphores.
+//! Converts between proto and domain, for semaphores.
 
 use lockkeeper_access::Right;
 use lockkeeper_coordinator::{
@@ -142,7 +142,7 @@ impl Requests<'_> {
     }
 }
 
-/// Ids as they were given out: 32 hexadecimal digits, none twice.
+/// Permit ids as issued: 32 hexadecimal digits, no duplicates.
 fn permit_ids(texts: &[String]) -> Result<Vec<PermitId>, Invalid> {
     let refuse = |why: String| Err(Invalid::new("permit_ids", why));
     if texts.len() > PermitCount::MAX as usize {
@@ -180,7 +180,7 @@ pub(super) fn permit_grant(grant: &PermitGrant) -> pb::PermitGrant {
     }
 }
 
-/// A grant that counts as told from here on.
+/// A grant; counts as delivered from here on.
 pub(super) fn delivered(delivery: PermitDelivery) -> Result<pb::PermitGrant, Status> {
     let grant = delivery.take().map_err(|error| status(&error))?;
     Ok(permit_grant(&grant))

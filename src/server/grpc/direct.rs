@@ -1,5 +1,5 @@
-//! The way of calls to the service that nearly all calls go to. It needs no look-up of a route, and
-//! its answers no boxes of the router.
+//! A shortcut to the service that receives nearly all calls. It saves the router's look-up, and the
+//! boxes around its answers.
 
 use std::{
     convert::Infallible,
@@ -13,10 +13,10 @@ use tower::{Layer, Service};
 
 use super::{lock::LockService, pb::lock_service_server::LockServiceServer};
 
-/// What serves `LockService`.
+/// The server of `LockService`.
 pub(super) type LockServer = LockServiceServer<LockService>;
 
-/// Hands calls of `LockService` to it, others on.
+/// Passes calls of `LockService` to it, and other calls on.
 #[derive(Clone, Debug)]
 pub struct DirectLayer {
     locks: Option<LockServer>,
@@ -32,7 +32,7 @@ pub struct DirectService<S> {
 // === impl DirectLayer ===
 
 impl DirectLayer {
-    /// Without `locks`, all calls are handed on.
+    /// Without `locks`, all calls are passed on.
     pub(super) fn new(locks: Option<LockServer>) -> Self {
         Self { locks }
     }
@@ -58,7 +58,7 @@ where
     type Future = Either<BoxFuture<'static, Result<Response<Body>, Infallible>>, S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        // A service that was made of a proto file is always ready.
+        // A generated service is always ready.
         self.others.poll_ready(cx)
     }
 

@@ -1,4 +1,4 @@
-//! The doors of this layer for `src/fuzzing`.
+//! The doors of this layer for `tests/fuzzing`.
 
 use lockkeeper_access::{Access, Identity};
 use lockkeeper_coordinator::{Coordinator, Lease, Operation, SessionId};
@@ -12,11 +12,11 @@ use super::{
     session::operation,
 };
 
-/// The longest time limit of a call, in seconds: 8 digits of hours.
+/// The longest deadline of a call, in seconds: 8 digits of hours.
 const LONGEST: u64 = 99_999_999 * 3600;
 
-/// A frame of a session's stream, as bytes, becomes an operation or is refused; as does what a
-/// client opens or resumes with.
+/// Converts a frame of a session's stream, given as bytes, or refuses it. The same for the first
+/// frame of a stream.
 pub fn request(
     coordinator: &Coordinator,
     access: &Access,
@@ -54,7 +54,7 @@ pub fn request(
     }
 }
 
-/// What is let in keeps to the limits.
+/// Accepted operations respect the limits.
 fn check(coordinator: &Coordinator, operation: &Operation) {
     let limits = coordinator.limits();
     if let Operation::Acquire(it) | Operation::TryAcquire(it) = operation {
@@ -66,7 +66,7 @@ fn check(coordinator: &Coordinator, operation: &Operation) {
     }
 }
 
-/// What a call's `grpc-timeout` leaves a wait.
+/// Computes the longest wait under a call's `grpc-timeout`.
 pub fn grpc_timeout(bytes: &[u8]) {
     let Ok(value) = bytes.try_into() else { return };
     let mut metadata = MetadataMap::new();

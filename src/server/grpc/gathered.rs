@@ -1,4 +1,4 @@
-//! Answers of one connection that are ready at about the same time, written together.
+//! Batches the writes of one connection that are ready at about the same time.
 
 use std::{
     io::{self, IoSlice},
@@ -9,20 +9,20 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::transport::server::Connected;
 
-/// A connection that puts each write off until the tasks that could run at that moment have run.
-/// The runtime lets a connection write as soon as the first answer is there, and most of the cost
-/// of a small answer is the system call: two of three answers had one of their own.
+/// A connection that defers each write until all currently runnable tasks have run. The runtime
+/// lets a connection write at the first answer, and a small answer costs mostly its system call.
+/// Two of three answers had a system call of their own.
 #[derive(Debug)]
 pub struct Gathered<S> {
     inner: S,
-    /// What is there to be written has been put off, and is to be written now.
+    /// The write has been deferred and is due now.
     put_off: bool,
 }
 
 // === impl Gathered ===
 
 impl<S> Gathered<S> {
-    /// Gathers what is written to `inner`.
+    /// Batches the writes to `inner`.
     pub fn new(inner: S) -> Self {
         Self {
             inner,
@@ -30,14 +30,14 @@ impl<S> Gathered<S> {
         }
     }
 
-    /// Ready once in a burst of writes has been put off. The writer keeps what it has, and adds to
-    /// it what comes meanwhile.
+    /// Pending once in each burst of writes. The writer keeps its buffer, and appends to it
+    /// meanwhile.
     fn poll_gathered(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.put_off {
             return Poll::Ready(());
         }
         self.put_off = true;
-        // A task that wakes itself goes behind all others that can run.
+        // A task that wakes itself is queued behind all runnable ones.
         cx.waker().wake_by_ref();
         Poll::Pending
     }

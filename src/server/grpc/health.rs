@@ -1,8 +1,7 @@
-//! `grpc.health.v1`, asked and not pushed: the store is probed when somebody wants to know, so that
-//! an idle coordinator does not talk to it.
+//! `grpc.health.v1`. The store is probed only on request, so an idle coordinator sends it nothing.
 //!
 //! The empty service is the process; those of `lockkeeper.v1` also need the store. All are
-//! `NOT_SERVING` from the moment a drain begins.
+//! `NOT_SERVING` from the start of a drain.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -16,21 +15,21 @@ use tonic_health::pb::{
     health_server::{Health, HealthServer},
 };
 
-/// What needs the store.
+/// The services that need the store.
 const SERVICES: [&str; 3] = [
     "lockkeeper.v1.LockService",
     "lockkeeper.v1.SemaphoreService",
     "lockkeeper.v1.LatchService",
 ];
 
-/// How long an answer of the store is good for, and how often a watch looks.
+/// How long a probe's result is valid, and the interval of a watch.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The service.
+/// Serves `grpc.health.v1`.
 #[derive(Clone, Debug)]
 pub(super) struct HealthService {
     coordinator: Coordinator,
-    /// When the store was last asked, and whether it answered.
+    /// The time of the last probe of the store, and whether it answered.
     probed: Arc<Mutex<Option<(Instant, bool)>>>,
 }
 
@@ -44,7 +43,7 @@ impl HealthService {
         })
     }
 
-    /// None for a service that is not known.
+    /// None for an unknown service.
     async fn status(&self, service: &str) -> Option<ServingStatus> {
         let serving = match service {
             "" => !self.coordinator.is_draining(),
@@ -60,7 +59,7 @@ impl HealthService {
         })
     }
 
-    /// Many who ask at once share one probe.
+    /// Concurrent callers share one probe.
     async fn store_answers(&self) -> bool {
         let mut probed = self.probed.lock().await;
         match *probed {
@@ -96,13 +95,13 @@ impl Health for HealthService {
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
         let (this, service) = (self.clone(), request.into_inner().service);
-        // Ends with the drain, so that a watcher does not hold the process up.
+        // Ends with the drain, so that a watcher does not delay the exit.
         let changes = futures::stream::unfold(None, move |told: Option<ServingStatus>| {
             let (this, service) = (this.clone(), service.clone());
             async move {
                 loop {
-                    // Looked at first: a drain that begins after it shows in the next round, so
-                    // NOT_SERVING is told before the end.
+                    // Read first: a drain that begins later shows in the next round, so the stream
+                    // sends NOT_SERVING before it ends.
                     let draining = this.coordinator.is_draining();
                     let status = this
                         .status(&service)

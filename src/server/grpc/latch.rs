@@ -1,4 +1,4 @@
-//! `LatchService`, and what is particular to its messages.
+//! `LatchService` and the conversion of its messages.
 
 use lockkeeper_access::Right;
 use lockkeeper_coordinator::{
@@ -16,7 +16,7 @@ use super::{
     status::{status, unexpected_answer},
 };
 
-/// The service.
+/// Serves `LatchService`.
 #[derive(Clone, Debug)]
 pub(super) struct LatchService {
     pub(super) calls: Calls,

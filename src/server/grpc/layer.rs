@@ -1,6 +1,5 @@
-//! Tells a stream that its client ended from one that broke. tonic shows a stream that the client
-//! reset in the same way as one that it half-closed, but one of them keeps a session's grants and
-//! the other releases them.
+//! Distinguishes a stream that its client ended from a broken one. tonic reports a reset stream
+//! like a half-closed one, but a reset keeps a session's grants and a half-close releases them.
 
 use std::{
     pin::Pin,
@@ -16,10 +15,10 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use tonic::body::Body;
 use tower::{Layer, Service};
 
-/// Streams of this method are told apart; others do not pay for it.
+/// Only streams of this method are watched; others pay nothing.
 const METHOD: &str = "/Session";
 
-/// How a request's body came to its end; in the request's extensions.
+/// How a request's body ended; in the request's extensions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BodyFate(Arc<AtomicBool>);
 
@@ -39,7 +38,7 @@ struct Watched {
 // === impl BodyFate ===
 
 impl BodyFate {
-    /// Whether the body has ended without the client's having said so.
+    /// Whether the body ended although the client did not end it.
     pub(super) fn is_broken(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
@@ -90,9 +89,9 @@ impl HttpBody for Watched {
         let is_broken = match &frame {
             Some(Ok(_)) => false,
             Some(Err(_)) => true,
-            // hyper also ends a body so that was cut off "without an error": by a reset that says
-            // so, or by its own keep-alive, which closes the connection of a client that has fallen
-            // silent in this way. Only a client that said that it has ended leaves this mark.
+            // hyper also ends such a body "without an error" after a reset with that code. So does
+            // its keepalive, which closes the connection of a silent client. Only an explicit end
+            // by the client leaves this mark.
             None => !self.body.is_end_stream(),
         };
         if is_broken {

@@ -1,5 +1,4 @@
-//! `LockService`: each RPC is converted, submitted to the coordinator as an operation, and
-//! answered.
+//! `LockService`: converts each RPC, submits it to the coordinator as an operation, and answers it.
 
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ use super::{
     status::unexpected_answer,
 };
 
-/// The service.
+/// Serves `LockService`.
 #[derive(Clone, Debug)]
 pub(super) struct LockService {
     calls: Calls,

@@ -1,6 +1,6 @@
-//! Calls by method and code, and the span of each, under the names that gRPC middlewares have given
-//! them for years and dashboards know. (OpenTelemetry's names for the same are not final yet.) A
-//! call ends with the last of its answer: with the trailers, or when the client has gone.
+//! Calls by method and code, and the span of each. The names are those of the established gRPC
+//! middlewares, which dashboards know; OpenTelemetry's are not final yet. A call ends with its
+//! trailers, or when the client disconnects.
 
 use std::{
     collections::HashMap,
@@ -25,7 +25,7 @@ use tracing::Span;
 
 use super::{listen, pb, spans};
 
-/// The codes of gRPC by their numbers, as these metrics spell them.
+/// The gRPC codes by number, in the spelling of these metrics.
 const CODES: [&str; 17] = [
     "OK",
     "Canceled",
@@ -63,18 +63,18 @@ struct Families {
     connections: listen::Metrics,
 }
 
-/// One method.
+/// The metrics of one method.
 #[derive(Debug)]
 struct Method {
     started: Counter,
     seconds: Histogram,
-    /// By code, each made when it is first needed: most never are.
+    /// By code, each created on first use: most never are.
     handled: [OnceLock<Counter>; CODES.len()],
     labels: Labels,
     all_handled: Family<Labels, Counter>,
 }
 
-/// A call under way. It is over when this is dropped.
+/// A call in progress. Dropping this ends it.
 #[derive(Debug)]
 struct Call {
     method: Arc<Method>,
@@ -83,7 +83,7 @@ struct Call {
     span: Span,
 }
 
-/// Counts what is called.
+/// Counts calls.
 #[derive(Clone, Debug)]
 pub struct MetricsLayer(pub Metrics);
 
@@ -104,7 +104,7 @@ pin_project! {
 }
 
 pin_project! {
-    /// An answer whose end is waited for.
+    /// An answer that has not ended.
     #[derive(Debug)]
     pub struct CountedBody<B> {
         #[pin]
@@ -151,7 +151,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Shows them.
+    /// Registers all families.
     pub fn register(&self, registry: &mut Registry) {
         let Families {
             started,
@@ -181,12 +181,12 @@ impl Metrics {
         connections.register(&mut ours);
     }
 
-    /// What is counted of connections.
+    /// The metrics of connections.
     pub fn connections(&self) -> &listen::Metrics {
         &self.0.connections
     }
 
-    /// A frame was answered with an error of this code.
+    /// Counts a frame that was answered with an error of this code.
     pub(super) fn frame_failed(&self, code: i32) {
         let place = usize::try_from(code).unwrap_or_default();
         if let Some(counter) = self.0.frames_failed.1.get(place) {
@@ -207,7 +207,7 @@ impl Metrics {
     }
 }
 
-/// All methods that are served: kind, service, name.
+/// All served methods: kind, service, name.
 fn described() -> Vec<(&'static str, String, String)> {
     let sets = [
         pb::DESCRIPTORS,
@@ -237,7 +237,7 @@ fn described() -> Vec<(&'static str, String, String)> {
 // === impl Call ===
 
 impl Call {
-    /// The code that these headers or trailers end the call with, if they do.
+    /// Takes the final code from these headers or trailers. False if they hold none.
     fn ended_by(&mut self, headers: &HeaderMap) -> bool {
         let status = headers.get("grpc-status");
         if let Some(status) = status {

@@ -1,5 +1,5 @@
-//! The surface: proto in, proto out. Requests are checked and converted here, statuses are made
-//! here, and nothing here knows of stores.
+//! The gRPC surface: proto in, proto out. This layer checks and converts requests and makes
+//! statuses, and knows no store.
 
 mod admin;
 mod answers;
@@ -44,41 +44,41 @@ use tower::layer::util::{Identity, Stack};
 
 pub use auth::Peer;
 
-/// How the server behaves towards its clients.
+/// The server's behaviour towards clients.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Peers are asked whether they live this often.
+    /// The interval of keepalive pings.
     pub keepalive_interval: Duration,
-    /// A peer that has not answered for this long is gone.
+    /// How long a peer may take to answer a ping before its connection is closed.
     pub keepalive_timeout: Duration,
-    /// Bytes of one message from a client.
+    /// The size of a client's message, in bytes.
     pub message_bytes_max: usize,
-    /// Whether gRPC-Web is understood, over HTTP/1.1 too.
+    /// Whether gRPC-Web is accepted, also over HTTP/1.1.
     pub grpc_web: bool,
-    /// Calls under way on one connection.
+    /// Concurrent calls on one connection.
     pub connection_streams_max: u32,
-    /// Operations of one session under way that do not wait; a client that sends more is not read
+    /// Concurrent operations of one session that do not wait. Above it, the stream is not read
     /// until some are answered.
     pub operations_per_session_max: usize,
-    /// The headers of one call, as HTTP/2 counts them.
+    /// The size of a call's headers, as HTTP/2 counts it.
     pub header_list_bytes_max: u32,
 }
 
-/// Calls that a client has reset before they were looked at, and mistakes that it has made; with
-/// more its connection ends.
+/// Calls that a client reset before they were accepted, and its protocol errors. Above either
+/// number its connection is closed.
 const PENDING_RESETS_MAX: usize = 20;
 const LOCAL_ERRORS_MAX: usize = 1024;
 
-/// Bytes that a client may send on one stream ahead of what is read of it: of a session that is
-/// held up, a thousand frames or so.
+/// The bytes that a client may send on one stream ahead of its reader: for a session that is held
+/// up, about a thousand frames.
 const STREAM_WINDOW: u32 = 64 << 10;
 
-/// What a message counts at least while nobody has read it. The HTTP/2 library takes the connection
-/// of a client for abused when that comes to half of the connection's window.
+/// The least that an unread message counts. The HTTP/2 library takes a connection for abused when
+/// their sum reaches half of the connection's window.
 const UNREAD_MESSAGE: u32 = 256;
 
-/// What every request goes through: it is counted, then who calls, then how its body ends, then its
-/// service is found.
+/// The layers of every request: metrics, then authentication, then the end of its body, then the
+/// route to its service.
 pub type Layers = Stack<
     direct::DirectLayer,
     Stack<layer::BodyFateLayer, Stack<auth::AuthLayer, Stack<metrics::MetricsLayer, Identity>>>,
@@ -125,7 +125,7 @@ pub fn router(
                 .layer(tonic_web::GrpcWebLayer::new()),
         );
     }
-    // gRPC-Web has to be translated first, which the routes do.
+    // gRPC-Web must be translated first, by the routes.
     let direct = (!config.grpc_web).then_some(lock);
     let server = Server::builder()
         .accept_http1(config.grpc_web)
@@ -145,7 +145,7 @@ pub fn router(
     Ok(server)
 }
 
-/// Wide enough for as many calls as there may be to come at once.
+/// Wide enough for the allowed number of concurrent calls.
 fn connection_window(streams_max: u32) -> u32 {
     const LEAST: u32 = 1 << 20;
     const MOST: u32 = i32::MAX as u32;
@@ -154,7 +154,7 @@ fn connection_window(streams_max: u32) -> u32 {
         .clamp(LEAST, MOST)
 }
 
-/// What clients without the proto files can ask for, error details included.
+/// The descriptors for clients without the proto files, including error details.
 fn descriptors() -> tonic_reflection::server::Builder<'static> {
     tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(pb::DESCRIPTORS)

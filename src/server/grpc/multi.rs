@@ -1,4 +1,4 @@
-//! Several locks at once, between proto and domain.
+//! Converts between proto and domain, for several locks at once.
 
 use lockkeeper_access::Right;
 use lockkeeper_coordinator::{
@@ -93,13 +93,13 @@ pub(super) fn waiting(name: &LockName, waiting: Waiting) -> pb::WaitingForAll {
     }
 }
 
-/// The last answer of `AcquireAll`; the grants count as told from here on.
+/// The last answer of `AcquireAll`. The grants count as delivered from here on.
 pub(super) fn granted(delivery: DeliveryAll) -> Result<pb::GrantedAll, Status> {
     let grants = grants(&delivery.take().map_err(|error| status(&error))?);
     Ok(pb::GrantedAll { grants })
 }
 
-/// The answer to `TryAcquireAll`; the grants count as told from here on.
+/// The answer to `TryAcquireAll`. The grants count as delivered from here on.
 pub(super) fn tried(tried: TriedAll) -> Result<pb::TryAcquireAllResponse, Status> {
     Ok(match tried {
         TriedAll::Acquired(delivery) => pb::TryAcquireAllResponse {

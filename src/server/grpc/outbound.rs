@@ -22,12 +22,12 @@ use super::{
     viewer::Viewer,
 };
 
-/// What is said besides answers.
+/// A frame that is not an answer.
 #[derive(Debug)]
 pub(super) enum Out {
     Opened(Box<pb::SessionOpened>),
     Notice(Notice),
-    /// The last: the stream ends when the answers that are there have been read.
+    /// The last: the stream ends after the queued answers.
     End(Option<Status>),
 }
 
@@ -36,7 +36,7 @@ pub(super) enum Out {
 pub(super) struct Outbound {
     answers: mpsc::Receiver<(u64, Answer)>,
     notices: mpsc::Receiver<Out>,
-    /// Counts what was read.
+    /// Counts the frames that were read.
     progress: Arc<AtomicU64>,
     waits: Waits,
     viewer: Viewer,
@@ -73,7 +73,8 @@ impl Outbound {
         }
     }
 
-    /// A grant counts as told from here on; one that was lost while it waited here is told as such.
+    /// Converts an answer. A grant counts as delivered from here on; one that was lost in this
+    /// queue is reported as lost.
     fn answer(&self, op_id: u64, answer: Answer) -> pb::SessionResponse {
         if ends_wait(&answer) {
             self.waits.lock().remove(&op_id);
@@ -133,8 +134,8 @@ impl Outbound {
     }
 }
 
-/// Whether this may be the last answer of a wait. A frame that was refused for its `op_id` does not
-/// end the wait that has the id.
+/// Whether this may be the last answer of a wait. A frame refused for its `op_id` does not end the
+/// wait with that id.
 fn ends_wait(answer: &Answer) -> bool {
     match answer {
         Answer::Failed(Error::Invalid(invalid)) => invalid.field != OP_ID,
@@ -166,7 +167,7 @@ impl Stream for Outbound {
                         return Poll::Ready(Some(Ok(frame)));
                     }
                 }
-                // The reader is gone without a word, as it is when the runtime stops.
+                // The reader has vanished, as when the runtime shuts down.
                 Poll::Ready(None) => self.state = State::Ending(None),
                 Poll::Pending => {}
             }

@@ -11,7 +11,7 @@ use super::{
     status::{status, unexpected_answer},
 };
 
-/// The service.
+/// Serves `SemaphoreService`.
 #[derive(Clone, Debug)]
 pub(super) struct SemaphoreService {
     pub(super) calls: Calls,
@@ -119,7 +119,7 @@ impl pb::semaphore_service_server::SemaphoreService for SemaphoreService {
     }
 }
 
-/// An answer of `AcquirePermits`; a grant counts as told from here on.
+/// An answer of `AcquirePermits`. A grant counts as delivered from here on.
 fn said(answer: Answer) -> Said<pb::AcquirePermitsResponse> {
     use pb::acquire_permits_response::Event;
     let said = |event| pb::AcquirePermitsResponse { event: Some(event) };

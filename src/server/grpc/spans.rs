@@ -1,4 +1,4 @@
-//! The spans of calls and of frames, which continue the caller's trace.
+//! The spans of calls and frames, which continue the caller's trace.
 
 use http::HeaderMap;
 use lockkeeper_base::spans::{Caller, TARGET, TRACEPARENT, TRACESTATE, adopt};
@@ -7,10 +7,10 @@ use tracing::{Span, field::Empty, trace_span};
 
 use super::pb::session_request::Request;
 
-/// The method that the frames of a session's stream belong to.
+/// The method of the frames of a session's stream.
 const SESSION: &str = "lockkeeper.v1.LockService/Session";
 
-/// A call of a method, named by its path.
+/// The span of a call, named by the method's path.
 pub(super) fn of_call(path: &str, headers: &HeaderMap) -> Span {
     let method = path.trim_start_matches('/');
     let span = trace_span!(
@@ -35,8 +35,8 @@ pub(super) fn of_call(path: &str, headers: &HeaderMap) -> Span {
     span
 }
 
-/// A frame that asks for something. It is not a part of its stream's span, which lasts as long as
-/// the session.
+/// The span of a requesting frame. It is no child of its stream's span, which lasts as long as the
+/// session.
 pub(super) fn of_frame(request: Option<&Request>, traceparent: &str) -> Span {
     let span = trace_span!(
         target: TARGET,
@@ -57,7 +57,7 @@ pub(super) fn of_frame(request: Option<&Request>, traceparent: &str) -> Span {
     span
 }
 
-/// How a call ended.
+/// Records how a call ended.
 pub(super) fn ended(span: &Span, code: Code, name: &'static str) {
     if span.is_disabled() {
         return;

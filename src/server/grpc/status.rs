@@ -1,5 +1,5 @@
-//! Domain errors as gRPC statuses: a code, a stable reason, and details that clients can act on.
-//! The only place that makes statuses of them.
+//! Domain errors as gRPC statuses: a code, a stable reason, and details that clients can act on. No
+//! other file makes statuses of them.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -13,7 +13,7 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 /// The domain of all reasons.
 const DOMAIN: &str = "lockkeeper";
 
-/// When to try again if the store is away, and if this coordinator goes away.
+/// Retry delays: for an unreachable store, for a draining coordinator, and for a reached limit.
 const STORE_RETRY: Duration = Duration::from_millis(500);
 const DRAIN_RETRY: Duration = Duration::from_millis(100);
 const LIMIT_RETRY: Duration = Duration::from_secs(1);
@@ -93,7 +93,7 @@ pub(super) fn status(error: &Error) -> Status {
     }
 }
 
-/// A caller that has no right to what is others'.
+/// A caller without the admin right.
 pub(super) fn not_admin(name: &str) -> Status {
     let text = if name.is_empty() {
         "no rule allows the caller to look at every name".to_owned()
@@ -104,7 +104,7 @@ pub(super) fn not_admin(name: &str) -> Status {
     plain(Code::PermissionDenied, text, "PERMISSION_DENIED", &about)
 }
 
-/// A caller whose credentials are missing or not good.
+/// A caller whose credentials are missing or invalid.
 pub(super) fn unauthenticated(why: &Unauthenticated) -> Status {
     plain(
         Code::Unauthenticated,
@@ -114,7 +114,7 @@ pub(super) fn unauthenticated(why: &Unauthenticated) -> Status {
     )
 }
 
-/// A caller that has what one identity may have.
+/// A caller that has reached a quota of its identity.
 pub(super) fn quota(reached: QuotaReached) -> Status {
     let reason = format!("QUOTA_{}", reached.name().to_uppercase());
     let mut details = info(&reason, &[("quota", reached.name())]);
@@ -126,12 +126,12 @@ pub(super) fn quota(reached: QuotaReached) -> Status {
     Status::with_error_details(Code::ResourceExhausted, reached.to_string(), details)
 }
 
-/// A frame that cannot be understood where it stands.
+/// A frame that is invalid at this point of the stream.
 pub(super) fn invalid_frame(field: &'static str, why: &str) -> Status {
     status(&lockkeeper_coordinator::Invalid::new(field, why).into())
 }
 
-/// A client that does not do its part of the session's protocol in time.
+/// A client that exceeded a time limit of the session's protocol.
 pub(super) fn session_timed_out(why: &str) -> Status {
     plain(
         Code::DeadlineExceeded,
@@ -141,13 +141,13 @@ pub(super) fn session_timed_out(why: &str) -> Status {
     )
 }
 
-/// The stream's session goes on with another stream.
+/// The session continues on another stream.
 pub(super) fn superseded() -> Status {
     let text = "the session was resumed with another stream, or has ended".to_owned();
     plain(Code::Aborted, text, "SESSION_SUPERSEDED", &[])
 }
 
-/// An answer of another kind than was asked for; a fault of this program.
+/// An answer of the wrong kind; a fault of this program.
 pub(super) fn unexpected_answer() -> Status {
     plain(
         Code::Internal,

@@ -1,10 +1,10 @@
-//! What a caller may see of others. Who knows an owner can act as it, so owners of others are shown
-//! as digests.
+//! What a caller may see of others. A known owner can be impersonated, so owners of other callers
+//! are shown as digests.
 
 use lockkeeper_access::{Access, Identity};
 use lockkeeper_coordinator::{Coordinator, Owner};
 
-/// One who looks. Without a caller, where everybody is anonymous, everything is shown.
+/// The reader of an answer. None where every caller is anonymous: then everything is shown.
 #[derive(Clone, Debug)]
 pub(super) struct Viewer(Option<(Coordinator, Identity)>);
 
@@ -16,7 +16,7 @@ impl Viewer {
         Self(access.is_on().then(caller))
     }
 
-    /// An owner as it may be shown: the viewer's own as it calls it, others as a digest.
+    /// An owner as the viewer may see it: its own by name, others as a digest.
     pub(super) fn owner(&self, owner: &Owner) -> String {
         let Some((coordinator, caller)) = &self.0 else {
             return owner.label.as_ref().to_owned();

@@ -1,4 +1,4 @@
-//! What the operating system is asked and told.
+//! Requests and reports to the operating system.
 
 pub(crate) mod rlimit;
 pub(crate) mod systemd;

@@ -1,15 +1,15 @@
-//! Open files: each connection is one, and so is what this process needs for itself.
+//! The limit of open files: each connection is one, and the process itself needs some.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tracing::{info, warn};
 
-/// Kept for stores, listeners, the admin port, and files that are read again; of many files a
-/// tenth, because a cluster has many stores.
+/// Reserved for stores, listeners, the admin port and reloaded files. With many files a tenth,
+/// because a cluster has many stores.
 const KEPT: u64 = 64;
 const KEPT_PART: u64 = 10;
 
-/// How many connections of clients there may be, where the configuration says so many. Whoever
-/// comes when there is no room is then told so at once, and the store can still be reached.
+/// The limit of client connections, given the configured one. Clients above it are refused at once,
+/// and the store stays reachable.
 pub(crate) fn connections_max(configured: usize) -> usize {
     let Some(files) = raised() else {
         return configured;
@@ -26,8 +26,8 @@ pub(crate) fn connections_max(configured: usize) -> usize {
     configured.min(room)
 }
 
-/// The limit of this process, which is as high as it may be from here on: lower ones are for
-/// programs that use `select`.
+/// Raises the process's limit to its maximum, and returns it. Lower limits are for programs that
+/// use `select`.
 fn raised() -> Option<u64> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
     if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() {
@@ -41,7 +41,7 @@ fn raised() -> Option<u64> {
     Some(soft)
 }
 
-/// How many of these files may be connections.
+/// The share of these files for connections.
 fn room(files: u64) -> u64 {
     let kept = KEPT.max(files / KEPT_PART);
     files.saturating_sub(kept).max(files / 2)

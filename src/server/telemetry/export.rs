@@ -1,4 +1,4 @@
-//! Traces, sent to a collector by OTLP over gRPC.
+//! Exports traces to a collector by OTLP over gRPC.
 
 use opentelemetry::{KeyValue, trace::TracerProvider as _};
 use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig as _};
@@ -9,14 +9,13 @@ use opentelemetry_sdk::{
 
 use crate::config::Telemetry;
 
-/// Variables that name a collector; what is configured goes before them.
+/// Variables that name a collector; the configuration overrides them.
 const ENDPOINTS: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_ENDPOINT",
 ];
 
-/// What sends traces; none if no collector is named. Needs a runtime, on which the connection is
-/// opened.
+/// The exporter; none if no collector is named. Needs a runtime, on which the connection is opened.
 pub(super) fn provider(
     telemetry: &Telemetry,
 ) -> Result<Option<SdkTracerProvider>, ExporterBuildError> {
@@ -41,7 +40,7 @@ pub(super) fn provider(
     Ok(Some(provider))
 }
 
-/// What makes spans.
+/// The source of spans.
 pub(super) fn tracer(provider: &SdkTracerProvider) -> SdkTracer {
     provider.tracer("lockkeeper")
 }

@@ -1,4 +1,4 @@
-//! Log lines as JSON objects, with the trace that they belong to.
+//! Log entries as JSON objects, with the trace id.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// The usual form, and `trace_id` where there is one.
+/// The usual format, with `trace_id` inside a trace.
 #[derive(Debug)]
 pub(super) struct Traced(pub(super) Format<Json>);
 

@@ -1,4 +1,4 @@
-//! What the process says of itself: logs, traces, and what it takes of the machine.
+//! The process's telemetry: logs, traces, and its use of the machine.
 
 mod export;
 mod json;
@@ -21,23 +21,23 @@ use tracing_subscriber::{
 
 use crate::config::{Log, LogFormat, Telemetry};
 
-/// Why nothing can be said.
+/// Telemetry cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
-    /// A filter cannot be understood.
+    /// A filter is invalid.
     #[error("RUST_LOG: {0}")]
     Filter(#[from] ParseError),
-    /// The collector's address cannot be used.
+    /// The collector's address is unusable.
     #[error("telemetry.otlp_endpoint: {0}")]
     Collector(#[from] ExporterBuildError),
 }
 
-/// What is to be sent yet when the process ends.
+/// The spans that are not yet sent when the process ends.
 #[derive(Debug)]
 pub struct Sending(Option<SdkTracerProvider>);
 
-/// Sends the process's logs to stderr, and traces to a collector if one is named. Fails if a filter
-/// or an address cannot be understood; call it once, on the runtime.
+/// Sends logs to stderr, and traces to a collector if one is named. Fails for an invalid filter or
+/// address. Call it once, on the runtime.
 pub fn init(log: &Log, telemetry: &Telemetry) -> Result<Sending, Unusable> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(directives) if !directives.is_empty() => EnvFilter::try_new(directives)?,
@@ -75,7 +75,7 @@ pub fn init(log: &Log, telemetry: &Telemetry) -> Result<Sending, Unusable> {
 // === impl Sending ===
 
 impl Sending {
-    /// Sends what is left.
+    /// Sends the remaining spans.
     pub async fn finish(self) {
         let Some(provider) = self.0 else {
             return;

@@ -1,4 +1,4 @@
-//! The process, as Linux sees it, under the names that all processes use for Prometheus.
+//! The process's metrics from Linux, under the standard names of Prometheus.
 
 use procfs::process::{LimitValue, Process};
 use prometheus_client::{
@@ -7,7 +7,7 @@ use prometheus_client::{
     metrics::{counter::ConstCounter, gauge::ConstGauge},
 };
 
-/// Looks when it is asked.
+/// Reads them on each scrape.
 #[derive(Debug)]
 pub struct ProcessCollector;
 
@@ -42,7 +42,7 @@ fn cpu_type(counter: &ConstCounter<f64>) -> prometheus_client::metrics::MetricTy
     counter.metric_type()
 }
 
-/// None where there is no such file system.
+/// None without procfs.
 #[allow(
     clippy::cast_precision_loss,
     reason = "metrics are floating point numbers"

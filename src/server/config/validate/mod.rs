@@ -1,4 +1,4 @@
-//! What no value may be, key by key.
+//! Checks the value of each key.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use super::{Limits, Log, ReplicaAcks, Session, Settings, Store, StoreUrl, Teleme
 mod quorum;
 mod security;
 
-/// The store counts in milliseconds, and a lease of none would be over before it began.
+/// The store counts in milliseconds, and a lease of zero would expire at once.
 const LEASE_RESOLUTION: Duration = Duration::from_millis(1);
 
 /// Longer ones overflow in the store or on the clock.
 const DURATION_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
-/// Longer than that a thread had better slept, whatever it waits for.
+/// Beyond this, sleeping is cheaper than polling, whatever the event.
 const BUSY_POLL_MAX: Duration = Duration::from_millis(10);
 
-/// Names that are as long as they may be stay well within what the store takes as a key.
+/// Keeps the longest names well within the store's limit on keys.
 const KEY_PREFIX_BYTES_MAX: usize = 128;
 
 /// A shorter secret can be guessed.
 const SECRET_BYTES_MIN: usize = 16;
 
-/// Tells `report` of each impossible value: the full key and what is wrong with it.
+/// Calls `report` for each invalid value, with the full key and the problem.
 pub(super) fn check(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     let Settings {
         store,
@@ -128,7 +128,7 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     }
 }
 
-/// Shorter ones would take a coordinator that is busy for a dead one.
+/// A shorter one would take a busy coordinator for a dead one.
 const FAIR_WAITER_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
 fn check_store(store: &Store, limits: &Limits, report: &mut dyn FnMut(&str, String)) {
@@ -182,7 +182,7 @@ fn check_store(store: &Store, limits: &Limits, report: &mut dyn FnMut(&str, Stri
     }
 }
 
-/// A certificate needs its key, and none is of use without TLS.
+/// A certificate needs its key, and both need TLS.
 fn check_tls(store: &Store, report: &mut dyn FnMut(&str, String)) {
     let is_set = |path: &std::path::Path| !path.as_os_str().is_empty();
     let tls = &store.tls;
@@ -229,8 +229,8 @@ fn check_url(key: &str, url: &StoreUrl, report: &mut dyn FnMut(&str, String)) {
                 report(key, format!("names no host; {SUPPORTED}"));
             }
         }
-        // Only a scheme is repeated: without `://` the text before the colon may be anything, also
-        // a password.
+        // Only a scheme is quoted: without `://` the text before the colon may be anything, even a
+        // password.
         Some(scheme) if text.contains("://") && !scheme.contains('@') => {
             report(key, format!("unknown scheme {scheme}; {SUPPORTED}"));
         }

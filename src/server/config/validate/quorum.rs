@@ -1,4 +1,4 @@
-//! What a list of stores may not be.
+//! Checks a list of stores.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,7 @@ const KEY: &str = "store.quorum";
 const DEFAULT_PORT: &str = "6379";
 const DEFAULT_SENTINEL_PORT: &str = "26379";
 
-/// What an address leads to, as far as its text tells: hosts with ports, and what it asks for
-/// there.
+/// The target of an address, as far as its text tells: hosts with ports, and the service there.
 struct Place {
     hosts: BTreeSet<String>,
     service: String,
@@ -47,7 +46,7 @@ pub(super) fn check(store: &Store, report: &mut dyn FnMut(&str, String)) {
             );
         }
     }
-    // An address that cannot be read may be anything, also a password.
+    // An unreadable address may be anything, even a password.
     if !is_usable {
         return;
     }
@@ -83,7 +82,7 @@ impl Place {
         };
         let with_port = |host: &str| {
             let host = host.to_lowercase();
-            // The colons inside of brackets are no port's.
+            // Colons inside brackets do not begin a port.
             let after = host.rsplit(']').next().unwrap_or_default();
             if after.contains(':') {
                 host
@@ -91,8 +90,7 @@ impl Place {
                 format!("{host}:{port}")
             }
         };
-        // Databases of one server are no independent stores, but services of the same sentinels
-        // are.
+        // Databases of one server are not independent stores; services of the same sentinels are.
         let service = path.split('/').next().filter(|_| is_sentinel);
         Self {
             hosts: hosts.split(',').map(with_port).collect(),

@@ -1,5 +1,5 @@
-//! What may listen where. Whoever can reach a port without showing who they are can take every
-//! lock, so that must be said.
+//! Checks who may reach each port. A caller without credentials can take every lock, so an open
+//! port must be configured explicitly.
 
 use std::net::SocketAddr;
 

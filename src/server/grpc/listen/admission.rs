@@ -1,4 +1,4 @@
-//! How many connections there are, in all and from each address.
+//! The limits on connections, in total and from each address.
 
 use std::{
     net::IpAddr,
@@ -25,7 +25,7 @@ struct Counts {
     by_peer: DashMap<IpAddr, usize>,
 }
 
-/// A connection that counts until this is dropped.
+/// A counted connection; dropping this ends it.
 #[derive(Debug)]
 pub(super) struct Admitted {
     counts: Arc<Counts>,
@@ -45,7 +45,7 @@ impl Admission {
         }))
     }
 
-    /// The error is the limit that there is no room in.
+    /// Counts a connection. The error is the limit that it would exceed.
     pub(super) fn admit(&self, from: Option<IpAddr>) -> Result<Admitted, Refused> {
         let counts = &self.0;
         if counts.all.load(Ordering::Relaxed) >= counts.max {

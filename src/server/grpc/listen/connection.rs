@@ -1,4 +1,4 @@
-//! A connection that is served.
+//! A served connection.
 
 use std::{
     io,
@@ -16,7 +16,7 @@ use tonic::transport::server::Connected;
 use super::admission::Admitted;
 use crate::grpc::Peer;
 
-/// What every HTTP/2 connection begins with.
+/// The first bytes of every HTTP/2 connection.
 const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A connection of any kind.
@@ -24,7 +24,7 @@ const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub struct Connection {
     stream: Stream,
     peer: Peer,
-    /// How it began, and how much of that was read by us and is still to be read by the server.
+    /// The first bytes, which were read here, and how many of them the server has not read yet.
     beginning: [u8; PREFACE.len()],
     beginning_left: usize,
     _admitted: Admitted,
@@ -44,7 +44,7 @@ impl Connection {
         Self::new(Stream::Tcp(stream), peer, admitted)
     }
 
-    /// Whose it is says the certificate, if the client had to show one.
+    /// The identity is that of the client certificate, if one is required.
     pub(super) fn over_tls(stream: TlsStream<TcpStream>, peer: Peer, admitted: Admitted) -> Self {
         let certificates = stream.get_ref().1.peer_certificates();
         let own = certificates.and_then(|it| it.first());
@@ -68,8 +68,8 @@ impl Connection {
         }
     }
 
-    /// Reads how it begins, for the server to read it again; no request of HTTP/1.1 is shorter.
-    /// From there on the server itself looks after silent clients.
+    /// Reads the first bytes, for the server to read again; no HTTP/1.1 request is shorter. From
+    /// here on the server itself detects silent clients.
     pub(super) async fn greeted(mut self, takes_http1: bool) -> io::Result<Self> {
         let mut beginning = [0; PREFACE.len()];
         self.read_exact(&mut beginning).await?;

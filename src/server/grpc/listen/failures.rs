@@ -1,4 +1,4 @@
-//! Failures to accept, which may come as fast as they are asked for.
+//! Failures to accept, which may repeat in a tight loop.
 
 use std::{io, time::Duration};
 
@@ -7,13 +7,13 @@ use tracing::warn;
 
 use super::metrics::{Metrics, Refused};
 
-/// After a failure, as when there are no more file descriptors, until somebody may have closed one.
+/// The pause after a failure, for instance until a file descriptor is free.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A line of the log for all failures in this time.
+/// The interval of log entries on failures.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 
-/// Those of one listener.
+/// The failures of one listener.
 #[derive(Debug)]
 pub(super) struct Failures {
     metrics: Metrics,
@@ -32,8 +32,8 @@ impl Failures {
         }
     }
 
-    /// A client that went away meanwhile is nothing to wait for; anything else may be a lack of
-    /// file descriptors or memory, which passes.
+    /// Pauses, except for a client that disconnected. Other failures may be a lack of file
+    /// descriptors or memory, which passes.
     pub(super) async fn pause(&mut self, error: &io::Error) {
         if error.kind() == io::ErrorKind::ConnectionAborted {
             return;
@@ -45,7 +45,7 @@ impl Failures {
         tokio::time::sleep(PAUSE).await;
     }
 
-    /// How many failures a line of the log is to tell of, if it is time for one.
+    /// The number of failures to log, if a log entry is due.
     fn due(&mut self) -> Option<u64> {
         self.untold += 1;
         let is_time = self.told_at.is_none_or(|at| at.elapsed() >= TOLD_EVERY);

@@ -1,4 +1,4 @@
-//! What is counted of connections.
+//! The metrics of connections.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
-//! Connections: accepted over TCP, with TLS or without it, and over a Unix-domain socket, and
-//! handed on once they speak HTTP/2.
+//! Accepts connections over TCP, with or without TLS, and over a Unix-domain socket. Passes them on
+//! once they speak HTTP/2.
 //!
-//! tonic would accept by itself, but it keeps one certificate for ever, waits for ever for those
-//! that say nothing, and counts nobody. Nothing that a client does before its first call holds up
-//! the accepting of others: that is a task for each, with a time limit.
+//! tonic's own listener keeps one certificate, waits for silent clients without limit, and counts
+//! no connections. Here each new connection has its own task with a time limit, so that none delays
+//! the accepting of others.
 
 mod admission;
 mod connection;
@@ -40,23 +40,23 @@ use self::{
 };
 use super::Peer;
 
-/// What is refused before a client can ask for anything.
+/// Limits that apply before a client's first request.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at once.
+    /// Concurrent connections.
     pub connections_max: usize,
-    /// Connections from one address.
+    /// Concurrent connections from one address.
     pub per_peer_max: usize,
-    /// How long a connection may take until it speaks HTTP/2.
+    /// How long a connection may take to speak HTTP/2.
     pub handshake_timeout: Duration,
-    /// Whether it may speak HTTP/1.1 too.
+    /// Whether it may also speak HTTP/1.1.
     pub takes_http1: bool,
 }
 
-/// Where to listen: at either or both.
+/// The listeners: either or both.
 #[derive(Debug, Default)]
 pub struct Listeners {
-    /// A port, with TLS or without it.
+    /// A port, with or without TLS.
     pub tcp: Option<(TcpListener, Option<Arc<Tls>>)>,
     /// A Unix-domain socket.
     pub unix: Option<UnixSocket>,
@@ -65,17 +65,17 @@ pub struct Listeners {
 /// Connections that are ready and that the server has not taken yet.
 const READY: usize = 64;
 
-/// Connections that have not been accepted yet, as when all clients come back at once; the machine
-/// may allow fewer. A client that finds no place tries again after a second.
+/// The accept backlog, sized for all clients reconnecting at once; the machine may allow less. A
+/// client that finds it full retries after a second.
 const BACKLOG: u32 = 4096;
 
-/// Listens at a port.
+/// Listens on a port.
 pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
     };
-    // A process that has just ended here leaves connections behind that are closing.
+    // Connections of a process that has just ended may still be closing.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
@@ -131,7 +131,7 @@ impl Acceptor {
                     continue;
                 }
             };
-            // Without it a grant can wait 40 ms for the acknowledgement of the frame before it.
+            // Without it a grant can wait 40 ms for the acknowledgement of the preceding frame.
             if stream.set_nodelay(true).is_err() {
                 continue;
             }
@@ -172,8 +172,7 @@ impl Acceptor {
         }
     }
 
-    /// None if there are too many connections already; the new one is closed at once, so that its
-    /// client knows.
+    /// None at a limit; the connection is then closed at once, so that its client notices.
     fn admit(&self, from: Option<IpAddr>) -> Option<Admitted> {
         let admitted = self.admission.admit(from);
         if let Err(limit) = admitted {
@@ -184,7 +183,7 @@ impl Acceptor {
         admitted.ok()
     }
 
-    /// Brings a connection to where it speaks HTTP/2, within the time limit.
+    /// Waits until a connection speaks HTTP/2, within the time limit.
     fn begin(&self, connection: impl Future<Output = io::Result<Connection>> + Send + 'static) {
         let (ready, limit) = (self.ready.clone(), self.handshake_timeout);
         let (takes_http1, metrics) = (self.takes_http1, self.metrics.clone());

@@ -1,5 +1,5 @@
-//! TLS with certificates that may change while the process runs. What is shown and who is trusted
-//! change together, for new connections; those there are go on as they began.
+//! TLS with certificates that may change while the process runs. Server certificate and client
+//! authority change together, for new connections; existing connections keep theirs.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -12,18 +12,18 @@ use rustls::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// The files, in PEM form.
+/// The files (PEM).
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
-    /// What to show to clients.
+    /// The server certificate.
     pub certificate: PathBuf,
     /// Its key.
     pub key: PathBuf,
-    /// Whose certificates clients must show; none: clients show none.
+    /// The authority of client certificates; none: clients need no certificate.
     pub client_ca: Option<PathBuf>,
 }
 
-/// What new connections are secured with.
+/// The TLS configuration of new connections.
 pub struct Tls(Watched<ServerConfig>);
 
 // === impl Tls ===
@@ -36,8 +36,7 @@ impl Tls {
         Ok(Self(Watched::new(all, config)?))
     }
 
-    /// Looks at the files and takes what is new in them, for new connections. Files that cannot be
-    /// used change nothing. May block.
+    /// Reads the files again, for new connections. Unusable files change nothing. Blocking.
     pub fn reload(&self) {
         self.0.reload("server.tls");
     }
@@ -76,14 +75,12 @@ fn config(contents: &[Vec<u8>]) -> Result<ServerConfig, String> {
             builder.with_client_cert_verifier(verifier.build().map_err(|error| error.to_string())?)
         }
     };
-    // Fails if the key is that of another certificate, as while only one of the files has been
-    // replaced.
+    // Fails for a key of another certificate, as while only one of the files has been replaced.
     let mut config = builder
         .with_single_cert(chain, key)
         .map_err(|error| error.to_string())?;
     config.alpn_protocols = vec![b"h2".to_vec()];
-    // A session that is taken up again would go on under a certificate that nobody looks at any
-    // more.
+    // A resumed TLS session would skip the check of its certificate.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)

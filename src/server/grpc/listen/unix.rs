@@ -1,4 +1,4 @@
-//! A Unix-domain socket, for clients on this machine. Who may connect says its file mode.
+//! A Unix-domain socket, for clients on this machine. Its file mode determines who may connect.
 
 use std::{
     fs, io,
@@ -10,24 +10,23 @@ use tokio::net::{UnixListener, UnixSocket as Unbound, UnixStream};
 
 use super::BACKLOG;
 
-/// A socket that is listened at, and its file, which goes away with it.
+/// A listening socket and its file, which is removed with it.
 #[derive(Debug)]
 pub struct UnixSocket {
     listener: UnixListener,
     path: PathBuf,
-    /// Device and number of the file that is ours.
+    /// Device and inode of our file.
     file: (u64, u64),
 }
 
 // === impl UnixSocket ===
 
 impl UnixSocket {
-    /// Listens. A file that a dead process has left behind is replaced; one at which somebody
-    /// listens is not, nor anything that is no socket.
+    /// Listens. The file of a dead process is replaced. A socket in use, or a file that is no
+    /// socket, is refused.
     pub fn bind(path: &Path, mode: u32) -> io::Result<Self> {
         refuse_used(path)?;
-        // Made under another name, so that it is there only with its mode and never without anybody
-        // who listens.
+        // Created under another name, so that it appears with its mode and already listening.
         let mut draft = path.as_os_str().to_owned();
         draft.push(format!(".{}", std::process::id()));
         let draft = PathBuf::from(draft);
@@ -51,7 +50,7 @@ impl UnixSocket {
         }
     }
 
-    /// Where it is.
+    /// The path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -63,7 +62,7 @@ impl UnixSocket {
 
 impl Drop for UnixSocket {
     fn drop(&mut self) {
-        // Another process may have taken the place meanwhile.
+        // Another process may have replaced the file meanwhile.
         if identify(&self.path).is_ok_and(|file| file == self.file) {
             let _ = fs::remove_file(&self.path);
         }
@@ -105,11 +104,11 @@ mod tests {
         drop(socket);
         assert!(!path.exists(), "it goes away with the listener");
 
-        // The standard library's listener leaves its file behind, as a process does that is killed.
+        // The standard library's listener leaves its file behind, as a killed process does.
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         assert!(path.exists());
         let socket = UnixSocket::bind(&path, 0o600).unwrap();
-        // What somebody else has put there is not ours to remove.
+        // Another process's file is not ours to remove.
         fs::remove_file(&path).unwrap();
         fs::write(&path, "mine").unwrap();
         drop(socket);

@@ -1,5 +1,5 @@
 //! The I/O of a session's stream: frames become operations, answers and notices become frames. One
-//! task reads; whatever is said goes through bounded queues that tonic empties as fast as the
+//! task reads. Answers and notices pass through bounded queues that tonic drains as fast as the
 //! client reads.
 
 mod running;
@@ -39,25 +39,25 @@ use super::{
     status::{self, status},
 };
 
-/// Answers that may wait for the client to read, and notices; more notices stay with the session.
+/// The capacities of the queues to the client. Further notices stay with the session.
 const ANSWERS_QUEUED: usize = 1024;
 const NOTICES_QUEUED: usize = 16;
 
 /// How long a client may take to open or resume.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A client that reads nothing for this long although its answers fill the queue is taken for gone.
+/// A client that leaves a full queue of answers unread for this long is taken for gone.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 
-/// How long the end of the stream waits for operations under way, and for the store to know of the
-/// releases; the rest goes on without it.
+/// How long the end of the stream waits for operations in progress, and for the store to confirm
+/// the releases. The rest continues without it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How the reading ended.
 enum End {
-    /// The client closed or half-closed: it does not need its grants any more.
+    /// The client closed or half-closed: it no longer needs its grants.
     Closed,
-    /// The stream broke, or is to be broken with a status: the client may still be at work.
+    /// The stream broke, or is to be broken with a status: the client may still be working.
     Broken(Option<Status>),
 }
 
@@ -71,18 +71,18 @@ struct Reader {
     output: Output,
 }
 
-/// Where answers and notices go.
+/// The queues of answers and notices.
 #[derive(Clone)]
 struct Output {
     answers: mpsc::Sender<(u64, Answer)>,
     notices: mpsc::Sender<Out>,
     waits: Waits,
-    /// Bounds the operations that are under way and not waiting.
+    /// Bounds the operations in progress that do not wait.
     slots: Arc<Semaphore>,
     operations_max: usize,
 }
 
-/// Serves a stream until it ends. What is returned are the frames to the client.
+/// Serves a stream until it ends. Returns the frames to the client.
 pub(super) fn serve(
     calls: Calls,
     account: Account,
@@ -150,8 +150,8 @@ impl Reader {
         let _ = output.notices.send(Out::End(ended)).await;
     }
 
-    /// Serves the stream and answers what is under way when it is closed. Whatever has not ended
-    /// then goes on as tasks, because others may wait for it.
+    /// Serves the stream; after a close, answers the operations in progress. Unfinished ones
+    /// continue as tasks, because other callers may wait for them.
     async fn until_end(&mut self, stream: &Stream, progress: &AtomicU64) -> End {
         let output = self.output.clone();
         let mut running = Running::new(output.answers.clone());
@@ -162,7 +162,7 @@ impl Reader {
         end
     }
 
-    /// Reads the first frame. An error is how the stream is to end.
+    /// Reads the first frame. An error is the end of the stream.
     async fn open(&mut self) -> Result<Stream, Option<Status>> {
         let Some(frame) = self.frames.message().await.map_err(|_| None)? else {
             return Err(None);
@@ -218,7 +218,7 @@ impl Reader {
             .await
     }
 
-    /// Requests of the stream's caller, in its session as soon as there is one.
+    /// Converts requests of the stream's caller, in its session once there is one.
     fn requests<'a>(&'a self, session: Option<&'a SessionId>) -> Requests<'a> {
         Requests {
             session,
@@ -231,7 +231,7 @@ impl Reader {
         tokio::select! {
             biased;
             () = stream.superseded().cancelled() => End::Broken(Some(status::superseded())),
-            // The client is gone, or tonic has given the stream up.
+            // The client is gone, or tonic has dropped the stream.
             () = output.notices.closed() => End::Broken(None),
             () = output.stuck(progress) => End::Broken(None),
             () = output.forward_notices(stream) => End::Broken(Some(status(&Error::Draining))),
@@ -246,7 +246,7 @@ impl Reader {
             tokio::select! {
                 biased;
                 () = running.drive(), if !running.is_empty() => {}
-                // Waiting here, and not reading on, is what bounds the operations under way.
+                // Waiting here instead of reading bounds the operations in progress.
                 slot = Arc::clone(&slots).acquire_owned(), if room.is_none() => match slot {
                     Ok(slot) => room = Some(slot),
                     Err(_closed) => return End::Broken(None),
@@ -282,7 +282,7 @@ impl Reader {
         }
     }
 
-    /// Begins an operation. One that waits has a task of its own, the others are run by the reader.
+    /// Begins an operation. A waiting one gets its own task; the reader runs the others.
     fn begin(
         &self,
         session: &SessionId,
@@ -328,7 +328,7 @@ impl Reader {
     }
 }
 
-/// What a frame asks for.
+/// The operation that a frame requests.
 pub(super) fn operation(
     requests: &Requests<'_>,
     request: Option<Request>,
@@ -380,8 +380,8 @@ pub(super) fn operation(
 // === impl Output ===
 
 impl Output {
-    /// Passes notices on until the coordinator goes away. A notice is taken from the session only
-    /// when there is room for it.
+    /// Forwards notices until the coordinator goes away. A notice leaves the session only when the
+    /// queue has room for it.
     async fn forward_notices(&self, stream: &Stream) {
         while let Ok(room) = self.notices.reserve().await {
             let notice = stream.notice().await;
@@ -400,7 +400,7 @@ impl Output {
         let _ = self.slots.acquire_many(all).await;
     }
 
-    /// Resolves when the queue of answers has been full for long and nothing was read from it.
+    /// Resolves when the queue of answers has stayed full and unread for long.
     async fn stuck(&self, progress: &AtomicU64) {
         let mut before = None;
         loop {

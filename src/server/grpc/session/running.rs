@@ -1,5 +1,5 @@
 //! The operations of one stream that do not wait, until they are answered. The stream's reader runs
-//! them all, so that what the store answers together is told together, without a task for each.
+//! them all without a task for each, so answers that the store batches stay together.
 
 use std::{
     pin::Pin,
@@ -21,7 +21,7 @@ pub(super) struct Running {
     answers: mpsc::Sender<(u64, Answer)>,
 }
 
-/// The slot is given back with the answer.
+/// The slot is freed with the answer.
 type Slot = Option<OwnedSemaphorePermit>;
 
 enum Stage {
@@ -44,7 +44,7 @@ impl Running {
         }
     }
 
-    /// Runs an operation and tells its answer.
+    /// Runs an operation and queues its answer.
     pub(super) fn ask(&mut self, op_id: u64, answer: DetachOnDrop<Answer>, slot: Slot) {
         self.operations.push(Stage::Asked {
             op_id,
@@ -57,7 +57,7 @@ impl Running {
         self.operations.is_empty()
     }
 
-    /// Runs the operations; resolves when all have been answered. May be dropped at any instant.
+    /// Runs the operations; resolves when all have been answered. Cancel-safe.
     pub(super) async fn drive(&mut self) {
         while let Some(ended) = self.operations.next().await {
             if let Some((op_id, answer, slot)) = ended {
@@ -66,9 +66,9 @@ impl Running {
         }
     }
 
-    /// Tells an answer as soon as there is room for it.
+    /// Queues an answer as soon as there is room.
     pub(super) fn tell(&mut self, op_id: u64, answer: Answer, slot: Slot) {
-        // A queue that is closed drops what is told, and a grant in it is given back.
+        // A closed queue drops the answer, which releases a grant in it.
         if let Err(mpsc::error::TrySendError::Full(answer)) = self.answers.try_send((op_id, answer))
         {
             let answers = self.answers.clone();
