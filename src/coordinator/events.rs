@@ -1,9 +1,9 @@
 //! Events for watchers. Without a watcher they cost one load of a counter.
 //!
-//! A watcher has no queue of its own: all read the last `EVENTS_KEPT` events, each at its own pace,
-//! and one that falls behind restarts with a snapshot. An event is emitted under the lock of the
-//! state that it changes, and a snapshot takes the same locks. So a snapshot misses no event that
-//! does not follow it.
+//! A watcher has no queue of its own: all read the last `EVENTS_KEPT` events, each at its own pace.
+//! One that falls behind restarts with a snapshot. An event is emitted under the lock of the state
+//! that it changes, and a snapshot takes the same locks. So a snapshot misses no event that does
+//! not follow it.
 
 use std::sync::{
     Arc,

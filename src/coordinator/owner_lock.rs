@@ -1,6 +1,6 @@
-//! A mutex for each owner and lock. Attempts and releases of one owner on one lock run one after
-//! the other, in order of arrival, so that the owner's holds are always known. (The `lockable`
-//! crate has no owned guard for its pool, and an owner lock must outlive the call that took it.)
+//! A mutex for each owner and lock. Attempts and releases of one owner on one lock run one by one,
+//! in order of arrival, so that the owner's holds are always known. (The `lockable` crate has no
+//! owned guard for its pool, and an owner lock must outlive the call that took it.)
 
 use std::{collections::VecDeque, sync::Arc};
 

@@ -42,7 +42,7 @@ pub(crate) struct Undo {
 }
 
 /// The hold count of the owner without a hold that nobody took; the grant table counts that hold
-/// only if it was registered. None if it must stay: the table has another grant by now, or a resume
+/// only if it was registered. None if it must stay: the table now has another grant, or a resume
 /// has confirmed it.
 pub(crate) fn holds_without(
     session: Option<&Arc<Session>>,

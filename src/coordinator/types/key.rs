@@ -15,8 +15,9 @@ pub(crate) struct GrantKey {
     pub(crate) label: Arc<str>,
 }
 
-/// The separate holdings that an owner can have by one name: an exclusive or fair lock, either side
-/// of a read/write lock, or any number of permit grants, distinguished by their least id.
+/// The separate holdings that an owner can have by one name. They are an exclusive or fair lock,
+/// either side of a read/write lock, and any number of permit grants, distinguished by the least
+/// id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Slot {
     Sole,

@@ -60,7 +60,7 @@ pub(crate) const EXCLUSIVE: Goal = Goal::Lock(Mode::Exclusive);
 
 impl Waiters {
     /// Passes the last hold of an exclusive lock, of the grant with this serial, to the head of the
-    /// line: `in_one_call` with its acquire, unless replicas must acknowledge the release.
+    /// line. `in_one_call` allows a joint call, unless replicas must acknowledge the release.
     /// Otherwise `release` runs, and the next acquire follows right behind it.
     pub(crate) async fn hand_on<F>(
         &self,

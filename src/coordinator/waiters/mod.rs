@@ -1,8 +1,8 @@
 //! The waiters at this coordinator, and the head of each line.
 //!
-//! The waiters for one goal on one channel form a line, and only its head tries: on a message, at
-//! the end of the holder's lease, and at a bounded interval, because messages are only hints. So an
-//! unlock costs one attempt, however many wait.
+//! The waiters for one goal on one channel form a line, and only its head tries. It tries on a
+//! message, at the end of the holder's lease, and at a bounded interval, because messages are only
+//! hints. So an unlock costs one attempt, however many wait.
 //!
 //! One rule prevents lost wake-ups: a line with waiters always has a head that will try again after
 //! the last hint. A hint that arrives while nobody looks stays with the line. A head that leaves

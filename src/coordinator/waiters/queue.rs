@@ -221,8 +221,8 @@ impl Waiters {
         }
     }
 
-    /// Whether another waiter here relies on what this one left in the store: the same owner's
-    /// entry in the queue of a fair lock, or the mark of a writer.
+    /// Whether another waiter here relies on what this one left in the store. That is the same
+    /// owner's entry in the queue of a fair lock, or the mark of a writer.
     pub(crate) fn others_want(&self, name: &LockName, mode: Mode, owner: &Owner) -> bool {
         let goal = Goal::Lock(mode);
         let state = self.state.lock();
