@@ -183,7 +183,7 @@ impl Session {
             .collect()
     }
 
-    /// Marks a release as on its way to the store, or as not sent.
+    /// Marks that a release is on its way to the store, or that it did not arrive.
     pub(crate) fn set_releasing(&self, key: &GrantKey, releasing: bool) {
         if let Some(held) = self.state.lock().grants.get_mut(key) {
             held.releasing = releasing;

@@ -60,8 +60,8 @@ pub(crate) const EXCLUSIVE: Goal = Goal::Lock(Mode::Exclusive);
 
 impl Waiters {
     /// Passes the last hold of an exclusive lock, of the grant with this serial, to the head of the
-    /// line. `in_one_call` allows a joint call, unless replicas must acknowledge the release.
-    /// Otherwise `release` runs, and the next acquire follows right behind it.
+    /// line. `in_one_call` permits the joint call; it is false if replicas must acknowledge the
+    /// release. Otherwise `release` runs, and the next acquire follows right behind it.
     pub(crate) async fn hand_on<F>(
         &self,
         name: &LockName,
