@@ -1,4 +1,4 @@
-//! Looking at what is others', and taking it away.
+//! Administration: lists locks and sessions of all callers, and releases locks by force.
 
 use std::sync::Arc;
 
@@ -21,39 +21,39 @@ use crate::{
     types::{Invalid, LockName, LostReason, Owner, over},
 };
 
-/// Entries of a page where none are asked for, and the most.
+/// Default and maximum entries of a page.
 const PAGE_SIZE: usize = 100;
 const PAGE_SIZE_MAX: usize = 1000;
 
-/// Keys that one step of a walk looks at, and steps that one page takes at the most.
+/// Keys per step of a walk, and maximum steps per page.
 const STEP_KEYS: u32 = 500;
 const STEPS_MAX: usize = 20;
 
-/// Locks that are looked at at once.
+/// Concurrent lookups of locks.
 const LOOKS_AT_ONCE: usize = 32;
 
-/// Holders that a list shows of each lock; it counts the others.
+/// Holders that a list shows per lock; the others are only counted.
 const LISTED_HOLDERS: u32 = 10;
 
-/// Holders that a release by force tells.
+/// Holders that a forced release returns.
 const FORCED_HOLDERS: u32 = 100;
 
-/// Bytes of a reason.
+/// Maximum bytes of a reason.
 const REASON_BYTES_MAX: usize = 256;
 
 /// A page of names in use.
 #[derive(Clone, Debug)]
 pub struct ListedLocks {
-    /// What was found.
+    /// The names found.
     pub locks: Vec<LockSeen>,
-    /// Where to go on; none if that was all.
+    /// Token of the next page; none on the last.
     pub next: Option<String>,
 }
 
 /// A name in use.
 #[derive(Clone, Debug)]
 pub enum LockSeen {
-    /// A lock, and what it is.
+    /// A lock, with its kind.
     Lock(NameKind, Description),
     /// A semaphore.
     Semaphore(SemaphoreDescription),
@@ -66,27 +66,26 @@ pub enum LockSeen {
 pub struct ListedSessions {
     /// In the order of their digests.
     pub sessions: Vec<SessionSeen>,
-    /// Where to go on; none if that was all.
+    /// Token of the next page; none on the last.
     pub next: Option<String>,
-    /// How many there are in all.
+    /// The total number of sessions.
     pub count: usize,
 }
 
-/// Why a lock is taken away: not empty, within the limit, without control characters.
+/// The reason of a forced release: not empty, within the limit, without control characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason(Arc<str>);
 
-/// Who held a lock that was taken away.
+/// The holders of a lock that was released by force.
 #[derive(Clone, Debug, Default)]
 pub struct ForceReleased {
-    /// The first of them; empty if nobody did.
+    /// The first holders; empty if there were none.
     pub holders: Vec<HolderSeen>,
-    /// How many they were.
+    /// The number of holders.
     pub holder_count: usize,
 }
 
-/// Where a page of names begins: somewhere in a walk, behind a name that the same step of it has
-/// told.
+/// Where a page of names begins: a step of a walk, and the last name of that step already listed.
 #[derive(Debug, Default)]
 struct Place {
     cursor: WalkCursor,
@@ -96,8 +95,8 @@ struct Place {
 // === impl Coordinator ===
 
 impl Coordinator {
-    /// A page of what is held or waited for in the store, of names that begin with this.
-    /// `page_size` 0: as many as is usual.
+    /// A page of the names in use in the store that begin with `prefix`. `page_size` 0: the
+    /// default.
     pub async fn list_locks(
         &self,
         prefix: &str,
@@ -110,7 +109,7 @@ impl Coordinator {
         let (found, next) = core
             .walk(&prefix, page_size_of(page_size), page_token)
             .await?;
-        // What others have put into the store need not be a name that can be asked for.
+        // Other programs' names in the store need not be valid in a request.
         let named = found.into_iter().filter_map(|(name, kind)| {
             let told = name.strip_prefix(limits.key_prefix.as_ref())?;
             Some((LockName::parse(told, limits).ok()?, kind))
@@ -140,8 +139,8 @@ impl Coordinator {
         }
     }
 
-    /// Takes every hold of a lock away, whoever has it, tells those of them that have a session
-    /// here, and wakes who waits.
+    /// Releases every hold of a lock by force, notifies the holders that have a session here, and
+    /// wakes the waiters.
     pub async fn force_release(
         &self,
         name: &LockName,
@@ -156,7 +155,7 @@ impl Coordinator {
 // === impl Core ===
 
 impl Core {
-    /// Names in use, at most so many, and where to go on.
+    /// At most `count` names in use, and where to continue.
     async fn walk(
         &self,
         prefix: &str,
@@ -173,7 +172,7 @@ impl Core {
                 .collect();
             if found.len() + new.len() > count {
                 new.truncate(count - found.len());
-                // The step is made once more for the next page.
+                // The next page repeats this step.
                 place.behind = new.last().map_or(place.behind, |(name, _)| name.clone());
                 found.append(&mut new);
                 return Ok((found, Some(place)));
@@ -193,7 +192,7 @@ impl Core {
         Ok((found, Some(place)))
     }
 
-    /// None if it is in use no longer.
+    /// None if it is no longer in use.
     async fn look(&self, name: LockName, kind: NameKind) -> Result<Option<LockSeen>, Error> {
         let seen = match kind {
             NameKind::Lock | NameKind::ReadWriteLock => look(self, &name, LISTED_HOLDERS)
@@ -242,7 +241,7 @@ impl Core {
         })
     }
 
-    /// Of those who have no session here. The others have been told as their sessions were.
+    /// Emits the losses of holders without a session here; the sessions have emitted the others.
     fn tell_forced(&self, name: &LockName, token: u64, holder: &HolderSeen, lost: &LostReason) {
         if let Ok(Some(_)) = self.session_of(&holder.owner) {
             return;
@@ -271,7 +270,7 @@ impl Core {
 // === impl Reason ===
 
 impl Reason {
-    /// Checks a reason.
+    /// Validates a reason.
     pub fn parse(reason: &str) -> Result<Self, Invalid> {
         let refuse = |why: String| Err(Invalid::new("reason", why));
         if reason.trim().is_empty() {

@@ -1,4 +1,4 @@
-//! Names for attempts, and serials of read grants.
+//! Ids of attempts, and serials of read grants.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,12 +7,12 @@ use uuid::Uuid;
 
 const MAX_SERIAL: u64 = 1 << 53;
 
-/// Names for attempts, unique among all coordinators.
+/// Issues ids of attempts, unique among all coordinators.
 #[derive(Debug)]
 pub(crate) struct Attempts {
     prefix: String,
     next: AtomicU64,
-    /// Where the serials of read grants begin.
+    /// The first serial of read grants.
     serials: u64,
 }
 
@@ -27,8 +27,8 @@ impl Attempts {
         }
     }
 
-    /// Below 2^53, because scripts count in floating point. From a random start, so that the same
-    /// owner at another coordinator hardly ever gets the same.
+    /// Stays below 2^53, because scripts count in floating point. Starts at random, so that the
+    /// same owner at another coordinator hardly ever gets the same serial.
     pub(crate) fn fresh_serial(&self) -> u64 {
         let serial = self.serials.wrapping_add(self.next.load(Ordering::Relaxed));
         (serial % MAX_SERIAL).max(1)

@@ -1,4 +1,4 @@
-//! What a coordinator is to do.
+//! The configuration of a coordinator.
 
 use std::time::Duration;
 
@@ -6,21 +6,20 @@ use lockkeeper_store::{host::Replicas, script};
 
 use crate::types::Limits;
 
-/// What a coordinator is to do.
+/// The configuration of a coordinator.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Bounds of everything that grows.
     pub limits: Limits,
     /// The lease of requests and sessions that name none.
     pub lease: Duration,
-    /// How long the head of a queue relies on messages before it looks for itself.
+    /// How long the head of a line relies on messages before it polls.
     pub poll_interval: Duration,
-    /// Polls come up to this part of the interval earlier or later, so that coordinators do not
-    /// poll in step.
+    /// Polls move by up to this part of the interval, so that coordinators do not poll in step.
     pub poll_jitter: f64,
-    /// The longest that one call of the store can take.
+    /// The longest duration of one store call.
     pub call_timeout: Duration,
-    /// How many replicas must know of a change before it counts; none: it is not asked.
+    /// Replicas that must acknowledge a change before it counts; none: they are not asked.
     pub replica_acks: Option<Replicas>,
     /// What the scripts keep, and for how long.
     pub scripts: script::Config,

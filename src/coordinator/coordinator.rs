@@ -1,4 +1,4 @@
-//! The handle of a coordinator: starting it, asking it, stopping it.
+//! The handle of a coordinator: start, request, stop.
 
 use std::{sync::Arc, time::Duration};
 
@@ -38,28 +38,28 @@ pub struct Coordinator {
     pub(crate) core: Arc<Core>,
 }
 
-/// How much a coordinator has to look after.
+/// The present load of a coordinator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Sessions, those without a stream included.
+    /// Sessions, including those without a stream.
     pub sessions: usize,
-    /// Calls that wait for a lock.
+    /// Waits for a lock.
     pub waiters: usize,
-    /// Grants and sessions that the watchdog will look at.
+    /// Grants and sessions in the watchdog's queue.
     pub deadlines: usize,
 }
 
 // === impl Coordinator ===
 
 impl Coordinator {
-    /// A coordinator on a connected store. Its tasks run until [`Coordinator::stop`].
+    /// Starts a coordinator on a connected store. Its tasks run until [`Coordinator::stop`].
     pub fn start(config: Config, connected: Connected) -> Self {
         let scripts = Scripts::new(Arc::clone(&connected.0), config.scripts.clone());
         Self::start_on(config, scripts, vec![connected], Tasks::new())
     }
 
-    /// A coordinator on a quorum of stores that are independent of each other, an odd number of
-    /// them; each has a name for errors and logs.
+    /// Starts a coordinator on a quorum: an odd number of independent stores, each with a name for
+    /// errors and logs.
     pub fn start_on_quorum(config: Config, members: Vec<(String, Connected)>) -> Self {
         let tasks = Tasks::new();
         let (mut named, mut connected) = (Vec::new(), Vec::new());
@@ -103,20 +103,20 @@ impl Coordinator {
     }
 
     /// Begins an operation and returns at once; the answers go to `reply`. Whatever happens to the
-    /// caller, the operation comes to its end, and undoes itself if nobody takes what it got.
+    /// caller, the operation runs to its end, and undoes itself if nobody takes its grant.
     pub fn submit(&self, operation: Operation, reply: Reply) {
         let (core, name) = (Arc::clone(&self.core), operation.name());
         let span = spans::of(&operation);
         let mut run = Box::pin(dispatch::run(core, operation, reply).instrument(span));
-        // Begun here and not in the task, so that operations begin in the order in which they came.
+        // Begins here and not in the task, so that operations begin in order of arrival.
         if run.as_mut().now_or_never().is_none() {
             self.core.tasks.spawn(name, run);
         }
     }
 
-    /// An operation that does not wait, and its answer. It begins when it is first polled, and from
-    /// then on it comes to its end as one that was submitted does, but without a task for it as
-    /// long as the caller waits. (One that waits ends like one that nobody wants.)
+    /// An operation that does not wait, and its answer. It begins when first polled, and then runs
+    /// to its end like a submitted one, but without a task while the caller waits. (One that waits
+    /// ends like one that nobody wants.)
     pub fn ask(&self, operation: Operation) -> DetachOnDrop<Answer> {
         let (core, name, span) = (
             Arc::clone(&self.core),
@@ -132,12 +132,12 @@ impl Coordinator {
         &self.core.config.limits
     }
 
-    /// The lease of requests that name none.
+    /// The default lease.
     pub fn default_lease(&self) -> Duration {
         self.core.config.lease
     }
 
-    /// Asks the store whether it answers.
+    /// Checks that the store answers.
     pub async fn probe(&self) -> Result<(), CallError> {
         let asked = self.core.scripts.renew(&[]).await;
         let clocks = asked.clocks.iter();
@@ -145,9 +145,9 @@ impl Coordinator {
         asked.complete().map(drop)
     }
 
-    /// Begins to stop: no wait goes on or begins (`DRAINING`), every grant of a live session gets
-    /// one more full lease and is not released, and each session is told to go away. Returns when
-    /// that is done, or when the grace time is over.
+    /// Drains: waits end and none begin (`DRAINING`). Every grant of a live session gets one more
+    /// full lease and is not released; each session gets a going-away notice. Returns when that is
+    /// done, or after the grace time.
     pub async fn drain(&self, grace: Duration) {
         let core = &self.core;
         core.draining.cancel();
@@ -175,8 +175,8 @@ impl Coordinator {
         self.core.tasks.finished(grace).await
     }
 
-    /// What must be back at nothing when nobody is served: sessions, waits, and things the watchdog
-    /// has to look at.
+    /// The counts that must return to zero when nobody is served: sessions, waits, and the
+    /// watchdog's deadlines.
     pub fn load(&self) -> Load {
         Load {
             sessions: self.core.sessions.count(),
@@ -185,13 +185,13 @@ impl Coordinator {
         }
     }
 
-    /// Shows what is counted here, and below.
+    /// Registers the metrics of this layer and of those below.
     pub fn register(&self, registrar: &mut Registrar<'_>) {
         self.core.metrics.register(registrar);
         self.core.scripts.register(registrar);
     }
 
-    /// Brings up to date what is not counted as it happens.
+    /// Updates the metrics that are not counted as events happen.
     pub fn refresh_metrics(&self) {
         let core = &self.core;
         let (sessions, waiting) = (core.sessions.tally(), core.waiters.waiting());
@@ -216,7 +216,7 @@ fn spawn_tasks(core: &Arc<Core>, wakes: mpsc::Receiver<Wake>) {
 async fn follow(core: Arc<Core>, mut wakes: mpsc::Receiver<Wake>) {
     while let Some(wake) = wakes.recv().await {
         core.waiters.follow(&wake);
-        // What another server does not know of is lost, and is to be told at once.
+        // What another server does not know is lost, and notices must follow at once.
         if wake == Wake::TakenOver {
             let shared = Arc::clone(&core);
             let look = async move { watchdog::renew_all(&shared).await };

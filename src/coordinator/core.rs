@@ -1,4 +1,4 @@
-//! What the parts of a coordinator share.
+//! The state that the parts of a coordinator share.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::{
     waiters::queue::Waiters,
 };
 
-/// What the parts of a coordinator share.
+/// The state that the parts of a coordinator share.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) config: Config,
@@ -34,7 +34,7 @@ pub(crate) struct Core {
     pub(crate) sessions: Sessions,
     pub(crate) deadlines: Deadlines,
     pub(crate) owner_locks: Arc<OwnerLocks>,
-    /// Cancelled when no new waits are admitted and those there are must end.
+    /// Cancelled when no new waits are admitted and present ones must end.
     pub(crate) draining: CancellationToken,
     pub(crate) attempts: Attempts,
     pub(crate) events: Arc<Events>,
@@ -44,8 +44,8 @@ pub(crate) struct Core {
 // === impl Core ===
 
 impl Core {
-    /// The scripts, for changes that as many replicas must know of as the configuration says, and
-    /// at least so many.
+    /// The scripts, for changes that the configured number of replicas must acknowledge, and no
+    /// fewer than `at_least`.
     pub(crate) fn replicated(&self, at_least: u32) -> (Scripts, Tally) {
         self.scripts.replicated(self.replicas(at_least))
     }
@@ -65,14 +65,13 @@ impl Core {
         }
     }
 
-    /// The session that an owner belongs to.
+    /// The session of an owner.
     pub(crate) fn session_of(&self, owner: &Owner) -> Result<Option<Arc<Session>>, Error> {
         let session = owner.session.as_ref();
         session.map(|id| self.sessions.get(id)).transpose()
     }
 
-    /// Waits for the owner lock on a lock; an attempt of the same owner whose outcome is not
-    /// known yet holds it.
+    /// Waits for the owner lock on a lock; the owner's own attempt in doubt may still hold it.
     pub(crate) async fn owner_lock(
         &self,
         name: &LockName,
@@ -88,7 +87,7 @@ impl Core {
             })
     }
 
-    /// The name of an owner's session, if it is connected here.
+    /// The client name of an owner's session, if it is connected here.
     pub(crate) fn client_name(&self, owner: &Owner) -> String {
         let known = |id: &SessionId| self.sessions.get(id).ok();
         let session = owner.session.as_ref().and_then(known);

@@ -1,4 +1,4 @@
-//! The one queue of moments at which the watchdog has to look at something.
+//! The queue of moments at which the watchdog must look at something.
 
 use std::{
     collections::BTreeMap,
@@ -8,7 +8,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 
-/// A place in the queue.
+/// An entry of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(Instant, u64);
 
@@ -59,7 +59,7 @@ impl<T> DeadlineQueue<T> {
         self.queue.lock().remove(&ticket);
     }
 
-    /// Takes all that is due; waits until something is.
+    /// Takes all items that are due; waits until one is.
     pub(crate) async fn due(&self) -> Vec<T> {
         loop {
             let now = Instant::now();

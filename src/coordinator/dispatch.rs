@@ -1,4 +1,4 @@
-//! Runs operations: RPCs and frames of a session's stream become the same ones.
+//! Runs operations, from RPCs and from frames of a session's stream alike.
 
 use std::sync::Arc;
 
@@ -32,8 +32,7 @@ pub(crate) async fn run(core: Arc<Core>, operation: Operation, mut reply: Reply)
     busy_poll::expect(Next::Answer);
     let answer = match &operation {
         Operation::Acquire(request) => granted(acquire(&core, request, &mut reply).await),
-        // While a lock is waited for, this is what stays in memory; so all but that has a box of
-        // its own.
+        // This future stays in memory while a lock is waited for; so everything else is boxed.
         other => Box::pin(answer(&core, other, &mut reply)).await,
     };
     busy_poll::expect(Next::Operation);
@@ -42,7 +41,7 @@ pub(crate) async fn run(core: Arc<Core>, operation: Operation, mut reply: Reply)
     reply.finish(answer).await;
 }
 
-/// Runs an operation that does not wait. The frequent ones stand apart: the others are boxed, or
+/// Runs an operation that does not wait. The frequent ones are separate: the others are boxed, or
 /// each call would carry their state.
 pub(crate) async fn ask(core: Arc<Core>, operation: Operation) -> Answer {
     let begun = Instant::now();
@@ -104,7 +103,7 @@ fn granted(ended: Result<Result<Delivery, NotGranted>, Error>) -> Result<Answer,
 mod tests {
     use super::*;
 
-    /// What is left of an acquire while it waits, besides its place in line.
+    /// The size of a waiting acquire, besides its ticket in line.
     const WAIT_BYTES_MAX: usize = 2048;
 
     fn size_of_run<F>(_: impl Fn(Arc<Core>, Operation, Reply) -> F) -> usize {

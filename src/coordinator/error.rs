@@ -1,5 +1,5 @@
-//! Why an operation has no outcome. Expected outcomes (a try that failed, a wait that ran out) are
-//! values, not errors.
+//! Errors of operations. Expected outcomes (a failed try, a wait that timed out) are values, not
+//! errors.
 
 use lockkeeper_access::{QuotaReached, Right};
 use lockkeeper_store::script::{CallError, Ownership};
@@ -11,7 +11,7 @@ use crate::types::{Invalid, LockName};
 pub enum Limit {
     /// Waits for one lock.
     WaitersPerLock,
-    /// Waits in all.
+    /// Waits in total.
     Waiters,
     /// Waits of one session.
     WaitsPerSession,
@@ -19,20 +19,20 @@ pub enum Limit {
     Sessions,
     /// Grants of one session.
     GrantsPerSession,
-    /// Calls that watch what happens.
+    /// Watchers.
     Watchers,
 }
 
 /// Why an operation has no outcome.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
-    /// The request is wrong.
+    /// The request is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// The caller does not hold the lock or the permits.
     #[error("not the owner: {}", describe(*.0))]
     NotOwner(Ownership),
-    /// There is no such session, or it has ended.
+    /// The session does not exist or has ended.
     #[error("no such session")]
     SessionNotFound,
     /// The session's stream is broken. It can be resumed.
@@ -41,36 +41,36 @@ pub enum Error {
     /// The resume token does not belong to the session.
     #[error("the resume token does not belong to this session")]
     ResumeTokenInvalid,
-    /// Something would grow beyond its bound.
+    /// A bound would be exceeded.
     #[error("{} is reached", .0.name())]
     LimitReached(Limit),
-    /// The caller has what one identity may have.
+    /// The caller has reached the quota of one identity.
     #[error(transparent)]
     QuotaReached(#[from] QuotaReached),
     /// No rule lets the caller do this.
     #[error("no rule allows the caller to {} {name}", right.name())]
     Forbidden {
-        /// What it may not do.
+        /// The right it lacks.
         right: Right,
-        /// With what.
+        /// The name it lacks the right for.
         name: LockName,
     },
-    /// Nobody has said how many permits there are.
+    /// The number of permits was never set.
     #[error("there is no such semaphore")]
     SemaphoreNotFound,
-    /// More permits are asked for than there are.
+    /// The request asks for more permits than exist.
     #[error("the semaphore has only {total} permits")]
     PermitsExceeded {
-        /// So many there are.
+        /// The permits that exist.
         total: u32,
     },
     /// A latch would be counted below zero.
     #[error("the latch's count is only {count}")]
     CountExceeded {
-        /// The count there is.
+        /// The present count.
         count: u32,
     },
-    /// The coordinator stops.
+    /// The coordinator is stopping.
     #[error("this coordinator is draining")]
     Draining,
     /// The store has no outcome.
@@ -84,8 +84,8 @@ pub enum Error {
 // === impl Error ===
 
 impl Error {
-    /// The error of an operation on several locks that this one was an error of: who cannot have it
-    /// is told which one it is.
+    /// The same error for an operation on several locks: a caller that cannot have this lock learns
+    /// which one it is.
     pub(crate) fn of(self, name: &LockName) -> Self {
         match self {
             Self::Store(

@@ -1,9 +1,9 @@
-//! What happens, told to those who watch. As long as nobody does, that costs one look at a number.
+//! Events for watchers. Without a watcher they cost one load of a counter.
 //!
-//! A watcher has no queue of its own: all read the last so many events, each at its own pace, and
-//! one that falls behind starts again with a snapshot. An event is told under the lock of the state
-//! that it changes, so a snapshot, which takes the same locks, misses none that is not told behind
-//! it.
+//! A watcher has no queue of its own: all read the last `EVENTS_KEPT` events, each at its own pace.
+//! One that falls behind restarts with a snapshot. An event is emitted under the lock of the state
+//! that it changes, and a snapshot takes the same locks. So a snapshot misses no event that does
+//! not follow it.
 
 use std::sync::{
     Arc,
@@ -19,24 +19,24 @@ use crate::{
     types::{Goal, Grant, Holding, LockName, LostReason, Owner, PermitGrant},
 };
 
-/// Events that a watcher may be behind.
+/// Events that a watcher may lag behind.
 const EVENTS_KEPT: usize = 1024;
 
-/// Watchers at once.
+/// Maximum number of watchers.
 const WATCHERS_MAX: usize = 64;
 
-/// Something that happened to a name.
+/// An event on a name.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// What.
+    /// The kind of event.
     pub what: What,
     /// The name.
     pub name: LockName,
-    /// What the name stands for.
+    /// The kind of the name.
     pub kind: NameKind,
-    /// How the lock is, was or will be held; none if it is none.
+    /// The mode of the lock; none if it is no lock.
     pub mode: Option<Mode>,
-    /// To whom.
+    /// The owner concerned.
     pub owner: Owner,
     /// The grant's fencing token; 0 for a wait, and for permits.
     pub fencing_token: u64,
@@ -44,20 +44,20 @@ pub struct Event {
     pub holds: u32,
 }
 
-/// What happened.
+/// The kind of event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// Granted, or one more hold.
+    /// A grant, or one more hold.
     Granted,
-    /// Given back.
+    /// A release.
     Released,
     /// No longer held.
     Lost(LostReason),
-    /// A call waits.
+    /// A wait began.
     WaitBegan,
-    /// It waits no longer.
+    /// A wait ended.
     WaitEnded,
-    /// Left to its lease by a session that nobody resumed.
+    /// A grant left to its lease by a session that nobody resumed.
     Abandoned,
 }
 
@@ -65,7 +65,7 @@ pub enum What {
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     watchers: AtomicUsize,
-    /// While somebody watches.
+    /// None without a watcher.
     sender: Mutex<Option<broadcast::Sender<Event>>>,
 }
 
@@ -76,7 +76,7 @@ impl Events {
         Arc::default()
     }
 
-    /// Tells those who watch, if anybody does.
+    /// Emits an event if there are watchers.
     pub(crate) fn tell(&self, event: impl FnOnce() -> Event) {
         if self.watchers.load(Ordering::Relaxed) > 0 {
             self.send(event());
@@ -86,7 +86,7 @@ impl Events {
     #[cold]
     fn send(&self, event: Event) {
         if let Some(sender) = &*self.sender.lock() {
-            // Nobody listens any more, or somebody does.
+            // Either result is fine: every watcher may have gone.
             let _ = sender.send(event);
         }
     }
@@ -139,12 +139,12 @@ impl Event {
         }
     }
 
-    /// Of a release without a session, whose grant is not known.
+    /// A release without a session, whose grant is unknown.
     pub(crate) fn of_release(name: &LockName, mode: Mode, owner: &Owner, holds: u32) -> Self {
         Self::of_lock(What::Released, name, mode, owner).holding(holds)
     }
 
-    /// The same of permits.
+    /// The same for permits.
     pub(crate) fn of_permit_release(name: &LockName, owner: &Owner) -> Self {
         Self {
             kind: NameKind::Semaphore,
@@ -182,7 +182,7 @@ impl Event {
         }
     }
 
-    /// With so many holds left.
+    /// Sets the number of remaining holds.
     #[must_use]
     pub(crate) fn holding(self, holds: u32) -> Self {
         Self { holds, ..self }

@@ -1,4 +1,4 @@
-//! The doors of this layer for `src/fuzzing`.
+//! Entry points of this layer for `tests/fuzzing`.
 
 use super::{
     resume_token::{Claims, mac},
@@ -9,8 +9,8 @@ use lockkeeper_access::Identity;
 
 const SECRET: &[u8] = b"a secret of 16 bytes or more";
 
-/// A resume token that somebody made up is refused. One that holds anything, but was signed by us,
-/// is read or refused; and what was read and is signed again is the same.
+/// A forged resume token must be refused. Any content signed by us must be parsed or refused, and
+/// what was parsed must be the same when signed again.
 pub fn resume_token(bytes: &[u8], limits: &Limits) {
     let (id, whose) = (SessionId::random(), Identity::named("somebody"));
     assert_eq!(Claims::verify(bytes, SECRET, &id, &whose, limits), None);

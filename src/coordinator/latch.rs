@@ -1,5 +1,5 @@
-//! Latches: setting a count, counting down, and waiting for the end of that. All that wait here
-//! stand in one line; its head looks at the latch, and tells the others what it has seen.
+//! Latches: setting a count, counting down, and waiting for zero. All waiters here form one line;
+//! its head looks at the latch and notifies the others.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,16 +15,16 @@ use crate::{
     waiters::queue::QueueTicket,
 };
 
-/// Something to do with a latch, already checked.
+/// A validated latch operation.
 #[derive(Clone, Debug)]
 pub enum LatchOperation {
-    /// Give it a count if it has none.
+    /// Set its count if it has none.
     Set(SetCount),
     /// Lower its count.
     CountDown(CountDown),
     /// Wait until it is open.
     Await(AwaitLatch),
-    /// Tell its count and who waits.
+    /// Describe its count and its waiters.
     Describe(LockName),
     /// Delete it.
     Delete(LockName),
@@ -37,9 +37,9 @@ pub struct SetCount {
     pub name: LockName,
     /// At least 1.
     pub count: u32,
-    /// When it is forgotten; none: never.
+    /// Time to live; none: unlimited.
     pub ttl: Option<Duration>,
-    /// Makes a repeat safe.
+    /// Makes a repeat idempotent.
     pub request_id: Option<RequestId>,
 }
 
@@ -48,57 +48,57 @@ pub struct SetCount {
 pub struct CountDown {
     /// The latch.
     pub name: LockName,
-    /// By how many; at least 1.
+    /// The amount; at least 1.
     pub by: u32,
-    /// Makes a repeat safe.
+    /// Makes a repeat idempotent.
     pub request_id: Option<RequestId>,
 }
 
-/// A wish to know when a latch is open.
+/// A request to wait until a latch is open.
 #[derive(Clone, Debug)]
 pub struct AwaitLatch {
     /// The latch.
     pub name: LockName,
     /// The session whose end ends the wait.
     pub session: Option<SessionId>,
-    /// None: without limit.
+    /// None: unlimited.
     pub wait: Option<Duration>,
 }
 
-/// What is answered.
+/// The answer to a latch operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LatchAnswer {
-    /// Whether the count was set, and the count there is.
+    /// Whether the count was set, and the present count.
     Set(CountSet),
-    /// What is left.
+    /// The remaining count.
     CountedDown(u32),
-    /// The wait goes on: so much is left.
+    /// The wait goes on; carries the remaining count.
     Waiting(u32),
     /// It is open.
     Opened,
     /// The wait ended while it was closed.
     NotOpened {
-        /// Cancelled by the caller; otherwise its time ran out.
+        /// Cancelled by the caller; otherwise its deadline passed.
         cancelled: bool,
-        /// What was left when the store was last asked.
+        /// The remaining count when the store was last asked.
         count: u32,
     },
-    /// How it is.
+    /// The latch.
     Described(LatchDescription),
-    /// Whether there was one.
+    /// Whether it existed.
     Deleted(bool),
 }
 
-/// A latch as it was when the store was asked.
+/// A latch at the moment the store was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatchDescription {
     /// The latch.
     pub name: LockName,
-    /// What is left; 0: it is open.
+    /// The remaining count; 0: it is open.
     pub count: u32,
-    /// When it is forgotten; none if it is open or stays.
+    /// Remaining time to live; none if it is open or stays.
     pub remaining: Option<Duration>,
-    /// How many wait at this coordinator.
+    /// The number of waiters at this coordinator.
     pub waiter_count: usize,
 }
 
@@ -198,7 +198,7 @@ async fn await_latch<P: Progress>(
     }
     let stops = WaitContext::admit(core, session, deadline, progress)?;
     let forgotten_at = seen.remaining.map(|left| Instant::now() + left);
-    // Those who wait for a latch get nothing that could be theirs.
+    // A latch grants nothing, so its waiters need no owner of their own.
     let owner = Owner::made(name, None);
     let place = core
         .waiters
@@ -215,8 +215,8 @@ async fn wait_for<P: Progress>(
     stops: &WaitContext<'_, P>,
 ) -> Result<LatchAnswer, Error> {
     let mut told = None;
-    // Why the last look had no outcome; a wait rides out a store that is down, but says so if its
-    // time runs out meanwhile.
+    // Why the last look had no outcome. A wait rides out a store that is down, but reports it if
+    // the deadline passes meanwhile.
     let mut trouble: Option<CallError> = None;
     let mut check_at = None;
     loop {

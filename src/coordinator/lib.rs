@@ -2,14 +2,14 @@
 //!
 //! - **Session**: a client's live stream. As long as it lives, the watchdog renews its watched
 //!   grants.
-//! - **Owner**: who holds. In the store it is the hash field `<session id>:<owner>`, or the owner
-//!   itself without a session.
+//! - **Owner**: the holder of a grant. In the store it is the hash field `<session id>:<owner>`, or
+//!   the owner itself without a session.
 //! - **Grant**: one owner's hold on one lock: mode, hold count, fencing token, lease.
 //! - **Waiter**: a call that waits for a lock.
 //! - **Watchdog**: the one task that renews **watched** grants; others run out.
 //! - **Lease**: time to live of a grant in the store.
 //! - **Fencing token**: a number that grows with every new grant of a name.
-//! - **Store**: where the locks are.
+//! - **Store**: the server that keeps the locks.
 
 mod admin;
 mod attempt_ids;

@@ -1,4 +1,4 @@
-//! Why a grant is gone.
+//! Reasons why a grant is gone.
 
 use lockkeeper_store::script::Ownership;
 
@@ -11,8 +11,8 @@ use crate::{
 // === impl Core ===
 
 impl Core {
-    /// Why a session holds a grant no longer, of which the store says that it is gone: it may have
-    /// been taken away at another coordinator.
+    /// Why a session lost a grant that the store says is gone: it may have been released by force
+    /// at another coordinator.
     pub(crate) async fn why_lost(
         &self,
         session: &Session,
@@ -25,7 +25,7 @@ impl Core {
         }
     }
 
-    /// The same of a grant that a session may not know.
+    /// The same for a grant that a session may not know.
     pub(crate) async fn why_gone(&self, holding: &Holding, ownership: Ownership) -> LostReason {
         let Some(grant) = holding.lock() else {
             return ownership.into();

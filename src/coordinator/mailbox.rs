@@ -1,7 +1,6 @@
-//! The answers of one call: how its wait stands now, and the last one. A newer state of the wait
-//! takes the place of one that was not read yet, so nothing piles up, and a call of which there is
-//! nothing to say takes little memory. (A channel would keep room for dozens of answers for each
-//! call that waits.)
+//! The answers of one call: the present state of its wait, and the last answer. A newer state
+//! replaces an unread one, so nothing piles up, and a silent call takes little memory. (A channel
+//! would reserve room for dozens of answers per waiting call.)
 
 use std::{
     future::poll_fn,
@@ -11,11 +10,11 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// Where a call's answers are put.
+/// Writes a call's answers.
 #[derive(Debug)]
 pub struct MailboxWriter<T>(Arc<Mutex<Mailbox<T>>>);
 
-/// Where a call's answers are read. Once it is dropped, nobody wants them.
+/// Reads a call's answers. Once it is dropped, nobody wants them.
 #[derive(Debug)]
 pub struct MailboxReader<T>(Arc<Mutex<Mailbox<T>>>);
 
@@ -45,7 +44,7 @@ pub fn mailbox<T>() -> (MailboxWriter<T>, MailboxReader<T>) {
 // === impl MailboxWriter ===
 
 impl<T> MailboxWriter<T> {
-    /// Puts an answer in, in the place of an earlier one of the wait. False if nobody wants it.
+    /// Puts an answer in; it replaces an earlier one of the wait. False if nobody wants it.
     pub(crate) fn tell(&self, answer: T) -> bool {
         self.put(answer, |mailbox, answer| mailbox.waiting.replace(answer))
     }
@@ -55,7 +54,7 @@ impl<T> MailboxWriter<T> {
         self.put(answer, |mailbox, answer| mailbox.last.replace(answer));
     }
 
-    /// Resolves when nobody wants answers any more.
+    /// Resolves when the reader is gone.
     pub(crate) async fn closed(&self) {
         poll_fn(|cx| {
             let mut mailbox = self.0.lock();
@@ -68,8 +67,7 @@ impl<T> MailboxWriter<T> {
         .await;
     }
 
-    /// What it takes the place of is dropped outside of the lock: an answer can be a grant, which
-    /// is given back then.
+    /// Drops the replaced answer outside of the lock: it can be a grant, which is then given back.
     fn put(&self, answer: T, into: impl FnOnce(&mut Mailbox<T>, Box<T>) -> Option<Box<T>>) -> bool {
         let answer = Box::new(answer);
         let mut mailbox = self.0.lock();
@@ -99,7 +97,7 @@ impl<T> Drop for MailboxWriter<T> {
 // === impl MailboxReader ===
 
 impl<T> MailboxReader<T> {
-    /// The next answer; none if there will be no more.
+    /// The next answer; none after the last.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let mut mailbox = self.0.lock();
         let waiting = mailbox.waiting.take();
@@ -113,7 +111,7 @@ impl<T> MailboxReader<T> {
         Poll::Pending
     }
 
-    /// The next answer; none if there will be no more.
+    /// The next answer; none after the last.
     pub async fn recv(&mut self) -> Option<T> {
         poll_fn(|cx| self.poll_recv(cx)).await
     }

@@ -1,5 +1,5 @@
-//! What can be asked of a coordinator, and what it answers. RPCs and frames of a session's stream
-//! become the same operations.
+//! The operations of a coordinator and their answers. RPCs and frames of a session's stream become
+//! the same operations.
 
 use crate::{
     error::Error,
@@ -18,65 +18,66 @@ use crate::{
     types::{Grant, LockName},
 };
 
-/// Something to do, already checked.
+/// A validated operation.
 #[derive(Clone, Debug)]
 pub enum Operation {
     /// Wait for a lock.
     Acquire(Acquire),
-    /// Take a lock if that can be done now; `wait` is not used.
+    /// Take a lock if it is free now; `wait` is not used.
     TryAcquire(Acquire),
     /// Wait for several locks.
     AcquireAll(AcquireAll),
-    /// Take several locks if all can be had now; `wait` is not used.
+    /// Take several locks if all are free now; `wait` is not used.
     TryAcquireAll(AcquireAll),
-    /// Give one hold back.
+    /// Release one hold.
     Release(Release),
-    /// Give one hold of each of several locks back.
+    /// Release one hold of each of several locks.
     ReleaseAll(ReleaseAll),
     /// Extend a lease.
     Renew(Renew),
-    /// Tell who holds a lock and who waits for it.
+    /// Describe a lock's holders and waiters.
     Describe(LockName),
-    /// Tell whether a token is the newest grant's.
+    /// Check whether a token is the newest grant's.
     CheckToken(LockName, u64),
-    /// Something with a semaphore.
+    /// A semaphore operation.
     Permits(PermitOperation),
-    /// Something with a latch.
+    /// A latch operation.
     Latch(LatchOperation),
 }
 
-/// What is answered. Every operation ends with exactly one answer that is not about a wait.
+/// The answer to an operation. Every operation ends with exactly one answer that is not about a
+/// wait.
 #[derive(Debug)]
 pub enum Answer {
     /// The wait goes on.
     Waiting(Waiting),
-    /// The caller holds the lock as soon as it takes this.
+    /// The caller holds the lock once it takes this.
     Granted(Delivery),
     /// The wait ended without a grant.
     NotGranted(NotGranted),
-    /// What a try came to.
+    /// The outcome of a try.
     Tried(Tried),
-    /// The wait for several locks goes on: it is for this one.
+    /// The wait for several locks goes on, now in the line of this one.
     WaitingForAll(LockName, Waiting),
-    /// The caller holds the locks as soon as it takes this.
+    /// The caller holds the locks once it takes this.
     GrantedAll(DeliveryAll),
-    /// What a try for several locks came to.
+    /// The outcome of a try for several locks.
     TriedAll(TriedAll),
-    /// Holds that the owner has left after a release.
+    /// The owner's remaining holds after a release.
     Released(u32),
-    /// What became of each of several locks.
+    /// The release of each of several locks.
     ReleasedAll(Vec<ReleasedLock>),
     /// The grant with its new lease.
     Renewed(Grant),
-    /// Who holds the lock, who waits.
+    /// The lock's holders and waiters.
     Described(Description),
-    /// About a token.
+    /// The result of a token check.
     TokenChecked(TokenChecked),
-    /// About a semaphore.
+    /// The answer of a semaphore operation.
     Permits(PermitAnswer),
-    /// About a latch.
+    /// The answer of a latch operation.
     Latch(LatchAnswer),
-    /// There is no outcome.
+    /// The operation has no outcome.
     Failed(Error),
 }
 
@@ -100,7 +101,7 @@ impl Operation {
         }
     }
 
-    /// Whether it can be cancelled because it may wait.
+    /// Whether it can be cancelled, because it may wait.
     pub fn waits(&self) -> bool {
         matches!(
             self,

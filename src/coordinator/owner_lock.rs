@@ -1,7 +1,6 @@
-//! A mutex for each owner and lock: attempts and releases of one owner on one lock run one after
-//! the other, in the order they came, so that the holds the owner has are always known. (The
-//! `lockable` crate has no owned guard for its pool, and an owner lock must outlive the call that
-//! took it.)
+//! A mutex for each owner and lock. Attempts and releases of one owner on one lock run one by one,
+//! in order of arrival, so that the owner's holds are always known. (The `lockable` crate has no
+//! owned guard for its pool, and an owner lock must outlive the call that took it.)
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -11,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::types::{LockName, Owner};
 
-/// One owner's field and one lock.
+/// One lock and one owner's field.
 type Key = (LockName, Arc<str>);
 
 type Queue = VecDeque<oneshot::Sender<OwnerLock>>;
@@ -19,11 +18,11 @@ type Queue = VecDeque<oneshot::Sender<OwnerLock>>;
 /// The owner locks of one coordinator.
 #[derive(Debug)]
 pub(crate) struct OwnerLocks {
-    /// Who waits behind a lock that is taken.
+    /// The calls that wait for each owner lock.
     taken: DashMap<Key, Queue, RandomState>,
 }
 
-/// Lasts until it is dropped.
+/// An owner lock, held until dropped.
 #[derive(Debug)]
 pub(crate) struct OwnerLock {
     owner_locks: Arc<OwnerLocks>,
@@ -39,7 +38,7 @@ impl OwnerLocks {
         Arc::new(Self { taken })
     }
 
-    /// Waits for the owner lock on the lock. May be dropped at any instant.
+    /// Waits for the owner lock. May be dropped at any instant.
     pub(crate) async fn take(self: &Arc<Self>, name: &LockName, owner: &Owner) -> OwnerLock {
         let key = (name.clone(), owner.shared_field());
         let next = match self.taken.entry(key.clone()) {
@@ -56,7 +55,7 @@ impl OwnerLocks {
                 next
             }
         };
-        // An owner lock that is dropped is passed on, so the sender cannot vanish without one.
+        // A dropped owner lock is passed on, so the sender cannot vanish without one.
         next.await.unwrap_or_else(|_| OwnerLock {
             owner_locks: Arc::clone(self),
             key: None,
@@ -77,7 +76,7 @@ impl Drop for OwnerLock {
                 taken.remove();
                 return;
             };
-            // The next one may drop its lock at once, which looks here again.
+            // The next holder may drop its lock at once, which looks here again.
             drop(taken);
             let owner_lock = OwnerLock {
                 owner_locks: Arc::clone(&self.owner_locks),
@@ -85,7 +84,7 @@ impl Drop for OwnerLock {
             };
             match next.send(owner_lock) {
                 Ok(()) => return,
-                // That one has given up; what it was sent must not pass itself on as well.
+                // That waiter has given up; the lock it was sent must not pass itself on as well.
                 Err(mut owner_lock) => owner_lock.key = None,
             }
         }

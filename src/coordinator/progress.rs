@@ -1,4 +1,4 @@
-//! What a wait needs of the caller that waits.
+//! The caller of a wait, as the wait sees it.
 
 use std::future::Future;
 
@@ -11,7 +11,7 @@ use crate::{lock::outcome::Waiting, semaphore::outcome::WaitingForPermits, types
 pub(crate) enum WaitState {
     /// For one lock.
     Lock(Waiting),
-    /// For several locks; it is for this one now.
+    /// For several locks, now in the line of this one.
     OneOf(LockName, Waiting),
     /// For permits.
     Permits(WaitingForPermits),
@@ -21,16 +21,16 @@ pub(crate) enum WaitState {
 
 /// The caller of an operation that may wait.
 pub(crate) trait Progress: Send + Sync {
-    /// Notifies the caller, if that needs no waiting and leaves room for the last answer. False if
-    /// it could not be done.
+    /// Notifies the caller if that does not block and leaves room for the last answer. False if it
+    /// was not possible.
     fn notify(&self, state: WaitState) -> bool;
 
-    /// Resolves when the caller does not want the answer any more.
+    /// Resolves when the caller no longer wants the answer.
     fn gone(&self) -> impl Future<Output = ()> + Send;
 
-    /// The account that the wait counts on.
+    /// The account that the wait counts against.
     fn account(&self) -> &Account;
 
-    /// The operation waits from now on, so it no longer counts as a short one.
+    /// Begins a wait: the operation no longer counts as a short one.
     fn begin_wait(&mut self);
 }

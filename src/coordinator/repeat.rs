@@ -1,4 +1,4 @@
-//! Calls that are repeated until the store has answered.
+//! Calls that are repeated until the store answers.
 
 use std::{future::Future, time::Duration};
 
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::core::Core;
 
-/// The first pause before an undo or a release is sent again, and the longest.
+/// The first pause before an undo or a release is sent again; [`RETRY_MAX`] is the longest.
 const RETRY_MIN: Duration = Duration::from_millis(50);
 
 const RETRY_MAX: Duration = Duration::from_secs(1);
@@ -15,8 +15,8 @@ const RETRY_MAX: Duration = Duration::from_secs(1);
 // === impl Core ===
 
 impl Core {
-    /// Undoes an attempt, again and again until the store has answered or the lease is over. True
-    /// if a hold was taken back.
+    /// Undoes an attempt, and repeats until the store answers or the lease is over. True if a hold
+    /// was taken back.
     pub(crate) async fn undo(&self, hold: Hold<'_>, attempt: Attempt<'_>, lease: Duration) -> bool {
         let undo = || self.scripts.undo(hold, attempt);
         let undone = self.until_answered(lease, undo).await;
@@ -31,8 +31,7 @@ impl Core {
         }
     }
 
-    /// Repeats a call that is safe to repeat until the store answers it, or until what it is about
-    /// is over anyway.
+    /// Repeats an idempotent call until the store answers, or until its subject is over anyway.
     pub(crate) async fn until_answered<T, F>(
         &self,
         at_most: Duration,

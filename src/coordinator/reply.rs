@@ -1,4 +1,4 @@
-//! Where the answers of an operation go.
+//! The destination of an operation's answers.
 
 use lockkeeper_access::Account;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -13,37 +13,37 @@ use crate::{
     semaphore::outcome::PermitAnswer,
 };
 
-/// Where the answers go. The operation counts as unwanted when it is cancelled or when nobody
-/// listens any more.
+/// The destination of the answers. The operation counts as unwanted once it is cancelled or nobody
+/// listens.
 #[derive(Debug)]
 pub struct Reply {
     /// Repeated in each answer.
     pub op_id: u64,
-    /// Whom to answer.
+    /// The receiver of the answers.
     pub to: AnswersTo,
-    /// Ends a wait.
+    /// Cancels the wait.
     pub cancel: Option<CancellationToken>,
-    /// The operation's share of a bound on short operations; given back with the answer, or when a
+    /// The operation's share of a bound on short operations; returned with the answer, or when a
     /// wait begins.
     pub slot: Option<OwnedSemaphorePermit>,
-    /// On whose account it waits.
+    /// The account that the wait counts against.
     pub account: Account,
 }
 
-/// Who takes the answers of an operation.
+/// The receiver of an operation's answers.
 #[derive(Debug)]
 pub enum AnswersTo {
-    /// A queue for many operations. A second slot is needed to be told of a wait, the last answer
-    /// takes any.
+    /// A queue for many operations. Only a notification of a wait needs a second free slot; the
+    /// last answer takes any.
     Queue(mpsc::Sender<(u64, Answer)>),
-    /// A mailbox for this one.
+    /// A mailbox for this operation.
     Mailbox(MailboxWriter<Answer>),
 }
 
 // === impl Reply ===
 
 impl Reply {
-    /// To nobody.
+    /// A reply without a receiver.
     pub(crate) fn unheard() -> Self {
         Self {
             op_id: 0,
@@ -63,7 +63,7 @@ impl Reply {
         }
     }
 
-    /// Gives the last answer. If nobody listens, it is dropped, and a grant in it is given back.
+    /// Sends the last answer. If nobody listens, it is dropped, and a grant in it is given back.
     pub(crate) async fn finish(self, answer: Result<Answer, Error>) {
         let answer = answer.unwrap_or_else(Answer::Failed);
         match &self.to {

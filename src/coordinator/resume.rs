@@ -1,4 +1,4 @@
-//! Resuming a session: the grants that its client names are checked in the store.
+//! Resumes a session: the grants that its client names are checked in the store.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -25,24 +25,24 @@ use crate::{
     watchdog::RENEWALS_PER_CALL,
 };
 
-/// A grant that a resuming client believes to hold.
+/// A grant that a resuming client presumes to hold.
 #[derive(Clone, Debug)]
 pub struct ResumedGrant {
     /// The lock.
     pub name: LockName,
-    /// How it is held.
+    /// The mode it is held in.
     pub mode: Mode,
     /// The owner within the session.
     pub owner: Owner,
     /// Whether the watchdog renews it.
     pub watched: bool,
-    /// What the client was told, for the notice if it is lost.
+    /// The last fencing token the client knows, for the notice if the grant is lost.
     pub fencing_token: u64,
-    /// What the client was told, for the notice if it is lost.
+    /// The last hold count the client knows, for the notice if the grant is lost.
     pub hold_count: u32,
 }
 
-/// Permits of one grant that a resuming client believes to hold.
+/// Permits of one grant that a resuming client presumes to hold.
 #[derive(Clone, Debug)]
 pub struct ResumedPermits {
     /// The semaphore.
@@ -55,7 +55,7 @@ pub struct ResumedPermits {
     pub watched: bool,
 }
 
-/// All that a resuming client believes to hold.
+/// Everything that a resuming client presumes to hold.
 #[derive(Clone, Debug, Default)]
 pub struct Resumed {
     /// Locks.
@@ -64,16 +64,15 @@ pub struct Resumed {
     pub permits: Vec<ResumedPermits>,
 }
 
-/// A grant that was looked at in the store: as it is, when that was asked, and why it is gone if it
-/// is.
+/// A grant checked in the store: its state, when the check was sent, and why it is gone if it is.
 type Checked = (Holding, Instant, Result<(), Ownership>);
 
 // === impl Coordinator ===
 
 impl Coordinator {
-    /// Goes on with a session, whether this coordinator knows it or not. The grants that the client
-    /// names are checked by renewing them; grants of the session that it does not name are
-    /// released, since nobody would give them back. An error leaves the session as it was.
+    /// Resumes a session, whether or not this coordinator knows it. The grants that the client
+    /// names are checked by renewing them. Grants of the session that it does not name are
+    /// released, since nobody would release them otherwise. An error leaves the session unchanged.
     pub async fn resume(
         &self,
         account: Account,
@@ -96,13 +95,13 @@ impl Coordinator {
         if named.locks.len() + named.permits.len() > limits.grants_per_session_max {
             return Err(Error::LimitReached(Limit::GrantsPerSession));
         }
-        // Another coordinator would release the grants of such a session whenever it notices that
-        // its own stream of it broke.
+        // Another coordinator would release the grants of such a session on noticing its own broken
+        // stream.
         if claims.on_disconnect == OnDisconnect::Release {
             core.sessions.get(id)?.live()?;
         }
-        // What is under way for these grants comes to its end before they are looked at, and what
-        // comes later knows that they were confirmed.
+        // Operations in progress on these grants end before the check, and later ones know that
+        // they were confirmed.
         let owner_locks = core.turns_of(&named).await?;
         let mut checked = core.check(&claims, named.locks).await?;
         checked.extend(core.check_permits(&claims, named.permits).await?);
@@ -153,8 +152,7 @@ impl Coordinator {
             match &mut grant {
                 Holding::Lock(_) if is_named => continue,
                 Holding::Lock(_) => {}
-                // Of a grant the client may name some permits only, or name it while it has lost
-                // some.
+                // The client may name only some permits of a grant, or name it after losing some.
                 Holding::Permits(grant) => {
                     let ids = grant.ids.iter().filter(|id| !kept_permits.contains(*id));
                     grant.ids = ids.copied().collect();
@@ -175,8 +173,8 @@ impl Coordinator {
 // === impl Core ===
 
 impl Core {
-    /// The owner locks of all grants that a resuming client names, in an order that no two resumes
-    /// can block each other with.
+    /// The owner locks of all grants that a resuming client names, in an order that prevents
+    /// deadlocks between resumes.
     async fn turns_of(&self, named: &Resumed) -> Result<Vec<OwnerLock>, CallError> {
         let locks = named.locks.iter().map(|grant| (&grant.name, &grant.owner));
         let permits = named.permits.iter().map(|it| (&it.name, &it.owner));
@@ -191,8 +189,8 @@ impl Core {
         Ok(owner_locks)
     }
 
-    /// Renews what a resuming client names. Grants with a lease of their own are looked at without
-    /// getting more of it.
+    /// Renews the grants that a resuming client names. Those with a lease of their own are only
+    /// inspected.
     async fn check(
         &self,
         claims: &Claims,
@@ -239,7 +237,7 @@ impl Core {
         Ok(checked)
     }
 
-    /// The same of permits.
+    /// The same for permits.
     async fn check_permits(
         &self,
         claims: &Claims,
@@ -281,7 +279,7 @@ impl Core {
         Ok(checked.collect())
     }
 
-    /// For each of them that is gone, why; all are asked for at once.
+    /// The reason for each one that is gone; all are requested concurrently.
     async fn why_all_gone(&self, checked: &[Checked]) -> Vec<Option<LostReason>> {
         let reasons = checked.iter().map(|(grant, _, outcome)| async {
             match outcome {

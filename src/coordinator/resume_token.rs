@@ -1,5 +1,5 @@
-//! What a client shows to go on with its session, here or on another coordinator with the same
-//! secret: the session's settings, signed together with its id and with whose it is.
+//! The token with which a client resumes its session, here or on another coordinator with the same
+//! secret. It carries the session's settings, signed together with its id and its identity.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::types::{Limits, OnDisconnect, SessionId, over};
 const VERSION: u8 = 2;
 const MAC_BYTES: usize = 32;
 
-/// A session's settings as its resume token carries them.
+/// A session's settings, as its resume token carries them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claims {
     pub(crate) lease: Duration,
@@ -23,7 +23,7 @@ pub(crate) struct Claims {
 // === impl Claims ===
 
 impl Claims {
-    /// Version, what a broken stream does, lease in ms, client name, MAC.
+    /// Version, effect of a broken stream, lease in ms, client name, MAC.
     pub(crate) fn sign(&self, secret: &[u8], id: &SessionId, whose: &Identity) -> Vec<u8> {
         let keep = u8::from(self.on_disconnect == OnDisconnect::Keep);
         let lease = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
@@ -73,7 +73,7 @@ impl Claims {
 pub(crate) fn mac(secret: &[u8], id: &SessionId, whose: &Identity, payload: &[u8]) -> Hmac<Sha256> {
     #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
     let mac = Hmac::<Sha256>::new_from_slice(secret).expect("any key length");
-    // Neither an id nor a name has a zero byte, so nobody's token can be read as that of another.
+    // Neither an id nor a name has a zero byte, so no token can be read as another identity's.
     mac.chain_update(id.as_str())
         .chain_update([0])
         .chain_update(whose.as_str())

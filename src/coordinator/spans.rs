@@ -1,5 +1,5 @@
-//! The spans of operations and of their waits, and the one line that each leaves in the logs.
-//! Owners and sessions are shown as digests: they are credentials.
+//! The spans of operations and of their waits, and the one log record of each operation. Owners and
+//! sessions appear as digests: they are credentials.
 
 use lockkeeper_base::spans::TARGET;
 use lockkeeper_store::script::Mode;
@@ -14,7 +14,7 @@ use crate::{
     types::{LockName, Owner},
 };
 
-/// What an operation is about.
+/// The subject of an operation.
 struct About<'a> {
     name: Option<&'a LockName>,
     mode: Option<Mode>,
@@ -50,7 +50,7 @@ pub(crate) fn of(operation: &Operation) -> Span {
     span
 }
 
-/// How an operation ended, in its span and in the logs.
+/// Records how an operation ended, in its span and in the logs.
 pub(crate) fn ended(operation: &Operation, ended: &Result<Answer, Error>) {
     log(operation, ended);
     if !lockkeeper_base::spans::is_traced() {
@@ -74,7 +74,7 @@ pub(crate) fn ended(operation: &Operation, ended: &Result<Answer, Error>) {
     }
 }
 
-/// One line for what changed, for those who want to see every change.
+/// One record per change, for readers who want every change.
 fn log(operation: &Operation, ended: &Result<Answer, Error>) {
     if !tracing::enabled!(tracing::Level::DEBUG) {
         return;

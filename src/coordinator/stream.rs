@@ -16,19 +16,19 @@ use crate::{
     types::{Grant, Holding, Invalid, Lease, OnDisconnect, PermitGrant, SessionId, over},
 };
 
-/// Releases of one ending session that are under way at once.
+/// Concurrent releases of one ending session.
 const RELEASES_AT_ONCE: usize = 64;
 
-/// What the client of a session is told at its beginning.
+/// A session at its beginning.
 #[derive(Debug)]
 pub struct Opened {
     /// The session, served by this stream.
     pub stream: Stream,
-    /// Shows that the session is the caller's.
+    /// Proves that the session is the caller's.
     pub resume_token: Vec<u8>,
-    /// The locks that are still held, after a resume.
+    /// The locks that are still held after a resume.
     pub grants: Vec<Grant>,
-    /// The same of permits.
+    /// The permits that are still held after a resume.
     pub permits: Vec<PermitGrant>,
 }
 
@@ -43,8 +43,8 @@ pub struct Stream {
 // === impl Coordinator ===
 
 impl Coordinator {
-    /// Opens a session. It lives as long as the stream that is returned, and belongs to the
-    /// account's identity.
+    /// Opens a session. It lives as long as the returned stream, and belongs to the account's
+    /// identity.
     pub fn open(
         &self,
         account: Account,
@@ -76,7 +76,7 @@ impl Coordinator {
         })
     }
 
-    /// Whether there is such a session here, and it is this identity's.
+    /// Whether this coordinator has the session, and this identity owns it.
     pub fn is_session_of(&self, id: &SessionId, identity: &Identity) -> bool {
         let session = self.core.sessions.get(id);
         session.is_ok_and(|session| session.account.identity() == identity)
@@ -86,7 +86,7 @@ impl Coordinator {
 // === impl Core ===
 
 impl Core {
-    /// Gives back what a session held and no longer has.
+    /// Releases what a session held and no longer has.
     async fn release_all(&self, grant: &Holding) {
         let _owner_lock = self.owner_locks.take(grant.name(), grant.owner()).await;
         match grant {
@@ -104,7 +104,7 @@ impl Core {
             .spawn("release", async move { core.release_all(&grant).await });
     }
 
-    /// Ends a session and gives back what it held.
+    /// Ends a session and releases what it held.
     async fn end(self: &Arc<Self>, session: &Arc<Session>) {
         let Some(grants) = session.end(&self.deadlines) else {
             return;
@@ -146,7 +146,7 @@ impl Stream {
         self.session.lease
     }
 
-    /// Says where it comes from, for those who look at sessions.
+    /// Sets its origin, for callers that list sessions.
     pub fn comes_from(&self, peer: super::PeerAddress) {
         self.session.comes_from(peer);
     }
@@ -161,8 +161,9 @@ impl Stream {
         &self.token
     }
 
-    /// Ends the session: its waits end, its grants are released. Returns when the store has been
-    /// told; dropping the future does not stop that. Grants that it cannot be told of run out.
+    /// Ends the session: its waits end, and its grants are released. Returns when the store has
+    /// answered; dropping the future does not stop that. Grants whose release does not reach the
+    /// store run out.
     pub async fn close(&self) {
         if self.token.is_cancelled() {
             return;
@@ -184,7 +185,8 @@ impl Drop for Stream {
             return;
         }
         tracing::debug!(session = %session.id.digest(), "stream broke");
-        // A drain keeps the grants whatever the session wished: its client is to resume elsewhere.
+        // A drain keeps the grants whatever the session requested: its client should resume
+        // elsewhere.
         if session.on_disconnect == OnDisconnect::Release && !core.draining.is_cancelled() {
             core.tasks
                 .clone()

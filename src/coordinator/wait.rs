@@ -1,5 +1,4 @@
-//! A wait in line: what ends it, when there is reason to try, and the one loop of all waits that
-//! try.
+//! The wait loop shared by all waits: what ends a wait, and when it tries.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -21,8 +20,8 @@ use crate::{
     waiters::{place::QueueStatus, queue::QueueTicket},
 };
 
-/// The re-check after a holder's lease comes this much later than its end, so that the store agrees
-/// that it is over.
+/// Delay of the re-check after the end of a holder's lease, so that the store agrees that it is
+/// over.
 const LEASE_OVER_MARGIN: Duration = Duration::from_millis(2);
 
 /// What a wait does next.
@@ -35,31 +34,31 @@ pub(crate) enum Next {
 /// What ends a wait from outside.
 pub(crate) struct WaitContext<'a, P> {
     pub(crate) deadline: Option<Instant>,
-    /// Ends with the session's stream; none without a session.
+    /// Cancelled with the session's stream; none without a session.
     session: Option<CancellationToken>,
     pub(crate) progress: &'a P,
     _counted: CountedWait,
     span: Span,
 }
 
-/// A wait at its place in a line.
+/// A wait with its ticket in a line.
 pub(crate) struct QueuedWait {
     pub(crate) place: QueueTicket,
     told: Option<QueueStatus>,
-    /// When to try without a hint; none as long as somebody else is the head, because time spent
-    /// behind it is no reason to try.
+    /// When to try without a hint. None unless this waiter is the head: time spent behind another
+    /// head is no reason to try.
     check_at: Option<Instant>,
 }
 
-/// What is waited for by trying: a lock, several locks, permits.
+/// What a wait competes for: a lock, several locks, permits.
 pub(crate) trait Contest: Send {
     /// What a successful attempt gets.
     type Prize: Send;
 
-    /// What the caller is notified of.
+    /// The state that the caller is notified of.
     fn state(&self, waiting: Waiting) -> WaitState;
 
-    /// Makes one attempt. None if it was refused, which the line knows then.
+    /// Makes one attempt. None if it was refused; the line then knows.
     fn attempt(
         &mut self,
         line: &mut QueuedWait,
@@ -69,7 +68,7 @@ pub(crate) trait Contest: Send {
     fn leave(&self, line: &mut QueuedWait, prize: &Self::Prize);
 }
 
-/// A wait that its session counts, and its caller's account.
+/// A wait that counts against its session and its caller's account.
 struct CountedWait {
     session: Option<Arc<Session>>,
     _counted: Counted,
@@ -82,8 +81,8 @@ pub(crate) async fn compete<C: Contest, P: Progress>(
     line: &mut QueuedWait,
     stops: &WaitContext<'_, P>,
 ) -> Result<Result<C::Prize, NotGranted>, Error> {
-    // Why the last attempt had no outcome; a wait rides out a store that is down, but says so if
-    // its time runs out meanwhile. In a box, because waits are many and trouble is rare.
+    // Why the last attempt had no outcome. A wait rides out a store that is down, but reports it if
+    // the deadline passes meanwhile. Boxed, because waits are many and trouble is rare.
     let mut trouble: Option<Box<CallError>> = None;
     loop {
         if let Some(ended) = line.until_try(core, stops, |it| contest.state(it)).await? {
@@ -92,7 +91,7 @@ pub(crate) async fn compete<C: Contest, P: Progress>(
                 _ => Ok(Err(ended)),
             };
         }
-        // In a box, so that nothing is left of it while the call waits.
+        // Boxed, so that nothing of it remains while the call waits.
         match Box::pin(contest.attempt(line)).await {
             Ok(Some(prize)) => {
                 contest.leave(line, &prize);
@@ -108,7 +107,7 @@ pub(crate) async fn compete<C: Contest, P: Progress>(
     }
 }
 
-/// Waits for whatever comes first.
+/// Waits for the first event.
 pub(crate) async fn next<P: Progress>(
     core: &Core,
     place: &QueueTicket,
@@ -130,17 +129,17 @@ pub(crate) async fn next<P: Progress>(
                 let is_over = over.is_some_and(|until| Instant::now() >= until);
                 let source = if is_over { Source::LeaseEnd } else { Source::Poll };
                 core.metrics.woken(source);
-                // A hint that came meanwhile is followed as well.
+                // A hint that arrived meanwhile is followed too.
                 place.begin_try();
                 Next::Try
             }
         }
-        // At once for a hint that came while nobody looked.
+        // Resolves at once for a hint that arrived while nobody looked.
         () = place.news() => if place.follows_hint() { Next::Try } else { Next::Tell },
     }
 }
 
-/// Resolves at that moment. Its timer is in a box, because most of those who wait have none.
+/// Resolves at that moment. The timer is boxed, because most waiters have none.
 async fn elapsed(at: Option<Instant>) {
     match at {
         Some(at) => Box::pin(tokio::time::sleep_until(at)).await,
@@ -151,8 +150,8 @@ async fn elapsed(at: Option<Instant>) {
 // === impl Core ===
 
 impl Core {
-    /// When the head of a queue tries again without a hint: when the holder's lease is over, and at
-    /// the latest after the poll interval.
+    /// When the head of a line retries without a hint: when the holder's lease is over, and after
+    /// the poll interval at the latest.
     pub(crate) fn check_at(&self, holder_until: Option<Instant>) -> Instant {
         let jitter = self.config.poll_jitter * rand::rng().random_range(-1.0..1.0);
         let poll = Instant::now() + self.config.poll_interval.mul_f64(1.0 + jitter);
@@ -163,8 +162,8 @@ impl Core {
 // === impl WaitContext ===
 
 impl<'a, P: Progress> WaitContext<'a, P> {
-    /// Lets a wait begin: its session, if it has one, must live, and counts it from now on. It no
-    /// longer counts as a short operation.
+    /// Admits a wait: its session, if any, must be live, and counts the wait. The wait no longer
+    /// counts as a short operation.
     pub(crate) fn admit(
         core: &Core,
         session: Option<Arc<Session>>,
@@ -203,8 +202,8 @@ impl QueuedWait {
         }
     }
 
-    /// Waits until there is reason to try, and notifies the caller of the wait meanwhile. Otherwise
-    /// how the wait ended.
+    /// Waits until there is reason to try, and notifies the caller meanwhile. Otherwise returns how
+    /// the wait ended.
     async fn until_try<P: Progress>(
         &mut self,
         core: &Core,
@@ -232,7 +231,7 @@ impl QueuedWait {
         }
     }
 
-    /// An attempt found the lock held until then, and its own place in the store's queue if that is
+    /// An attempt found the lock held until then; `place` is the position in the store's queue, if
     /// known.
     pub(crate) fn busy_until(
         &mut self,
@@ -250,17 +249,17 @@ impl QueuedWait {
         self.check_at = Some(core.check_at(None));
     }
 
-    /// There is something new to tell, although the standing is the same.
+    /// Forces a new notification, although the status is unchanged.
     pub(crate) fn tell_anew(&mut self) {
         self.told = None;
     }
 
-    /// Leaves with the lock, which is held until then at the least.
+    /// Leaves the line with the lock, which is held at least until then.
     pub(crate) fn leave_granted(&mut self, holder_until: Instant) {
         self.place.leave_granted(holder_until);
     }
 
-    /// Leaves with permits, after which none are left if `took_all`.
+    /// Leaves the line with permits; none are left if `took_all`.
     pub(crate) fn leave_with_permits(&mut self, took_all: bool) {
         self.place.leave_with_permits(took_all);
     }

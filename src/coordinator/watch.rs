@@ -1,4 +1,4 @@
-//! Watching what happens: a snapshot of what is held and who waits, then events.
+//! Watching names: a snapshot of holdings and waits, then events.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -12,10 +12,10 @@ use crate::{
     types::{LockName, Owner},
 };
 
-/// Entries of one part of a snapshot.
+/// Entries per part of a snapshot.
 const PART_ENTRIES: usize = 500;
 
-/// What a watcher is told.
+/// An item of a watch.
 #[derive(Clone, Debug)]
 pub enum Watched {
     /// A part of a snapshot.
@@ -24,14 +24,14 @@ pub enum Watched {
         first: bool,
         /// The last part.
         last: bool,
-        /// What is held, and who waits.
+        /// Holdings and waits.
         entries: Vec<Event>,
     },
-    /// Something happened.
+    /// An event.
     Delta(Event),
 }
 
-/// One who watches.
+/// A watch in progress.
 #[derive(Debug)]
 pub struct Watcher {
     core: Arc<Core>,
@@ -43,7 +43,7 @@ pub struct Watcher {
 // === impl Coordinator ===
 
 impl Coordinator {
-    /// Watches what happens to names that begin with this.
+    /// Watches the names that begin with `prefix`.
     pub fn watch(&self, prefix: String) -> Result<Watcher, Error> {
         let core = Arc::clone(&self.core);
         if core.draining.is_cancelled() {
@@ -59,7 +59,7 @@ impl Coordinator {
         Ok(watcher)
     }
 
-    /// The name that an owner's session has from its client, if it is connected here.
+    /// The client name of an owner's session, if it is connected here.
     pub fn client_name(&self, owner: &Owner) -> String {
         self.core.client_name(owner)
     }
@@ -68,7 +68,7 @@ impl Coordinator {
 // === impl Watcher ===
 
 impl Watcher {
-    /// What comes next. May be dropped at any instant.
+    /// The next item. May be dropped at any instant.
     pub async fn next(&mut self) -> Result<Watched, Error> {
         loop {
             if let Some(part) = self.parts.pop_front() {

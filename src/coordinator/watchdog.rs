@@ -1,6 +1,6 @@
 //! The watchdog: one task and one queue of deadlines. It renews watched grants a third of their
-//! lease after the last time, many in one call; it notices what is lost by the clock even when the
-//! store says nothing; and it watches the store's clock.
+//! lease after the last renewal, many in one call. It detects losses by the clock, even when the
+//! store is silent, and it watches the store's clock.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -23,31 +23,31 @@ use crate::{
     },
 };
 
-/// Holds in one renewal script: as many as Redisson's, so that no script blocks the store for long.
+/// Holds per renewal script: as many as Redisson's, so that no script blocks the store for long.
 pub(crate) const RENEWALS_PER_CALL: usize = 100;
 
-/// Renewal calls under way at once; more wait, so that a slow store is not buried.
+/// Concurrent renewal calls; others wait, so that a slow store is not flooded.
 const CALLS_AT_ONCE: usize = 16;
 
-/// A step of the store's clock that is larger than this is told; smaller ones are covered by the
-/// drift margin of leases.
+/// The smallest step of the store's clock that is reported; the drift margin of leases covers
+/// smaller ones.
 const CLOCK_STEP: Duration = Duration::from_millis(500);
 
 type Batch = Vec<(Arc<Session>, Renewing)>;
 
-/// The difference between the store's clock and ours, known to within the time that a call took.
+/// The difference between the store's clock and ours, to within the duration of a call.
 #[derive(Clone, Copy, Debug)]
 struct Offset {
     least: i128,
     most: i128,
 }
 
-/// What the watchdog's calls share.
+/// The state that the watchdog's calls share.
 struct Renewer {
     core: Arc<Core>,
     calls: Semaphore,
     started: Instant,
-    /// Each part of the store has a clock.
+    /// Each part of the store has its own clock.
     offsets: Mutex<HashMap<Partition, Offset>>,
 }
 
@@ -73,8 +73,8 @@ pub(crate) async fn run(core: Arc<Core>) {
     }
 }
 
-/// Gives every watched grant of a live session one more full lease, and looks at the others;
-/// returns when each has been answered.
+/// Gives every watched grant of a live session one more full lease, and inspects the others;
+/// returns when all are answered.
 pub(crate) async fn renew_all(core: &Arc<Core>) {
     let renewer = Arc::new(Renewer::new(core));
     let renewing = core.sessions.all().into_iter().flat_map(|session| {
@@ -85,7 +85,7 @@ pub(crate) async fn renew_all(core: &Arc<Core>) {
     futures::future::join_all(calls).await;
 }
 
-/// The outcomes that count: a renewal that only the master knows of would be lost with it.
+/// The outcomes that count: a renewal known only to the master would be lost with it.
 fn counted(mut renewals: PermitRenewals, acks: &Tally) -> PermitRenewals {
     if let Err(error) = acks.acknowledged() {
         let outcomes = renewals.outcomes.iter_mut();
@@ -120,7 +120,7 @@ impl Renewer {
             let renewal = async move { this.renew(batch).await };
             calls.push(self.core.tasks.spawn("renew", renewal));
         };
-        // A grant does not wait for more replicas than it needs, nor for those of other servers.
+        // A grant waits for no more replicas than it needs, nor for those of other servers.
         let mut batches = BTreeMap::<_, Batch>::new();
         for (session, renewing) in all {
             let (is_permits, name) = match &renewing.renewal {
@@ -169,7 +169,7 @@ impl Renewer {
                 None => tell(session, renewing, None),
             }
         }
-        // Only now: the store may not answer any more, and what was renewed must not wait for that.
+        // Only now: the store may no longer answer, and successful renewals must not wait for that.
         let lost = lost
             .into_iter()
             .map(|(session, renewing, ownership)| async move {
@@ -179,8 +179,8 @@ impl Renewer {
         futures::future::join_all(lost).await;
     }
 
-    /// For each of a batch that is all of one kind the lease it has now, or why it is gone; none if
-    /// too few replicas know of its new lease.
+    /// For each of a batch of one kind: its present lease, or why it is gone; none if too few
+    /// replicas acknowledged the new lease.
     async fn ask(&self, batch: &Batch) -> PermitRenewals {
         let min_replica_acks = batch.iter().map(|(_, renewing)| renewing.min_replica_acks);
         let (scripts, acks) = self.core.replicated(min_replica_acks.max().unwrap_or(0));

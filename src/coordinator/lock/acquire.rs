@@ -1,9 +1,7 @@
-//! The life of an acquire: try, queue up, try again when there is reason to, and end in exactly one
-//! way.
+//! The life of an acquire: try, queue, retry on a reason, and end in exactly one way.
 //!
-//! An attempt always runs to its end; only between attempts the wait looks at whether it should go
-//! on. So it may be stopped at any instant and leaves neither a place in the queue nor a hold
-//! behind.
+//! An attempt always runs to its end; the wait checks whether to go on only between attempts. So a
+//! wait may be stopped at any instant and leaves neither a queue ticket nor a hold behind.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,7 +30,7 @@ struct OneLock<'a> {
     request: &'a Acquire,
 }
 
-/// Takes a lock if that can be done now.
+/// Takes a lock if it is free now.
 pub(crate) async fn try_acquire(core: &Arc<Core>, request: &Acquire) -> Result<Tried, Error> {
     if core.draining.is_cancelled() {
         return Err(Error::Draining);
@@ -48,7 +46,7 @@ pub(crate) async fn try_acquire(core: &Arc<Core>, request: &Acquire) -> Result<T
     })
 }
 
-/// Runs an acquire to its end; the caller is notified of its wait.
+/// Runs an acquire to its end and notifies the caller of its wait.
 pub(crate) async fn acquire<P: Progress>(
     core: &Arc<Core>,
     request: &Acquire,
@@ -70,7 +68,7 @@ pub(crate) async fn acquire<P: Progress>(
     if let Some(Awaited { holder_until }) = behind_others(core, request) {
         return queue_up(core, request, progress, deadline, (holder_until, None)).await;
     }
-    // Attempts are in boxes, so that nothing is left of them while the call waits.
+    // Attempts are boxed, so that nothing of them remains while the call waits.
     let first = Box::pin(attempt(core, request, Refusal::Waits, None)).await;
     let (holder_until, place) = match first {
         Ok(Attempted::Busy {
@@ -88,15 +86,15 @@ pub(crate) async fn acquire<P: Progress>(
         }
     };
     let ended = queue_up(core, request, progress, deadline, (holder_until, place)).await;
-    // A grant has taken away what the wait left in the store.
+    // A grant has removed what the wait left in the store.
     if !matches!(ended, Ok(Ok(_))) {
         leave(core, request);
     }
     ended
 }
 
-/// Whether an attempt could only push in, because others wait here for the same exclusive lock and
-/// the owner does not hold it; then what they know.
+/// Whether an attempt could only push in: others wait here for the same exclusive lock, and the
+/// owner does not hold it. Returns what those waiters know.
 fn behind_others(core: &Core, request: &Acquire) -> Option<Awaited> {
     let Acquire { name, owner, .. } = request;
     if request.mode != Mode::Exclusive || request.request_id.is_some() {
@@ -105,7 +103,7 @@ fn behind_others(core: &Core, request: &Acquire) -> Option<Awaited> {
     let awaited = core.waiters.awaited(name)?;
     if !owner.is_new() {
         let session = core.session_of(owner).ok()??;
-        // Whoever has the owner lock may be getting the lock for it.
+        // The holder of the owner lock may be acquiring the lock for this owner.
         let _owner_lock = core.owner_locks.take(name, owner).now_or_never()?;
         let key = GrantKey::new(name, request.mode, &owner.label);
         let known = session.holds(&key, core.config.limits.grants_per_session_max);
@@ -114,7 +112,7 @@ fn behind_others(core: &Core, request: &Acquire) -> Option<Awaited> {
     Some(awaited)
 }
 
-/// Waits in line. The place is that in the store's queue, if it is known.
+/// Waits in line; `place` is the position in the store's queue, if known.
 async fn queue_up<P: Progress>(
     core: &Arc<Core>,
     request: &Acquire,
@@ -135,9 +133,8 @@ async fn queue_up<P: Progress>(
     compete(core, &mut contest, &mut QueuedWait::at(place), &stops).await
 }
 
-/// Takes away what a wait has left in the store: a place in a queue, or the mark of a writer. The
-/// store is told in the background, in the owner lock: nothing that the owner asks for after this
-/// comes before it.
+/// Removes what a wait left in the store: a queue entry, or the mark of a writer. Runs in the
+/// background under the owner lock, so no later request of the owner overtakes it.
 pub(crate) fn leave(core: &Arc<Core>, request: &Acquire) {
     if !matches!(request.mode, Mode::Fair | Mode::Write) {
         return;
@@ -146,8 +143,8 @@ pub(crate) fn leave(core: &Arc<Core>, request: &Acquire) {
     let owner_locks = Arc::clone(&core.owner_locks);
     let (name, owner) = (request.name.clone(), request.owner.clone());
     let mut owner_lock = Box::pin(async move { owner_locks.take(&name, &owner).await });
-    // Asks for the owner lock now, and waits for it in the background: an attempt that is in doubt
-    // may have it for long.
+    // Requests the owner lock now and waits for it in the background: an attempt in doubt may hold
+    // it for long.
     let at_once = owner_lock.as_mut().now_or_never();
     core.tasks.clone().spawn("leave", async move {
         let owner_lock = match at_once {

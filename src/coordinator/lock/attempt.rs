@@ -1,4 +1,4 @@
-//! One attempt to take a lock, and how it is undone when nobody takes what it got.
+//! One attempt to take a lock, and its undo when nobody takes the grant.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,19 +19,19 @@ use crate::{
     waiters::queue::QueueTicket,
 };
 
-/// What an attempt came to.
+/// The outcome of an attempt.
 #[derive(Debug)]
 pub(crate) enum Attempted {
     Granted(Delivery),
     Busy {
-        /// When the holder's lease ends; none if that is not known.
+        /// End of the holder's lease; none if unknown.
         holder_until: Option<Instant>,
-        /// The place in the queue of a fair lock, if it is known.
+        /// Position in the queue of a fair lock, if known.
         place: Option<u32>,
     },
 }
 
-/// What an attempt knows before it asks the store.
+/// What an attempt knows before it calls the store.
 struct Prepared {
     session: Option<Arc<Session>>,
     /// Kept until the outcome is known.
@@ -40,15 +40,15 @@ struct Prepared {
     known_holds: Option<u32>,
     /// The serial of the grant that it would add a hold to.
     serial: Option<u64>,
-    /// That of a new read grant.
+    /// The serial of a new read grant.
     fresh_serial: u64,
-    /// The id of the record that tells later whether this attempt ran.
+    /// The id of the record that shows later whether this attempt ran.
     record: Option<String>,
     attempt: String,
 }
 
-/// Makes one attempt, from a place in a line if there is one. Must run to its end: it registers
-/// what it gets, or undoes it.
+/// Makes one attempt, with a ticket in a line if there is one. Must run to its end: it registers
+/// its grant or undoes it.
 pub(crate) async fn attempt(
     core: &Arc<Core>,
     request: &Acquire,
@@ -62,7 +62,7 @@ pub(crate) async fn attempt(
     let (scripts, acks) = core.replicated(request.min_replica_acks);
     let sent_at = Instant::now();
     let taken_over = match place.filter(|_| prepared.is_plain()) {
-        // In a box, so that attempts without a place do not carry it.
+        // Boxed, so that attempts without a ticket do not carry it.
         Some(place) => Box::pin(place.take_over(&scripts, prepared.lease)).await,
         None => None,
     };
@@ -85,7 +85,7 @@ pub(crate) async fn attempt(
             let replica_acks = match acks.acknowledged() {
                 Ok(replica_acks) => replica_acks,
                 Err(error) => {
-                    // The answer to a repeat is not undone, because the first one may have arrived.
+                    // The answer to a repeat is not undone: the first answer may have arrived.
                     if !repeated {
                         let serial = Some(serial);
                         let undo = undo_attempt(core, request, Prepared { serial, ..prepared });
@@ -128,7 +128,7 @@ pub(crate) async fn attempt(
     }
 }
 
-/// Undoes an attempt that may have run, before anything else of its owner happens.
+/// Undoes an attempt that may have run, before any later operation of its owner.
 fn undo_attempt(core: &Arc<Core>, request: &Acquire, prepared: Prepared) -> JoinHandle<()> {
     let (core, request) = (Arc::clone(core), request.clone());
     core.tasks.clone().spawn("undo", async move {
@@ -158,8 +158,7 @@ async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error>
         (None, None) => core.config.lease,
     };
     let attempt = core.attempts.next();
-    // Where the holds of the owner are not known, only a record can tell later whether this attempt
-    // ran.
+    // If the owner's holds are unknown, only a record shows later whether this attempt ran.
     let own_record = known_holds.is_none().then(|| attempt.clone());
     let record = request
         .request_id
@@ -178,8 +177,8 @@ async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error>
     })
 }
 
-/// Registers a grant and gets it on its way. From here on a grant that cannot be told is given
-/// back; but not the answer to a repeat, because the first one may have arrived.
+/// Registers a grant and starts its delivery. From here on a grant that cannot be delivered is
+/// given back, except the answer to a repeat: the first answer may have arrived.
 fn deliver(
     core: &Arc<Core>,
     prepared: Prepared,
@@ -232,7 +231,7 @@ fn deliver(
 // === impl Prepared ===
 
 impl Prepared {
-    /// Whether it is a first hold, and nothing has to be looked up or recorded.
+    /// Whether it is a first hold that needs no lookup and no record.
     fn is_plain(&self) -> bool {
         self.known_holds == Some(0) && self.record.is_none()
     }

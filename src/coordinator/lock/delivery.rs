@@ -1,4 +1,4 @@
-//! A grant on its way to the caller, and how it is given back if nobody takes it.
+//! A grant on its way to the caller, and its return if nobody takes it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,11 +14,11 @@ use crate::{
     types::{Grant, GrantKey},
 };
 
-/// The part of its lease for which the record of an attempt can be relied on: the call that looks
-/// for it takes time too.
+/// The part of its lease during which the record of an attempt is reliable: the call that looks for
+/// it takes time too.
 const RECORD_SHARE: f64 = 0.9;
 
-/// A grant on its way to the caller. If it is dropped before it is taken, the hold is given back.
+/// A grant on its way to the caller. If dropped before [`Delivery::take`], the hold is given back.
 #[derive(Debug)]
 pub struct Delivery {
     pub(crate) grant: Grant,
@@ -26,7 +26,7 @@ pub struct Delivery {
     pub(crate) undo: Option<Box<Undo>>,
 }
 
-/// What is needed to give a hold back that nobody took.
+/// What is needed to give back a hold that nobody took.
 #[derive(Debug)]
 pub(crate) struct Undo {
     pub(crate) core: Arc<Core>,
@@ -35,16 +35,15 @@ pub(crate) struct Undo {
     pub(crate) attempt: String,
     /// When the attempt was sent.
     pub(crate) sent_at: Instant,
-    /// Whether the hold is in the session's books.
+    /// Whether the hold is in the session's grant table.
     pub(crate) registered: bool,
-    /// The owner lock of the attempt, if it is to be undone before anything else of this owner
-    /// happens.
+    /// The owner lock of the attempt, if the undo must precede any later operation of this owner.
     pub(crate) owner_lock: Option<OwnerLock>,
 }
 
-/// What the owner is to have without a hold that nobody took: the session's books count it only if
-/// it was registered. None if it is not to be given back, because the books have another grant by
-/// now, or a resume has confirmed it.
+/// The hold count of the owner without a hold that nobody took; the grant table counts that hold
+/// only if it was registered. None if it must stay: the table now has another grant, or a resume
+/// has confirmed it.
 pub(crate) fn holds_without(
     session: Option<&Arc<Session>>,
     registered: bool,
@@ -52,8 +51,8 @@ pub(crate) fn holds_without(
     lost: &Lost,
 ) -> Option<u32> {
     let key = GrantKey::of(grant);
-    // A hold that is not in the books is one more than they have; one that is has to be that of the
-    // same grant still.
+    // An unregistered hold is one more than the table has; a registered hold must still belong to
+    // the same grant.
     let held = match (session, registered) {
         (None, _) => None,
         (Some(session), false) => session.grant(&key),
@@ -69,8 +68,7 @@ pub(crate) fn holds_without(
 // === impl Delivery ===
 
 impl Delivery {
-    /// The grant, to be told to the caller now; an error if its session has lost it while it was on
-    /// its way.
+    /// Takes the grant for the caller; an error if its session lost it on the way.
     pub fn take(mut self) -> Result<Grant, Error> {
         if self.lost.is_set() {
             return Err(Error::NotOwner(Ownership::Expired));
@@ -79,7 +77,7 @@ impl Delivery {
         Ok(self.grant.clone())
     }
 
-    /// The grant, while it is not told yet.
+    /// The grant, before it is delivered.
     pub fn grant(&self) -> &Grant {
         &self.grant
     }
@@ -88,18 +86,18 @@ impl Delivery {
         self.lost.is_set()
     }
 
-    /// Time has passed since the grant was made, and this is what it is now.
+    /// Replaces the grant by its present state, because time has passed since it was made.
     pub(crate) fn set_grant(&mut self, grant: Grant) {
         self.grant = grant;
     }
 
-    /// The grant as its session's books have it now; none if it is over.
+    /// The grant as in its session's grant table now; none if it is over.
     pub(crate) fn booked(&self, session: &Session) -> Option<Grant> {
         let key = GrantKey::of(&self.grant);
         session.grant_of(&key, &self.lost).ok().flatten()
     }
 
-    /// Gives the hold back, in a task of its own; none if it is not to be given back.
+    /// Gives the hold back in a background task; none if it must stay.
     pub(crate) fn give_back(&mut self) -> Option<JoinHandle<()>> {
         let undo = self.undo.take()?;
         let (grant, lost) = (self.grant.clone(), self.lost.clone());
@@ -141,9 +139,9 @@ impl Undo {
         if let Some(session) = &session {
             session.set_releasing(&key, true);
         }
-        // A record that only an undo looks for ends with the lease that was asked for. A hold that
-        // was renewed since, because another of several locks was waited for, is given back without
-        // it: once, because a repeat could take another hold.
+        // A record that only an undo looks for ends with the requested lease. A hold renewed since,
+        // during the wait for another of several locks, is released without the record. That
+        // happens only once, because a repeat could take another hold.
         let recorded_until = sent_at + grant.lease.mul_f64(RECORD_SHARE);
         if record.as_ref() == Some(&attempt) && Instant::now() >= recorded_until {
             let (hold, serial) = (grant.hold(), Some(grant.serial));
@@ -161,7 +159,7 @@ impl Undo {
             fresh_serial: 0,
         };
         let undone = core.undo(grant.hold(), identity, grant.lease).await;
-        // A repeat of the request may have taken the grant over; then it is not this one's to give
+        // A repeat of the request may have taken the grant over; then this undo must not give it
         // back.
         if let Some(session) = session {
             if registered && (undone || record.is_none()) {

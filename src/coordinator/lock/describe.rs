@@ -1,4 +1,4 @@
-//! Telling who holds a lock and who waits for it.
+//! Describes the holders and waiters of a lock.
 
 use std::collections::HashMap;
 
@@ -11,17 +11,17 @@ use crate::{
     types::{Goal, LockName, Owner},
 };
 
-/// Holders and waiters that a description lists; it counts the others.
+/// Maximum of holders and of waiters listed in a description; the others are only counted.
 pub(crate) const LISTED_MAX: u32 = 1000;
 
 pub(crate) async fn describe(core: &Core, name: &LockName) -> Result<Description, Error> {
     look(core, name, LISTED_MAX).await
 }
 
-/// At most so many holders and waiters.
+/// Lists at most `max` holders and `max` waiters.
 pub(crate) async fn look(core: &Core, name: &LockName, max: u32) -> Result<Description, Error> {
     let seen = core.scripts.inspect(name.as_str(), max).await?;
-    // Another program may have put any bytes there; what is shown must be text.
+    // Another program may have put any bytes there; the output must be text.
     let owner_of = |field: &[u8]| Owner::from_field(&String::from_utf8_lossy(field));
     let holders = seen.holders.iter().map(|holder| {
         let owner = owner_of(&holder.owner);

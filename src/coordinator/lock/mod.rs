@@ -1,4 +1,4 @@
-//! Locks with one owner, fair ones, and read/write locks: one lock in one mode.
+//! Operations on one lock in one mode: exclusive, fair, read, write.
 
 pub(crate) mod acquire;
 pub(crate) mod attempt;

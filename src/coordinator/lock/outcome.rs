@@ -1,4 +1,4 @@
-//! What came of it.
+//! Outcomes of lock operations.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::{
     types::{LockName, Owner},
 };
 
-/// What a try came to.
+/// The outcome of a try.
 #[derive(Debug)]
 pub enum Tried {
-    /// The caller holds the lock as soon as it takes this.
+    /// The caller holds the lock once it takes this.
     Acquired(Delivery),
-    /// Somebody else holds it.
+    /// Another owner holds it.
     Busy {
-        /// When the holder's lease ends; none if its key has no time to live.
+        /// End of the holder's lease; none if its key has no time to live.
         holder_until: Option<Instant>,
     },
 }
@@ -25,78 +25,78 @@ pub enum Tried {
 /// The state of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// 1 is the next to try: at this coordinator, of a fair lock among all.
+    /// 1 is the head of the line: at this coordinator, or in the whole store for a fair lock.
     pub position: u32,
-    /// When the holder's lease ends; none if its key has no time to live.
+    /// End of the holder's lease; none if its key has no time to live.
     pub holder_until: Option<Instant>,
 }
 
 /// A wait or a try that ended without a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotGranted {
-    /// Cancelled by the caller; otherwise its time ran out.
+    /// Cancelled by the caller; otherwise its deadline passed.
     pub cancelled: bool,
-    /// When the holder's lease ends, as last heard.
+    /// End of the holder's lease, as last heard.
     pub holder_until: Option<Instant>,
 }
 
-/// A lock as it was when the store was asked.
+/// A lock at the moment the store was asked.
 #[derive(Clone, Debug)]
 pub struct Description {
     /// The lock.
     pub name: LockName,
-    /// How it is held; none if nobody holds it.
+    /// The mode it is held in; none if it is free.
     pub mode: Option<Mode>,
-    /// The first who hold it.
+    /// The first holders.
     pub holders: Vec<HolderSeen>,
-    /// How many hold it.
+    /// The number of holders.
     pub holder_count: usize,
-    /// What is left of the lease; none if nobody holds it or the key has no time to live.
+    /// Remaining lease; none if the lock is free or its key has no time to live.
     pub remaining: Option<Duration>,
-    /// The newest token; 0: none known.
+    /// The newest fencing token; 0 if none is known.
     pub fencing_token: u64,
-    /// The first who wait: of a fair lock all that wait, of others those at this coordinator.
+    /// The first waiters: all of a fair lock, otherwise those at this coordinator.
     pub waiters: Vec<WaiterSeen>,
-    /// How many wait, counted in the same way.
+    /// The number of waiters, counted in the same way.
     pub waiter_count: usize,
 }
 
-/// An owner that holds a lock.
+/// A holder of a lock.
 #[derive(Clone, Debug)]
 pub struct HolderSeen {
-    /// Who.
+    /// The owner.
     pub owner: Owner,
-    /// How it holds the lock.
+    /// The mode it holds the lock in.
     pub mode: Mode,
-    /// Holds.
+    /// The number of holds.
     pub hold_count: u32,
-    /// What is left of its lease; none if it has no time to live.
+    /// Remaining lease; none if it has no time to live.
     pub remaining: Option<Duration>,
-    /// The session's name, if it is connected here.
+    /// The session's client name, if it is connected here.
     pub client_name: String,
 }
 
-/// A call that waits.
+/// A waiter.
 #[derive(Clone, Debug)]
 pub struct WaiterSeen {
-    /// Who.
+    /// The owner.
     pub owner: Owner,
-    /// How it wants to hold the lock.
+    /// The mode it wants.
     pub mode: Mode,
-    /// The session's name, if it is connected here.
+    /// The session's client name, if it is connected here.
     pub client_name: String,
-    /// Since when, if it waits here.
+    /// Start of the wait, if it waits here.
     pub since: Option<Instant>,
 }
 
-/// About a token.
+/// The result of a token check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenChecked {
-    /// It is the newest grant's.
+    /// Whether it is the newest grant's token.
     pub current: bool,
-    /// The newest grant's token; 0: none known.
+    /// The newest grant's token; 0 if none is known.
     pub last: u64,
-    /// Somebody holds the lock.
+    /// Whether the lock is held.
     pub held: bool,
 }
 

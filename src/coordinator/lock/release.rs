@@ -1,4 +1,4 @@
-//! Giving one hold of a lock back.
+//! Releases one hold of a lock.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) async fn release(core: &Arc<Core>, request: &Release) -> Result<u32, 
     let owner_lock = core.owner_lock(name, owner).await?;
     let key = GrantKey::new(name, *mode, &owner.label);
     let held = session.as_ref().and_then(|session| session.grant(&key));
-    // Whether a lock with one owner has a queue is known better here than by the caller.
+    // The grant table knows better than the caller whether an exclusive lock has a queue.
     let mode = held.as_ref().map_or(*mode, |held| held.mode);
     let which = Hold::new(name.as_str(), mode, owner.field());
     if let Some(session) = &session {
@@ -51,7 +51,7 @@ pub(crate) async fn release(core: &Arc<Core>, request: &Release) -> Result<u32, 
     } else {
         call.await
     };
-    // One that only the master knows of is safe: at worst the lock is held until its lease is over.
+    // A release known only to the master is safe: at worst the lock is held until its lease ends.
     if let Err(error) = acks.acknowledged() {
         tracing::info!(%name, %error, "released");
     }
@@ -71,7 +71,7 @@ pub(crate) async fn release(core: &Arc<Core>, request: &Release) -> Result<u32, 
             held,
             lease,
         }) => {
-            // The answer to a repeat is that of the first call; what the session holds is what the
+            // The answer to a repeat is that of the first call; the session's holds are what the
             // store says now.
             let until = Some(safe_until(sent_at, lease));
             session.set_holds(&core.deadlines, &key, held, until);
@@ -99,8 +99,7 @@ pub(crate) async fn release(core: &Arc<Core>, request: &Release) -> Result<u32, 
     }
 }
 
-/// Brings a release to its end whose outcome is not known: the caller wanted it, and repeating it
-/// does no harm.
+/// Completes a release with an unknown outcome: the caller wanted it, and repeating it is harmless.
 async fn finish_release(
     core: &Arc<Core>,
     session: &Arc<Session>,
@@ -111,8 +110,7 @@ async fn finish_release(
     let left = held.hold_count.saturating_sub(1);
     let (which, serial) = (held.hold(), held.serial);
     let at_most = held.lease;
-    // The grant is the session's no longer, or only with the holds that are left, whatever the
-    // store says.
+    // The session no longer has the grant, or only the remaining holds, whatever the store says.
     session.set_holds(&core.deadlines, key, left, None);
     if let Some(id) = &request.request_id {
         // The same call again leaves the record that the client's own repeat will find.

@@ -1,4 +1,4 @@
-//! Extending the lease of a lock, when its owner asks for it; and whether a token is the newest.
+//! Renewals requested by an owner, and token checks.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ pub(crate) async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Grant, Er
         }
         None => return Err(CallError::Refused("a renewal without outcome".to_owned()).into()),
     };
-    // A renewal that only the master knows of would be lost with it.
+    // A renewal known only to the master would be lost with it.
     let replica_acks = acks.acknowledged()?;
     let Some(session) = session else {
         return Ok(Grant {

@@ -1,4 +1,4 @@
-//! What can be asked of a lock, already checked.
+//! Validated requests for one lock.
 
 use std::time::Duration;
 
@@ -6,36 +6,36 @@ use lockkeeper_store::script::{Hold, Mode};
 
 use crate::types::{Lease, LockName, Owner, RequestId};
 
-/// A wish to hold a lock.
+/// A request for a lock.
 #[derive(Clone, Debug)]
 pub struct Acquire {
     /// The lock.
     pub name: LockName,
-    /// How to hold it.
+    /// The mode to hold it in.
     pub mode: Mode,
-    /// Who wants it.
+    /// The owner that wants it.
     pub owner: Owner,
-    /// None: watched in a session, else the default lease.
+    /// None: watched in a session, otherwise the default lease.
     pub lease: Option<Lease>,
-    /// None: without limit.
+    /// None: unlimited.
     pub wait: Option<Duration>,
-    /// Makes a repeat safe.
+    /// Makes a repeat idempotent.
     pub request_id: Option<RequestId>,
-    /// Replicas that must acknowledge the grant and its renewals; the configuration may ask for
+    /// Replicas that must acknowledge the grant and its renewals; the configuration may require
     /// more.
     pub min_replica_acks: u32,
 }
 
-/// A hold to give back.
+/// A hold to release.
 #[derive(Clone, Debug)]
 pub struct Release {
     /// The lock.
     pub name: LockName,
-    /// How it is held.
+    /// The mode it is held in.
     pub mode: Mode,
-    /// Who holds it.
+    /// The holder.
     pub owner: Owner,
-    /// Makes a repeat safe.
+    /// Makes a repeat idempotent.
     pub request_id: Option<RequestId>,
 }
 
@@ -44,18 +44,18 @@ pub struct Release {
 pub struct Renew {
     /// The lock.
     pub name: LockName,
-    /// How it is held.
+    /// The mode it is held in.
     pub mode: Mode,
-    /// Who holds it.
+    /// The holder.
     pub owner: Owner,
-    /// None: the grant's own in a session, else the default lease.
+    /// None: the grant's own lease in a session, otherwise the default lease.
     pub lease: Option<Lease>,
 }
 
 // === impl Acquire ===
 
 impl Acquire {
-    /// What it is to the scripts.
+    /// Its hold, as the scripts take it.
     pub(crate) fn hold(&self) -> Hold<'_> {
         Hold::new(self.name.as_str(), self.mode, self.owner.field())
     }

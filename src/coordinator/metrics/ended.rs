@@ -1,4 +1,4 @@
-//! An operation has come to its end: what that says.
+//! Metrics of operations that have ended.
 
 use lockkeeper_base::metrics::observe;
 use tokio::time::Instant;
@@ -21,7 +21,7 @@ type Ended = Result<Answer, Error>;
 // === impl Metrics ===
 
 impl Metrics {
-    /// Takes note of how an operation ended that began then.
+    /// Records the end of an operation that began at `begun`.
     pub(crate) fn ended(&self, operation: &Operation, ended: &Ended, begun: Instant) {
         if let Err(Error::LimitReached(limit)) = ended {
             self.limited(*limit);
@@ -112,7 +112,7 @@ fn outcome(ended: &Ended) -> Outcome {
     }
 }
 
-/// None of one that may wait.
+/// None for an operation that may wait.
 fn operation_name(operation: &Operation) -> Option<OperationName> {
     Some(match operation {
         Operation::TryAcquire(_) => OperationName::TryAcquire,

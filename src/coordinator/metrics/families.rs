@@ -1,4 +1,4 @@
-//! What is counted of sessions, grants and waits. The names are those of docs/metrics.md.
+//! Metrics of sessions, grants and waits, named as in docs/metrics.md.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::{
 /// Shared by the parts of a coordinator.
 pub(crate) type Shared = Arc<Metrics>;
 
-/// Sessions, and what they hold.
+/// Sessions and their holdings.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SessionTally {
     pub(crate) live: usize,
@@ -29,7 +29,7 @@ pub(crate) struct SessionTally {
     pub(crate) grants: usize,
 }
 
-/// The families of the coordinator.
+/// The metric families of the coordinator.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     pub(crate) grants: Counters<Kind, Outcome>,
@@ -88,7 +88,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Brings up to date what is not counted as it happens.
+    /// Updates the metrics that are not counted as events happen.
     pub(crate) fn refresh(&self, sessions: SessionTally, waiting: usize, draining: bool) {
         metrics::set(&self.sessions, sessions.live);
         metrics::set(&self.detached, sessions.detached);
@@ -197,37 +197,37 @@ impl Metrics {
         );
     }
 
-    /// A reason to try again for those who wait.
+    /// Counts a reason for waiters to try again.
     pub(crate) fn woken(&self, source: Source) {
         self.wakeups.of(source).inc();
     }
 
-    /// The next in line was granted what was given back then.
+    /// Records a grant to the head of the line after a release heard of at `released_at`.
     pub(crate) fn handed_over(&self, heard: Heard, released_at: Instant) {
         observe(self.handovers.of(heard), released_at.elapsed());
     }
 
-    /// A session holds something no more that it has held since then.
+    /// Records the end of a holding of a session that began at `since`.
     pub(crate) fn hold_ended(&self, since: Instant) {
         observe(&self.hold, since.elapsed());
     }
 
-    /// A grant turned out to be gone.
+    /// Counts a grant that turned out to be gone.
     pub(crate) fn lost(&self, reason: &LostReason) {
         self.lost.of(reason.into()).inc();
     }
 
-    /// A hold that nobody was told of was taken back.
+    /// Counts an undone hold whose grant never reached its caller.
     pub(crate) fn orphan_reclaimed(&self) {
         self.orphans.inc();
     }
 
-    /// A request was refused because of a limit.
+    /// Counts a request refused because of a limit.
     pub(crate) fn limited(&self, limit: Limit) {
         self.limits.of(limit).inc();
     }
 
-    /// The watchdog has an outcome.
+    /// Counts the outcome of a renewal by the watchdog.
     pub(crate) fn renewed<T, E>(&self, outcome: Option<&Result<T, E>>) {
         let result = match outcome {
             Some(Ok(_)) => Renewal::Done,
@@ -237,17 +237,17 @@ impl Metrics {
         self.renewals.of_both(Renewer::Watchdog, result).inc();
     }
 
-    /// A renewal that was due then is sent now.
+    /// Records how late a renewal is sent.
     pub(crate) fn renewal_sent(&self, due_at: Instant, now: Instant) {
         observe(&self.renewal_lag, now.saturating_duration_since(due_at));
     }
 
-    /// So much was left when a renewal was answered.
+    /// Records the remaining safe window at the answer to a renewal.
     pub(crate) fn margin(&self, left: Duration) {
         observe(&self.lease_margin, left);
     }
 
-    /// The store's clock stepped forward, or back.
+    /// Counts a step of the store's clock, forward or back.
     pub(crate) fn clock_stepped(&self, forward: bool) {
         let direction = if forward {
             Direction::Forward
@@ -257,7 +257,7 @@ impl Metrics {
         self.clock_steps.of(direction).inc();
     }
 
-    /// What the store's clock showed.
+    /// Records what the store's clock showed.
     #[allow(
         clippy::disallowed_methods,
         reason = "people compare the clocks; nothing is decided by it"
@@ -271,7 +271,7 @@ impl Metrics {
             .set(theirs.as_secs_f64() - ours.as_secs_f64());
     }
 
-    /// A new grant, asked for then.
+    /// Records the token of a new grant, requested at `sent_at`.
     pub(crate) fn token_seen(&self, grant: &Grant, sent_at: Instant) {
         if let Some(before) = self.tokens.goes_back(grant, sent_at) {
             self.regressions.inc();

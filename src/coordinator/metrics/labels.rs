@@ -1,4 +1,4 @@
-//! The labels of what is counted.
+//! The labels of the coordinator's metrics.
 
 use lockkeeper_base::metrics::{Label, label};
 use lockkeeper_store::script::Mode;

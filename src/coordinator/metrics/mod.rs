@@ -1,4 +1,4 @@
-//! What is counted of sessions, grants and waits. The names are those of docs/metrics.md.
+//! Metrics of sessions, grants and waits, named as in docs/metrics.md.
 
 pub(crate) mod ended;
 pub(crate) mod families;

@@ -1,5 +1,5 @@
-//! Watches that the fencing tokens of a name grow, for the names that were granted last, in a small
-//! table that never grows.
+//! Checks that the fencing tokens of a name grow, for the most recently granted names, in a small
+//! table of fixed size.
 
 use std::hash::BuildHasher as _;
 
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::types::Grant;
 
-/// Names that are remembered, at the most; a newer one takes the place of an older one.
+/// Maximum names remembered; a newer one replaces an older one.
 const NAMES: usize = 4096;
 
 /// See the module.
@@ -37,8 +37,8 @@ impl Default for Tokens {
 }
 
 impl Tokens {
-    /// Takes note of a grant that was asked for then. The token that was seen before that, if it is
-    /// the greater one.
+    /// Records a grant requested at `sent_at`. Returns the token seen before that, if it is
+    /// greater.
     pub(crate) fn goes_back(&self, grant: &Grant, sent_at: Instant) -> Option<u64> {
         let name = self.hasher.hash_one(grant.name.as_str());
         let place = usize::try_from(name).unwrap_or_default() % NAMES;
@@ -50,8 +50,7 @@ impl Tokens {
             token,
             at: Some(Instant::now()),
         };
-        // An answer may be overtaken by that to a later grant, but none to an attempt that was made
-        // after it.
+        // An answer may be overtaken by that to a later grant, but not by that to a later attempt.
         let before = before.filter(|it| it.at.is_some_and(|at| at < sent_at))?;
         (token < before.token).then_some(before.token)
     }

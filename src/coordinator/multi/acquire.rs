@@ -23,19 +23,19 @@ use crate::{
     wait::{Contest, QueuedWait, WaitContext, compete},
 };
 
-/// The locks because of which attempts were refused, so that there may be the mark of a writer.
+/// The locks whose attempts were refused, and which may thus have the mark of a writer.
 type Refused = BTreeSet<usize>;
 
 /// A wait for several locks that one script takes together.
 struct AllLocks<'a> {
     core: &'a Arc<Core>,
     request: &'a AcquireAll,
-    /// The lock in whose line it stands.
+    /// The lock in whose line it waits.
     awaited: usize,
     refused: &'a mut Refused,
 }
 
-/// Takes several locks if all of them can be had now.
+/// Takes several locks if all of them are free now.
 pub(crate) async fn try_acquire_all(
     core: &Arc<Core>,
     request: &AcquireAll,
@@ -76,7 +76,7 @@ pub(crate) async fn acquire_all<P: Progress>(
     }
     let mut refused = Refused::new();
     let ended = acquire_together(core, request, deadline, progress, &mut refused).await;
-    // A grant has taken the marks away.
+    // A grant has removed the marks.
     if !matches!(ended, Ok(Ok(_))) {
         for which in refused {
             leave(core, &request.member(which, None));
@@ -91,7 +91,7 @@ fn is_in_order(core: &Core, request: &AcquireAll) -> bool {
     request.locks.has_fair() || !core.scripts.takes_together(names)
 }
 
-/// A mode that the store does not have is refused before anything is taken.
+/// Refuses a mode that the store does not support, before anything is taken.
 fn check_modes(core: &Core, request: &AcquireAll) -> Result<(), Error> {
     for (name, mode) in request.locks.iter() {
         let checked = core.scripts.check_mode(mode);
@@ -120,7 +120,7 @@ async fn try_once(
     })
 }
 
-/// Tries, and waits in the line of one lock that another owner holds, holding none.
+/// Tries, and waits in the line of one lock that another owner holds, while it holds none.
 async fn acquire_together<P: Progress>(
     core: &Arc<Core>,
     request: &AcquireAll,
@@ -198,7 +198,7 @@ impl Contest for AllLocks<'_> {
                 holder_until,
             } => {
                 self.awaited = which;
-                // The next waiter in the line that is left tries.
+                // The next waiter in the line that was left tries.
                 *line = join(self.core, self.request, which, holder_until)?;
             }
         }

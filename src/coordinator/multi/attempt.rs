@@ -20,18 +20,18 @@ use crate::{
     types::{Grant, GrantKey, Owner, safe_until},
 };
 
-/// What an attempt came to.
+/// The outcome of an attempt.
 pub(crate) enum AttemptedAll {
     Granted(DeliveryAll),
     Busy {
-        /// A lock that somebody else holds.
+        /// A lock that another owner holds.
         which: usize,
-        /// When that holder's lease ends; none if that is not known.
+        /// End of that holder's lease; none if unknown.
         holder_until: Option<Instant>,
     },
 }
 
-/// What an attempt knows before it asks the store.
+/// What an attempt knows before it calls the store.
 struct Prepared {
     identity: Identity,
     known: Vec<Known>,
@@ -41,7 +41,7 @@ struct Prepared {
     lease: Duration,
 }
 
-/// What the store told of an attempt that it granted.
+/// The store's answer to a granted attempt.
 struct Told {
     grants: Vec<MemberGrant>,
     sent_at: Instant,
@@ -49,7 +49,7 @@ struct Told {
     replica_acks: u32,
 }
 
-/// Makes one attempt. Must run to its end: it registers what it gets, or undoes it.
+/// Makes one attempt. Must run to its end: it registers its grants or undoes them.
 pub(crate) async fn attempt_all(
     core: &Arc<Core>,
     request: &AcquireAll,
@@ -76,7 +76,7 @@ pub(crate) async fn attempt_all(
                 replica_acks: acks.achieved().unwrap_or(0),
             };
             if let Err(error) = acks.acknowledged() {
-                // The answer to a repeat is not undone, because the first one may have arrived.
+                // The answer to a repeat is not undone: the first answer may have arrived.
                 if !repeated {
                     let undo = undo_attempt(core, prepared.knowing(&told.grants));
                     let _ = tokio::time::timeout(core.config.call_timeout, undo).await;
@@ -101,7 +101,7 @@ pub(crate) async fn attempt_all(
     }
 }
 
-/// Undoes an attempt that may have run, before anything else of its owner happens.
+/// Undoes an attempt that may have run, before any later operation of its owner.
 fn undo_attempt(core: &Arc<Core>, prepared: Prepared) -> JoinHandle<()> {
     let core = Arc::clone(core);
     core.tasks.clone().spawn("undo", async move {
@@ -145,8 +145,7 @@ async fn prepare(core: &Arc<Core>, request: &AcquireAll) -> Result<Prepared, Err
     })
 }
 
-/// What the session's books say of the owner's holds; an error if there is no room for all that are
-/// new.
+/// The owner's holds in the session's grant table; an error if there is no room for all new ones.
 fn known(
     core: &Core,
     session: Option<&Arc<Session>>,
@@ -173,8 +172,8 @@ fn known(
     Ok(known.collect())
 }
 
-/// Registers the grants, all or none, and gets them on their way. From here on grants that cannot
-/// be told are given back; but not the answer to a repeat, because the first one may have arrived.
+/// Registers the grants, all or none, and starts their delivery. From here on undeliverable grants
+/// are given back, except the answer to a repeat: the first answer may have arrived.
 fn deliver(
     core: &Arc<Core>,
     request: &AcquireAll,
@@ -228,7 +227,7 @@ fn deliver(
         session,
         identity,
         registered: in_books,
-        // What could not be registered is undone before anything else of this owner happens.
+        // What could not be registered is undone before any later operation of this owner.
         owner_locks: (!in_books && registered.is_some()).then_some(owner_locks),
     });
     let mut delivery = DeliveryAll::together(grants, undo);
@@ -245,7 +244,7 @@ fn deliver(
 // === impl Prepared ===
 
 impl Prepared {
-    /// Knows by now what the attempt got, so that an undo leaves newer grants alone.
+    /// Adds what the attempt got, so that an undo leaves newer grants alone.
     fn knowing(mut self, taken: &[MemberGrant]) -> Self {
         for (known, taken) in self.known.iter_mut().zip(taken) {
             known.serial = Some(taken.serial);
@@ -257,7 +256,7 @@ impl Prepared {
 // === impl Core ===
 
 impl Core {
-    /// The owner locks on all of the locks, in the order in which everybody takes them.
+    /// The owner locks on all of the locks, in the order common to all calls.
     pub(crate) async fn turns_of_all(
         &self,
         locks: &Locks,

@@ -1,10 +1,10 @@
-//! What tells an attempt on several locks from all others, and what is known without it.
+//! The identity of an attempt on several locks, and what is known without it.
 
 use lockkeeper_store::script::{AttemptAll, Member};
 
 use crate::{multi::locks::Locks, types::Owner};
 
-/// What is known of an owner's holds on a lock without the attempt.
+/// The owner's holds on a lock, as known without the attempt.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known {
     pub(crate) holds: Option<u32>,
@@ -12,15 +12,15 @@ pub(crate) struct Known {
     pub(crate) serial: Option<u64>,
 }
 
-/// What tells an attempt from all others.
+/// Distinguishes an attempt from all others.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     pub(crate) locks: Locks,
     pub(crate) owner: Owner,
-    /// The id of the record that tells later whether this attempt ran.
+    /// The id of the record that shows later whether this attempt ran.
     pub(crate) record: String,
     pub(crate) attempt: String,
-    /// That of new read grants.
+    /// The serial of new read grants.
     pub(crate) fresh_serial: u64,
 }
 

@@ -1,10 +1,10 @@
-//! Several locks one after the other, in the order of their names: where one of them is fair,
-//! because a place in its queue is what gets it, and where they are in different parts of the
-//! store, because no script can take them together.
+//! Several locks taken one after the other, in the order of their names. A fair lock requires it,
+//! because only the head of its queue gets it. Locks in different parts of the store require it,
+//! because no script can take them together.
 //!
-//! Each is waited for as a single lock is, while those before it are held. Since everybody takes
-//! locks in the same order, no two calls can each hold what the other waits for. What was taken is
-//! given back when a later one cannot be had; if it is lost meanwhile, all begins again.
+//! Each wait is that for a single lock, while the previous locks are held. Since all calls take
+//! locks in the same order, no two can each hold what the other waits for. If a later lock cannot
+//! be had, the previous ones are given back; if one is lost meanwhile, all begins again.
 
 use std::sync::Arc;
 
@@ -33,35 +33,35 @@ use crate::{
     watchdog::RENEWALS_PER_CALL,
 };
 
-/// A lease of which this part is gone when the last lock is granted is renewed before it is told.
+/// A lease of which this part has passed when the last lock is granted is renewed before delivery.
 const STALE_DIVISOR: u32 = 10;
 
-/// How taking one after the other ended.
+/// The end of taking locks one after the other.
 enum Ended {
     Granted,
     Not(NotGranted),
-    /// One that had been taken was lost while the others were waited for.
+    /// A lock already taken was lost during the wait for the others.
     Lost,
 }
 
-/// What has been taken so far.
+/// The locks taken so far.
 struct Taken<'a> {
     core: &'a Arc<Core>,
     session: Option<Arc<Session>>,
     deliveries: Vec<Delivery>,
-    /// When the first was asked for.
+    /// When the first was requested.
     since: Instant,
 }
 
-/// The progress of the wait for one of several locks: that of the wait for all.
+/// The progress of the wait for one of several locks, reported as that of the whole wait.
 struct OfMember<'a, P> {
     name: &'a LockName,
     all: &'a mut P,
-    /// Ends the wait because a lock that was taken before is lost.
+    /// Ends the wait because a lock already taken is lost.
     cancel: CancellationToken,
 }
 
-/// Takes the locks if each can be had now.
+/// Takes the locks if each is free now.
 pub(crate) async fn try_acquire(
     core: &Arc<Core>,
     request: &AcquireAll,
@@ -134,8 +134,8 @@ async fn acquire_each<P: Progress>(
     })
 }
 
-/// Waits for one lock as a call for it alone would, and keeps those that were taken before. The
-/// second says that one of those was lost.
+/// Waits for one lock as a call for it alone would, and keeps the locks already taken. The second
+/// value says that one of those was lost.
 async fn acquire_next<P: Progress>(
     taken: &mut Taken<'_>,
     member: &Acquire,
@@ -153,7 +153,7 @@ async fn acquire_next<P: Progress>(
     tokio::pin!(acquire, kept);
     let mut lost = false;
     loop {
-        // The attempts of the wait must run to their ends, so it is told to stop and not dropped.
+        // The attempts of the wait must run to their ends, so it is cancelled and not dropped.
         tokio::select! {
             biased;
             ended = &mut acquire => return (ended, lost),
@@ -212,8 +212,8 @@ impl<'a> Taken<'a> {
         let _ = tokio::time::timeout(self.core.config.call_timeout, all).await;
     }
 
-    /// Resolves when a lock that was taken is lost. Keeps them until then: the watchdog does not
-    /// renew those with a lease of their own.
+    /// Resolves when a lock already taken is lost. Keeps them until then: the watchdog does not
+    /// renew grants with a lease of their own.
     async fn keep(&mut self) {
         let Some(lease) = self.deliveries.iter().map(|one| one.grant().lease).min() else {
             return std::future::pending().await;
@@ -229,7 +229,7 @@ impl<'a> Taken<'a> {
         }
     }
 
-    /// Brings what is known of the grants up to date after a wait. False if one of them is lost.
+    /// Updates the grants after a wait. False if one of them is lost.
     async fn refresh(&mut self) -> Result<bool, CallError> {
         let lease = self.deliveries.iter().map(|one| one.grant().lease).min();
         if self.since.elapsed() > lease.unwrap_or_default() / STALE_DIVISOR {
@@ -244,8 +244,8 @@ impl<'a> Taken<'a> {
         all.all(|one| !one.is_lost() && one.grant().safe_until > now)
     }
 
-    /// Gives those a full lease again that the watchdog does not renew, and takes over what the
-    /// session's books say of the others. False if one of them is lost.
+    /// Renews the grants that the watchdog does not, and copies the others from the session's grant
+    /// table. False if one of them is lost.
     async fn renew(&mut self) -> Result<bool, CallError> {
         let own: Vec<usize> = (0..self.deliveries.len())
             .filter(|at| !self.deliveries[*at].grant().watched)

@@ -1,4 +1,4 @@
-//! The locks of a request that names several.
+//! The locks of a request for several.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -6,16 +6,15 @@ use lockkeeper_store::script::Mode;
 
 use crate::types::{Invalid, Limits, LockName};
 
-/// Several locks, at least one, in the order of their names. Each name stands for one lock in one
-/// mode.
+/// Several locks, at least one, in the order of their names. Each name has one mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Locks(Arc<[(LockName, Mode)]>);
 
 impl Locks {
-    /// The request's field that they come from.
+    /// The request field that they come from.
     pub const FIELD: &'static str = "locks";
 
-    /// Sorts the locks; one that is named twice counts once.
+    /// Sorts the locks; a duplicate counts once.
     pub fn new(
         named: impl ExactSizeIterator<Item = Result<(LockName, Mode), Invalid>>,
         limits: &Limits,
@@ -43,7 +42,7 @@ impl Locks {
         Ok(Self(locks.into_iter().collect()))
     }
 
-    /// How many they are.
+    /// The number of locks.
     #[expect(clippy::len_without_is_empty, reason = "they are never none")]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -63,12 +62,12 @@ impl Locks {
         &self.0[which].0
     }
 
-    /// Each lock and how it is to be held, in the order of names.
+    /// Each lock and its mode, in the order of names.
     pub fn iter(&self) -> impl Iterator<Item = (&LockName, Mode)> {
         self.0.iter().map(|(name, mode)| (name, *mode))
     }
 
-    /// Whether one of them is to be held as a fair lock.
+    /// Whether one of them is a fair lock.
     pub(crate) fn has_fair(&self) -> bool {
         self.iter().any(|(_, mode)| mode == Mode::Fair)
     }

@@ -1,31 +1,31 @@
-//! What came of it.
+//! Outcomes of operations on several locks.
 
 use lockkeeper_store::script::Mode;
 use tokio::time::Instant;
 
 use crate::{multi::undo::DeliveryAll, types::LockName};
 
-/// What a try came to.
+/// The outcome of a try.
 #[derive(Debug)]
 pub enum TriedAll {
-    /// The caller holds the locks as soon as it takes this.
+    /// The caller holds the locks once it takes this.
     Acquired(DeliveryAll),
-    /// Somebody else holds one of them.
+    /// Another owner holds one of them.
     Busy {
-        /// That one.
+        /// The lock that is held.
         name: LockName,
-        /// When the holder's lease ends; none if its key has no time to live.
+        /// End of the holder's lease; none if its key has no time to live.
         holder_until: Option<Instant>,
     },
 }
 
-/// What became of one of several locks.
+/// The release of one of several locks.
 #[derive(Clone, Debug)]
 pub struct ReleasedLock {
     /// The lock.
     pub name: LockName,
-    /// How it was held.
+    /// The mode it was held in.
     pub mode: Mode,
-    /// Holds left after one was given back; none if the owner did not hold it.
+    /// Holds left after the release of one; none if the owner did not hold it.
     pub left: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! Giving one hold of each of several locks back.
+//! Releases one hold of each of several locks.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,17 +15,17 @@ use crate::{
     types::{Grant, GrantKey, RequestId, safe_until},
 };
 
-/// A release under way.
+/// A release in progress.
 struct Releasing {
     request: ReleaseAll,
     session: Option<Arc<Session>>,
-    /// For each lock the grant that the session's books have, if any.
+    /// The grant of each lock in the session's grant table, if any.
     held: Vec<Option<Grant>>,
     /// Kept until the outcome is known.
     _owner_locks: Vec<OwnerLock>,
 }
 
-/// Gives one hold of each lock back, as far as the owner has one.
+/// Releases one hold of each lock, as far as the owner has one.
 pub(crate) async fn release_all(
     core: &Arc<Core>,
     request: &ReleaseAll,
@@ -77,7 +77,7 @@ impl Releasing {
         locks.map(|(name, mode)| GrantKey::new(name, mode, label))
     }
 
-    /// Whether a lock with one owner has a queue is known better here than by the caller.
+    /// The grant table knows better than the caller whether an exclusive lock has a queue.
     fn modes(&self) -> impl Iterator<Item = Mode> {
         let asked = self.request.locks.iter();
         let modes = asked.zip(&self.held);
@@ -121,7 +121,7 @@ impl Releasing {
         released
     }
 
-    /// What a hold that remains gets.
+    /// The lease of a remaining hold.
     fn lease(&self, core: &Core, held: Option<&Grant>) -> Duration {
         match (&self.session, held) {
             (Some(session), Some(held)) if held.watched => session.lease,
@@ -130,7 +130,7 @@ impl Releasing {
         }
     }
 
-    /// Brings the session's books up to what the store says.
+    /// Updates the session's grant table from the store's answer.
     fn book(&self, core: &Core, released: &[ReleasedMember], sent_at: Instant) {
         let Some(session) = &self.session else {
             let names = self.request.locks.iter().map(|(name, _)| name);
@@ -167,16 +167,16 @@ impl Releasing {
             .collect()
     }
 
-    /// Brings the release to its end when its outcome is not known: the caller wanted it, and
-    /// repeating it does no harm.
+    /// Completes a release with an unknown outcome: the caller wanted it, and repeating it is
+    /// harmless.
     async fn finish(self, core: &Core) {
         let Some(session) = &self.session else { return };
         let held: Vec<&Grant> = self.held.iter().flatten().collect();
         let at_most = held.iter().map(|held| held.lease).max();
         let at_most = at_most.unwrap_or_default();
         let left = |held: &Grant| held.hold_count.saturating_sub(1);
-        // The grants are the session's no longer, or only with the holds that are left, whatever
-        // the store says.
+        // The session no longer has the grants, or only the remaining holds, whatever the store
+        // says.
         for grant in &held {
             session.set_holds(&core.deadlines, &GrantKey::of(grant), left(grant), None);
         }

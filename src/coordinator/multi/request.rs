@@ -1,4 +1,4 @@
-//! What can be asked of several locks, already checked.
+//! Validated requests for several locks.
 
 use std::time::Duration;
 
@@ -8,38 +8,38 @@ use crate::{
     types::{Lease, Owner, RequestId},
 };
 
-/// A wish to hold several locks.
+/// A request for several locks.
 #[derive(Clone, Debug)]
 pub struct AcquireAll {
     /// The locks.
     pub locks: Locks,
-    /// Who wants them.
+    /// The owner that wants them.
     pub owner: Owner,
-    /// None: watched in a session, else the default lease.
+    /// None: watched in a session, otherwise the default lease.
     pub lease: Option<Lease>,
-    /// For all of them together; none: without limit.
+    /// For all of them together; none: unlimited.
     pub wait: Option<Duration>,
-    /// Makes a repeat safe.
+    /// Makes a repeat idempotent.
     pub request_id: Option<RequestId>,
-    /// As of [`Acquire`].
+    /// See [`Acquire::min_replica_acks`].
     pub min_replica_acks: u32,
 }
 
-/// Holds of several locks to give back.
+/// Holds of several locks to release.
 #[derive(Clone, Debug)]
 pub struct ReleaseAll {
     /// The locks.
     pub locks: Locks,
-    /// Who holds them.
+    /// The holder.
     pub owner: Owner,
-    /// Makes a repeat safe.
+    /// Makes a repeat idempotent.
     pub request_id: Option<RequestId>,
 }
 
 // === impl AcquireAll ===
 
 impl AcquireAll {
-    /// The wish to hold one of the locks, as long as that may be waited for.
+    /// The request for one of the locks, limited to this wait.
     pub(crate) fn member(&self, which: usize, wait: Option<Duration>) -> Acquire {
         let (name, mode) = self.locks.get(which);
         Acquire {

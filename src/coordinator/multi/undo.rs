@@ -1,4 +1,4 @@
-//! Several grants on their way, and how they are given back together when nobody takes them.
+//! Several grants on their way, and their joint return if nobody takes them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,8 +15,8 @@ use crate::{
     types::{Grant, GrantKey},
 };
 
-/// Several grants on their way to the caller. If this is dropped before it is taken, a hold of each
-/// is given back.
+/// Several grants on their way to the caller. If dropped before [`DeliveryAll::take`], a hold of
+/// each is given back.
 #[derive(Debug)]
 pub struct DeliveryAll(Parts);
 
@@ -31,20 +31,19 @@ enum Parts {
     InOrder(Vec<Delivery>),
 }
 
-/// What is needed to give holds back that nobody took.
+/// What is needed to give back holds that nobody took.
 #[derive(Debug)]
 pub(crate) struct UndoAll {
     pub(crate) core: Arc<Core>,
     pub(crate) session: Option<Arc<Session>>,
     pub(crate) identity: Identity,
-    /// Whether the holds are in the session's books.
+    /// Whether the holds are in the session's grant table.
     pub(crate) registered: bool,
-    /// The owner locks of the attempt, if it is to be undone before anything else of this owner
-    /// happens.
+    /// The owner locks of the attempt, if the undo must precede any later operation of this owner.
     pub(crate) owner_locks: Option<Vec<OwnerLock>>,
 }
 
-/// What a session's books are to say of grants that are given back.
+/// The entries that a session's grant table gets for grants that are given back.
 struct Books<'a> {
     session: Option<&'a Arc<Session>>,
     /// Holds that are left, by grant.
@@ -66,8 +65,7 @@ impl DeliveryAll {
         Self(Parts::InOrder(deliveries))
     }
 
-    /// The grants, to be told to the caller now, in the order of names; an error if one has been
-    /// lost while they were on their way.
+    /// Takes the grants for the caller, in the order of names; an error if one was lost on the way.
     pub fn take(mut self) -> Result<Vec<Grant>, Error> {
         match &mut self.0 {
             Parts::Together { grants, undo } => {
@@ -86,14 +84,14 @@ impl DeliveryAll {
         }
     }
 
-    /// What the session's books made of the grants.
+    /// Replaces the grants by those of the session's grant table.
     pub(crate) fn set_registered(&mut self, registered: Vec<(Grant, Lost)>) {
         if let Parts::Together { grants, .. } = &mut self.0 {
             *grants = registered;
         }
     }
 
-    /// Until when nobody else can hold this lock.
+    /// Until when no other owner can hold this lock.
     pub(crate) fn safe_until(&self, which: usize) -> Instant {
         match &self.0 {
             Parts::Together { grants, .. } => grants[which].0.safe_until,
@@ -113,7 +111,7 @@ impl DeliveryAll {
 
 impl Drop for DeliveryAll {
     fn drop(&mut self) {
-        // Those that were taken one by one give themselves back.
+        // Grants taken one by one give themselves back.
         if let Parts::Together { grants, undo } = &mut self.0
             && let Some(undo) = undo.take()
         {
@@ -141,8 +139,8 @@ impl UndoAll {
             Some(owner_locks) => owner_locks,
             None => core.all_turns(&identity).await,
         };
-        // What the owner is to have without this; none where that is not this one's to give back
-        // any more.
+        // The owner's holds without this attempt's; none where this undo must not give one back any
+        // more.
         let left: Vec<Option<u32>> = grants
             .iter()
             .map(|(grant, lost)| holds_without(session.as_ref(), registered, grant, lost))
@@ -172,8 +170,8 @@ impl UndoAll {
         let undone = core
             .undo_all(&identity, &known, |which| left[which].is_some(), lease)
             .await;
-        // A repeat of the request may have taken the grants over; then they are not this one's to
-        // give back.
+        // A repeat of the request may have taken the grants over; then this undo must not give them
+        // back.
         if registered && (undone || identity.has_own_record()) {
             books.set_holds(&core);
         } else {
@@ -203,7 +201,7 @@ impl Books<'_> {
 // === impl Core ===
 
 impl Core {
-    /// The owner locks on all of the locks, however long they take to come.
+    /// The owner locks on all of the locks, however long the wait.
     async fn all_turns(&self, identity: &Identity) -> Vec<OwnerLock> {
         let mut owner_locks = Vec::with_capacity(identity.locks.len());
         for (name, _) in identity.locks.iter() {
@@ -212,8 +210,8 @@ impl Core {
         owner_locks
     }
 
-    /// Undoes an attempt on the locks that `undo` says yes to, again and again until the store has
-    /// answered or the lease is over. True if it is undone.
+    /// Undoes an attempt on the locks that `undo` selects, and repeats until the store answers or
+    /// the lease is over. True if it is undone.
     pub(crate) async fn undo_all(
         &self,
         identity: &Identity,
@@ -223,7 +221,7 @@ impl Core {
     ) -> bool {
         let mut members = identity.members(known);
         if !identity.has_own_record() {
-            // Without its record a repeat may be what has the holds.
+            // Without its record, the holds may be those of a repeat.
             for member in &mut members {
                 member.known_holds = None;
             }

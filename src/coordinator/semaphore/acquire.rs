@@ -1,5 +1,5 @@
-//! The life of an acquire of permits: as that of a lock, but whoever gets what it wants may leave
-//! some for the next.
+//! The life of an acquire of permits: like that of a lock, but a granted waiter may leave permits
+//! for the next.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,11 +23,11 @@ use crate::{
 struct Permits<'a> {
     core: &'a Arc<Core>,
     request: &'a AcquirePermits,
-    /// Permits that were free when the store was last asked.
+    /// Free permits when the store was last asked.
     available: u32,
 }
 
-/// Runs an acquire to its end; the caller is notified of its wait.
+/// Runs an acquire to its end and notifies the caller of its wait.
 pub(crate) async fn acquire<P: Progress>(
     core: &Arc<Core>,
     request: &AcquirePermits,

@@ -1,5 +1,5 @@
-//! One attempt to take permits, and how it is undone when nobody takes what it got. The ids are the
-//! attempt's own, so an undo is exact.
+//! One attempt to take permits, and its undo when nobody takes the grant. The ids are the attempt's
+//! own, so an undo is exact.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,29 +16,30 @@ use crate::{
     types::{GrantKey, LockName, PermitGrant, RequestId, safe_until},
 };
 
-/// What an attempt came to.
+/// The outcome of an attempt.
 #[derive(Debug)]
 pub(crate) enum Attempted {
     Granted(PermitDelivery),
     Busy {
-        /// Permits that are free.
+        /// Free permits.
         available: u32,
         /// When the next lease of a taken permit ends; none if none ever does.
         next_end: Option<Instant>,
     },
 }
 
-/// Permits on their way to the caller. If this is dropped before it is taken, they are given back.
+/// Permits on their way to the caller. If dropped before [`PermitDelivery::take`], they are given
+/// back.
 #[derive(Debug)]
 pub struct PermitDelivery {
     grant: PermitGrant,
-    /// Permits that were left when these were taken.
+    /// Permits left when these were taken.
     available: u32,
     lost: Lost,
     undo: Option<Box<Undo>>,
 }
 
-/// What is needed to give permits back that nobody took.
+/// What is needed to give back permits that nobody took.
 #[derive(Debug)]
 struct Undo {
     core: Arc<Core>,
@@ -46,7 +47,7 @@ struct Undo {
     taking: Taking,
 }
 
-/// What an attempt is known by.
+/// The identity of an attempt.
 #[derive(Clone, Debug)]
 struct Taking {
     record: Option<RequestId>,
@@ -54,7 +55,7 @@ struct Taking {
     ids: Arc<[PermitId]>,
 }
 
-/// Makes one attempt. Must run to its end: it registers what it gets, or undoes it.
+/// Makes one attempt. Must run to its end: it registers its grant or undoes it.
 pub(crate) async fn attempt(
     core: &Arc<Core>,
     request: &AcquirePermits,
@@ -62,7 +63,7 @@ pub(crate) async fn attempt(
 ) -> Result<Attempted, Error> {
     let AcquirePermits { name, owner, .. } = request;
     let session = core.session_of(owner)?;
-    // A release of all that the owner holds comes before this or after it.
+    // A release of all permits of the owner precedes or follows this attempt.
     let _owner_lock = core.owner_lock(name, owner).await?;
     if let Some(session) = &session {
         session.may_take_permits(core.config.limits.grants_per_session_max)?;
@@ -100,7 +101,7 @@ pub(crate) async fn attempt(
             let replica_acks = match acks.acknowledged() {
                 Ok(replica_acks) => replica_acks,
                 Err(error) => {
-                    // The answer to a repeat is not undone, because the first one may have arrived.
+                    // The answer to a repeat is not undone: the first answer may have arrived.
                     if !repeated {
                         let undo = undo_attempt(core, name, taking, lease);
                         let _ = tokio::time::timeout(core.config.call_timeout, undo).await;
@@ -165,8 +166,8 @@ fn undo_attempt(
     })
 }
 
-/// Registers permits and gets them on their way. From here on those that cannot be told are given
-/// back; but not the answer to a repeat, because the first one may have arrived.
+/// Registers permits and starts their delivery. From here on undeliverable permits are given back,
+/// except the answer to a repeat: the first answer may have arrived.
 fn deliver(
     core: &Core,
     session: Option<&Arc<Session>>,
@@ -203,8 +204,7 @@ impl Taking {
 // === impl PermitDelivery ===
 
 impl PermitDelivery {
-    /// The grant, to be told to the caller now; an error if its session has lost it while it was on
-    /// its way.
+    /// Takes the grant for the caller; an error if its session lost it on the way.
     pub fn take(mut self) -> Result<PermitGrant, Error> {
         if self.lost.is_set() {
             return Err(Error::NotOwner(Ownership::Expired));
@@ -213,7 +213,7 @@ impl PermitDelivery {
         Ok(self.grant.clone())
     }
 
-    /// Permits that were left when these were taken.
+    /// Permits left when these were taken.
     pub(crate) fn available(&self) -> u32 {
         self.available
     }
@@ -241,7 +241,7 @@ impl Undo {
         } = self;
         let _owner_lock = core.owner_locks.take(&grant.name, &grant.owner).await;
         let key = GrantKey::of_permits(&grant);
-        // A resume has told the client of them, so they are not this one's to give back any more.
+        // A resume has confirmed them, so this undo must not give them back any more.
         if let Some(session) = &session
             && session.grant_of(&key, &lost).is_err()
         {

@@ -1,4 +1,4 @@
-//! What came of it.
+//! Outcomes of semaphore operations.
 
 use std::time::Duration;
 
@@ -10,43 +10,43 @@ use crate::{
     types::{LockName, Owner, PermitGrant},
 };
 
-/// What is answered.
+/// The answer to a semaphore operation.
 #[derive(Debug)]
 pub enum PermitAnswer {
     /// The wait goes on.
     Waiting(WaitingForPermits),
-    /// The caller holds the permits as soon as it takes this.
+    /// The caller holds the permits once it takes this.
     Granted(PermitDelivery),
     /// The wait ended without a grant.
     NotGranted(PermitsNotGranted),
-    /// The try succeeded: the caller holds the permits as soon as it takes this.
+    /// The try succeeded: the caller holds the permits once it takes this.
     Acquired(PermitDelivery),
-    /// Too few were free for the try.
+    /// Too few permits were free for the try.
     Busy {
-        /// So many.
+        /// Free permits.
         available: u32,
     },
-    /// Permits were given back.
+    /// Permits were released.
     Released {
-        /// How many.
+        /// The number released.
         permits: u32,
-        /// Permits that are free now.
+        /// Free permits now.
         available: u32,
     },
     /// The grants with their new leases.
     Renewed(Vec<PermitGrant>),
     /// The semaphore has this size.
     Set(PermitsSet),
-    /// How many permits there are, who holds them, who waits.
+    /// The permits, their holders and their waiters.
     Described(SemaphoreDescription),
 }
 
 /// The state of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitingForPermits {
-    /// 1 is the next to try at this coordinator.
+    /// 1 is the head of the line at this coordinator.
     pub position: u32,
-    /// Permits that were free when the store was last asked.
+    /// Free permits when the store was last asked.
     pub available: u32,
     /// When the next lease of a taken permit ends; none if none ever does.
     pub next_end: Option<Instant>,
@@ -55,51 +55,51 @@ pub struct WaitingForPermits {
 /// A wait that ended without a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PermitsNotGranted {
-    /// Cancelled by the caller; otherwise its time ran out.
+    /// Cancelled by the caller; otherwise its deadline passed.
     pub cancelled: bool,
-    /// Permits that were free when the store was last asked.
+    /// Free permits when the store was last asked.
     pub available: u32,
 }
 
-/// A semaphore as it was when the store was asked.
+/// A semaphore at the moment the store was asked.
 #[derive(Clone, Debug)]
 pub struct SemaphoreDescription {
     /// The semaphore.
     pub name: LockName,
-    /// Permits in all; 0 if there is no semaphore.
+    /// Permits in total; 0 if there is no semaphore.
     pub total: u32,
-    /// Permits that are free; negative if more are taken than there are.
+    /// Free permits; negative if more are taken than exist.
     pub available: i64,
-    /// The first who hold permits.
+    /// The first holders.
     pub holders: Vec<PermitHolderSeen>,
-    /// How many owners hold permits.
+    /// The number of holders.
     pub holder_count: usize,
-    /// The first who wait at this coordinator.
+    /// The first waiters at this coordinator.
     pub waiters: Vec<PermitWaiterSeen>,
-    /// How many wait at this coordinator.
+    /// The number of waiters at this coordinator.
     pub waiter_count: usize,
 }
 
-/// An owner that holds permits.
+/// A holder of permits.
 #[derive(Clone, Debug)]
 pub struct PermitHolderSeen {
-    /// Who; none for all that Redisson clients hold.
+    /// The owner; none for the sum of all Redisson clients.
     pub owner: Option<Owner>,
-    /// How many.
+    /// The number of permits.
     pub permits: u32,
-    /// What is left of the longest lease; none if it never ends.
+    /// Remaining time of the longest lease; none if it never ends.
     pub remaining: Option<Duration>,
-    /// The session's name, if it is connected here.
+    /// The session's client name, if it is connected here.
     pub client_name: String,
 }
 
-/// A call that waits for permits.
+/// A waiter for permits.
 #[derive(Clone, Debug)]
 pub struct PermitWaiterSeen {
-    /// Who.
+    /// The owner.
     pub owner: Owner,
-    /// The session's name, if it is connected here.
+    /// The session's client name, if it is connected here.
     pub client_name: String,
-    /// Since when.
+    /// Start of the wait.
     pub since: Instant,
 }

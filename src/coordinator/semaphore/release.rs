@@ -1,4 +1,4 @@
-//! Giving permits back.
+//! Releases permits.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub(crate) async fn release(
             repeated,
         }) => {
             if let Some(session) = &session {
-                // What the owner has taken since the first call, a repeat of it has not given back.
+                // A repeat has not released what the owner has taken since the first call.
                 if repeated && ids.is_empty() {
                     set_releasing(Some(session), &held, false);
                 } else {
@@ -62,7 +62,7 @@ pub(crate) async fn release(
                         let key = GrantKey::of_permits(grant);
                         session.lose(&core.deadlines, &key, ownership.into());
                     }
-                    // Which of them it is, the next renewal finds out.
+                    // The next renewal finds out which of them it is.
                     _ => set_releasing(Some(session), &held, false),
                 }
             }
@@ -72,7 +72,7 @@ pub(crate) async fn release(
             match (&error, session) {
                 (CallError::OutcomeUnknown(_), Some(session)) if !held.is_empty() => {
                     let (core, request) = (Arc::clone(core), request.clone());
-                    // They are the session's no longer, whatever the store says.
+                    // The session no longer has them, whatever the store says.
                     session.drop_permits(&core.deadlines, &held, ids);
                     core.tasks.clone().spawn("finish-release", async move {
                         finish_release(&core, &request, held).await;
@@ -86,8 +86,7 @@ pub(crate) async fn release(
     }
 }
 
-/// Brings a release to its end whose outcome is not known: the caller wanted it, and repeating it
-/// does no harm.
+/// Completes a release with an unknown outcome: the caller wanted it, and repeating it is harmless.
 async fn finish_release(core: &Core, request: &ReleasePermits, held: Vec<PermitGrant>) {
     let at_most = held.iter().map(|grant| grant.lease).max();
     if let Some(id) = &request.request_id {

@@ -1,4 +1,4 @@
-//! Extending the leases of permits, when their owner asks for it.
+//! Renewals of permits requested by their owner.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ pub(crate) async fn renew(core: &Arc<Core>, request: &RenewPermits) -> Result<Pe
             let why = "must name the permits without a session_id";
             return Err(Invalid::new("permit_ids", why).into());
         }
-        // The permits that are named stand for a grant; of which they are, only their owner knows.
+        // The named permits serve as one grant; only their owner knows the actual ones.
         None => vec![PermitGrant {
             name: name.clone(),
             owner: owner.clone(),
@@ -59,7 +59,7 @@ pub(crate) async fn renew(core: &Arc<Core>, request: &RenewPermits) -> Result<Pe
     let (scripts, acks) = core.replicated(min_replica_acks.unwrap_or(0));
     let sent_at = Instant::now();
     let outcomes = scripts.renew_permits(&renewals).await.complete()?;
-    // A renewal that only the master knows of would be lost with it.
+    // A renewal known only to the master would be lost with it.
     let replica_acks = acks.acknowledged()?;
     let mut renewed = Vec::with_capacity(held.len());
     let mut gone = None;

@@ -1,4 +1,4 @@
-//! What can be asked of a semaphore, already checked.
+//! Validated requests for a semaphore.
 
 use std::time::Duration;
 
@@ -6,56 +6,56 @@ use lockkeeper_store::script::PermitId;
 
 use crate::types::{Invalid, Lease, LockName, Owner, RequestId};
 
-/// Something to do with a semaphore, already checked.
+/// A validated semaphore operation.
 #[derive(Clone, Debug)]
 pub enum PermitOperation {
     /// Wait for permits.
     Acquire(AcquirePermits),
-    /// Take permits if that can be done now; `wait` is not used.
+    /// Take permits if they are free now; `wait` is not used.
     TryAcquire(AcquirePermits),
-    /// Give permits back.
+    /// Release permits.
     Release(ReleasePermits),
     /// Extend leases.
     Renew(RenewPermits),
-    /// Make a semaphore or change its size.
+    /// Create a semaphore or change its size.
     Set(SetPermits),
-    /// Tell how many permits there are and who holds them.
+    /// Describe the permits and their holders.
     Describe(LockName),
 }
 
-/// A wish to hold permits.
+/// A request for permits.
 #[derive(Clone, Debug)]
 pub struct AcquirePermits {
     /// The semaphore.
     pub name: LockName,
-    /// Who wants them.
+    /// The owner that wants them.
     pub owner: Owner,
-    /// How many.
+    /// The number of permits.
     pub permits: PermitCount,
-    /// None: watched in a session, else the default lease.
+    /// None: watched in a session, otherwise the default lease.
     pub lease: Option<Lease>,
-    /// None: without limit.
+    /// None: unlimited.
     pub wait: Option<Duration>,
-    /// Makes a repeat safe.
+    /// Makes a repeat idempotent.
     pub request_id: Option<RequestId>,
-    /// As of [`crate::Acquire`].
+    /// See [`crate::Acquire::min_replica_acks`].
     pub min_replica_acks: u32,
 }
 
-/// How many permits to take at once: at least one, and within the limit.
+/// Number of permits to take at once: at least one, and within the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PermitCount(u32);
 
-/// Permits to give back.
+/// Permits to release.
 #[derive(Clone, Debug)]
 pub struct ReleasePermits {
     /// The semaphore.
     pub name: LockName,
-    /// Who holds them.
+    /// The holder.
     pub owner: Owner,
-    /// Which; none: all of the owner's.
+    /// The permits to release; empty: all of the owner's.
     pub ids: Vec<PermitId>,
-    /// Makes a repeat safe.
+    /// Makes a repeat idempotent.
     pub request_id: Option<RequestId>,
 }
 
@@ -64,11 +64,11 @@ pub struct ReleasePermits {
 pub struct RenewPermits {
     /// The semaphore.
     pub name: LockName,
-    /// Who holds them.
+    /// The holder.
     pub owner: Owner,
-    /// Of which permits; none, in a session only: all of the owner's.
+    /// The permits to renew; empty, in a session only: all of the owner's.
     pub ids: Vec<PermitId>,
-    /// None: the grant's own in a session, else the default lease.
+    /// None: the grant's own lease in a session, otherwise the default lease.
     pub lease: Option<Lease>,
 }
 
@@ -77,9 +77,9 @@ pub struct RenewPermits {
 pub struct SetPermits {
     /// The semaphore.
     pub name: LockName,
-    /// Permits in all.
+    /// Permits in total.
     pub permits: u32,
-    /// Leaves a semaphore that there is as it is.
+    /// Leaves an existing semaphore as it is.
     pub only_if_absent: bool,
 }
 
@@ -102,11 +102,11 @@ impl PermitOperation {
 // === impl PermitCount ===
 
 impl PermitCount {
-    /// The most that one request can name. A script does something for each of them, and nothing
-    /// else runs in the store meanwhile.
+    /// Maximum per request. A script works on each permit, and nothing else runs in the store
+    /// meanwhile.
     pub const MAX: u32 = 1000;
 
-    /// Checks a number.
+    /// Validates a number.
     pub fn new(permits: u32) -> Result<Self, Invalid> {
         if !(1..=Self::MAX).contains(&permits) {
             let why = format!("must be from 1 to {}, is {permits}", Self::MAX);

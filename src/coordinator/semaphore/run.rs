@@ -1,4 +1,4 @@
-//! Running an operation of a semaphore to its end.
+//! Runs semaphore operations.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ async fn describe(core: &Core, name: &LockName) -> Result<PermitAnswer, Error> {
     Ok(PermitAnswer::Described(seen))
 }
 
-/// At most so many holders and waiters.
+/// Lists at most `listed_max` holders and as many waiters.
 pub(crate) async fn look(
     core: &Core,
     name: &LockName,

@@ -1,4 +1,4 @@
-//! What a session holds, as far as it knows.
+//! The grant table of a session.
 
 use std::sync::Arc;
 
@@ -21,15 +21,15 @@ use crate::{
 // === impl Session ===
 
 impl Session {
-    /// Holds of a grant as the session knows them, and its serial; an error if there is no room for
-    /// one more grant. Losses that the client has not read yet take room too, so that they cannot
-    /// pile up.
+    /// The hold count and the serial of a grant, as the session knows them; an error if there is no
+    /// room for one more grant. Losses that the client has not read yet take room too, so that they
+    /// cannot pile up.
     pub(crate) fn holds(&self, key: &GrantKey, max: usize) -> Result<(u32, Option<u64>), Error> {
         let known = self.holds_all(std::slice::from_ref(key), max)?;
         Ok(known.into_iter().next().unwrap_or_default())
     }
 
-    /// The same of several grants: an error if there is no room for all that are new.
+    /// The same for several grants; an error if there is no room for all new ones.
     pub(crate) fn holds_all(
         &self,
         keys: &[GrantKey],
@@ -48,10 +48,10 @@ impl Session {
         Ok(known)
     }
 
-    /// Takes a grant in before anybody is told of it. `watched` grants are renewed with the
-    /// session's lease from now on, others run out. A grant that adds a hold to another is no grant
-    /// if that one was lost meanwhile; `adds_to` is its serial. An error means that the grant must
-    /// be undone.
+    /// Registers a grant before the caller is notified. `watched` grants are renewed with the
+    /// session's lease from now on; others run out. `adds_to` is the serial of the grant it adds a
+    /// hold to. If that one was lost meanwhile, this is no grant. On an error the grant must be
+    /// undone.
     pub(crate) fn register(
         self: &Arc<Self>,
         deadlines: &Deadlines,
@@ -64,7 +64,7 @@ impl Session {
         Ok(self.take_in(&mut state, deadlines, grant, sent_at))
     }
 
-    /// Takes several grants in, each with what it adds to, or none of them.
+    /// Registers several grants, each with the serial it adds to, or none of them.
     pub(crate) fn register_all(
         self: &Arc<Self>,
         deadlines: &Deadlines,
@@ -90,8 +90,8 @@ impl Session {
     ) -> (Grant, Lost) {
         let key = GrantKey::of(&grant);
         let before = state.grants.get(&key).and_then(|held| held.grant.lock());
-        // A fair lock that its owner takes again as an exclusive one still has a queue, whose first
-        // the release has to wake.
+        // A fair lock that its owner takes again as an exclusive one still has a queue, and the
+        // release must wake its head.
         if before.is_some_and(|before| before.mode == Mode::Fair) {
             grant.mode = Mode::Fair;
         }
@@ -101,7 +101,7 @@ impl Session {
         (grant, lost)
     }
 
-    /// Books a holding in the place of what is there by its key.
+    /// Enters a holding, and replaces the one with its key.
     pub(crate) fn enter(
         self: &Arc<Self>,
         state: &mut State,
@@ -113,8 +113,8 @@ impl Session {
         let (mut lost, mut since) = (Lost::default(), sent_at);
         let mut terms = grant.terms();
         let before = state.forget(deadlines, &key);
-        // What the store has forgotten meanwhile says nothing of a new grant, least of all how long
-        // it is safe.
+        // What the store has forgotten meanwhile says nothing about a new grant, least of all its
+        // safe window.
         if let Some(before) = before.filter(|before| before.grant.serial() == grant.serial()) {
             let known = before.grant.terms();
             (lost, since) = (before.lost, before.since);
@@ -155,16 +155,16 @@ impl Session {
             .and_then(|held| held.grant.lock().cloned())
     }
 
-    /// A resuming client was told of the grant, all of its holds included: no answer that nobody
-    /// took is given back any more.
+    /// A resume has confirmed the grant with all of its holds: answers that nobody took are no
+    /// longer given back.
     pub(crate) fn confirm(&self, key: &GrantKey) {
         if let Some(held) = self.state.lock().grants.get_mut(key) {
             held.lost = Lost::default();
         }
     }
 
-    /// The lock that an answer on its way is about. None if it is over or no lock; an error if it
-    /// is another one by now, or was confirmed by a resume.
+    /// The lock grant that an answer on its way refers to. None if it is over or no lock; an error
+    /// if it is another grant by now, or was confirmed by a resume.
     pub(crate) fn grant_of(&self, key: &GrantKey, lost: &Lost) -> Result<Option<Grant>, ()> {
         match self.state.lock().grants.get(key) {
             None => Ok(None),
@@ -173,7 +173,7 @@ impl Session {
         }
     }
 
-    /// All that the session holds.
+    /// All holdings of the session.
     pub(crate) fn grants(&self) -> Vec<Holding> {
         self.state
             .lock()
@@ -183,14 +183,15 @@ impl Session {
             .collect()
     }
 
-    /// Marks that a release is on its way to the store, or that it did not get there.
+    /// Marks that a release is on its way to the store, or that it did not arrive.
     pub(crate) fn set_releasing(&self, key: &GrantKey, releasing: bool) {
         if let Some(held) = self.state.lock().grants.get_mut(key) {
             held.releasing = releasing;
         }
     }
 
-    /// Holds were given back. At 0 the grant is over; otherwise it may have a longer lease now.
+    /// Sets the holds left after a release. At 0 the grant is over; otherwise it may have a longer
+    /// lease now.
     pub(crate) fn set_holds(
         self: &Arc<Self>,
         deadlines: &Deadlines,
@@ -219,8 +220,7 @@ impl Session {
         }
     }
 
-    /// A grant turned out to be gone: from now on the session does not hold it, and it will be
-    /// told.
+    /// Removes a grant that turned out to be gone, and queues the notice.
     pub(crate) fn lose(&self, deadlines: &Deadlines, key: &GrantKey, reason: LostReason) {
         let mut state = self.state.lock();
         if let Some(held) = state.forget(deadlines, key) {
@@ -244,8 +244,8 @@ impl Session {
         }
     }
 
-    /// A grant that a resuming client named is gone: it is told, whether or not the session knew of
-    /// it.
+    /// Queues the notice for a lost grant that a resuming client named, whether or not the session
+    /// knew of it.
     pub(crate) fn lose_named(&self, deadlines: &Deadlines, grant: Holding, reason: LostReason) {
         let key = GrantKey::of_holding(&grant);
         let mut state = self.state.lock();
@@ -257,7 +257,7 @@ impl Session {
         self.news.notify_one();
     }
 
-    /// Empties the books of a session that ends.
+    /// Empties the grant table of a session that ends.
     pub(crate) fn take_grants(&self, state: &mut State, deadlines: &Deadlines) -> Vec<Holding> {
         let keys: Vec<GrantKey> = state.grants.keys().cloned().collect();
         keys.iter()
@@ -270,7 +270,7 @@ impl Session {
             .collect()
     }
 
-    /// A resuming client names what it believes to hold and is told anew what of it is lost.
+    /// A resuming client names its presumed grants and is notified anew of those that are lost.
     pub(crate) fn forget_losses(&self) {
         self.state.lock().lost.clear();
     }
@@ -279,7 +279,7 @@ impl Session {
 // === impl State ===
 
 impl State {
-    /// Whether a grant may be taken in, which is no grant if the one it adds a hold to was lost
+    /// Checks that a grant may be registered; it may not if the grant it adds a hold to was lost
     /// meanwhile.
     fn admit(&self, grant: &Grant, adds_to: Option<u64>) -> Result<(), Error> {
         self.live()?;
@@ -290,7 +290,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether so many more grants may be taken in.
+    /// Checks that there is room for `new` more grants.
     pub(crate) fn room(&self, new: usize, max: usize) -> Result<(), Error> {
         if self.grants.len() + self.lost.len() + new > max {
             return Err(Error::LimitReached(Limit::GrantsPerSession));

@@ -1,4 +1,4 @@
-//! A grant of a session, and what an answer on its way knows it by.
+//! An entry of the grant table, and the flag by which an answer on its way recognizes it.
 
 use lockkeeper_access::Counted;
 use std::{
@@ -13,25 +13,25 @@ use tokio::time::Instant;
 
 use crate::{deadlines::Ticket, types::Holding};
 
-/// What an answer on its way knows its grant by: whether it has been lost, or has ended with its
-/// session; a resume that confirmed the grant gives it another one.
+/// Marks a grant as lost, or as ended with its session, for an answer on its way. A resume that
+/// confirms the grant gives it another flag.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lost(pub(crate) Arc<AtomicBool>);
 
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) grant: Holding,
-    /// Set when the grant is lost, for those who are still to be told of it.
+    /// Set when the grant is lost, for answers still on their way.
     pub(crate) lost: Lost,
-    /// What renewals ask for; zero if they are only to look at it.
+    /// The lease that renewals ask for; zero if they only inspect the grant.
     pub(crate) lease: Duration,
     /// When it was granted.
     pub(crate) since: Instant,
     pub(crate) due: Ticket,
     pub(crate) failing: bool,
-    /// A renewal is under way.
+    /// A renewal is in progress.
     pub(crate) renewing: bool,
-    /// A release is under way, so that a renewal that finds nothing is no loss.
+    /// A release is in progress, so a renewal that finds nothing is no loss.
     pub(crate) releasing: bool,
     pub(crate) _counted: Counted,
 }
@@ -51,7 +51,7 @@ impl Lost {
 // === impl Held ===
 
 impl Held {
-    /// The safe window never moves back.
+    /// Extends the safe window, which never moves back.
     pub(crate) fn extend(&mut self, until: Option<Instant>) {
         let mut terms = self.grant.terms();
         terms.safe_until = until.map_or(terms.safe_until, |until| until.max(terms.safe_until));

@@ -1,5 +1,5 @@
-//! What a session is told without having asked. It is state and no queue, so that a slow listener
-//! misses nothing and nothing piles up.
+//! Unsolicited notices of a session. They are state, not a queue, so that a slow listener misses
+//! nothing and nothing piles up.
 
 use std::time::Duration;
 
@@ -10,33 +10,32 @@ use crate::{
     types::{Grant, Holding, LostReason, PermitGrant},
 };
 
-/// What a session is told without having asked.
+/// An unsolicited notice to a session.
 #[derive(Clone, Debug)]
 pub enum Notice {
     /// A grant is no longer held.
     Lost(Box<Grant>, LostReason),
     /// Permits are no longer held.
     PermitsLost(Box<PermitGrant>, LostReason),
-    /// Renewals are failing; what is left of the safe window of the grant closest to its end.
+    /// Renewals are failing; carries the remaining safe window of the grant closest to its end.
     AtRisk(Duration),
     /// Renewals succeed again.
     Recovered,
-    /// The coordinator stops.
+    /// The coordinator is stopping.
     GoingAway,
 }
 
 // === impl Session ===
 
 impl Session {
-    /// Tells the session that the coordinator stops.
+    /// Notifies the session that the coordinator is stopping.
     pub(crate) fn go_away(&self) {
         self.state.lock().going_away = true;
         self.news.notify_one();
     }
 
-    /// The next thing to tell; waits until there is one. What is told is taken from the session's
-    /// state, so however slow the listener, nothing is missed and nothing piles up. May be dropped
-    /// at any instant.
+    /// The next notice; waits until there is one. Notices are derived from the session's state, so
+    /// a slow listener misses nothing and nothing piles up. May be dropped at any instant.
     pub async fn notice(&self) -> Notice {
         loop {
             if let Some(notice) = self.next_notice() {
@@ -60,7 +59,7 @@ impl Session {
                 .values()
                 .map(|held| held.grant.terms().safe_until)
                 .min();
-            // If nothing is left, it was lost meanwhile and that has been told.
+            // If nothing is left, the grant was lost meanwhile, and a notice has said so.
             if let Some(until) = first {
                 return Some(Notice::AtRisk(
                     until.saturating_duration_since(Instant::now()),

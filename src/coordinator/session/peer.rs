@@ -1,13 +1,13 @@
-//! Where a stream comes from.
+//! The origin of a stream.
 
 use std::{fmt, net::SocketAddr};
 
-/// Where a session's stream comes from.
+/// The origin of a session's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerAddress {
     /// A host and its port.
     Tcp(SocketAddr),
-    /// A socket of this machine.
+    /// A Unix socket of this machine.
     Unix,
 }
 

@@ -1,5 +1,5 @@
-//! Permits in the books of a session. One acquire of several is one grant, of which some may be
-//! given back.
+//! Permits in the grant table of a session. One acquire of several permits is one grant, of which
+//! some may be given back.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
 // === impl Session ===
 
 impl Session {
-    /// Whether the session may take one more grant.
+    /// Checks that the session may take one more grant.
     pub(crate) fn may_take_permits(&self, max: usize) -> Result<(), Error> {
         self.account.has_room(Quota::Grants, 1)?;
         let state = self.state.lock();
@@ -44,7 +44,7 @@ impl Session {
         Ok((grant, lost))
     }
 
-    /// The grants of an owner that have one of these permits; without ids all of them.
+    /// The owner's grants that contain one of these permits; all of them without ids.
     pub(crate) fn permits_of(
         &self,
         name: &LockName,
@@ -69,7 +69,7 @@ impl Session {
         grants.filter(wanted).cloned().collect()
     }
 
-    /// Some of these permits, or all, were given back.
+    /// Removes permits that were given back: some of a grant, or all.
     pub(crate) fn drop_permits(
         self: &Arc<Self>,
         deadlines: &Deadlines,
@@ -94,8 +94,8 @@ impl Session {
             };
             let mut rest = grant.clone();
             rest.ids = left;
-            // A renewal under way asks for permits that are no longer there; its answer will be
-            // that of another grant.
+            // A renewal in progress asks for permits that are gone; its answer will be that of
+            // another grant.
             rest.serial = held.grant.serial() + 1;
             let rest_key = GrantKey::of_permits(&rest);
             let at = if held.renewing {

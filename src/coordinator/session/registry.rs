@@ -1,4 +1,4 @@
-//! The sessions that a coordinator knows.
+//! The sessions of a coordinator.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -16,17 +16,17 @@ use crate::{
     types::SessionId,
 };
 
-/// How often sessions that were left without a grant make room for new ones, at most.
+/// Minimum interval between sweeps of sessions without a grant that make room for new ones.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The registry.
+/// The session registry.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     by_id: RwLock<HashMap<SessionId, Arc<Session>>>,
     max: usize,
-    /// When sessions that nobody needs last made room for others.
+    /// The last sweep.
     swept: Mutex<Option<Instant>>,
-    /// From here the sessions count their common moments.
+    /// The epoch of the sessions' common renewal moments.
     epoch: Instant,
     events: Arc<Events>,
     metrics: Shared,
@@ -63,7 +63,7 @@ impl Sessions {
         self.by_id.read().len()
     }
 
-    /// How many there are, and what they hold together.
+    /// The number of sessions and of their holdings.
     pub(crate) fn tally(&self) -> SessionTally {
         let mut tally = SessionTally::default();
         for session in self.all() {
@@ -111,8 +111,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Looking at all of them takes a while, so whoever opens one after the other does not have it
-    /// done each time.
+    /// Limits sweeps: each one walks all sessions, so opening many in a row must not repeat it.
     fn may_sweep(&self) -> bool {
         let mut swept = self.swept.lock();
         let may = swept.is_none_or(|swept| swept.elapsed() >= SWEEP_INTERVAL);

@@ -1,4 +1,4 @@
-//! A session as others see it, and what others do to it.
+//! A session as other callers see it, and their actions on it.
 
 use std::time::Duration;
 
@@ -14,33 +14,33 @@ use crate::{
     types::{GrantKey, LockName, LostReason},
 };
 
-/// A session, as others may see it.
+/// A session, as other callers may see it.
 #[derive(Clone, Debug)]
 pub struct SessionSeen {
-    /// What tells it from others.
+    /// The digest that identifies it.
     pub digest: String,
-    /// The client's name for it.
+    /// Its client name.
     pub client_name: String,
-    /// Whom it belongs to; empty: anybody, where no credentials are asked for.
+    /// The identity that owns it; empty, and thus anybody's, without credentials.
     pub identity: String,
-    /// Where its stream comes from, or its last one.
+    /// Origin of its present or last stream.
     pub peer: Option<PeerAddress>,
-    /// Since when this coordinator knows it.
+    /// When this coordinator first knew it.
     pub since: Instant,
     /// The lease of its watched grants.
     pub lease: Duration,
-    /// Its stream broke, and it can be resumed until then.
+    /// Its stream broke; it can be resumed until then.
     pub detached_until: Option<Instant>,
-    /// How many locks and sets of permits it holds.
+    /// The number of locks and sets of permits it holds.
     pub grants: usize,
-    /// How many of its calls wait.
+    /// The number of its waits.
     pub waits: usize,
 }
 
 // === impl Session ===
 
 impl Session {
-    /// Itself, as others may see it.
+    /// The session, as other callers may see it.
     pub(crate) fn seen(&self) -> SessionSeen {
         let state = self.state.lock();
         SessionSeen {
@@ -59,12 +59,12 @@ impl Session {
         }
     }
 
-    /// Where the stream comes from that it has now.
+    /// Sets the origin of the present stream.
     pub(crate) fn comes_from(&self, peer: PeerAddress) {
         self.state.lock().peer = Some(peer);
     }
 
-    /// What it holds, as if that had just been granted.
+    /// Emits its holdings as if they had just been granted.
     pub(crate) fn retell(&self, to: &mut Vec<Event>, wanted: impl Fn(&LockName) -> bool) {
         let state = self.state.lock();
         let wanted = state
@@ -74,7 +74,7 @@ impl Session {
         to.extend(wanted.map(|held| Event::of(What::Granted, &held.grant)));
     }
 
-    /// The grants of a lock that have this fencing token were taken away.
+    /// Loses the grants of a lock with this fencing token, which a forced release took.
     pub(crate) fn lose_forced(
         &self,
         deadlines: &Deadlines,

@@ -1,5 +1,5 @@
-//! One session: its stream, its grants, and the notices that its client has not read yet. All of it
-//! is under one short lock, and nothing here asks the store.
+//! One session: its stream, its grants, and its unread notices. One short lock guards all of it,
+//! and nothing here calls the store.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -22,16 +22,16 @@ use crate::{
     types::{GrantKey, Holding, LostReason, OnDisconnect, SessionId},
 };
 
-/// What is due.
+/// An item that is due.
 #[derive(Clone, Debug)]
 pub(crate) enum Due {
-    /// A grant: to renew, or lost.
+    /// A grant to renew, or lost.
     Grant(Arc<Session>, GrantKey),
     /// A session whose stream broke and that nobody has resumed.
     Session(Arc<Session>),
 }
 
-/// The moments at which the watchdog has to look at a grant or a session.
+/// The moments at which the watchdog must look at a grant or a session.
 pub(crate) type Deadlines = DeadlineQueue<Due>;
 
 /// One session.
@@ -41,15 +41,15 @@ pub struct Session {
     pub id: SessionId,
     /// The lease of its watched grants.
     pub lease: Duration,
-    /// The client's name for it.
+    /// Its client name.
     pub client_name: String,
-    /// What a broken stream does to its grants.
+    /// The effect of a broken stream on its grants.
     pub on_disconnect: OnDisconnect,
-    /// Whose it is. Nobody else can use it.
+    /// Its owner; no other account can use it.
     pub account: Account,
     _counted: Counted,
     pub(crate) epoch: Instant,
-    /// Since when this coordinator knows it.
+    /// When this coordinator first knew it.
     pub(crate) since: Instant,
     pub(crate) events: Arc<Events>,
     pub(crate) state: Mutex<State>,
@@ -61,14 +61,15 @@ pub struct Session {
 pub(crate) struct State {
     pub(crate) phase: Phase,
     pub(crate) peer: Option<PeerAddress>,
-    /// When it is looked at whether somebody has resumed it.
+    /// When the session is checked for a resume.
     abandoned: Option<Ticket>,
-    /// In an order of their own, so that a simulation can be repeated.
+    /// Ordered, so that a simulation is repeatable.
     pub(crate) grants: BTreeMap<GrantKey, Held>,
     pub(crate) lost: VecDeque<(Holding, LostReason)>,
     /// Grants whose last renewal failed.
     pub(crate) failing: usize,
-    /// Not told yet, in this order. Each is told once however often it happened meanwhile.
+    /// Undelivered notices, in this order. Each is delivered once, however often it happened
+    /// meanwhile.
     pub(crate) at_risk: bool,
     pub(crate) recovered: bool,
     pub(crate) going_away: bool,
@@ -77,7 +78,7 @@ pub(crate) struct State {
 
 #[derive(Debug)]
 pub(crate) enum Phase {
-    /// A stream serves it.
+    /// Served by a stream.
     Live {
         /// Ends that stream.
         stream: CancellationToken,
@@ -134,8 +135,8 @@ impl Session {
         }
     }
 
-    /// Gives the session a stream, which takes the place of an earlier one. The token is cancelled
-    /// when this stream is to end. None if the session has ended.
+    /// Attaches a stream, which replaces an earlier one. The token is cancelled when this stream
+    /// must end. None if the session has ended.
     pub(crate) fn attach(&self, deadlines: &Deadlines) -> Option<CancellationToken> {
         let stream = CancellationToken::new();
         let mut state = self.state.lock();
@@ -155,8 +156,8 @@ impl Session {
         Some(stream)
     }
 
-    /// The stream with this token broke: waits end, renewing stops, grants stay. False if it was
-    /// not the session's stream any more.
+    /// The stream with this token broke: waits end, renewals stop, grants stay. False if it was no
+    /// longer the session's stream.
     pub(crate) fn detach(&self, stream: &CancellationToken, until: Instant) -> bool {
         let mut state = self.state.lock();
         match &state.phase {
@@ -168,8 +169,8 @@ impl Session {
         true
     }
 
-    /// After its stream broke: it ends then, unless somebody has resumed it. However often streams
-    /// break, there is one such moment only.
+    /// Schedules the end of a session whose stream broke, unless it is resumed by then. However
+    /// often streams break, there is only one such deadline.
     pub(crate) fn await_resume(self: &Arc<Self>, deadlines: &Deadlines, until: Instant) {
         let mut state = self.state.lock();
         state.is_awaited_no_more(deadlines);
@@ -210,8 +211,8 @@ impl Session {
         abandoned
     }
 
-    /// Ends a session whose stream broke and that has nothing to come back for. Its client can
-    /// resume it all the same: the token says all there is to know.
+    /// Ends a session without a stream and without a reason to come back. Its client can still
+    /// resume it: the token carries everything.
     pub(crate) fn end_if_empty(&self, deadlines: &Deadlines) -> bool {
         let mut state = self.state.lock();
         let is_detached = matches!(state.phase, Phase::Detached(_)) && state.abandoned.is_some();
@@ -223,7 +224,7 @@ impl Session {
         is_empty
     }
 
-    /// The token that ends the session's waits, or why there can be none.
+    /// The token that ends the session's waits, or the reason why it admits none.
     pub(crate) fn live(&self) -> Result<CancellationToken, Error> {
         match &self.state.lock().phase {
             Phase::Live { waits, .. } => Ok(waits.clone()),
@@ -232,7 +233,7 @@ impl Session {
         }
     }
 
-    /// Counts a wait; the limit is the caller's to know.
+    /// Counts a wait; the caller supplies the limit.
     pub(crate) fn begin_wait(&self, max: usize) -> Result<(), Error> {
         let mut state = self.state.lock();
         if state.waits >= max {
@@ -242,7 +243,7 @@ impl Session {
         Ok(())
     }
 
-    /// Counts this session and what it holds.
+    /// Adds this session and its holdings to the tally.
     pub(crate) fn count_in(&self, tally: &mut SessionTally) {
         let state = self.state.lock();
         match state.phase {

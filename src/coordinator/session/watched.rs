@@ -1,5 +1,5 @@
-//! What the watchdog does to a session's grants: renewing those that are watched, looking at
-//! others, and finding out what is lost.
+//! The watchdog's work on a session's grants: renewing watched ones, inspecting others, and
+//! detecting losses.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,26 +14,25 @@ use crate::{
     types::{Grant, GrantKey, Holding, LostReason, Terms, safe_until},
 };
 
-/// Renewals are asked for after this part of the lease, as Redisson's watchdog does.
+/// Renewals are sent after this part of the lease, as by Redisson's watchdog.
 pub(crate) const RENEW_DIVISOR: u32 = 3;
 
-/// Renewals of leases of the same length are moved to common moments this part of the lease apart,
-/// so that they travel together.
+/// Renewals of equal leases move to common moments this part of the lease apart, so that they share
+/// calls.
 const RENEW_GRID_DIVISOR: u32 = 100;
 
-/// A failed renewal is tried again after this part of the lease, but not later than [`RETRY_MAX`].
+/// A failed renewal is retried after this part of the lease, at most [`RETRY_MAX`] later.
 pub(crate) const RETRY_DIVISOR: u32 = 20;
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
-/// A reader of ours whose lease is fixed is looked at so often, because a Redisson reader's
-/// watchdog cuts the whole lock's time to live to its own lease, and then goes on to renew that
-/// every 10 s.
+/// Interval at which a read grant with a fixed lease is inspected. A Redisson reader's watchdog
+/// cuts the whole lock's time to live to its own lease, and then renews that every 10 s.
 const READ_LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A watched read is renewed as if its lease were no longer than Redisson's, for the same reason.
+/// For the same reason, a watched read is renewed as if its lease were at most Redisson's.
 const READ_LEASE_MAX: Duration = Duration::from_secs(30);
 
-/// Failed renewals of any lease are this far apart.
+/// Minimum pause between failed renewals of any lease.
 const RETRY_MIN: Duration = Duration::from_millis(5);
 
 /// A renewal that is due.
@@ -41,14 +40,14 @@ const RETRY_MIN: Duration = Duration::from_millis(5);
 pub(crate) struct Renewing {
     pub(crate) key: GrantKey,
     pub(crate) serial: u64,
-    /// When it was due; none if it is done before.
+    /// When it was due; none if it is sent early.
     pub(crate) due_at: Option<Instant>,
     /// Replicas that must acknowledge it, whatever the configuration says.
     pub(crate) min_replica_acks: u32,
     pub(crate) renewal: LeaseRenewal,
 }
 
-/// Locks and permits are renewed by scripts of their own.
+/// The renewal of a lock or of permits; each has its own script.
 #[derive(Clone, Debug)]
 pub(crate) enum LeaseRenewal {
     Lock(Renewal),
@@ -58,7 +57,7 @@ pub(crate) enum LeaseRenewal {
 // === impl Session ===
 
 impl Session {
-    /// A renewal by the client itself succeeded.
+    /// Records a successful renewal by the client.
     pub(crate) fn renewed_by_client(
         self: &Arc<Self>,
         deadlines: &Deadlines,
@@ -74,8 +73,8 @@ impl Session {
         state.grants.get(key).map(|held| held.grant.clone())
     }
 
-    /// What the watchdog has to do for a grant that is due: renew it, or nothing because it was
-    /// lost or is not to be renewed.
+    /// The watchdog's work for a grant that is due: a renewal; none if it was lost or is not to be
+    /// renewed.
     pub(crate) fn on_due(
         self: &Arc<Self>,
         deadlines: &Deadlines,
@@ -98,7 +97,7 @@ impl Session {
             return None;
         }
         let due_at = held.due.at();
-        // Until the answer is there, the next thing to happen is that the grant is lost.
+        // Until the answer arrives, the next event is the loss of the grant.
         self.reschedule(deadlines, key, held, terms.safe_until);
         let reads = |grant: &Grant| grant.mode == Mode::Read;
         let looked_after = terms.watched || held.grant.lock().is_some_and(reads);
@@ -109,7 +108,7 @@ impl Session {
         Some(held.renewing(key, Some(due_at)))
     }
 
-    /// The outcome of a renewal that the watchdog sent.
+    /// Applies the outcome of a renewal by the watchdog.
     pub(crate) fn on_renewal(
         self: &Arc<Self>,
         deadlines: &Deadlines,
@@ -123,7 +122,7 @@ impl Session {
         let Some(held) = state.grants.get_mut(key) else {
             return;
         };
-        // Given back and taken again meanwhile: the answer is about another grant.
+        // Released and acquired again meanwhile: the answer is about another grant.
         if held.grant.serial() != renewing.serial {
             return;
         }
@@ -172,8 +171,7 @@ impl Session {
         }
     }
 
-    /// Every grant of a live session, to be renewed at once; those that are not watched are only
-    /// looked at.
+    /// Every grant of a live session, to renew at once; unwatched ones are only inspected.
     pub(crate) fn renew_all(self: &Arc<Self>, deadlines: &Deadlines) -> Vec<Renewing> {
         let mut state = self.state.lock();
         if !matches!(state.phase, Phase::Live { .. }) {
@@ -190,7 +188,7 @@ impl Session {
             .collect()
     }
 
-    /// The store's clock went forward, so its leases end earlier than they were thought to.
+    /// The store's clock stepped forward, so its leases end earlier than expected.
     pub(crate) fn shorten(self: &Arc<Self>, deadlines: &Deadlines, step: Duration, now: Instant) {
         let mut state = self.state.lock();
         for (key, held) in &mut state.grants {
@@ -219,8 +217,8 @@ impl Session {
         held.due = deadlines.insert(at, Due::Grant(Arc::clone(self), key.clone()));
     }
 
-    /// When the watchdog looks at a grant of a live session next, after it was granted or renewed
-    /// by a call that was sent then.
+    /// When the watchdog next looks at a grant of a live session, after a grant or renewal that was
+    /// sent then.
     pub(crate) fn due_at(&self, holding: &Holding, sent_at: Instant) -> Instant {
         let terms = holding.terms();
         match holding.lock().map(|grant| grant.mode) {
@@ -233,8 +231,7 @@ impl Session {
         }
     }
 
-    /// A third of the lease after it was asked for, or a little earlier at a moment that others
-    /// share.
+    /// A third of the lease after the request, or slightly earlier at a shared moment.
     pub(crate) fn renew_at(&self, sent_at: Instant, lease: Duration) -> Instant {
         let grid = u64::try_from((lease / RENEW_GRID_DIVISOR).as_millis())
             .unwrap_or(u64::MAX)
@@ -248,7 +245,7 @@ impl Session {
 // === impl State ===
 
 impl State {
-    /// Books a successful renewal. True if it ends a time of failing ones.
+    /// Records a successful renewal. True if it ends a period of failures.
     pub(crate) fn renewed(
         &mut self,
         session: &Arc<Session>,

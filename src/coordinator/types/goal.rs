@@ -1,8 +1,8 @@
-//! What a call waits for.
+//! The goal of a wait.
 
 use lockkeeper_store::script::Mode;
 
-/// What somebody waits for.
+/// The goal of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Goal {
     /// To hold a lock.

@@ -1,4 +1,4 @@
-//! What an owner holds: a lock, or permits of a semaphore.
+//! Holdings of an owner: a lock, or permits of a semaphore.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,23 +12,23 @@ use super::{LockName, Owner};
 pub struct Grant {
     /// The lock.
     pub name: LockName,
-    /// How it is held.
+    /// The mode it is held in.
     pub mode: Mode,
-    /// Who holds it.
+    /// The holder.
     pub owner: Owner,
     /// Holds not yet given back.
     pub hold_count: u32,
-    /// Grows with every new grant of the name; a reader has that of the last writer.
+    /// Grows with every new grant of the name; a reader has the last writer's.
     pub fencing_token: u64,
-    /// Tells this grant from every other of the owner on this lock.
+    /// Distinguishes this grant from every other of the owner on this lock.
     pub serial: u64,
-    /// Time to live, as of the answer.
+    /// Time to live when the answer was made.
     pub lease: Duration,
-    /// Until when nobody else can hold the lock.
+    /// Until when no other owner can hold the lock.
     pub safe_until: Instant,
     /// Whether the watchdog renews it.
     pub watched: bool,
-    /// Replicas that have acknowledged it; 0 if that was not asked for.
+    /// Replicas that have acknowledged it; 0 if none were required.
     pub replica_acks: u32,
     /// Replicas that must acknowledge its renewals, whatever the configuration says.
     pub min_replica_acks: u32,
@@ -39,32 +39,32 @@ pub struct Grant {
 pub struct PermitGrant {
     /// The semaphore.
     pub name: LockName,
-    /// Who holds them.
+    /// The holder.
     pub owner: Owner,
     /// The permits; there is at least one.
     pub ids: Arc<[PermitId]>,
-    /// Tells this set of permits from the one that it was before some of them were given back.
+    /// Distinguishes this set from what it was before some permits were given back.
     pub serial: u64,
-    /// Time to live, as of the answer.
+    /// Time to live when the answer was made.
     pub lease: Duration,
-    /// Until when nobody else can hold the permits.
+    /// Until when no other owner can hold the permits.
     pub safe_until: Instant,
     /// Whether the watchdog renews them.
     pub watched: bool,
-    /// As of [`Grant`].
+    /// See [`Grant::replica_acks`].
     pub replica_acks: u32,
-    /// As of [`Grant`].
+    /// See [`Grant::min_replica_acks`].
     pub min_replica_acks: u32,
 }
 
-/// What a session holds.
+/// A holding of a session.
 #[derive(Clone, Debug)]
 pub(crate) enum Holding {
     Lock(Grant),
     Permits(PermitGrant),
 }
 
-/// What leases of all kinds have.
+/// The terms common to leases of all kinds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub(crate) lease: Duration,
@@ -80,16 +80,16 @@ pub enum LostReason {
     Expired,
     /// Another owner holds the lock.
     TakenOver,
-    /// The store could not be reached until the safe window was over.
+    /// The store was unreachable until the safe window was over.
     StoreUnreachable,
-    /// An operator took it away, and said why.
+    /// An operator released it by force, for this reason.
     ForceReleased(Arc<str>),
 }
 
 // === impl Grant ===
 
 impl Grant {
-    /// What it is to the scripts.
+    /// Its hold, as the scripts take it.
     pub(crate) fn hold(&self) -> Hold<'_> {
         Hold::new(self.name.as_str(), self.mode, self.owner.field())
     }
@@ -169,7 +169,7 @@ impl Holding {
 // === impl LostReason ===
 
 impl From<Ownership> for LostReason {
-    /// What it means for somebody who held the lock that the store says this.
+    /// The reason of a loss, for a holder of whose lock the store says this.
     fn from(ownership: Ownership) -> Self {
         match ownership {
             Ownership::HeldByAnother => Self::TakenOver,

@@ -1,4 +1,4 @@
-//! Which grant of a session.
+//! Keys of a session's grant table.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use lockkeeper_store::script::{Mode, PermitId};
 
 use super::{Grant, Holding, LockName, PermitGrant};
 
-/// Which grant of a session.
+/// The key of a grant in a session.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct GrantKey {
     pub(crate) name: LockName,
@@ -15,9 +15,9 @@ pub(crate) struct GrantKey {
     pub(crate) label: Arc<str>,
 }
 
-/// What an owner can hold by one name at the same time: an exclusive or a fair lock; or of a
-/// read/write lock both sides; or any number of grants of permits, told apart by the least of their
-/// ids.
+/// The separate holdings that an owner can have by one name. They are an exclusive or fair lock,
+/// either side of a read/write lock, and any number of permit grants, distinguished by the least
+/// id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Slot {
     Sole,
@@ -42,7 +42,7 @@ impl GrantKey {
         }
     }
 
-    /// Not behind any of a name.
+    /// The lowest key of a name.
     pub(crate) fn first_of(name: &LockName) -> Self {
         Self {
             name: name.clone(),

@@ -1,4 +1,4 @@
-//! How long a grant lasts.
+//! The duration of a grant.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use tokio::time::Instant;
 
 use super::{Invalid, Limits};
 
-/// A time to live that the limits allow.
+/// A time to live within the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lease(Duration);
 
-/// The part of a lease that is not relied on: 1 % and 2 ms, as the Redlock algorithm has it,
-/// because clocks drift.
+/// The part of a lease that is not relied on, because clocks drift: 1 % and 2 ms, as in the Redlock
+/// algorithm.
 const DRIFT_DIVISOR: u32 = 100;
 
 const DRIFT_MIN: Duration = Duration::from_millis(2);
@@ -19,12 +19,12 @@ const DRIFT_MIN: Duration = Duration::from_millis(2);
 // === impl Lease ===
 
 impl Lease {
-    /// Checks a lease.
+    /// Validates a lease.
     pub fn new(lease: Duration, limits: &Limits) -> Result<Self, Invalid> {
         Self::named("lease", lease, limits)
     }
 
-    /// Checks a time to live that a request calls by another name.
+    /// Validates a time to live that a request names differently.
     pub fn named(field: &'static str, lease: Duration, limits: &Limits) -> Result<Self, Invalid> {
         if lease < limits.lease_min || lease > limits.lease_max {
             let (min, max) = (limits.lease_min, limits.lease_max);
@@ -42,7 +42,7 @@ impl Lease {
     }
 }
 
-/// Until when a lease that the store granted at some moment after `sent_at` is surely not over.
+/// Until when a lease that the store granted after `sent_at` is certainly not over.
 pub(crate) fn safe_until(sent_at: Instant, lease: Duration) -> Instant {
     sent_at + lease.saturating_sub(lease / DRIFT_DIVISOR + DRIFT_MIN)
 }

@@ -1,53 +1,53 @@
-//! Bounds of what grows, and what a refused field of a request says.
+//! Bounds of everything that grows, and the error of a refused request field.
 
 use std::{sync::Arc, time::Duration};
 
 /// Bounds of everything that grows.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Put before every name in the store; clients do not see it. It stands here because every name
+    /// Prefix of every name in the store; clients do not see it. It belongs here because every name
     /// is made under these limits.
     pub key_prefix: Arc<str>,
-    /// Bytes of a lock name.
+    /// Maximum bytes of a lock name.
     pub name_bytes_max: usize,
-    /// Bytes of an owner.
+    /// Maximum bytes of an owner.
     pub owner_bytes_max: usize,
-    /// Bytes of a request id.
+    /// Maximum bytes of a request id.
     pub request_id_bytes_max: usize,
-    /// Bytes of a client's name.
+    /// Maximum bytes of a client name.
     pub client_name_bytes_max: usize,
     /// The shortest lease.
     pub lease_min: Duration,
     /// The longest lease.
     pub lease_max: Duration,
-    /// Waits for one lock at this coordinator.
+    /// Maximum waits for one lock at this coordinator.
     pub waiters_per_lock_max: usize,
-    /// Waits at this coordinator.
+    /// Maximum waits at this coordinator.
     pub waiters_max: usize,
-    /// Waits of one session.
+    /// Maximum waits of one session.
     pub waits_per_session_max: usize,
-    /// Sessions at this coordinator.
+    /// Maximum sessions at this coordinator.
     pub sessions_max: usize,
-    /// Grants of one session.
+    /// Maximum grants of one session.
     pub grants_per_session_max: usize,
-    /// Locks that one request names.
+    /// Maximum locks in one request.
     pub locks_per_request_max: usize,
 }
 
-/// A request field that cannot be used.
+/// An invalid request field.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{field}: {why}")]
 pub struct Invalid {
     /// The field's name in the request.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// Why it is invalid.
     pub why: String,
 }
 
 // === impl Invalid ===
 
 impl Invalid {
-    /// A refusal of a field.
+    /// Refuses a field.
     pub fn new(field: &'static str, why: impl Into<String>) -> Self {
         Self {
             field,

@@ -1,5 +1,4 @@
-//! The words of the domain as types. A value of them was checked: the limits live in the
-//! constructors.
+//! Domain types. Their values are validated: the constructors enforce the limits.
 
 mod goal;
 mod grant;

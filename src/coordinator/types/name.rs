@@ -7,18 +7,18 @@ use lockkeeper_store::script::keys;
 use super::{Invalid, Limits, over};
 
 /// A lock's name: not empty, within the limit, without control characters, safe as a cluster key.
-/// In the store it has the prefix of all names before it, as with Redisson's `NameMapper`.
+/// In the store it carries the common prefix, as with Redisson's `NameMapper`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LockName {
     in_store: Arc<str>,
-    /// Bytes of the prefix.
+    /// Length of the prefix in bytes.
     prefix: usize,
 }
 
 // === impl LockName ===
 
 impl LockName {
-    /// Checks a name.
+    /// Validates a name.
     pub fn parse(name: &str, limits: &Limits) -> Result<Self, Invalid> {
         let refuse = |why: String| Err(Invalid::new("name", why));
         if name.is_empty() {
@@ -28,7 +28,7 @@ impl LockName {
             return refuse(why);
         }
         let prefix = &limits.key_prefix;
-        // A reserved prefix is one whether or not another one comes before it.
+        // A reserved prefix stays reserved, whether or not another prefix precedes it.
         let in_store: Arc<str> = if prefix.is_empty() {
             name.into()
         } else {
@@ -43,12 +43,12 @@ impl LockName {
         })
     }
 
-    /// The name as the store has it.
+    /// The name in the store.
     pub fn as_str(&self) -> &str {
         &self.in_store
     }
 
-    /// The name as clients have it.
+    /// The name for clients.
     pub fn told(&self) -> &str {
         &self.in_store[self.prefix..]
     }

@@ -1,4 +1,4 @@
-//! Who holds, and what makes a repeat of a request known.
+//! Owners, and the ids that make a repeat of a request recognizable.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use uuid::Uuid;
 
 use super::{Invalid, Limits, LockName, SessionId, over, session::digest};
 
-/// Who holds or wants a lock.
+/// The holder or waiter of a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
-    /// The session it belongs to; none for a sessionless owner.
+    /// Its session; none for a sessionless owner.
     pub session: Option<SessionId>,
     /// The owner within the session, or the sessionless owner.
     pub label: Arc<str>,
@@ -22,7 +22,7 @@ pub struct Owner {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestId(Arc<str>);
 
-/// Stands between a caller's mark and what is the caller's.
+/// Separates a caller's mark from the caller's own text.
 const MARK_END: &str = "/";
 
 // === impl Owner ===
@@ -65,8 +65,8 @@ impl Owner {
         })
     }
 
-    /// A new owner for a sessionless request that names none: the same one for a repeat of the
-    /// request, else a random one.
+    /// A new owner for a sessionless request that names none: the same for a repeat of the request,
+    /// otherwise random.
     pub fn made(name: &LockName, request_id: Option<&RequestId>) -> Self {
         let uuid = match request_id {
             None => Uuid::new_v4(),
@@ -90,7 +90,7 @@ impl Owner {
         }
     }
 
-    /// An owner as the store shows it, which may be a Redisson client's.
+    /// An owner from its field in the store, possibly a Redisson client's.
     pub fn from_field(field: &str) -> Self {
         let parts = field.split_once(':');
         let session = parts.and_then(|(id, label)| Some((SessionId::parse(id)?, label)));
@@ -110,8 +110,8 @@ impl Owner {
         }
     }
 
-    /// The same owner as one that only callers with this mark can be: a sessionless owner is no
-    /// secret to those who see it in the store.
+    /// The owner restricted to callers with this mark: a sessionless owner is no secret to those
+    /// who see it in the store.
     #[must_use]
     pub fn marked(self, mark: &str) -> Self {
         if self.session.is_some() {
@@ -121,18 +121,18 @@ impl Owner {
         Self { field, ..self }
     }
 
-    /// What a caller with this mark calls the owner, if it is one of those that only such a caller
-    /// can be.
+    /// The label of the owner for a caller with this mark; none if it is restricted to other
+    /// callers.
     pub fn label_under(&self, mark: &str) -> Option<&str> {
         self.field.strip_prefix(mark)?.strip_prefix(MARK_END)
     }
 
-    /// What others may see of an owner.
+    /// The digest that others may see.
     pub fn digest(&self) -> String {
         digest(&self.field)
     }
 
-    /// What stands in the store for this owner.
+    /// The owner's field in the store.
     pub fn field(&self) -> &str {
         &self.field
     }
@@ -141,13 +141,13 @@ impl Owner {
         Arc::clone(&self.field)
     }
 
-    /// Whether nobody else can be this owner, because the server has just made it.
+    /// Whether no other caller can be this owner, because the server has just made it.
     pub(crate) fn is_new(&self) -> bool {
         self.made
     }
 
-    /// Whether the coordinator knows what the owner holds: all of it is in its session, or it has
-    /// just been made.
+    /// Whether the coordinator knows all holds of the owner: they are all in its session, or the
+    /// owner was just made.
     pub(crate) fn holds_are_known(&self) -> bool {
         self.session.is_some() || self.made
     }
@@ -178,8 +178,8 @@ impl RequestId {
         Ok((!id.is_empty()).then(|| Self(id.into())))
     }
 
-    /// The same id as one that only callers with this mark can name: another who uses it by chance,
-    /// or has seen it, is not told the first answer.
+    /// The id restricted to callers with this mark: another caller, by chance or having seen it,
+    /// does not get the first answer.
     #[must_use]
     pub fn marked(self, mark: &str) -> Self {
         Self([mark, MARK_END, &self.0].concat().into())

@@ -1,15 +1,15 @@
-//! What a session is known by.
+//! Identifiers and settings of a session.
 
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-/// A session's id: a random UUID, known only to those who may act as the session.
+/// A session's id: a random UUID, known only to callers that may act as the session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(Arc<str>);
 
-/// What happens to the grants when the stream breaks.
+/// The effect of a broken stream on the grants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDisconnect {
     /// They stay until their leases end, and the session can be resumed.
@@ -19,19 +19,18 @@ pub enum OnDisconnect {
     Release,
 }
 
-/// Digits of a session's digest that are shown: enough to tell sessions apart.
+/// Digits shown of a session's digest: enough to tell sessions apart.
 const DIGEST_CHARS: usize = 16;
 
 // === impl SessionId ===
 
 impl SessionId {
-    /// A new session.
+    /// A new random id.
     pub fn random() -> Self {
         Self(Uuid::new_v4().to_string().into())
     }
 
-    /// Accepts any UUID in the form it was given out; whether there is such a session is another
-    /// question.
+    /// Parses a UUID in the form it was issued; whether the session exists is another question.
     pub fn parse(id: &str) -> Option<Self> {
         Uuid::try_parse(id)
             .ok()
@@ -44,13 +43,13 @@ impl SessionId {
         &self.0
     }
 
-    /// What others may see of the id.
+    /// The digest that others may see.
     pub fn digest(&self) -> String {
         digest(&self.0)
     }
 }
 
-/// What others may see of a credential.
+/// The digest of a credential that others may see.
 pub(crate) fn digest(credential: &str) -> String {
     let mut digest = hex::encode(Sha256::digest(credential.as_bytes()));
     digest.truncate(DIGEST_CHARS);

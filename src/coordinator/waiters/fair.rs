@@ -1,6 +1,6 @@
-//! Keeping the places of waiters of fair locks. The store's queue knows who comes next, also among
-//! those of other coordinators and of Redisson clients; a place is kept as long as somebody vouches
-//! for the waiter, so that one that died is passed over after a few seconds.
+//! Keepalive of the waiters of fair locks. The store's queue knows the next waiter, also among
+//! those of other coordinators and of Redisson clients. A queue entry lives as long as its
+//! coordinator vouches for the waiter, so a dead waiter is skipped after a few seconds.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -17,13 +17,13 @@ use crate::{
     },
 };
 
-/// Waiters are vouched for so many times within the time that they would be given.
+/// Vouches per waiter timeout.
 const VOUCHES_PER_TIMEOUT: u32 = 3;
 
-/// Waiters of one lock in one call, which looks at the whole queue once.
+/// Waiters of one lock in one call, which reads the whole queue once.
 const WAITERS_PER_CALL: usize = 1000;
 
-/// Locks whose waiters are vouched for at the same time.
+/// Locks whose waiters are vouched for concurrently.
 const LOCKS_AT_ONCE: usize = 16;
 
 /// Runs until the coordinator stops.
@@ -47,7 +47,7 @@ async fn vouch(core: &Core, name: LockName, waiters: Vec<Arc<Waiter>>) {
         let owners: Vec<&str> = waiters.iter().map(|it| it.owner.field()).collect();
         match core.scripts.vouch(name.as_str(), &owners).await {
             Ok(vouched) => core.waiters.placed(&name, waiters, &vouched),
-            // They are vouched for again soon; until then they keep what they have.
+            // They are vouched for again soon; until then they keep their entries.
             Err(error) => tracing::debug!(%name, %error, "waiters are not vouched for"),
         }
     }
@@ -56,7 +56,7 @@ async fn vouch(core: &Core, name: LockName, waiters: Vec<Arc<Waiter>>) {
 // === impl Waiters ===
 
 impl Waiters {
-    /// Those who wait for fair locks, in the order they came.
+    /// The waiters of fair locks, in order of arrival.
     fn fair_waiters(&self) -> Vec<(LockName, Vec<Arc<Waiter>>)> {
         let state = self.state.lock();
         let locks = state.fair.iter();
@@ -65,7 +65,8 @@ impl Waiters {
             .collect()
     }
 
-    /// The store has said where they stand. One that is in the queue no more has to queue up again.
+    /// Applies the positions that the store returned. A waiter that is no longer in the queue must
+    /// queue again.
     fn placed(&self, name: &LockName, waiters: &[Arc<Waiter>], vouched: &Vouched) {
         let holder_until = vouched.remaining.map(|left| Instant::now() + left);
         let mut state = self.state.lock();
@@ -75,7 +76,7 @@ impl Waiters {
                 .channels
                 .get_mut(channel.as_str())
                 .and_then(|channel| channel.lines.get_mut(&Goal::Lock(Mode::Fair)));
-            // Whoever has left meanwhile has no line, or left it to another wait of its owner.
+            // A waiter that left meanwhile has no line, or left it to another wait of its owner.
             let Some(line) = line else { continue };
             line.holder_until = holder_until;
             if *place == 0 {

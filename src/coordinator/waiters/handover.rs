@@ -1,20 +1,30 @@
-//! Handing a lock on within one coordinator: in one call with the attempt of the head of the line,
-//! if that can be (see [`super::offer`]). Otherwise the head tries as soon as the release is on its
-//! way, right behind it, and does not wait to hear of it. Both reach the store at the same time, so
-//! the lock changes hands in one round trip.
+//! Hands a lock on to the next waiter of the same coordinator. If the head of the line accepts the
+//! offer at once, the release and its acquire become one call, `lock_hand_on.lua`. Otherwise the
+//! head tries right behind the release, and the release's own message is skipped.
 //!
-//! That is a hint like others, and an early one: the attempt may still come before the release. So
-//! it is repeated when the release is over, unless somebody was granted the lock meanwhile. The
-//! message of such a release tells nothing that has not been told, and is passed over. Messages of
-//! one channel come in order, so if that of another release is passed over in its place, that one
-//! was earlier, and an attempt comes after both.
+//! ```text
+//! holder releases
+//!       |
+//!       v
+//! offer to the head of the line
+//!       |
+//!       +-- accepted ------> lock_hand_on.lua: one script, both answered
+//!       |
+//!       +-- not accepted --> release sent, head tries at once, message skipped
 //!
-//! Handing a lock on in one call: whoever gives it back offers it to the head of the line, and if
-//! that can have it as it is, one script makes the release and the acquire. So the lock is free at
-//! no moment, and nobody need be told.
+//! after 16 in a row or 5 ms: the release is published for others
+//! ```
 //!
-//! An offer is taken at once or withdrawn; then the release is made by itself, see
-//! [`super::hand_on`].
+//! In one call the lock is free at no moment, and no message is needed. The head accepts at once,
+//! or the offer is withdrawn. After 5 ms nothing is offered. After 16 in a row the head does not
+//! try early either, and the message is followed; see [`super::own_releases`].
+//!
+//! In two calls both reach the store at the same time, so the lock changes hands in one round trip.
+//! The release acts as an early hint: the attempt may still precede it. So the hint is repeated
+//! when the release is over, unless the lock was granted meanwhile.
+//!
+//! Messages of one channel arrive in order. If another release's message is skipped by mistake,
+//! that release was earlier, and an attempt follows both.
 
 use std::{future::Future, pin::pin, task::Poll, time::Duration};
 
@@ -33,15 +43,15 @@ use crate::{
     },
 };
 
-/// An exclusive lock that somebody waits for here.
+/// An exclusive lock with waiters here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Awaited {
-    /// When the holder's lease ends, as last heard; none if its key has no time to live.
+    /// End of the holder's lease, as last heard; none if its key has no time to live.
     pub(crate) holder_until: Option<Instant>,
 }
 
-/// A release that is under way and was handed on: how many had been granted the lock before, and
-/// when it was sent.
+/// A release in progress that was handed on: the line's count of grants before it, and when it was
+/// sent.
 struct HandedOn(u64, Instant);
 
 pub(crate) const EXCLUSIVE: Goal = Goal::Lock(Mode::Exclusive);
@@ -49,9 +59,9 @@ pub(crate) const EXCLUSIVE: Goal = Goal::Lock(Mode::Exclusive);
 // === impl Waiters ===
 
 impl Waiters {
-    /// Gives the last hold of an exclusive lock, of the grant with this serial, to who waits for it
-    /// here: `in_one_call` with the next acquire, unless replicas are to know of the release.
-    /// Otherwise makes the call that gives it back, and the next acquire comes right behind it.
+    /// Passes the last hold of an exclusive lock, of the grant with this serial, to the head of the
+    /// line. `in_one_call` permits the joint call; it is false if replicas must acknowledge the
+    /// release. Otherwise `release` runs, and the next acquire follows right behind it.
     pub(crate) async fn hand_on<F>(
         &self,
         name: &LockName,
@@ -62,7 +72,7 @@ impl Waiters {
     where
         F: Future<Output = Result<Released, CallError>>,
     {
-        // In a box, so that a release that nobody waits for does not carry it.
+        // Boxed, so that a release without waiters does not carry it.
         if in_one_call
             && let Some(handed_over) = self.offer(name, owner, serial)
             && let Some(released) = Box::pin(self.hand_over(name, owner, handed_over)).await
@@ -70,7 +80,7 @@ impl Waiters {
             return released;
         }
         let mut release = pin!(release);
-        // Sends it, so that whatever comes now comes after it.
+        // Sends it, so that everything from here on comes after it.
         if let Poll::Ready(released) = poll!(&mut release) {
             if let Ok(Released::Done { held: 0, .. }) = released {
                 self.release_told(name);
@@ -85,7 +95,7 @@ impl Waiters {
         released
     }
 
-    /// What those know who wait here for an exclusive lock; none if there are none.
+    /// What the waiters here for an exclusive lock know; none if there are none.
     pub(crate) fn awaited(&self, name: &LockName) -> Option<Awaited> {
         let mut state = self.state.lock();
         let channel = state.channel_of(name)?;
@@ -94,14 +104,14 @@ impl Waiters {
         Some(Awaited { holder_until })
     }
 
-    /// A release has run, and whoever waits, here or elsewhere, is told of it by its message.
+    /// A release has run, and its message reaches the waiters here and elsewhere.
     fn release_told(&self, name: &LockName) {
         if let Some(channel) = self.state.lock().channel_of(name) {
             channel.own_releases.turn_of_others();
         }
     }
 
-    /// None if nobody waits here, or if it is the turn of others.
+    /// None if nobody waits here, or if others are due.
     fn release_sent(&self, name: &LockName) -> Option<HandedOn> {
         let mut state = self.state.lock();
         let channel = state.channel_of(name)?;
@@ -131,7 +141,7 @@ impl Waiters {
         match released {
             Ok(Released::Done { held: 0, .. }) => {}
             Ok(_) | Err(CallError::Unavailable(_)) => return channel.own_releases.unsent(),
-            // Whether a message comes is not known.
+            // Whether a message will arrive is unknown.
             Err(_) => channel.own_releases.forget(),
         }
         let Some(line) = channel.lines.get_mut(&EXCLUSIVE) else {
@@ -148,15 +158,15 @@ impl Waiters {
         }
     }
 
-    /// Waits until the head of the line here has done what it was offered. None if it did not take
-    /// it, or if nothing came of it: then the release is still to be made.
+    /// Waits until the head of the line has made the offered call. None if it did not accept, or if
+    /// nothing came of it: then the release is still to be made.
     pub(crate) async fn hand_over(
         &self,
         name: &LockName,
         owner: &Owner,
         handed_over: oneshot::Receiver<HandedOver>,
     ) -> Option<Result<Released, CallError>> {
-        // The head has been stirred and looks before this goes on.
+        // The head has been woken and looks before this continues.
         yield_now().await;
         self.withdraw(name, owner);
         let released = handed_over.await.ok()?.released;
@@ -166,7 +176,7 @@ impl Waiters {
         Some(released)
     }
 
-    /// None if the head would not take it, or if it is the turn of others.
+    /// None if the head would not accept, or if others are due.
     pub(crate) fn offer(
         &self,
         name: &LockName,
@@ -193,7 +203,7 @@ impl Waiters {
         Some(heard_of)
     }
 
-    /// Takes an offer back that nobody has taken.
+    /// Withdraws an offer that was not accepted.
     fn withdraw(&self, name: &LockName, owner: &Owner) {
         let mut state = self.state.lock();
         if let Some(channel) = state.channel_of(name) {
@@ -206,9 +216,9 @@ impl Waiters {
 // === impl QueueTicket ===
 
 impl QueueTicket {
-    /// Takes the lock that is offered to this waiter, the head of its line: what an acquire with
-    /// this lease came to. None if nothing is offered, or nothing came of it: then the acquire is
-    /// still to be made.
+    /// Accepts the lock offered to this waiter, the head of its line, and returns the outcome of an
+    /// acquire with this lease. None if there is no offer, or nothing came of it: then the acquire
+    /// is still to be made.
     pub(crate) async fn take_over(
         &self,
         scripts: &Scripts,
@@ -241,7 +251,7 @@ impl QueueTicket {
                 (Ok(released), Ok(granted))
             }
             Err(error) if error.is_transient() => (Err(error.clone()), Err(error)),
-            // What is wrong each of the two finds out for itself.
+            // Each of the two calls finds out by itself what is wrong.
             Ok(None) | Err(_) => return None,
         };
         let (heard, is_heard) = oneshot::channel();

@@ -1,4 +1,4 @@
-//! Those who wait on one channel, and who of them tries next.
+//! The lines of one channel and their heads.
 
 use std::{
     collections::BTreeMap,
@@ -18,10 +18,10 @@ use crate::{
     waiters::own_releases::OwnReleases,
 };
 
-/// In place of what is seen of a latch.
+/// Replaces the count of a latch that has not been seen.
 pub(crate) const NOT_SEEN: i64 = -1;
 
-/// One waiting call.
+/// One waiter.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     pub(crate) name: LockName,
@@ -29,11 +29,11 @@ pub(crate) struct Waiter {
     pub(crate) goal: Goal,
     pub(crate) since: Instant,
     pub(crate) head: AtomicBool,
-    /// It tries with nothing that has to be looked up before it gets a lock.
+    /// Nothing has to be looked up before its attempt can get the lock.
     pub(crate) takes_offers: AtomicBool,
     pub(crate) position: AtomicU32,
     pub(crate) news: Notify,
-    /// What the head has last seen of a latch, if it looked after this one had come.
+    /// The count that the head last saw of a latch, if it looked after this waiter joined.
     pub(crate) seen: AtomicI64,
 }
 
@@ -42,29 +42,29 @@ pub(crate) struct Channel {
     pub(crate) subscription: Subscription,
     pub(crate) lines: BTreeMap<Goal, Line>,
     pub(crate) own_releases: OwnReleases,
-    /// When the last release was heard of that nobody has been granted the lock after.
+    /// When the last release was heard of that no grant has followed.
     pub(crate) released: Option<(Instant, Heard, Span)>,
 }
 
-/// Those who wait for the same thing, by ticket, which is their order.
+/// The waiters for the same goal, ordered by ticket.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     pub(crate) waiters: BTreeMap<u64, Arc<Waiter>>,
     /// A hint that no head has followed yet.
     pub(crate) hint: bool,
-    /// The head makes an attempt.
+    /// The head is making an attempt.
     pub(crate) trying: bool,
     /// Becomes a hint if that attempt does not get the lock.
     pub(crate) hint_unless_granted: bool,
-    /// Waits of this line that ended with what they were for.
+    /// Waits of this line that ended with success.
     pub(crate) granted: u64,
-    /// When the holder's lease ends, as last heard; none if its key has no time to live.
+    /// End of the holder's lease, as last heard; none if its key has no time to live.
     pub(crate) holder_until: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subscription {
-    /// Under way: its task drops the channel if nobody waits when it is done.
+    /// In progress: its task drops the channel if nobody waits when it is done.
     Pending,
     Done,
 }
@@ -72,7 +72,7 @@ pub(crate) enum Subscription {
 // === impl Channel ===
 
 impl Channel {
-    /// Leaves hints and stirs the heads.
+    /// Sets hints and wakes the heads.
     pub(crate) fn wake(&mut self) {
         for line in self.lines.values_mut() {
             line.hint = true;
@@ -95,13 +95,14 @@ impl Line {
         self.granted += u64::from(took_all);
         if let Some(next) = self.waiters.values().next() {
             next.head.store(true, Ordering::Relaxed);
-            // This one may have left with a hint in hand, or with a share of what there is.
+            // This waiter may have left with an unfollowed hint, or with only a share of what there
+            // is.
             self.hint |= !took_all;
             next.news.notify_one();
         }
     }
 
-    /// The head tries, which follows a hint if there is one. True if there was.
+    /// The head tries and consumes the hint. True if there was one.
     pub(crate) fn begin_try(&mut self) -> bool {
         self.trying = true;
         std::mem::take(&mut self.hint)
@@ -117,7 +118,7 @@ impl Line {
 // === impl Waiter ===
 
 impl Waiter {
-    /// What watchers see of it.
+    /// The event that watchers see.
     pub(crate) fn event(&self, what: What) -> Event {
         Event::of_wait(what, &self.name, self.goal, &self.owner)
     }

@@ -1,15 +1,16 @@
-//! Who waits for which lock at this coordinator, and who of them tries next.
+//! The waiters at this coordinator, and the head of each line.
 //!
-//! Those who wait for the same thing on one channel stand in a line, and its head alone tries: when
-//! a message comes, when the holder's lease is over, and at a bounded interval, because messages
-//! are only hints. So an unlock costs one attempt however many wait. The rule that keeps wake-ups
-//! from getting lost: a line with waiters always has a head that will try again after the last
-//! hint; a hint that comes while nobody looks stays with the line, and a head that leaves without a
-//! grant, or with one that leaves room for more, leaves a hint behind for the next.
+//! The waiters for one goal on one channel form a line, and only its head tries. It tries on a
+//! message, at the end of the holder's lease, and at a bounded interval, because messages are only
+//! hints. So an unlock costs one attempt, however many wait.
 //!
-//! Readers and writers of a lock stand in two lines, so that neither keeps the others from trying.
-//! A waiter of a fair lock has a channel and a line of its own, because the store knows who comes
-//! next; see [`fair`].
+//! One rule prevents lost wake-ups: a line with waiters always has a head that will try again after
+//! the last hint. A hint that arrives while nobody looks stays with the line. A head that leaves
+//! without a grant, or with one that leaves room for more, leaves a hint for the next.
+//!
+//! Readers and writers of a lock have separate lines, so that neither blocks the other's tries. A
+//! waiter of a fair lock has a channel and a line of its own, because the store knows the next
+//! waiter; see [`fair`].
 
 pub(crate) mod fair;
 pub(crate) mod handover;

@@ -1,4 +1,4 @@
-//! The releases of one lock that were handed over within this coordinator.
+//! The handed-on releases of one lock, and the limits that keep other coordinators from starving.
 
 use std::time::Duration;
 
@@ -7,35 +7,35 @@ use tokio::{sync::oneshot, time::Instant};
 
 use crate::types::Owner;
 
-/// So many releases in a row are handed on here. Then one is only published, so that those who wait
-/// elsewhere have a turn.
+/// Maximum of consecutive releases handed on here. The next one is only published, so that waiters
+/// elsewhere get the lock.
 const IN_A_ROW_MAX: u32 = 16;
 
-/// For so long a lock that is handed on need not be free in between. Who waits elsewhere hears
-/// nothing meanwhile, so it is little compared to what they can notice, and longer than so many
-/// quick ones take.
+/// How long a lock that is handed on need not be free in between. Waiters elsewhere hear nothing
+/// meanwhile, so it is too short for them to notice. Yet it is longer than `IN_A_ROW_MAX` quick
+/// releases take.
 const IN_ONE_CALL_FOR: Duration = Duration::from_millis(5);
 
-/// A message that has not come after this time is not expected any more.
+/// A message that has not arrived by then is no longer expected.
 const MESSAGE_WITHIN: Duration = Duration::from_secs(1);
 
-/// Releases of one channel that were handed on here.
+/// The releases of one channel that were handed on here.
 #[derive(Debug, Default)]
 pub(crate) struct OwnReleases {
-    /// Those whose messages have not come yet.
+    /// Releases whose messages have not arrived yet.
     unannounced: u32,
     /// When the last of them was sent.
     sent_at: Option<Instant>,
     in_a_row: u32,
-    /// When the first of those in a row was handed on.
+    /// When the first of the consecutive releases was handed on.
     in_a_row_since: Option<Instant>,
-    /// The last one was not handed on: its message, or whichever comes first, has to be followed.
+    /// The last release was not handed on: its message, or the first to arrive, must be followed.
     is_announced_only: bool,
-    /// One that is about to be made, if the head does not take it over.
+    /// The release to be made, unless the head takes it over.
     pub(crate) offer: Option<Offer>,
 }
 
-/// The last hold of a lock, which somebody is about to give back.
+/// The last hold of a lock, about to be released.
 #[derive(Debug)]
 pub(crate) struct Offer {
     pub(crate) owner: Owner,
@@ -43,19 +43,19 @@ pub(crate) struct Offer {
     pub(crate) handed_over: oneshot::Sender<HandedOver>,
 }
 
-/// What became of a release that the head made a call of.
+/// The outcome of a release that the head made together with its acquire.
 #[derive(Debug)]
 pub(crate) struct HandedOver {
     pub(crate) released: Result<Released, CallError>,
-    /// Dropped when whoever released knows of it: that one's part comes before the head's.
+    /// Dropped when the releaser has the outcome: its part precedes the head's.
     pub(crate) _heard: oneshot::Sender<()>,
 }
 
 // === impl OwnReleases ===
 
 impl OwnReleases {
-    /// Whether the next one may be offered: not if others should hear of it by now, or another one
-    /// is.
+    /// Whether the next release may be offered: not if others are due to hear of one, or another
+    /// offer is open.
     pub(crate) fn may_be_offered(&self) -> bool {
         let is_early = |since: Instant| since.elapsed() < IN_ONE_CALL_FOR;
         let others_can_wait =
@@ -63,15 +63,15 @@ impl OwnReleases {
         others_can_wait && self.offer.is_none()
     }
 
-    /// The head takes the release that is offered to it.
+    /// Takes the offered release for the head.
     pub(crate) fn take_offer(&mut self) -> Option<Offer> {
         let offer = self.offer.take()?;
         self.one_more();
         Some(offer)
     }
 
-    /// A release is on its way, whose message will come if the channel is heard. False if it is not
-    /// to be handed on.
+    /// Records a release on its way; its message will arrive if the channel is subscribed. False if
+    /// the release must not be handed on.
     pub(crate) fn sent(&mut self, is_heard: bool) -> bool {
         self.is_announced_only = self.in_a_row >= IN_A_ROW_MAX;
         if self.is_announced_only {
@@ -95,12 +95,12 @@ impl OwnReleases {
         self.in_a_row_since.get_or_insert_with(Instant::now);
     }
 
-    /// It turned out that it tells nobody anything.
+    /// The release turned out to publish no message.
     pub(crate) fn unsent(&mut self) {
         self.unannounced = self.unannounced.saturating_sub(1);
     }
 
-    /// A message has come. True if it is that of a release that was handed on.
+    /// A message arrived. True if it is that of a release that was handed on.
     pub(crate) fn announced(&mut self) -> bool {
         let is_expected = self.sent_at.is_some_and(|at| at.elapsed() < MESSAGE_WITHIN);
         if self.is_announced_only || !is_expected || self.unannounced == 0 {

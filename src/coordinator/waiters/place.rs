@@ -1,4 +1,4 @@
-//! What a waiter does from its place in a line.
+//! Operations of a waiter on its ticket in a line.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -11,11 +11,11 @@ use crate::{
     waiters::queue::{QueueTicket, State},
 };
 
-/// A holder's lease that ends this much earlier or later than it was known to is news to those who
-/// wait.
+/// The smallest change of the holder's lease end that waiters are notified of.
 const LEASE_NEWS: Duration = Duration::from_millis(500);
 
-/// What a waiter is told: 1 is the next to try, and when the holder's lease ends, if that is known.
+/// The status a waiter is notified of: position (1 is the head of the line), and the end of the
+/// holder's lease, if known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QueueStatus {
     pub(crate) position: u32,
@@ -25,26 +25,25 @@ pub(crate) struct QueueStatus {
 // === impl QueueTicket ===
 
 impl QueueTicket {
-    /// This waiter may be given a lock as soon as another gives it back, see
-    /// [`QueueTicket::take_over`].
+    /// Marks this waiter as able to accept an offered lock, see [`QueueTicket::take_over`].
     pub(crate) fn take_offers(&self) {
         self.waiter.takes_offers.store(true, Ordering::Relaxed);
     }
 
-    /// Resolves when something may have changed: a hint, the head's role, a position.
+    /// Resolves on a possible change: a hint, the head role, a position.
     pub(crate) async fn news(&self) {
         self.waiter.news.notified().await;
     }
 
-    /// Whether this waiter is the one that tries without a hint too. Of a fair lock there is one in
-    /// the whole store.
+    /// Whether this waiter also tries without a hint. A fair lock has one such waiter in the whole
+    /// store.
     pub(crate) fn is_next(&self) -> bool {
         let head = self.waiter.head.load(Ordering::Relaxed);
         let first = || self.waiter.position.load(Ordering::Relaxed) == 1;
         head && (self.waiter.goal != Goal::Lock(Mode::Fair) || first())
     }
 
-    /// Whether there is a hint and this waiter is to follow it, which it does now.
+    /// Whether this waiter has a hint to follow; consumes the hint.
     pub(crate) fn follows_hint(&self) -> bool {
         self.waiter.head.load(Ordering::Relaxed)
             && self
@@ -55,7 +54,7 @@ impl QueueTicket {
                 .is_some_and(|line| line.hint && line.begin_try())
     }
 
-    /// This waiter tries now, hint or not.
+    /// Starts a try, hint or not.
     pub(crate) fn begin_try(&self) {
         if self.waiter.head.load(Ordering::Relaxed)
             && let Some(line) = self.waiters.state.lock().line(self)
@@ -71,7 +70,7 @@ impl QueueTicket {
         }
     }
 
-    /// Where this waiter stands, as far as it should be told now.
+    /// The status of this waiter, as far as it is worth a notification now.
     pub(crate) fn standing(&self) -> QueueStatus {
         let mut state = self.waiters.state.lock();
         let line = state.line(self);
@@ -81,8 +80,8 @@ impl QueueTicket {
         }
     }
 
-    /// An attempt of the head found the lock held until then, and its own place in the store's
-    /// queue if that is known.
+    /// An attempt of the head found the lock held until then; `place` is its position in the
+    /// store's queue, if known.
     pub(crate) fn busy_until(&self, holder_until: Option<Instant>, place: Option<u32>) {
         if let Some(place) = place {
             self.waiter.position.store(place, Ordering::Relaxed);
@@ -104,7 +103,7 @@ impl QueueTicket {
         }
     }
 
-    /// Leaves with the lock, which is held until then at the least. Readers leave room for more.
+    /// Leaves with the lock, which is held at least until then. Readers leave room for more.
     pub(crate) fn leave_granted(&mut self, holder_until: Instant) {
         self.took_all = self.waiter.goal != Goal::Lock(Mode::Read);
         let mut state = self.waiters.state.lock();
@@ -118,7 +117,7 @@ impl QueueTicket {
         }
     }
 
-    /// Leaves with permits, after which none are left if `took_all`.
+    /// Leaves with permits; none are left if `took_all`.
     pub(crate) fn leave_with_permits(&mut self, took_all: bool) {
         self.took_all = took_all;
         self.handed_over(&mut self.waiters.state.lock());
@@ -132,12 +131,12 @@ impl QueueTicket {
         }
     }
 
-    /// Those who have come so far: what is seen of a latch from now on is true for them.
+    /// The waiters so far, as a ticket bound: what is seen of a latch from now on is true for them.
     pub(crate) fn begin_look(&self) -> u64 {
         self.waiters.state.lock().next_ticket
     }
 
-    /// Tells those who had come when the look at a latch began what was seen.
+    /// Notifies the waiters that had joined before the look at a latch began.
     pub(crate) fn tell_seen(&self, begun: u64, count: u32) {
         let mut state = self.waiters.state.lock();
         let Some(line) = state.line(self) else {
@@ -150,7 +149,7 @@ impl QueueTicket {
         }
     }
 
-    /// What was last seen of a latch since this one waits.
+    /// The last count seen of a latch since this waiter joined.
     pub(crate) fn seen(&self) -> Option<u32> {
         u32::try_from(self.waiter.seen.load(Ordering::Relaxed)).ok()
     }
@@ -159,13 +158,13 @@ impl QueueTicket {
 // === impl QueueStatus ===
 
 impl QueueStatus {
-    /// Whether somebody who was told `before` should be told this.
+    /// Whether a waiter notified of `before` should be notified of this.
     pub(crate) fn is_news(self, before: Self) -> bool {
         self.position != before.position || lease_is_news(before.holder_until, self.holder_until)
     }
 }
 
-/// Moments that are computed from remaining times differ by a little even if nothing happened.
+/// Moments computed from remaining times differ slightly even if nothing happened.
 fn lease_is_news(before: Option<Instant>, after: Option<Instant>) -> bool {
     match (before, after) {
         (Some(before), Some(after)) => after > before + LEASE_NEWS || before > after + LEASE_NEWS,

@@ -1,4 +1,4 @@
-//! The lines of one coordinator: joining one, leaving it, and following the wakes of the store.
+//! The lines of one coordinator: joining, leaving, and following the store's wakes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,8 +32,7 @@ use crate::{
     },
 };
 
-/// How often waiters are told of a new position, at the most; a thousand waiters more make it a
-/// second slower.
+/// Minimum interval between position notifications; each thousand waiters add a second.
 const POSITIONS_INTERVAL: Duration = Duration::from_secs(1);
 
 const POSITIONS_PER_INTERVAL: usize = 1000;
@@ -54,22 +53,22 @@ pub(crate) struct Waiters {
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) channels: BTreeMap<Arc<str>, Channel>,
-    /// Waiters of fair locks, whose channels are their own.
+    /// Waiters of fair locks; each has its own channel.
     pub(crate) fair: BTreeMap<LockName, BTreeMap<u64, Arc<Waiter>>>,
     pub(crate) waiting: usize,
     pub(crate) next_ticket: u64,
-    /// Channels whose waiters are to be told a new position.
+    /// Channels whose waiters need a new position.
     pub(crate) moved: BTreeSet<Arc<str>>,
 }
 
-/// A place in a line; dropping it leaves the line.
+/// A ticket in a line; dropping it leaves the line.
 #[derive(Debug)]
 pub(crate) struct QueueTicket {
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) channel: Arc<str>,
     pub(crate) ticket: u64,
     pub(crate) waiter: Arc<Waiter>,
-    /// Left with what it waited for, and nothing of it remains for the next.
+    /// The waiter left with what it waited for, and nothing remains for the next.
     pub(crate) took_all: bool,
 }
 
@@ -98,9 +97,9 @@ impl Waiters {
         })
     }
 
-    /// Queues a call up after an attempt that found the lock held until `holder_until`; `place` is
-    /// that in the store's queue, if it is known. The first waiter of a channel makes the
-    /// coordinator subscribe, and tries again when that is confirmed.
+    /// Queues a call after an attempt that found the lock held until `holder_until`; `place` is the
+    /// position in the store's queue, if known. The first waiter of a channel makes the coordinator
+    /// subscribe, and retries when that is confirmed.
     pub(crate) fn join(
         self: &Arc<Self>,
         name: &LockName,
@@ -150,9 +149,9 @@ impl Waiters {
                 released: None,
             })
             .lines;
-        // A message may have come between the attempt and now. If somebody waited in this line
-        // then, the head has followed it; if nobody did, either the subscription is still to be
-        // confirmed, and that is a hint of its own, or nobody would follow it but this one.
+        // A message may have arrived between the attempt and now. If the line had a waiter then,
+        // the head has followed it. If not, the unconfirmed subscription is a hint of its own, or
+        // only this waiter would follow the message.
         let line = lines.entry(goal).or_insert_with(|| Line {
             hint: known_to_others,
             ..Line::default()
@@ -173,8 +172,8 @@ impl Waiters {
         })
     }
 
-    /// Those who wait for a lock here, in order, at most `max` of each mode, and how many there are
-    /// that do not stand in a queue of the store.
+    /// The waiters for a lock here, in order, at most `max` per mode, and the number of those
+    /// without a queue entry in the store.
     pub(crate) fn list(&self, name: &LockName, max: usize) -> (Vec<Arc<Waiter>>, usize) {
         let state = self.state.lock();
         let channels = [
@@ -192,8 +191,7 @@ impl Waiters {
         (listed.collect(), count)
     }
 
-    /// Those who wait here for permits or for a latch, in order, at most `max`, and how many there
-    /// are.
+    /// The waiters here for permits or for a latch, in order, at most `max`, and their number.
     pub(crate) fn list_for(
         &self,
         name: &LockName,
@@ -216,15 +214,15 @@ impl Waiters {
         })
     }
 
-    /// Has the heads on a channel look at once, for a change that nothing is published of.
+    /// Wakes the heads on a channel, for a change that publishes nothing.
     pub(crate) fn hint(&self, channel: &str) {
         if let Some(channel) = self.state.lock().channels.get_mut(channel) {
             channel.wake();
         }
     }
 
-    /// Whether somebody else here relies on what a waiter has left in the store: the same owner's
-    /// place in the queue of a fair lock, or the mark of a writer.
+    /// Whether another waiter here relies on what this one left in the store. That is the same
+    /// owner's entry in the queue of a fair lock, or the mark of a writer.
     pub(crate) fn others_want(&self, name: &LockName, mode: Mode, owner: &Owner) -> bool {
         let goal = Goal::Lock(mode);
         let state = self.state.lock();
@@ -234,7 +232,7 @@ impl Waiters {
             .is_some_and(|channel| channel.lines.contains_key(&goal))
     }
 
-    /// All that wait here and are wanted, as if they had just begun.
+    /// Emits all wanted waits here, as if they had just begun.
     pub(crate) fn retell(&self, to: &mut Vec<Event>, wanted: impl Fn(&LockName) -> bool) {
         let state = self.state.lock();
         let lines = state.channels.values().flat_map(|it| it.lines.values());
@@ -243,7 +241,7 @@ impl Waiters {
         to.extend(wanted.map(|waiter| waiter.event(What::WaitBegan)));
     }
 
-    /// How many wait at this coordinator.
+    /// The number of waiters at this coordinator.
     pub(crate) fn waiting(&self) -> usize {
         self.state.lock().waiting
     }
@@ -252,7 +250,7 @@ impl Waiters {
     pub(crate) fn follow(&self, wake: &Wake) {
         let mut state = self.state.lock();
         match wake {
-            // Every other message of a lock's channel says that it was released, whatever its
+            // Every other message of a lock's channel means that it was released, whatever its
             // number.
             Wake::Message { payload, .. } if !script::wakes(payload) => {}
             Wake::Message { channel, .. } => {
@@ -274,7 +272,8 @@ impl Waiters {
         }
     }
 
-    /// Tells waiters of a new position or a longer lease, at most once an interval, until stopped.
+    /// Notifies waiters of a new position or a longer lease, at most once an interval, until
+    /// stopped.
     pub(crate) async fn tell_positions(self: Arc<Self>) {
         let stop = self.tasks.stop().clone();
         loop {
@@ -298,7 +297,7 @@ impl Waiters {
                 };
                 let lines = channel.lines.values().map(|line| &line.waiters);
                 for (ahead, waiter) in lines.flat_map(|waiters| waiters.values().enumerate()) {
-                    // Where a waiter of a fair lock stands the store says.
+                    // The store decides the position of a fair lock's waiter.
                     if waiter.goal != Goal::Lock(Mode::Fair) {
                         waiter.position.store(position(ahead), Ordering::Relaxed);
                     }
@@ -308,13 +307,12 @@ impl Waiters {
         }
     }
 
-    /// Subscribes in a task of its own, because the waiter that asked may be gone before the store
-    /// has answered.
+    /// Subscribes in a background task, because the waiter may leave before the store answers.
     fn subscribe(self: &Arc<Self>, channel: &Arc<str>) {
         let (this, channel) = (Arc::clone(self), Arc::clone(channel));
         self.tasks.spawn("subscribe", async move {
             if let Err(error) = this.host.subscribe(&channel).await {
-                // The waiters poll, and the host sends a gap when it has succeeded.
+                // The waiters poll, and the host sends a gap once it has succeeded.
                 tracing::debug!(%channel, %error, "subscription is not confirmed yet");
             }
             let mut state = this.state.lock();
@@ -373,7 +371,7 @@ impl Waiters {
     }
 }
 
-/// Where waiters learn of releases.
+/// The channel on which waiters hear of releases.
 pub(crate) fn channel(name: &LockName, goal: Goal, owner: &Owner) -> String {
     match goal {
         Goal::Lock(Mode::Exclusive) => keys::channel(name.as_str()),
@@ -387,7 +385,7 @@ pub(crate) fn channel(name: &LockName, goal: Goal, owner: &Owner) -> String {
 // === impl State ===
 
 impl State {
-    /// Where an exclusive lock's waiters are, if there are any. Mostly nobody waits for anything.
+    /// The channel of an exclusive lock's waiters, if any. Mostly nobody waits for anything.
     pub(crate) fn channel_of(&mut self, name: &LockName) -> Option<&mut Channel> {
         if self.channels.is_empty() {
             return None;
