@@ -27,6 +27,8 @@ use super::{
 pub(super) enum Out {
     Opened(Box<pb::SessionOpened>),
     Notice(Notice),
+    /// Answers the ping with this id.
+    Pong(u64),
     /// The last: the stream ends after the queued answers.
     End(Option<Status>),
 }
@@ -119,16 +121,17 @@ impl Outbound {
     }
 
     fn notice(&mut self, out: Out) -> Option<pb::SessionResponse> {
-        let response = match out {
-            Out::Opened(opened) => Response::Opened(*opened),
-            Out::Notice(notice) => notice::notice(notice),
+        let (op_id, response) = match out {
+            Out::Opened(opened) => (0, Response::Opened(*opened)),
+            Out::Notice(notice) => (0, notice::notice(notice)),
+            Out::Pong(op_id) => (op_id, Response::Pong(pb::Pong {})),
             Out::End(status) => {
                 self.state = State::Ending(status);
                 return None;
             }
         };
         Some(pb::SessionResponse {
-            op_id: 0,
+            op_id,
             response: Some(response),
         })
     }
