@@ -1,0 +1,36 @@
+//! The conformance kit: proves that the clients of all languages behave alike. See
+//! `clients/conformance.md`. CONFORMANCE_LANGUAGES names the languages, by default `rust`.
+
+mod driver_process;
+mod ledger;
+mod messages;
+mod scripted;
+mod service;
+mod stage;
+mod stream;
+mod table;
+mod trial;
+
+use libtest_mimic::{Arguments, Trial};
+
+use self::{table::Table, trial::Language};
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let languages = Language::all();
+    let table = Table::default();
+    let trials = languages.iter().flat_map(|language| {
+        let scripted = scripted::SCENARIOS.iter().map(|(name, scenario)| {
+            let (language, table) = (language.clone(), table.clone());
+            Trial::test(format!("{}::{name}", language.name), move || {
+                table.record(language.name, name, trial::scripted(&language, *scenario))
+            })
+        });
+        scripted.collect::<Vec<_>>()
+    });
+    let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    if !arguments.list {
+        table.print();
+    }
+    conclusion.exit();
+}
