@@ -123,6 +123,14 @@ impl Driver {
         Ok(failure)
     }
 
+    /// The result of a command that may fail.
+    pub(crate) async fn result(&mut self, id: u64) -> Result<Result<Value, Failure>> {
+        Ok(match self.ok(id).await {
+            Ok(ok) => Ok(ok),
+            Err(_) => Err(self.failure(id).await?),
+        })
+    }
+
     async fn answer(&mut self, id: u64) -> Result<Value> {
         let what = format!("an answer to command {id}");
         let seen = self.find(&what, |it| it["id"] == json!(id)).await?;
@@ -181,6 +189,12 @@ impl Driver {
     fn tail(&self) -> Vec<String> {
         let last = self.seen.iter().rev().take(5).rev();
         last.map(|it| it.event.to_string()).collect()
+    }
+
+    /// Kills it.
+    pub(crate) async fn kill(&mut self) -> Result<()> {
+        self.process.kill().await?;
+        Ok(())
     }
 
     /// Closes its input, after which it has to end by itself.

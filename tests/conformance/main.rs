@@ -4,6 +4,7 @@
 mod driver_process;
 mod ledger;
 mod messages;
+mod real;
 mod scripted;
 mod service;
 mod stage;
@@ -26,7 +27,13 @@ fn main() {
                 table.record(language.name, name, trial::scripted(&language, *scenario))
             })
         });
-        scripted.collect::<Vec<_>>()
+        let real = real::SCENARIOS.iter().map(|(name, scenario)| {
+            let (language, table) = (language.clone(), table.clone());
+            Trial::test(format!("{}::{name}", language.name), move || {
+                table.record(language.name, name, trial::real(&language, *scenario))
+            })
+        });
+        scripted.chain(real).collect::<Vec<_>>()
     });
     let conclusion = libtest_mimic::run(&arguments, trials.collect());
     if !arguments.list {

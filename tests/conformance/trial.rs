@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use lockkeeper_testkit::heartbeat::Heartbeat;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{driver_process::Driver, scripted::Scenario, stage::Stage};
+use crate::{driver_process::Driver, real, scripted::Scenario, stage::Stage};
 
 /// A scenario that fails while the machine wakes its threads later than this proves nothing.
 const LATE_MAX: Duration = Duration::from_millis(100);
@@ -49,7 +49,7 @@ impl Language {
         }
     }
 
-    async fn driver(&self) -> Result<Driver> {
+    pub(crate) async fn driver(&self) -> Result<Driver> {
         Driver::start(&self.command).await
     }
 }
@@ -63,6 +63,16 @@ pub(crate) fn scripted(language: &Language, scenario: Scenario) -> Result<()> {
             let problems = stage.problems();
             ensure!(problems.is_empty(), "{}", problems.join("; "));
             Ok(())
+        })
+    })
+}
+
+/// Runs a scenario with real coordinators.
+pub(crate) fn real(language: &Language, scenario: real::Scenario) -> Result<()> {
+    judged(|runtime| {
+        runtime.block_on(async {
+            let mut scene = real::Scene::new(language).await?;
+            scenario(&mut scene).await
         })
     })
 }
