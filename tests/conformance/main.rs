@@ -11,8 +11,9 @@ mod stage;
 mod stream;
 mod table;
 mod trial;
+mod wrong;
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::{Arguments, Failed, Trial};
 
 use self::{table::Table, trial::Language};
 
@@ -35,7 +36,14 @@ fn main() {
         });
         scripted.chain(real).collect::<Vec<_>>()
     });
-    let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    let has_wrong = languages.iter().any(|it| it.name == "python");
+    let wrong = wrong::CLIENTS.iter().filter(|_| has_wrong);
+    let wrong = wrong.map(|(client, by)| {
+        Trial::test(format!("wrong::{client}"), move || {
+            wrong::is_caught(client, by).map_err(|it| Failed::from(format!("{it:#}")))
+        })
+    });
+    let conclusion = libtest_mimic::run(&arguments, trials.chain(wrong).collect());
     if !arguments.list {
         table.print();
     }

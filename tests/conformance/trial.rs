@@ -34,7 +34,7 @@ impl Language {
         all.map(Self::named).collect()
     }
 
-    fn named(name: &'static str) -> Self {
+    pub(crate) fn named(name: &'static str) -> Self {
         let command = match name {
             "rust" => env!("CARGO_BIN_EXE_conformance-driver").into(),
             _ => Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -47,6 +47,13 @@ impl Language {
             name,
             command: vec![command],
         }
+    }
+
+    /// Its client with one rule broken.
+    pub(crate) fn broken(&self, rule: &str) -> Self {
+        let run = Path::new(&self.command[0]);
+        let command = vec![run.with_file_name("wrong.py").into(), rule.into()];
+        Self { command, ..*self }
     }
 
     pub(crate) async fn driver(&self) -> Result<Driver> {

@@ -323,7 +323,8 @@ impl SessionTransport {
         self.endpoint += 1;
         let round = u32::try_from(failed.count / endpoints).unwrap_or(u32::MAX);
         let pause = if failed.count.is_multiple_of(endpoints) {
-            let pause = BACKOFF_MIN.saturating_mul(2_u32.saturating_pow(round));
+            let doubled = 2_u32.saturating_pow(round.saturating_sub(1));
+            let pause = BACKOFF_MIN.saturating_mul(doubled);
             pause.min(BACKOFF_MAX).mul_f64(rand::random_range(0.5..1.0))
         } else {
             Duration::ZERO

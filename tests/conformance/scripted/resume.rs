@@ -278,18 +278,17 @@ pub(super) async fn attempts_are_spread(stage: &mut Stage) -> Result<()> {
         "{} attempts",
         attempts.len()
     );
-    // The pauses after a round double up to 1 s, less a part that chance decides: without it they
-    // would be 50, 100, 200, 400 and 800 ms.
-    let pauses: Vec<_> = attempts.windows(2).map(|it| it[1] - it[0]).collect();
-    let longest = pauses.iter().max().copied().unwrap_or_default();
-    ensure!(longest > Duration::from_millis(150), "{pauses:?}");
-    let exact = |pause: &&Duration| {
-        let millis = pause.as_millis();
-        [200, 400, 800].iter().any(|it| millis.abs_diff(*it) <= 12)
-    };
-    let long = pauses.iter().filter(|it| it.as_millis() > 150);
-    let (all, without_chance) = (long.clone().count(), long.filter(exact).count());
-    ensure!(without_chance < all || all < 2, "no jitter: {pauses:?}");
+    // After each round of two, 50 ms that double up to 1 s, less a part that chance decides. Several
+    // long pauses in a row that lack nothing were not left to chance.
+    let rounds = attempts.windows(2).skip(1).step_by(2);
+    let pauses: Vec<_> = rounds.map(|it| (it[1] - it[0]).as_millis()).collect();
+    let whole = (0..).map(|round| (50_u128 << round).min(1000) - 5);
+    let is_whole = pauses
+        .iter()
+        .zip(whole)
+        .skip(2)
+        .all(|(pause, whole)| *pause >= whole);
+    ensure!(pauses.len() > 3 && !is_whole, "no jitter: {pauses:?}");
     Ok(())
 }
 
