@@ -37,6 +37,7 @@ pub(crate) type Out = mpsc::UnboundedSender<Option<Result<SessionResponse, Statu
 
 /// A session's stream.
 pub(crate) struct Stream {
+    pub(crate) accepted_at: Instant,
     pub(crate) metadata: MetadataMap,
     frames: mpsc::UnboundedReceiver<Received>,
     out: Out,
@@ -93,6 +94,7 @@ impl Stream {
             last_renewal: Mutex::default(),
         });
         let stream = Self {
+            accepted_at: Instant::now(),
             metadata,
             frames,
             out: out.clone(),

@@ -267,7 +267,7 @@ pub(super) async fn attempts_are_spread(stage: &mut Stage) -> Result<()> {
     while begun.elapsed() < Duration::from_secs(2) {
         for coordinator in [0, 1] {
             if let Some(next) = stage.coordinators[coordinator].try_accept() {
-                attempts.push(Instant::now());
+                attempts.push(next.accepted_at);
                 next.refuse(Code::Unavailable, "DRAINING");
             }
         }
@@ -280,9 +280,10 @@ pub(super) async fn attempts_are_spread(stage: &mut Stage) -> Result<()> {
     );
     // After each round of two, 50 ms that double up to 1 s, less a part that chance decides. Several
     // long pauses in a row that lack nothing were not left to chance.
+    attempts.sort();
     let rounds = attempts.windows(2).skip(1).step_by(2);
     let pauses: Vec<_> = rounds.map(|it| (it[1] - it[0]).as_millis()).collect();
-    let whole = (0..).map(|round| (50_u128 << round).min(1000) - 5);
+    let whole = (0..).map(|round| (50_u128 << round).min(1000) * 19 / 20);
     let is_whole = pauses
         .iter()
         .zip(whole)
