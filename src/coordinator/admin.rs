@@ -198,7 +198,7 @@ impl Core {
             NameKind::Lock | NameKind::ReadWriteLock => look(self, &name, LISTED_HOLDERS)
                 .await
                 .map(|seen| LockSeen::Lock(kind, seen)),
-            NameKind::Semaphore => semaphore::run::look(self, &name, LISTED_HOLDERS as usize)
+            NameKind::Semaphore => semaphore::describe::look(self, &name, LISTED_HOLDERS as usize)
                 .await
                 .map(LockSeen::Semaphore),
             NameKind::Latch => latch::look(self, &name).await.map(LockSeen::Latch),

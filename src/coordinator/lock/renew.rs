@@ -8,7 +8,10 @@ use tokio::time::Instant;
 use crate::{
     core::Core,
     error::Error,
-    lock::{outcome::TokenChecked, request::Renew},
+    lock::{
+        outcome::TokenChecked,
+        request::{CheckToken, Renew},
+    },
     types::{Grant, GrantKey, Lease, LockName, safe_until},
 };
 
@@ -82,14 +85,10 @@ pub(crate) async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Grant, Er
         .ok_or(Error::NotOwner(Ownership::Expired))
 }
 
-pub(crate) async fn check_token(
-    core: &Core,
-    name: &LockName,
-    token: u64,
-) -> Result<TokenChecked, Error> {
-    let seen = core.scripts.inspect(name.as_str(), 0).await?;
+pub(crate) async fn check_token(core: &Core, request: &CheckToken) -> Result<TokenChecked, Error> {
+    let seen = core.scripts.inspect(request.name.as_str(), 0).await?;
     Ok(TokenChecked {
-        current: token != 0 && token == seen.token,
+        current: request.token != 0 && request.token == seen.token,
         last: seen.token,
         held: seen.holder_count > 0,
     })

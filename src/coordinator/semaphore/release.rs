@@ -8,7 +8,7 @@ use crate::{
     core::Core,
     error::Error,
     events::Event,
-    semaphore::{outcome::PermitAnswer, request::ReleasePermits},
+    semaphore::{outcome::ReleasedPermits, request::ReleasePermits},
     session::session::Session,
     types::{GrantKey, PermitGrant, RequestId},
 };
@@ -16,7 +16,7 @@ use crate::{
 pub(crate) async fn release(
     core: &Arc<Core>,
     request: &ReleasePermits,
-) -> Result<PermitAnswer, Error> {
+) -> Result<ReleasedPermits, Error> {
     let ReleasePermits {
         name,
         owner,
@@ -53,7 +53,7 @@ pub(crate) async fn release(
             } else if !repeated {
                 core.events.tell(|| Event::of_permit_release(name, owner));
             }
-            Ok(PermitAnswer::Released { permits, available })
+            Ok(ReleasedPermits { permits, available })
         }
         Ok(PermitsReleased::NotOwner(ownership)) => {
             if let Some(session) = &session {

@@ -8,11 +8,14 @@ use tokio::time::Instant;
 use crate::{
     core::Core,
     error::Error,
-    semaphore::{outcome::PermitAnswer, request::RenewPermits},
+    semaphore::request::RenewPermits,
     types::{GrantKey, Holding, Invalid, Lease, PermitGrant, safe_until},
 };
 
-pub(crate) async fn renew(core: &Arc<Core>, request: &RenewPermits) -> Result<PermitAnswer, Error> {
+pub(crate) async fn renew(
+    core: &Arc<Core>,
+    request: &RenewPermits,
+) -> Result<Vec<PermitGrant>, Error> {
     let RenewPermits {
         name,
         owner,
@@ -90,7 +93,7 @@ pub(crate) async fn renew(core: &Arc<Core>, request: &RenewPermits) -> Result<Pe
     }
     match gone {
         Some(ownership) => Err(Error::NotOwner(ownership)),
-        None => Ok(PermitAnswer::Renewed(renewed)),
+        None => Ok(renewed),
     }
 }
 

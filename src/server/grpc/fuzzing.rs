@@ -9,7 +9,7 @@ use super::{
     call::within,
     convert::{self, Requests},
     pb::{self, session_request::Request},
-    session::operation,
+    session::frames::operation,
 };
 
 /// The longest deadline of a call, in seconds: 8 digits of hours.
