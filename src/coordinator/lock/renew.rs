@@ -24,26 +24,19 @@ pub(crate) async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Grant, Er
     } = request;
     let session = core.session_of(owner)?;
     let key = GrantKey::new(name, *mode, &owner.label);
-    let held = session
-        .as_ref()
-        .map(|session| (session, session.grant(&key)));
-    let own_lease = match &held {
-        None => core.config.lease,
-        Some((session, Some(held))) if held.watched => session.lease,
-        Some((_, Some(held))) => held.lease,
-        // After `lost` there is no `renewed`, even if the store still has the hold.
-        Some((_, None)) => return Err(Error::NotOwner(core.ownership(name).await?)),
-    };
+    let held = session.as_ref().and_then(|session| session.grant(&key));
+    // After `lost` there is no `renewed`, even if the store still has the hold.
+    if session.is_some() && held.is_none() {
+        return Err(Error::NotOwner(core.ownership(name).await?));
+    }
+    let own_lease = || core.lease_of_held(session.as_ref(), held.as_ref());
     let renewal = Renewal {
         name: name.shared(),
         mode: *mode,
         owner: owner.shared_field(),
-        lease: lease.map_or(own_lease, Lease::get),
+        lease: lease.map_or_else(own_lease, Lease::get),
     };
-    let min_replica_acks = match &held {
-        Some((_, Some(held))) => held.min_replica_acks,
-        _ => 0,
-    };
+    let min_replica_acks = held.as_ref().map_or(0, |held| held.min_replica_acks);
     let (scripts, acks) = core.replicated(min_replica_acks);
     let sent_at = Instant::now();
     let renewals = scripts.renew(std::slice::from_ref(&renewal)).await;

@@ -18,10 +18,7 @@ pub(crate) async fn release(
     request: &ReleasePermits,
 ) -> Result<ReleasedPermits, Error> {
     let ReleasePermits {
-        name,
-        owner,
-        ids,
-        request_id,
+        name, owner, ids, ..
     } = request;
     let session = core.session_of(owner)?;
     let owner_lock = core.owner_lock(name, owner).await?;
@@ -29,15 +26,7 @@ pub(crate) async fn release(
         .as_ref()
         .map_or_else(Vec::new, |session| session.permits_of(name, owner, ids));
     set_releasing(session.as_ref(), &held, true);
-    let record = request_id.as_ref().map(RequestId::as_str);
-    let (scripts, acks) = core.replicated(0);
-    let released = scripts
-        .release_permits(name.as_str(), owner.field(), ids, record)
-        .await;
-    if let Err(error) = acks.acknowledged() {
-        tracing::info!(%name, %error, "released");
-    }
-    match released {
+    match ask(core, request).await {
         Ok(PermitsReleased::Done {
             permits,
             available,
@@ -84,6 +73,23 @@ pub(crate) async fn release(
             Err(error.into())
         }
     }
+}
+
+async fn ask(core: &Core, request: &ReleasePermits) -> Result<PermitsReleased, CallError> {
+    let ReleasePermits {
+        name,
+        owner,
+        ids,
+        request_id,
+    } = request;
+    let record = request_id.as_ref().map(RequestId::as_str);
+    let (scripts, acks) = core.replicated(0);
+    let call = scripts.release_permits(name.as_str(), owner.field(), ids, record);
+    let released = call.await;
+    if let Err(error) = acks.acknowledged() {
+        tracing::info!(%name, %error, "released");
+    }
+    released
 }
 
 /// Completes a release with an unknown outcome: the caller wanted it, and repeating it is harmless.

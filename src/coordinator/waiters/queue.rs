@@ -2,10 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -26,10 +23,7 @@ use crate::{
         labels::{Heard, Source},
     },
     types::{Goal, LockName, Owner},
-    waiters::{
-        line::{Channel, Line, NOT_SEEN, Subscription, Waiter},
-        own_releases::OwnReleases,
-    },
+    waiters::line::{Channel, Line, Subscription, Waiter},
 };
 
 /// Minimum interval between position notifications; each thousand waiters add a second.
@@ -129,26 +123,10 @@ impl Waiters {
         state.waiting += 1;
         state.next_ticket += 1;
         let ticket = state.next_ticket;
-        let waiter = Arc::new(Waiter {
-            name: name.clone(),
-            owner,
-            goal,
-            since: Instant::now(),
-            head: AtomicBool::new(ahead == 0),
-            takes_offers: AtomicBool::new(false),
-            position: AtomicU32::new(place.unwrap_or_else(|| position(ahead.max(fair)))),
-            news: Notify::new(),
-            seen: AtomicI64::new(NOT_SEEN),
-        });
+        let place = place.unwrap_or_else(|| position(ahead.max(fair)));
+        let waiter = Arc::new(Waiter::new(name, goal, owner, ahead == 0, place));
         let entry = state.channels.entry(Arc::clone(&channel));
-        let lines = &mut entry
-            .or_insert_with(|| Channel {
-                subscription: Subscription::Pending,
-                lines: BTreeMap::new(),
-                own_releases: OwnReleases::default(),
-                released: None,
-            })
-            .lines;
+        let lines = &mut entry.or_default().lines;
         // A message may have arrived between the attempt and now. If the line had a waiter then,
         // the head has followed it. If not, the unconfirmed subscription is a hint of its own, or
         // only this waiter would follow the message.
