@@ -219,7 +219,7 @@ impl Core {
         reason: &Reason,
     ) -> Result<ForceReleased, Error> {
         let (scripts, acks) = self.replicated(0);
-        let forced = scripts.force_release(name.as_str(), &reason.0, FORCED_HOLDERS);
+        let forced = scripts.force_release(name.store_key(), &reason.0, FORCED_HOLDERS);
         let Some(forced) = forced.await? else {
             return Ok(ForceReleased::default());
         };

@@ -85,14 +85,16 @@ pub(crate) async fn set(core: &Core, request: &SetCount) -> Result<CountSet, Err
         request_id,
     } = request;
     let record = request_id.as_ref().map(RequestId::as_str);
-    let set = core.scripts.set_count(name.as_str(), *count, *ttl, record);
+    let set = core
+        .scripts
+        .set_count(name.store_key(), *count, *ttl, record);
     Ok(set.await?)
 }
 
 /// Returns the remaining count.
 pub(crate) async fn count_down(core: &Core, request: &CountDown) -> Result<u32, Error> {
     let record = request.request_id.as_ref().map(RequestId::as_str);
-    let name = request.name.as_str();
+    let name = request.name.store_key();
     match core.scripts.count_down(name, request.by, record).await? {
         CountedDown::Left(left) => {
             // Nothing is published before the latch opens, because Redisson knows no such message.
@@ -107,11 +109,11 @@ pub(crate) async fn count_down(core: &Core, request: &CountDown) -> Result<u32, 
 
 /// Returns whether it existed.
 pub(crate) async fn delete(core: &Core, name: &LockName) -> Result<bool, Error> {
-    Ok(core.scripts.delete_latch(name.as_str()).await?)
+    Ok(core.scripts.delete_latch(name.store_key()).await?)
 }
 
 pub(crate) async fn look(core: &Core, name: &LockName) -> Result<LatchDescription, Error> {
-    let seen = core.scripts.inspect_latch(name.as_str()).await?;
+    let seen = core.scripts.inspect_latch(name.store_key()).await?;
     let (_, waiter_count) = core.waiters.list_for(name, Goal::Latch, 0);
     Ok(LatchDescription {
         name: name.clone(),
@@ -142,7 +144,7 @@ pub(crate) async fn await_latch<P: Progress>(
     if let Some(session) = &session {
         session.live()?;
     }
-    let seen = core.scripts.inspect_latch(name.as_str()).await?;
+    let seen = core.scripts.inspect_latch(name.store_key()).await?;
     if seen.count == 0 {
         return Ok(Ok(LatchOpened));
     }
@@ -196,7 +198,7 @@ async fn wait_for<P: Progress>(
             }
             Next::Try => {
                 let begun = place.begin_look();
-                match core.scripts.inspect_latch(name.as_str()).await {
+                match core.scripts.inspect_latch(name.store_key()).await {
                     Ok(seen) => {
                         trouble = None;
                         count = seen.count;

@@ -29,7 +29,7 @@ pub(crate) fn of(operation: &'static str, subject: Subject<'_>) -> Span {
         let Subject {
             name, mode, owner, ..
         } = subject;
-        name.map(|name| span.record("lockkeeper.lock.name", name.told()));
+        name.map(|name| span.record("lockkeeper.lock.name", name.public()));
         mode.map(|mode| span.record("lockkeeper.lock.mode", mode.name()));
         owner.map(|owner| span.record("lockkeeper.owner.digest", owner.digest()));
     }
@@ -65,7 +65,7 @@ fn log(operation: &'static str, subject: Subject<'_>, ended: Result<Summary, &Er
     if !tracing::enabled!(tracing::Level::DEBUG) {
         return;
     }
-    let lock = subject.name.map(LockName::told);
+    let lock = subject.name.map(LockName::public);
     let mode = subject.mode.map(Mode::name);
     let owner = subject.owner.map(Owner::digest);
     let session = subject.owner.and_then(|owner| owner.session.as_ref());

@@ -85,7 +85,7 @@ async fn ask(
     let record = request.request_id.as_ref().map(RequestId::as_str);
     let serial = held.map(|held| held.serial);
     let (scripts, acks) = core.replicated(0);
-    let which = Hold::new(name.as_str(), mode, owner.field());
+    let which = Hold::new(name.store_key(), mode, owner.field());
     let call = scripts.release(which, serial, lease, record);
     // The answer to a repeat does not say whether the lock has just become free.
     let is_last = held.is_none_or(|held| held.hold_count <= 1) && record.is_none();

@@ -79,7 +79,7 @@ pub(crate) async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Grant, Er
 }
 
 pub(crate) async fn check_token(core: &Core, request: &CheckToken) -> Result<TokenChecked, Error> {
-    let seen = core.scripts.inspect(request.name.as_str(), 0).await?;
+    let seen = core.scripts.inspect(request.name.store_key(), 0).await?;
     Ok(TokenChecked {
         current: request.token != 0 && request.token == seen.token,
         last: seen.token,
@@ -90,7 +90,7 @@ pub(crate) async fn check_token(core: &Core, request: &CheckToken) -> Result<Tok
 impl Core {
     /// What the store knows of a lock that the caller does not hold.
     async fn ownership(&self, name: &LockName) -> Result<Ownership, CallError> {
-        let seen = self.scripts.inspect(name.as_str(), 0).await?;
+        let seen = self.scripts.inspect(name.store_key(), 0).await?;
         Ok(match (seen.holder_count, seen.token) {
             (0, 0) => Ownership::NeverHeld,
             (0, _) => Ownership::Expired,

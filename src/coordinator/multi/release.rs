@@ -97,7 +97,7 @@ impl Releasing {
             .zip(self.modes())
             .zip(&self.held)
             .map(|((name, mode), held)| Member {
-                name: name.as_str(),
+                name: name.store_key(),
                 mode,
                 known_holds: None,
                 serial: held.as_ref().map(|held| held.serial),

@@ -73,7 +73,7 @@ pub(crate) async fn attempt(
     let taking = Taking::new(core, request);
     let (scripts, acks) = core.replicated(request.min_replica_acks);
     let sent_at = Instant::now();
-    let (key, field, identity) = (name.as_str(), owner.field(), taking.identity());
+    let (key, field, identity) = (name.store_key(), owner.field(), taking.identity());
     let asked = scripts.acquire_permits(key, field, lease, identity, record_refusal);
     match asked.await {
         Ok(PermitsAcquired::Granted {
@@ -134,7 +134,10 @@ fn undo_attempt(
 ) -> JoinHandle<()> {
     let (core, name) = (Arc::clone(core), name.clone());
     core.tasks.clone().spawn("undo-permits", async move {
-        let undo = || core.scripts.undo_permits(name.as_str(), taking.identity());
+        let undo = || {
+            core.scripts
+                .undo_permits(name.store_key(), taking.identity())
+        };
         core.count_undone(core.until_answered(lease, undo).await);
     })
 }
@@ -239,7 +242,7 @@ impl Undo {
         }
         let undo = || {
             core.scripts
-                .undo_permits(grant.name.as_str(), taking.identity())
+                .undo_permits(grant.name.store_key(), taking.identity())
         };
         let undone = core.until_answered(grant.lease, undo).await;
         core.count_undone(undone);
@@ -267,7 +270,7 @@ impl Core {
             attempt: "",
             ids: &grant.ids,
         };
-        let undo = || self.scripts.undo_permits(grant.name.as_str(), exactly);
+        let undo = || self.scripts.undo_permits(grant.name.store_key(), exactly);
         self.until_answered(grant.lease, undo).await;
     }
 }

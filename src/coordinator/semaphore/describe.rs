@@ -21,7 +21,7 @@ pub(crate) async fn set(core: &Core, request: &SetPermits) -> Result<PermitsSet,
     } = request;
     let set = core
         .scripts
-        .set_permits(name.as_str(), *permits, *only_if_absent);
+        .set_permits(name.store_key(), *permits, *only_if_absent);
     Ok(set.await?)
 }
 
@@ -35,7 +35,7 @@ pub(crate) async fn look(
     name: &LockName,
     listed_max: usize,
 ) -> Result<SemaphoreDescription, Error> {
-    let seen = core.scripts.inspect_semaphore(name.as_str()).await?;
+    let seen = core.scripts.inspect_semaphore(name.store_key()).await?;
     let (waiters, waiter_count) = core.waiters.list_for(name, Goal::Permits, listed_max);
     let holders = seen.holders.iter().take(listed_max).map(|holder| {
         let owner = (!holder.owner.is_empty())

@@ -84,7 +84,7 @@ async fn ask(core: &Core, request: &ReleasePermits) -> Result<PermitsReleased, C
     } = request;
     let record = request_id.as_ref().map(RequestId::as_str);
     let (scripts, acks) = core.replicated(0);
-    let call = scripts.release_permits(name.as_str(), owner.field(), ids, record);
+    let call = scripts.release_permits(name.store_key(), owner.field(), ids, record);
     let released = call.await;
     if let Err(error) = acks.acknowledged() {
         tracing::info!(%name, %error, "released");
@@ -97,7 +97,7 @@ async fn finish_release(core: &Core, request: &ReleasePermits, held: Vec<PermitG
     let at_most = held.iter().map(|grant| grant.lease).max();
     if let Some(id) = &request.request_id {
         // The same call again leaves the record that the client's own repeat will find.
-        let (name, owner) = (request.name.as_str(), request.owner.field());
+        let (name, owner) = (request.name.store_key(), request.owner.field());
         let again = || {
             let record = Some(id.as_str());
             core.scripts

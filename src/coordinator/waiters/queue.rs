@@ -155,8 +155,8 @@ impl Waiters {
     pub(crate) fn list(&self, name: &LockName, max: usize) -> (Vec<Arc<Waiter>>, usize) {
         let state = self.state.lock();
         let channels = [
-            keys::channel(name.as_str()),
-            keys::rw_channel(name.as_str()),
+            keys::channel(name.store_key()),
+            keys::rw_channel(name.store_key()),
         ];
         let lines = channels
             .iter()
@@ -177,8 +177,8 @@ impl Waiters {
         max: usize,
     ) -> (Vec<Arc<Waiter>>, usize) {
         let channel = match goal {
-            Goal::Permits => keys::permit_channel(name.as_str()),
-            Goal::Latch => keys::latch_channel(name.as_str()),
+            Goal::Permits => keys::permit_channel(name.store_key()),
+            Goal::Latch => keys::latch_channel(name.store_key()),
             Goal::Lock(_) => return self.list(name, max),
         };
         let state = self.state.lock();
@@ -352,11 +352,11 @@ impl Waiters {
 /// The channel on which waiters hear of releases.
 pub(crate) fn channel(name: &LockName, goal: Goal, owner: &Owner) -> String {
     match goal {
-        Goal::Lock(Mode::Exclusive) => keys::channel(name.as_str()),
-        Goal::Lock(Mode::Fair) => keys::fair_channel(name.as_str(), owner.field()),
-        Goal::Lock(Mode::Read | Mode::Write) => keys::rw_channel(name.as_str()),
-        Goal::Permits => keys::permit_channel(name.as_str()),
-        Goal::Latch => keys::latch_channel(name.as_str()),
+        Goal::Lock(Mode::Exclusive) => keys::channel(name.store_key()),
+        Goal::Lock(Mode::Fair) => keys::fair_channel(name.store_key(), owner.field()),
+        Goal::Lock(Mode::Read | Mode::Write) => keys::rw_channel(name.store_key()),
+        Goal::Permits => keys::permit_channel(name.store_key()),
+        Goal::Latch => keys::latch_channel(name.store_key()),
     }
 }
 
@@ -368,7 +368,8 @@ impl State {
         if self.channels.is_empty() {
             return None;
         }
-        self.channels.get_mut(keys::channel(name.as_str()).as_str())
+        self.channels
+            .get_mut(keys::channel(name.store_key()).as_str())
     }
 
     pub(crate) fn line(&mut self, place: &QueueTicket) -> Option<&mut Line> {

@@ -137,14 +137,14 @@ impl Requests<'_> {
     }
 
     pub(super) fn may(&self, right: Right, name: &LockName) -> Result<(), Error> {
-        if self.access.allows(self.caller(), right, name.told()) {
+        if self.access.allows(self.caller(), right, name.public()) {
             return Ok(());
         }
         let denied = Audited {
             identity: self.caller(),
             peer: self.account.peer(),
             operation: right.name(),
-            name: name.told(),
+            name: name.public(),
             reason: "",
         };
         denied.denied();
@@ -281,7 +281,7 @@ pub(super) fn whole_millis(duration: Duration) -> prost_types::Duration {
 pub(super) fn grant(grant: &Grant) -> pb::Grant {
     let session = grant.owner.session.as_ref();
     pb::Grant {
-        name: grant.name.told().to_owned(),
+        name: grant.name.public().to_owned(),
         mode: proto_mode(grant.mode).into(),
         session_id: session.map_or("", SessionId::as_str).to_owned(),
         owner: grant.owner.label.as_ref().to_owned(),
@@ -363,7 +363,7 @@ pub(super) fn described(seen: Description, viewer: &Viewer) -> pb::DescribeRespo
     let mode = seen.mode.map_or(pb::LockMode::Unspecified, proto_mode);
     let waiters = seen.waiters.into_iter().zip(1..);
     pb::DescribeResponse {
-        name: seen.name.told().to_owned(),
+        name: seen.name.public().to_owned(),
         mode: mode.into(),
         holders: seen
             .holders

@@ -149,7 +149,7 @@ fn permit_ids(texts: &[String]) -> Result<Vec<PermitId>, Invalid> {
 pub(super) fn permit_grant(grant: &PermitGrant) -> pb::PermitGrant {
     let session = grant.owner.session.as_ref();
     pb::PermitGrant {
-        name: grant.name.told().to_owned(),
+        name: grant.name.public().to_owned(),
         session_id: session.map_or("", SessionId::as_str).to_owned(),
         owner: grant.owner.label.as_ref().to_owned(),
         permits: u32::try_from(grant.ids.len()).unwrap_or(u32::MAX),
@@ -245,7 +245,7 @@ pub(super) fn described(
         waiting_for: Some(whole_millis(waiter.since.elapsed())),
     });
     pb::DescribeSemaphoreResponse {
-        name: seen.name.told().to_owned(),
+        name: seen.name.public().to_owned(),
         total: seen.total,
         available: seen.available,
         holders: holders.collect(),

@@ -100,7 +100,7 @@ pub(super) fn count_set(set: CountSet) -> pb::SetCountResponse {
 
 pub(super) fn described(seen: &LatchDescription) -> pb::DescribeLatchResponse {
     pb::DescribeLatchResponse {
-        name: seen.name.told().to_owned(),
+        name: seen.name.public().to_owned(),
         count: seen.count,
         remaining_ttl: seen.remaining.map(whole_millis),
         waiter_count: u32::try_from(seen.waiter_count).unwrap_or(u32::MAX),

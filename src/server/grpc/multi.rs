@@ -75,7 +75,7 @@ impl Requests<'_> {
 
 pub(super) fn waiting(name: &LockName, waiting: Waiting) -> pb::WaitingForAll {
     pb::WaitingForAll {
-        name: name.told().to_owned(),
+        name: name.public().to_owned(),
         waiting: Some(convert::waiting(waiting)),
     }
 }
@@ -95,7 +95,7 @@ pub(super) fn tried(tried: TriedAll) -> Result<pb::TryAcquireAllResponse, Error>
             ..pb::TryAcquireAllResponse::default()
         },
         TriedAll::Busy { name, holder_until } => pb::TryAcquireAllResponse {
-            busy_name: name.told().to_owned(),
+            busy_name: name.public().to_owned(),
             holder_remaining_lease: convert::remaining(holder_until),
             ..pb::TryAcquireAllResponse::default()
         },
@@ -104,7 +104,7 @@ pub(super) fn tried(tried: TriedAll) -> Result<pb::TryAcquireAllResponse, Error>
 
 pub(super) fn released(locks: Vec<ReleasedLock>) -> pb::ReleaseAllResponse {
     let locks = locks.into_iter().map(|lock| pb::ReleasedLock {
-        name: lock.name.told().to_owned(),
+        name: lock.name.public().to_owned(),
         mode: convert::proto_mode(lock.mode).into(),
         held: lock.left.is_some(),
         hold_count: lock.left.unwrap_or(0),

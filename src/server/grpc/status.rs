@@ -67,7 +67,7 @@ pub(super) fn status(error: &Error) -> Status {
             Code::PermissionDenied,
             text,
             "PERMISSION_DENIED",
-            &[("right", right.name()), ("name", name.told())],
+            &[("right", right.name()), ("name", name.public())],
         ),
         Error::SemaphoreNotFound => plain(Code::NotFound, text, "SEMAPHORE_NOT_FOUND", &[]),
         Error::PermitsExceeded { total } => {
