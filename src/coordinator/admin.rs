@@ -198,7 +198,7 @@ impl Core {
             NameKind::Lock | NameKind::ReadWriteLock => look(self, &name, LISTED_HOLDERS)
                 .await
                 .map(|seen| LockSeen::Lock(kind, seen)),
-            NameKind::Semaphore => semaphore::run::look(self, &name, LISTED_HOLDERS as usize)
+            NameKind::Semaphore => semaphore::describe::look(self, &name, LISTED_HOLDERS as usize)
                 .await
                 .map(LockSeen::Semaphore),
             NameKind::Latch => latch::look(self, &name).await.map(LockSeen::Latch),
@@ -219,7 +219,7 @@ impl Core {
         reason: &Reason,
     ) -> Result<ForceReleased, Error> {
         let (scripts, acks) = self.replicated(0);
-        let forced = scripts.force_release(name.as_str(), &reason.0, FORCED_HOLDERS);
+        let forced = scripts.force_release(name.store_key(), &reason.0, FORCED_HOLDERS);
         let Some(forced) = forced.await? else {
             return Ok(ForceReleased::default());
         };

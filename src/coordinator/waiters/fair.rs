@@ -45,7 +45,7 @@ pub(crate) async fn keep_places(core: Arc<Core>) {
 async fn vouch(core: &Core, name: LockName, waiters: Vec<Arc<Waiter>>) {
     for waiters in waiters.chunks(WAITERS_PER_CALL) {
         let owners: Vec<&str> = waiters.iter().map(|it| it.owner.field()).collect();
-        match core.scripts.vouch(name.as_str(), &owners).await {
+        match core.scripts.vouch(name.store_key(), &owners).await {
             Ok(vouched) => core.waiters.placed(&name, waiters, &vouched),
             // They are vouched for again soon; until then they keep their entries.
             Err(error) => tracing::debug!(%name, %error, "waiters are not vouched for"),
