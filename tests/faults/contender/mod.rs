@@ -16,12 +16,16 @@ use crate::{
     history::{Attempt, History, Name, What},
     link::{Came, Link},
     witness::Witness,
+    world::LEASE,
 };
 
 /// Locks that many want for a moment, and then those that are held long enough to be renewed, and
 /// to be lost.
 pub(crate) const SHORT: usize = 5;
 pub(crate) const NAMES: usize = SHORT + 2;
+
+/// How long the long sections are at most.
+const LONG: Duration = LEASE.saturating_mul(2);
 
 /// After something failed.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -32,8 +36,6 @@ pub(crate) struct Ring {
     pub(crate) witness: Witness,
     /// Where the coordinators are. A contender begins at one and goes on at the others.
     pub(crate) coordinators: Vec<SocketAddr>,
-    /// How long the long sections are at most.
-    pub(crate) long: Duration,
     /// Why calls failed, and how often.
     pub(crate) failures: Mutex<BTreeMap<String, usize>>,
     /// Nothing new is begun.
@@ -66,6 +68,20 @@ struct Held {
 /// How a lock is called in the store.
 pub(crate) fn name(number: Name) -> String {
     format!("hot-{number}")
+}
+
+// === impl Ring ===
+
+impl Ring {
+    pub(crate) fn of(coordinators: Vec<SocketAddr>) -> Self {
+        Self {
+            history: History::begin(),
+            witness: Witness::of(NAMES),
+            coordinators,
+            failures: Mutex::default(),
+            stop: CancellationToken::new(),
+        }
+    }
 }
 
 // === impl Contender ===
@@ -169,7 +185,7 @@ impl Contender {
         let Some(held) = &self.held else { return };
         let (name, token) = (held.name, held.grant.fencing_token);
         let busy = if name >= SHORT {
-            let most = self.ring.long.as_millis().try_into().unwrap_or(u64::MAX);
+            let most = LONG.as_millis().try_into().unwrap_or(u64::MAX);
             self.random.random_range(most / 2..=most)
         } else {
             self.random.random_range(2..25)
