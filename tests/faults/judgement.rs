@@ -178,11 +178,6 @@ fn keep(name: &str, events: &[Event]) -> String {
     path.display().to_string()
 }
 
-#[expect(clippy::print_stderr, reason = "for whoever runs the test to see")]
-pub(crate) fn report(line: &str) {
-    eprintln!("{line}");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,7 @@
 )]
 
 use lockkeeper_testkit::{
-    checker, cluster, coordinator, heartbeat, history, redis_server, sentinels, tcp_proxy,
+    checker, cluster, coordinator, heartbeat, history, redis_server, sentinels, tcp_proxy, time,
 };
 
 mod contender;

@@ -12,10 +12,11 @@ use crate::{
     contender::{Contender, Ring, SHORT},
     coordinator::Coordinator,
     fault::Fault,
-    heartbeat::Heartbeat,
+    heartbeat,
     history::At,
-    judgement::{Outcome, Verdict, report},
+    judgement::{Outcome, Verdict},
     redis_server::eventually,
+    time::say,
     world::{Kind, LEASE, Network, Setup, World},
 };
 
@@ -214,7 +215,7 @@ impl Row {
         for _ in 0..=REPEATS_MAX {
             match self.run_once().await {
                 Verdict::Kept => return,
-                Verdict::Void(why) => report(&format!("row {:<34} VOID: {why}", self.name)),
+                Verdict::Void(why) => say(&format!("row {:<34} VOID: {why}", self.name)),
                 Verdict::Broken(why) => panic!("{}: {why}", self.name),
             }
         }
@@ -229,7 +230,8 @@ impl Row {
         let mut world = World::start(&self.setup, self.may_fail).await;
         let coordinators = world.coordinators.iter().map(Coordinator::address);
         let ring = Arc::new(Ring::of(coordinators.collect()));
-        let heartbeat = Heartbeat::start();
+        heartbeat::begin();
+        let begun = Instant::now();
         let contenders = (0..CONTENDERS).map(|number| {
             let contender = Contender::new(ring.clone(), number, seed);
             AbortOnDropHandle::new(spawn_detached("contender", contender.run()))
@@ -252,7 +254,7 @@ impl Row {
             healed: strikes.healed,
             stopped: strikes.stopped,
             end: ring.history.now(),
-            lateness: heartbeat.lateness(),
+            lateness: heartbeat::lateness(begun, Instant::now()),
         };
         let events = ring.history.take();
         let outcome = Outcome {
@@ -264,7 +266,7 @@ impl Row {
             bounds,
             ring: &ring,
         };
-        report(&outcome.line());
+        say(&outcome.line());
         outcome.judge(&events)
     }
 

@@ -19,6 +19,8 @@ pub mod fake_redis;
 pub mod heartbeat;
 pub mod history;
 pub mod modes;
+pub mod pace;
+pub mod prelude;
 pub mod quorum;
 pub mod redis_server;
 pub mod sentinels;

@@ -6,6 +6,7 @@ mod stream;
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
+use lockkeeper_testkit::prelude::*;
 use parking_lot::Mutex;
 use rand::{RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -141,11 +142,9 @@ impl Contender {
         let request_id = format!("a-{}-{}", self.number, self.requests);
         let attempt = self.ring.history.ask(number);
         let link = self.link.as_mut().expect("it is connected");
-        let op = link.send(Request::Acquire(pb::AcquireRequest {
-            name: name(number),
-            request_id,
-            ..Default::default()
-        }));
+        let op = link.send(Request::Acquire(
+            pb::AcquireRequest::named(name(number)).with_id(request_id),
+        ));
         loop {
             let Some(link) = self.link.as_mut() else {
                 self.note(attempt, number, What::Failed);
@@ -219,11 +218,9 @@ impl Contender {
             let Some(link) = self.link.as_mut() else {
                 break;
             };
-            let op = link.send(Request::Release(pb::ReleaseRequest {
-                name: self::name(name),
-                request_id: request_id.clone(),
-                ..Default::default()
-            }));
+            let op = link.send(Request::Release(
+                pb::ReleaseRequest::named(self::name(name)).with_id(request_id.clone()),
+            ));
             let answer = loop {
                 let Some(link) = self.link.as_mut() else {
                     break None;
