@@ -14,10 +14,8 @@ const ROOTS: [&str; 2] = ["src/", "tests/"];
 const GENERATED: &str = "/generated/";
 
 /// Files that do not keep them yet.
-const EXCEPTIONS: [&str; 3] = [
+const EXCEPTIONS: [&str; 1] = [
     "src/server/config/tests.rs",
-    "tests/faults/faults.rs",
-    "tests/faults/row.rs",
 ];
 
 #[test]
