@@ -2,8 +2,10 @@
 //! the settings, [`telemetry`] logs and traces. The wiring connects the layers: [`run`].
 
 pub mod admin;
+mod admission;
 pub mod config;
 pub mod grpc;
+pub mod probe;
 mod process;
 mod security;
 pub mod telemetry;

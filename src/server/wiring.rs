@@ -31,6 +31,7 @@ use crate::{
         self,
         listen::{self, Listeners, Tls, UnixSocket},
     },
+    probe::StoreProbe,
     process::{rlimit, systemd},
     security::{self, Security},
     telemetry,
@@ -82,8 +83,15 @@ async fn serve_on(
         Security::read(&settings).map_err(|(key, problem)| misconfigured(key, &problem))?;
     let listeners = listeners(&settings, listener, tls.clone())?;
     let coordinator = start(&settings, &connections)?;
-    let router = grpc::router(&coordinator, grpc_config(&settings), &access, &calls)?;
-    let limits = listen_limits(&settings);
+    let probe = StoreProbe::new(coordinator.clone());
+    let router = grpc::router(
+        &coordinator,
+        probe.clone(),
+        grpc_config(&settings),
+        &access,
+        &calls,
+    )?;
+    let limits = listen_limits(&settings, &access);
     announce(&settings, &listeners)?;
     let drained = tokio_util::sync::CancellationToken::new();
     if let Some(listener) = admin {
@@ -202,10 +210,12 @@ fn announce(settings: &Settings, listeners: &Listeners) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn listen_limits(settings: &Settings) -> listen::Limits {
+fn listen_limits(settings: &Settings, access: &Access) -> listen::Limits {
+    let unauthenticated_max = settings.limits.unauthenticated_connections_max;
     listen::Limits {
         connections_max: rlimit::connections_max(settings.server.connections_max),
         per_peer_max: settings.limits.connections_per_peer_max,
+        unauthenticated_max: access.asks().then_some(unauthenticated_max),
         handshake_timeout: settings.server.handshake_timeout,
         takes_http1: settings.server.grpc_web,
     }
@@ -385,6 +395,7 @@ fn grpc_config(settings: &Settings) -> grpc::Config {
         keepalive_timeout: server.keepalive_timeout,
         grpc_web: server.grpc_web,
         message_bytes_max: limits.message_bytes_max,
+        unfinished_bytes_max: limits.unfinished_bytes_max,
         connection_streams_max: limits.connection_streams_max,
         operations_per_session_max: limits.operations_per_session_max,
         header_list_bytes_max: limits.header_list_bytes_max,

@@ -219,8 +219,13 @@ pub struct Limits {
     pub waits_per_session_max: usize,
     /// Concurrent streams (RPCs) per connection.
     pub connection_streams_max: u32,
-    /// Connections per client address.
+    /// Connections per client address; an IPv6 /64 is one address.
     pub connections_per_peer_max: usize,
+    /// Connections that have not shown credentials, where they are required. Above it the oldest is
+    /// closed for a new one.
+    pub unauthenticated_connections_max: usize,
+    /// Bytes of messages that have begun and are incomplete, in total.
+    pub unfinished_bytes_max: usize,
     /// The size of a call's headers, as HTTP/2 counts it.
     pub header_list_bytes_max: u32,
 }
@@ -369,7 +374,7 @@ impl Default for Limits {
             owner_bytes_max: 128,
             request_id_bytes_max: 128,
             client_name_bytes_max: 128,
-            message_bytes_max: 4 * 1024 * 1024,
+            message_bytes_max: 1024 * 1024,
             lease_min: Duration::from_millis(100),
             lease_max: Duration::from_secs(24 * 3600),
             waiters_per_lock_max: 20_000,
@@ -381,6 +386,8 @@ impl Default for Limits {
             waits_per_session_max: 20_000,
             connection_streams_max: 20_000,
             connections_per_peer_max: 10_000,
+            unauthenticated_connections_max: 1000,
+            unfinished_bytes_max: 32 * 1024 * 1024,
             header_list_bytes_max: 16 * 1024,
         }
     }

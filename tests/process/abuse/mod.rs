@@ -9,6 +9,7 @@ mod many;
 mod masses;
 mod messages;
 mod readers;
+mod strangers;
 
 use std::{
     net::{Ipv4Addr, SocketAddr},

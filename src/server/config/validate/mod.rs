@@ -117,6 +117,11 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
             limits.connections_per_peer_max,
         ),
         (
+            "limits.unauthenticated_connections_max",
+            limits.unauthenticated_connections_max,
+        ),
+        ("limits.unfinished_bytes_max", limits.unfinished_bytes_max),
+        (
             "limits.header_list_bytes_max",
             limits.header_list_bytes_max as usize,
         ),
