@@ -34,12 +34,12 @@ use crate::{
     probe::StoreProbe,
     process::{rlimit, systemd},
     security::{self, Security},
-    telemetry,
+    telemetry::{self, LostLines},
 };
 
-/// Serves until SIGTERM or SIGINT, then drains. The metrics report the commit. Fails if it cannot
-/// start.
-pub async fn run(settings: Settings, commit: &'static str) -> anyhow::Result<()> {
+/// Serves until SIGTERM or SIGINT, then drains. The metrics report the commit, and lost lines of
+/// the log. Fails if it cannot start.
+pub async fn run(settings: Settings, commit: &'static str, lost: LostLines) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let listener = match settings.server.listen.0 {
@@ -52,7 +52,8 @@ pub async fn run(settings: Settings, commit: &'static str) -> anyhow::Result<()>
             _ = interrupt.recv() => {}
         }
     };
-    serve_on(settings, commit, listener, stop).await
+    spawn_detached("lost-lines", lost.clone().report());
+    serve_on(settings, commit, lost, listener, stop).await
 }
 
 /// Serves on a listener, and on the Unix-domain socket if one is set, until `stop` resolves. Then
@@ -62,12 +63,14 @@ pub async fn serve(
     listener: TcpListener,
     stop: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
-    serve_on(settings, "unknown", Some(listener), stop).await
+    let lost = LostLines::default();
+    serve_on(settings, "unknown", lost, Some(listener), stop).await
 }
 
 async fn serve_on(
     settings: Settings,
     commit: &str,
+    lost: LostLines,
     listener: Option<TcpListener>,
     stop: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
@@ -98,7 +101,8 @@ async fn serve_on(
         let address = listener.local_addr()?;
         info!(%address, "admin port");
         info!("console: http://{address}/");
-        let metrics = registry(commit, &coordinator, &connections, &calls, &access);
+        let mut metrics = registry(commit, &coordinator, &connections, &calls, &access);
+        lost.register(&mut Registrar::new(&mut metrics));
         let metrics = admin::Metrics::new(metrics);
         let access = access.at(security::admin_port(&settings));
         let allow_force_release = settings.admin.allow_force_release;

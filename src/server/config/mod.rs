@@ -24,7 +24,7 @@ pub use self::{
     load::{Flag, Refused, Sources},
     replica_acks::ReplicaAcks,
     secret::{Secret, StoreUrl},
-    security::{Access, AccessQuotas, AccessRight, AccessRule, Auth, ServerTls},
+    security::{Access, AccessQuotas, AccessRight, AccessRule, Audit, Auth, ServerTls},
 };
 
 /// All settings.
@@ -37,6 +37,8 @@ pub struct Settings {
     pub auth: Auth,
     /// What callers may do.
     pub access: Access,
+    /// The audit log.
+    pub audit: Audit,
     /// The admin port: probes, metrics and the console.
     pub admin: Admin,
     /// The store of the locks.
@@ -264,12 +266,13 @@ pub enum LogFormat {
 }
 
 impl Settings {
-    const SECTIONS: [&str; 12] = [
+    const SECTIONS: [&str; 13] = [
         "server",
         "server.tls",
         "auth",
         "access",
         "access.quotas",
+        "audit",
         "admin",
         "store",
         "store.tls",

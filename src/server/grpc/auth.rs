@@ -8,7 +8,7 @@ use std::{
 
 use futures::future::Either;
 use http::{Request, Response, header::AUTHORIZATION};
-use lockkeeper_access::{Access, Account, Audited, Identity};
+use lockkeeper_access::{Access, Account};
 use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
@@ -62,14 +62,7 @@ impl AuthLayer {
         let token = bearer(request);
         let identity = self.access.identify(peer.identity.as_ref(), token);
         let identity = identity.map_err(|why| {
-            let denied = Audited {
-                identity: &Identity::anonymous(),
-                peer: peer.address,
-                operation: path,
-                name: "",
-                reason: &why.0,
-            };
-            denied.denied();
+            self.access.denied(peer.address, path, &why);
             status::unauthenticated(&why)
         })?;
         peer.usage.authenticate();

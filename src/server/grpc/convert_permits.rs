@@ -9,6 +9,7 @@ use lockkeeper_coordinator::{
 use tonic::Status;
 
 use super::{
+    audit,
     convert::{Requests, duration, proto_wait_end, remaining, whole_millis},
     pb::{self, session_response::Response},
     status::{message, status},
@@ -103,8 +104,10 @@ impl Requests<'_> {
     }
 
     pub(super) fn set_permits(&self, request: &pb::SetPermitsRequest) -> Result<Operation, Error> {
+        let name = self.name(&request.name, Right::Acquire)?;
+        audit::allowed(self.account, "SetPermits", name.told());
         let operation = PermitOperation::Set(SetPermits {
-            name: self.name(&request.name, Right::Acquire)?,
+            name,
             permits: request.permits,
             only_if_absent: request.only_if_absent,
         });

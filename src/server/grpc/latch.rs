@@ -9,7 +9,7 @@ use tonic::{Request, Response, Status};
 
 use super::{
     answers::{Answers, Said},
-    auth,
+    audit, auth,
     call::{Calls, within},
     convert::{Requests, duration, proto_wait_end, whole_millis},
     pb::{self, session_response::Response as Frame},
@@ -108,8 +108,10 @@ impl Requests<'_> {
     pub(super) fn set_count(&self, request: &pb::SetCountRequest) -> Result<Operation, Error> {
         let limits = self.coordinator.limits();
         let ttl = |ttl| Ok::<_, Error>(Lease::named("ttl", duration("ttl", ttl)?, limits)?.get());
+        let name = self.name(&request.name, Right::Acquire)?;
+        audit::allowed(self.account, "SetCount", name.told());
         let operation = LatchOperation::Set(SetCount {
-            name: self.name(&request.name, Right::Acquire)?,
+            name,
             count: at_least_one("count", request.count)?,
             ttl: request.ttl.map(ttl).transpose()?,
             request_id: self.request_id(&request.request_id)?,
@@ -150,6 +152,7 @@ impl Requests<'_> {
         request: &pb::DeleteLatchRequest,
     ) -> Result<Operation, Error> {
         let name = self.name(&request.name, Right::Acquire)?;
+        audit::allowed(self.account, "DeleteLatch", name.told());
         Ok(Operation::Latch(LatchOperation::Delete(name)))
     }
 }

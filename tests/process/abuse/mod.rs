@@ -5,6 +5,7 @@ mod bursts;
 mod files;
 mod floods;
 mod frames;
+mod logs;
 mod many;
 mod masses;
 mod messages;

@@ -10,6 +10,7 @@ pub(super) fn check(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     check_tls(settings, report);
     check_tokens(settings, report);
     check_rules(settings, report);
+    check_audit(settings, report);
 }
 
 /// Whether other machines can reach the address.
@@ -80,6 +81,12 @@ fn check_tokens(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
             (false, false) => report(key, "needs auth.jwks_file".to_owned()),
             _ => {}
         }
+    }
+}
+
+fn check_audit(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
+    if settings.audit.blocking && !is_set(&settings.audit.file) {
+        report("audit.blocking", "needs audit.file".to_owned());
     }
 }
 
