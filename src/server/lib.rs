@@ -5,6 +5,7 @@ pub mod admin;
 mod admission;
 pub mod config;
 pub mod grpc;
+pub mod hosts;
 pub mod probe;
 mod process;
 mod security;

@@ -31,6 +31,7 @@ use crate::{
         self,
         listen::{self, Listeners, Tls, UnixSocket},
     },
+    hosts::AllowedHosts,
     probe::StoreProbe,
     process::{rlimit, systemd},
     security::{self, Security},
@@ -105,14 +106,14 @@ async fn serve_on(
         lost.register(&mut Registrar::new(&mut metrics));
         let metrics = admin::Metrics::new(metrics);
         let access = access.at(security::admin_port(&settings));
-        let allow_force_release = settings.admin.allow_force_release;
-        let admin = Admin::new(coordinator.clone(), access, metrics, allow_force_release);
-        let serving = admin::serve(admin, listener, drained.clone().cancelled_owned());
-        spawn_detached("admin", async move {
-            if let Err(error) = serving.await {
-                warn!(%error, "the admin port has failed");
-            }
-        });
+        let config = admin_config(&settings);
+        let admin = Admin::new(coordinator.clone(), probe, access, metrics, config);
+        let connections_max = rlimit::admin_connections_max();
+        let stop = drained.clone().cancelled_owned();
+        spawn_detached(
+            "admin",
+            admin::serve(admin, listener, connections_max, stop),
+        );
     }
     spawn_detached(
         "reload",
@@ -392,12 +393,24 @@ pub fn coordinator_config(settings: &Settings) -> lockkeeper_coordinator::Config
     }
 }
 
+fn admin_config(settings: &Settings) -> admin::Config {
+    let admin = &settings.admin;
+    admin::Config {
+        allow_force_release: admin.allow_force_release,
+        authenticates_metrics: admin.authenticate_metrics,
+        hosts: AllowedHosts::new(&admin.allowed_hosts, admin.listen.0),
+    }
+}
+
 fn grpc_config(settings: &Settings) -> grpc::Config {
     let Settings { server, limits, .. } = settings;
+    let hosts = AllowedHosts::new(&server.allowed_hosts, server.listen.0);
     grpc::Config {
         keepalive_interval: server.keepalive_interval,
         keepalive_timeout: server.keepalive_timeout,
         grpc_web: server.grpc_web,
+        // In public the names are not known, unless they were set.
+        allowed_hosts: Some(hosts).filter(|hosts| server.grpc_web && !hosts.is_unset_in_public()),
         message_bytes_max: limits.message_bytes_max,
         unfinished_bytes_max: limits.unfinished_bytes_max,
         connection_streams_max: limits.connection_streams_max,

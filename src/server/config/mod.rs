@@ -88,6 +88,9 @@ pub struct Server {
     pub drain_grace: Duration,
     /// Accepts gRPC-Web.
     pub grpc_web: bool,
+    /// The names under which pages of a browser may call over gRPC-Web, besides `localhost` and
+    /// addresses.
+    pub allowed_hosts: Vec<String>,
     /// TLS.
     pub tls: ServerTls,
 }
@@ -103,6 +106,10 @@ pub struct Admin {
     pub allow_unauthenticated: bool,
     /// Lets callers with the admin right force-release locks in the console.
     pub allow_force_release: bool,
+    /// Scrapers of metrics have to show a bearer token.
+    pub authenticate_metrics: bool,
+    /// The names under which browsers may open the console, besides `localhost` and addresses.
+    pub allowed_hosts: Vec<String>,
 }
 
 /// The store of the locks.
@@ -330,6 +337,7 @@ impl Default for Server {
             keepalive_timeout: Duration::from_secs(10),
             drain_grace: Duration::from_secs(10),
             grpc_web: false,
+            allowed_hosts: Vec::new(),
             tls: ServerTls::default(),
         }
     }

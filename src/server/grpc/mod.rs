@@ -31,6 +31,7 @@ mod session;
 mod spans;
 mod status;
 mod viewer;
+mod web;
 
 pub use metrics::Metrics;
 
@@ -47,7 +48,7 @@ use tower::layer::util::{Identity, Stack};
 
 pub use peer::Peer;
 
-use crate::probe::StoreProbe;
+use crate::{hosts::AllowedHosts, probe::StoreProbe};
 
 /// The server's behaviour towards clients.
 #[derive(Clone, Debug)]
@@ -62,6 +63,8 @@ pub struct Config {
     pub unfinished_bytes_max: usize,
     /// Whether gRPC-Web is accepted, also over HTTP/1.1.
     pub grpc_web: bool,
+    /// The hosts that pages of a browser may name; none: all.
+    pub allowed_hosts: Option<AllowedHosts>,
     /// Concurrent calls on one connection.
     pub connection_streams_max: u32,
     /// Concurrent operations of one session that do not wait. Above it, the stream is not read
@@ -84,12 +87,10 @@ const STREAM_WINDOW: u32 = 64 << 10;
 /// their sum reaches half of the connection's window.
 const UNREAD_MESSAGE: u32 = 256;
 
-/// The layers of every request: metrics, then authentication, then its body, then the route to its
-/// service.
-pub type Layers = Stack<
-    direct::DirectLayer,
-    Stack<layer::BodyLayer, Stack<auth::AuthLayer, Stack<metrics::MetricsLayer, Identity>>>,
->;
+/// The layers of every request: metrics, then authentication, then its site, then its body, then
+/// the route to its service.
+pub type Layers = Stack<direct::DirectLayer, Stack<layer::BodyLayer, Stack<web::WebLayer, Outer>>>;
+type Outer = Stack<auth::AuthLayer, Stack<metrics::MetricsLayer, Identity>>;
 
 /// All services, ready to be served; their calls are counted.
 pub fn router(
@@ -153,6 +154,7 @@ pub fn router(
         .http2_max_local_error_reset_streams(Some(LOCAL_ERRORS_MAX))
         .layer(metrics::MetricsLayer(metrics.clone()))
         .layer(auth::AuthLayer::new(access.clone(), budgets.clone()))
+        .layer(web::WebLayer(config.allowed_hosts.clone().map(Arc::new)))
         .layer(layer::BodyLayer { budgets, sizes })
         .layer(direct::DirectLayer::new(direct))
         .add_routes(routes);

@@ -136,6 +136,12 @@ pub(super) fn exhausted(budget: &'static str) -> Status {
     Status::with_error_details(Code::ResourceExhausted, text, details)
 }
 
+/// A page of another site.
+pub(super) fn another_site() -> Status {
+    let text = "the call comes from another site; see server.allowed_hosts".to_owned();
+    plain(Code::PermissionDenied, text, "ANOTHER_SITE", &[])
+}
+
 /// A message that is larger than the limit of its method.
 pub(super) fn too_large(bytes: usize, max: usize) -> Status {
     let text = format!("the message has {bytes} bytes, the limit is {max}");

@@ -246,6 +246,7 @@ impl Node {
             keepalive_interval: Duration::from_secs(20),
             keepalive_timeout: Duration::from_secs(10),
             grpc_web: false,
+            allowed_hosts: None,
             message_bytes_max: 1024 * 1024,
             unfinished_bytes_max: 32 * 1024 * 1024,
             connection_streams_max: 20_000,

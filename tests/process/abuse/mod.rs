@@ -1,6 +1,7 @@
 //! Clients that mean harm, or behave as if: what they use up is bounded, they are refused or cut
 //! off, and others are served all the while.
 
+mod admin_port;
 mod bursts;
 mod files;
 mod floods;
