@@ -6,10 +6,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -31,6 +34,8 @@ const (
 	// keepaliveTime is longer than any silence of a coordinator that answers ping frames. It finds
 	// out about the others that are dead.
 	keepaliveTime = 20 * time.Second
+	// alertTimeout is how long the alert of a broken connection may take.
+	alertTimeout = 100 * time.Millisecond
 )
 
 // calls are retried by gRPC; all of them can be repeated.
@@ -131,7 +136,7 @@ func (f *faults) setLocal(err error) {
 
 // explain says why a call failed, and with which code: a fault of the client's own counts as a
 // lack of credentials.
-func (f *faults) explain(err error, at address) (error, codes.Code) {
+func (f *faults) explain(err error, at address) (codes.Code, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	it := status.Convert(err)
@@ -139,18 +144,21 @@ func (f *faults) explain(err error, at address) (error, codes.Code) {
 	isCoordinators := machine.ErrorInfo(it) != nil
 	switch {
 	case f.local != nil && !isCoordinators:
-		return f.local, codes.Unauthenticated
+		return codes.Unauthenticated, f.local
 	case isCoordinators || code != codes.Unavailable && code != codes.DeadlineExceeded:
-		return refused(it), code
+		return code, refused(it)
 	case f.cause != nil:
-		return &UnreachableError{f.address, f.cause}, code
+		return code, &UnreachableError{f.address, f.cause}
 	default:
-		return &UnreachableError{at.text, errors.New(innermost(it.Message()))}, code
+		return code, &UnreachableError{at.text, errors.New(innermost(it.Message()))}
 	}
 }
 
-// innermost removes what gRPC wraps around a cause.
+// innermost removes what gRPC wraps around a cause. It closes a connection that takes too long.
 func innermost(message string) string {
+	if strings.Contains(message, net.ErrClosed.Error()) {
+		return "it did not answer in time"
+	}
 	if at := strings.LastIndex(message, "desc = "); at >= 0 {
 		message = strings.Trim(message[at+len("desc = "):], `"`)
 	}
@@ -179,15 +187,26 @@ func (t *transport) ClientHandshake(
 	if err != nil {
 		return nil, nil, err
 	}
-	secure, info, err := credentials.NewTLS(config).ClientHandshake(ctx, authority, conn.Conn)
+	secure, info, err := credentials.NewTLS(config).ClientHandshake(ctx, config.ServerName, conn.Conn)
 	if err != nil {
-		var header tls.RecordHeaderError
-		if errors.As(err, &header) {
-			err = errors.New("it does not use TLS: the address begins with http://")
-		}
+		err = explainHandshake(err)
 		t.faults.unreachable(conn.address, err)
+		return nil, nil, err
 	}
-	return secure, info, err
+	return &sniffer{Conn: secure, address: conn.address, faults: t.faults}, info, nil
+}
+
+// explainHandshake says what a server without TLS does to a handshake.
+func explainHandshake(err error) error {
+	var header tls.RecordHeaderError
+	switch {
+	case errors.As(err, &header):
+		return errors.New("it does not use TLS: the address begins with http://")
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return errors.New("it refused the TLS handshake; " +
+			"if it does not use TLS, the address begins with http://")
+	}
+	return err
 }
 
 // ServerHandshake is not used by a client.
@@ -240,23 +259,39 @@ func (t TLS) load(host string) (*tls.Config, error) {
 	return config, nil
 }
 
-// sniffer is a connection that notices that a server wants TLS on a connection without it: the
-// first bytes are a TLS alert, and no frame of HTTP/2.
+// sniffer is a connection that finds the TLS alert with which a server refuses it. gRPC would report
+// the broken connection that follows.
 type sniffer struct {
 	net.Conn
 	address  address
 	faults   *faults
-	hasBegun bool
+	hasBegun atomic.Bool
 }
 
 func (s *sniffer) Read(into []byte) (int, error) {
 	count, err := s.Conn.Read(into)
-	if !s.hasBegun && count >= 2 && into[0] == 21 && into[1] == 3 {
+	if s.hasBegun.Swap(true) {
+		return count, err
+	}
+	var refusal *net.OpError
+	switch {
+	case count >= 2 && into[0] == 21 && into[1] == 3: // an alert, on a connection without TLS
 		err = errors.New("it uses TLS: the address begins with https://")
 		s.faults.unreachable(s.address, err)
 		return 0, err
+	case errors.As(err, &refusal) && refusal.Op == "remote error":
+		s.faults.unreachable(s.address, refusal.Err)
 	}
-	s.hasBegun = true
+	return count, err
+}
+
+// Write looks for an alert that came before the connection broke.
+func (s *sniffer) Write(from []byte) (int, error) {
+	count, err := s.Conn.Write(from)
+	if err != nil && !s.hasBegun.Load() {
+		_ = s.SetReadDeadline(time.Now().Add(alertTimeout))
+		_, _ = s.Read(make([]byte, 16)) // it records what it finds
+	}
 	return count, err
 }
 

@@ -171,7 +171,7 @@ func unary[S, In, Out any](
 	case ctx.Err() != nil:
 		return none, context.Cause(ctx)
 	default:
-		err, _ = c.faults.explain(err, c.config.addresses[0])
+		_, err = c.faults.explain(err, c.config.addresses[0])
 		return none, err
 	}
 }

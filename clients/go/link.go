@@ -35,7 +35,7 @@ func openLink(
 	it.queued <- struct{}{}
 	tasks.Go(func() {
 		defer cancel()
-		err, code := it.run(ctx, config, to, handler)
+		code, err := it.run(ctx, config, to, handler)
 		handler.ended(it, err, code)
 	})
 	return it
@@ -43,11 +43,11 @@ func openLink(
 
 func (l *link) run(
 	ctx context.Context, config *config, to address, handler linkHandler,
-) (error, codes.Code) {
+) (codes.Code, error) {
 	faults := &faults{}
 	conn, err := connection(config, []address{to}, faults)
 	if err != nil {
-		return err, codes.Unauthenticated
+		return codes.Unauthenticated, err
 	}
 	defer conn.Close()
 	stream, err := pb.NewLockServiceClient(conn).Session(ctx)
@@ -61,7 +61,7 @@ func (l *link) run(
 	for {
 		frame, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
-			return nil, codes.OK
+			return codes.OK, nil
 		}
 		if err != nil {
 			return faults.explain(err, to)
