@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -96,7 +95,8 @@ func connection(config *config, addresses []address, faults *faults) (*grpc.Clie
 	if config.token != nil {
 		options = append(options, grpc.WithPerRPCCredentials(&bearer{config.token, faults}))
 	}
-	conn, err := grpc.NewClient("lockkeeper:///coordinator", append(options, config.dialOptions...)...)
+	options = append(options, config.dialOptions...)
+	conn, err := grpc.NewClient("lockkeeper:///coordinator", options...)
 	if err != nil {
 		return nil, &MisconfiguredError{"dial options", err}
 	}
@@ -187,7 +187,8 @@ func (t *transport) ClientHandshake(
 	if err != nil {
 		return nil, nil, err
 	}
-	secure, info, err := credentials.NewTLS(config).ClientHandshake(ctx, config.ServerName, conn.Conn)
+	handshake := credentials.NewTLS(config).ClientHandshake
+	secure, info, err := handshake(ctx, config.ServerName, conn.Conn)
 	if err != nil {
 		err = explainHandshake(err)
 		t.faults.unreachable(conn.address, err)
@@ -247,7 +248,8 @@ func (t TLS) load(host string) (*tls.Config, error) {
 		}
 	}
 	if (t.CertFile == "") != (t.KeyFile == "") {
-		return nil, misconfigured("client certificate", "it needs its key, and a key its certificate")
+		return nil, misconfigured("client certificate",
+			"it needs its key, and a key its certificate")
 	}
 	if t.CertFile != "" {
 		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
@@ -259,8 +261,8 @@ func (t TLS) load(host string) (*tls.Config, error) {
 	return config, nil
 }
 
-// sniffer is a connection that finds the TLS alert with which a server refuses it. gRPC would report
-// the broken connection that follows.
+// sniffer is a connection that finds the TLS alert with which a server refuses it. gRPC would
+// report the broken connection that follows.
 type sniffer struct {
 	net.Conn
 	address  address
@@ -273,6 +275,7 @@ func (s *sniffer) Read(into []byte) (int, error) {
 	if s.hasBegun.Swap(true) {
 		return count, err
 	}
+	s.faults.unreachable(address{}, nil) // it was reached, whatever went wrong before
 	var refusal *net.OpError
 	switch {
 	case count >= 2 && into[0] == 21 && into[1] == 3: // an alert, on a connection without TLS
@@ -325,7 +328,7 @@ func authorization(
 	}
 	isForbidden := func(it rune) bool { return it <= ' ' || it > '~' }
 	if text == "" || strings.ContainsFunc(text, isForbidden) {
-		return "", &MisconfiguredError{"token", fmt.Errorf("it is empty or has forbidden characters")}
+		return "", misconfigured("token", "it is empty or has forbidden characters")
 	}
 	return "Bearer " + text, nil
 }

@@ -4,12 +4,10 @@
 //
 //	client, err := lockkeeper.Dial(ctx, []string{"http://locks-1:7625", "http://locks-2:7625"})
 //	...
-//	grant, err := client.Lock(ctx, "nightly-report")
-//	if err != nil {
-//		return err
+//	work := func(ctx context.Context, grant *lockkeeper.Grant) error {
+//		return writeReport(ctx, grant.FencingToken())
 //	}
-//	defer grant.Unlock(context.Background())
-//	return writeReport(grant.Context(), grant.FencingToken())
+//	err = client.WithLock(ctx, "nightly-report", work)
 //
 // # Sessions
 //

@@ -14,8 +14,8 @@ import (
 
 // Errors to compare with by [errors.Is].
 var (
-	// ErrLocked is any [*NotGrantedError]: the lock has another holder, too few permits are free, or
-	// the latch is closed.
+	// ErrLocked is any [*NotGrantedError]: the lock has another holder, too few permits are free,
+	// or the latch is closed.
 	ErrLocked = errors.New("lockkeeper: not granted")
 	// ErrLost is any [*LostError], and a [*RefusedError] that says NOT_OWNER: the lock or the
 	// permits are not held any more.
@@ -74,8 +74,8 @@ type NotGrantedError struct {
 	Name string
 	// Reason is why the wait ended.
 	Reason NotGrantedReason
-	// HolderLease is the holder's remaining lease. It grows again if the holder renews it. 0 if it is
-	// not known.
+	// HolderLease is the holder's remaining lease. It grows again if the holder renews it. 0 if it
+	// is not known.
 	HolderLease time.Duration
 }
 
@@ -133,8 +133,8 @@ func (e *LostError) Is(target error) bool { return target == ErrLost }
 type RefusedError struct {
 	// Code is the gRPC code.
 	Code codes.Code
-	// Reason is the stable reason, such as INVALID_NAME. Empty for errors of gRPC itself; the outcome
-	// of the call is unknown then.
+	// Reason is the stable reason, such as INVALID_NAME. Empty for errors of gRPC itself; the
+	// outcome of the call is unknown then.
 	Reason string
 	// Message is for developers.
 	Message string

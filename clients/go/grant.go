@@ -10,8 +10,8 @@ import (
 	pb "github.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb"
 )
 
-// Grant is what an acquire obtained: a lock, several locks, or permits of a semaphore. It is renewed
-// until [Grant.Unlock], unless it was acquired [WithLease].
+// Grant is what an acquire obtained: a lock, several locks, or permits of a semaphore. It is
+// renewed until [Grant.Unlock], unless it was acquired [WithLease].
 type Grant struct {
 	session *Session
 	guard   *machine.Guard

@@ -49,7 +49,8 @@ func TestTryLock(t *testing.T) {
 	}
 	_, err = client.TryLock(t.Context(), "a")
 	var refused *lockkeeper.NotGrantedError
-	if !errors.Is(err, lockkeeper.ErrLocked) || !errors.As(err, &refused) || refused.HolderLease <= 0 {
+	if !errors.Is(err, lockkeeper.ErrLocked) || !errors.As(err, &refused) ||
+		refused.HolderLease <= 0 {
 		t.Fatalf("%v", err)
 	}
 	check(t, grant.Unlock(t.Context()))
@@ -67,6 +68,33 @@ func TestTryLock(t *testing.T) {
 	}
 }
 
+func TestWithLock(t *testing.T) {
+	client := dial(t, startCoordinator(t).url())
+	failed := errors.New("no paper")
+	work := func(ctx context.Context, _ *lockkeeper.Grant) error {
+		if _, err := client.TryLock(ctx, "a"); !errors.Is(err, lockkeeper.ErrLocked) {
+			t.Errorf("%v", err)
+		}
+		return failed
+	}
+	err := client.WithLock(t.Context(), "a", work)
+	if !errors.Is(err, failed) || errors.Is(err, lockkeeper.ErrLost) {
+		t.Fatalf("%v", err)
+	}
+	lose := func(ctx context.Context, _ *lockkeeper.Grant) error {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	err = client.WithLock(t.Context(), "a", lose, lockkeeper.WithLease(200*time.Millisecond))
+	if !errors.Is(err, lockkeeper.ErrLost) {
+		t.Fatalf("%v", err)
+	}
+	never := func(context.Context, *lockkeeper.Grant) error { panic("it was not granted") }
+	if err := client.WithLock(t.Context(), "", never); err == nil {
+		t.Fatal("a lock without a name")
+	}
+}
+
 func TestWaitTimeout(t *testing.T) {
 	client := dial(t, startCoordinator(t).url())
 	_, err := client.Lock(t.Context(), "a")
@@ -74,7 +102,8 @@ func TestWaitTimeout(t *testing.T) {
 	begun := time.Now()
 	_, err = client.Lock(t.Context(), "a", lockkeeper.WithWaitTimeout(200*time.Millisecond))
 	var refused *lockkeeper.NotGrantedError
-	if !errors.As(err, &refused) || refused.Reason != lockkeeper.WaitTimeout || refused.Name != "a" {
+	if !errors.As(err, &refused) || refused.Reason != lockkeeper.WaitTimeout ||
+		refused.Name != "a" {
 		t.Fatalf("%v", err)
 	}
 	if after := time.Since(begun); after < 150*time.Millisecond {
@@ -300,7 +329,8 @@ func describeAndCheck(t *testing.T, client *lockkeeper.Client, token uint64) {
 		t.Fatalf("%+v", state)
 	}
 	for given, want := range map[uint64]bool{token: true, token - 1: false} {
-		if current, err := client.CheckToken(t.Context(), "a", given); err != nil || current != want {
+		current, err := client.CheckToken(t.Context(), "a", given)
+		if err != nil || current != want {
 			t.Fatalf("%d: %v, %v", given, current, err)
 		}
 	}

@@ -11,7 +11,8 @@ import (
 	pb "github.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb"
 )
 
-// callTimeout limits a call that does not wait. It is longer than a coordinator waits for its store.
+// callTimeout limits a call that does not wait. It is longer than a coordinator waits for its
+// store.
 const callTimeout = 10 * time.Second
 
 // LeasedLock is a lock for an owner that outlives a process, or for an occasional call: it needs no
@@ -118,8 +119,8 @@ func (c *Client) Describe(ctx context.Context, name string) (LockState, error) {
 }
 
 // CheckToken returns whether a fencing token belongs to the newest grant of a lock. It is for
-// resources that cannot compare tokens: a newer grant can follow at any time. It uses the session if
-// one is open, and opens none.
+// resources that cannot compare tokens: a newer grant can follow at any time. It uses the session
+// if one is open, and opens none.
 func (c *Client) CheckToken(ctx context.Context, name string, token uint64) (bool, error) {
 	request := &pb.CheckTokenRequest{Name: name, FencingToken: token}
 	frame := &pb.SessionRequest{Request: &pb.SessionRequest_CheckToken{CheckToken: request}}

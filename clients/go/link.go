@@ -28,7 +28,8 @@ type linkHandler interface {
 
 // openLink connects and sends the first frame, in the background. Tasks counts its goroutines.
 func openLink(
-	config *config, to address, first *pb.SessionRequest, handler linkHandler, tasks *sync.WaitGroup,
+	config *config, to address, first *pb.SessionRequest, handler linkHandler,
+	tasks *sync.WaitGroup,
 ) *link {
 	ctx, cancel := context.WithCancel(context.Background())
 	it := &link{cancel: cancel, queue: []*pb.SessionRequest{first}, queued: make(chan struct{}, 1)}

@@ -2,6 +2,7 @@ package lockkeeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -40,6 +41,25 @@ func (c *Client) Lock(ctx context.Context, name string, options ...AcquireOption
 			MinReplicaAcks: o.replicas,
 		}}}
 	})
+}
+
+// WithLock waits for a lock, works under it, and releases it. The context of the work is
+// [Grant.Context]: it is cancelled when the lock is lost.
+//
+// It fails like [Client.Lock] and then does no work, or with the error of the work, joined with a
+// [*LostError] if the lock was lost meanwhile.
+func (c *Client) WithLock(
+	ctx context.Context, name string, work func(context.Context, *Grant) error,
+	options ...AcquireOption,
+) (err error) {
+	grant, err := c.Lock(ctx, name, options...)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, grant.Unlock(context.WithoutCancel(ctx)))
+	}()
+	return work(grant.Context(), grant)
 }
 
 // RLock is [Client.Lock] for the reading side of a read/write lock. For the other side, use

@@ -28,8 +28,8 @@ type SemaphoreState struct {
 // Semaphore returns the semaphore with a name. It does nothing by itself.
 func (c *Client) Semaphore(name string) *Semaphore { return &Semaphore{c, name} }
 
-// SetPermits sets the total number of permits, and creates the semaphore if there is none. 0 removes
-// it. Permits that are held stay held.
+// SetPermits sets the total number of permits, and creates the semaphore if there is none. 0
+// removes it. Permits that are held stay held.
 func (s *Semaphore) SetPermits(ctx context.Context, permits uint32) error {
 	set := &pb.SetPermitsRequest{Name: s.name, Permits: permits}
 	_, err := s.client.do(ctx,

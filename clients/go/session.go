@@ -37,6 +37,8 @@ type SessionEvent struct {
 	State State
 	// Cause says why, for people; empty for [Connected].
 	Cause string
+	// ValidFor is what is left to the grant that is closest to its end; only for [AtRisk].
+	ValidFor time.Duration
 }
 
 // maxSleep is how late a session finds out that the machine slept, while it holds something.
@@ -315,7 +317,7 @@ func (s *Session) change(it machine.Changed) {
 	}
 	s.log(level, "session "+string(s.state), "cause", it.Cause)
 	if listener := s.config.listener; listener != nil {
-		event := SessionEvent{s.state, it.Cause}
+		event := SessionEvent{s.state, it.Cause, it.ValidFor}
 		s.tell(func() { listener(event) })
 	}
 	switch {
@@ -343,8 +345,9 @@ func (s *Session) failToOpen(it machine.OpenFailed) {
 // --- notices
 
 func (s *Session) log(level slog.Level, message string, attributes ...any) {
-	if logger := s.config.logger; logger.Enabled(context.Background(), level) {
-		s.tell(func() { logger.Log(context.Background(), level, "lockkeeper: "+message, attributes...) })
+	logger, ctx := s.config.logger, context.Background()
+	if logger.Enabled(ctx, level) {
+		s.tell(func() { logger.Log(ctx, level, "lockkeeper: "+message, attributes...) })
 	}
 }
 

@@ -22,14 +22,14 @@ const patience = 20 * time.Second
 
 // coordinator is a real one in a process of its own.
 type coordinator struct {
-	t       *testing.T
+	t       testing.TB
 	flags   []string
 	address string
 	process *exec.Cmd
 }
 
 // binary is the coordinator to test with: LOCKKEEPER, or that of a debug build.
-func binary(t *testing.T) string {
+func binary(t testing.TB) string {
 	if testing.Short() {
 		t.Skip("it needs a coordinator")
 	}
@@ -44,7 +44,7 @@ func binary(t *testing.T) string {
 }
 
 // startCoordinator starts one on a free port, with the embedded store unless flags name another.
-func startCoordinator(t *testing.T, flags ...string) *coordinator {
+func startCoordinator(t testing.TB, flags ...string) *coordinator {
 	c := &coordinator{t: t, flags: flags, address: "127.0.0.1:0"}
 	c.start()
 	t.Cleanup(c.kill)
@@ -130,7 +130,7 @@ func dial(t *testing.T, endpoint string, options ...lockkeeper.Option) *lockkeep
 	return client
 }
 
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

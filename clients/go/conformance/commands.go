@@ -50,7 +50,8 @@ func (d *driver) run(ctx context.Context, it command) (object, error) {
 	case "close":
 		return object{}, client.Close()
 	}
-	if ok, err := runOnLatch(ctx, client.Latch(it.Name), it); !errors.Is(err, errors.ErrUnsupported) {
+	ok, err := runOnLatch(ctx, client.Latch(it.Name), it)
+	if !errors.Is(err, errors.ErrUnsupported) {
 		return ok, err
 	}
 	return runOnce(ctx, client, it)
@@ -58,7 +59,7 @@ func (d *driver) run(ctx context.Context, it command) (object, error) {
 
 func (d *driver) connect(ctx context.Context, it command) error {
 	listen := lockkeeper.WithSessionListener(func(event lockkeeper.SessionEvent) {
-		d.histories.noteSession(event.State)
+		d.histories.noteSession(event)
 		d.print(object{"event": "session", "state": event.State, "cause": event.Cause})
 	})
 	client, err := lockkeeper.Dial(ctx, it.Endpoints, append(it.clientOptions(), listen)...)

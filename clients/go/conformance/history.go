@@ -19,6 +19,7 @@ const pause = 50 * time.Millisecond
 type histories struct {
 	mu      sync.Mutex
 	running map[*history]bool
+	state   lockkeeper.State
 }
 
 // history is what one contender saw, a JSON object on a line for each event.
@@ -47,24 +48,29 @@ func (h *histories) remove(it *history) {
 }
 
 // noteSession notes what happens to the session while a contender holds the lock.
-func (h *histories) noteSession(state lockkeeper.State) {
-	words := map[lockkeeper.State]string{
-		lockkeeper.Resuming: "broke", lockkeeper.Connected: "resumed", lockkeeper.AtRisk: "at_risk",
-	}
+func (h *histories) noteSession(event lockkeeper.SessionEvent) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	before := h.state
+	h.state = event.State
+	word := map[lockkeeper.State]string{
+		lockkeeper.Resuming: "broke", lockkeeper.Connected: "resumed", lockkeeper.AtRisk: "at_risk",
+	}[event.State]
+	if event.State == lockkeeper.Connected && before == lockkeeper.AtRisk {
+		word = "recovered"
+	}
 	for it := range h.running {
-		if word := words[state]; word != "" {
-			it.noteHeld(word)
+		if word != "" {
+			it.noteHeld(word, event.ValidFor)
 		}
 	}
 }
 
-func (h *history) noteHeld(what string) {
+func (h *history) noteHeld(what string, validFor time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.isHeld {
-		h.write(what, 0)
+		h.write(what, 0, validFor)
 	}
 }
 
@@ -79,16 +85,19 @@ func (h *history) note(what string, token uint64) {
 	default:
 		h.isHeld = false
 	}
-	h.write(what, token)
+	h.write(what, token, 0)
 }
 
-func (h *history) write(what string, token uint64) {
+func (h *history) write(what string, token uint64, validFor time.Duration) {
 	event := object{
 		"at_us": monotonic().Microseconds(), "client": h.client, "attempt": h.attempt,
 		"name": h.name, "what": what,
 	}
 	if token != 0 {
 		event["token"] = fmt.Sprint(token)
+	}
+	if what == "at_risk" {
+		event["valid_us"] = validFor.Microseconds()
 	}
 	line, err := json.Marshal(event)
 	if err == nil {

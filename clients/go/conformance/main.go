@@ -1,5 +1,5 @@
-// Command conformance is the driver of clients/conformance.md: it reads commands from standard input
-// and writes events to standard output, each a JSON object on a line.
+// Command conformance is the driver of clients/conformance.md: it reads commands from standard
+// input and writes events to standard output, each a JSON object on a line.
 package main
 
 import (

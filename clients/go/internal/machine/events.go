@@ -97,6 +97,8 @@ type (
 		State State
 		// Cause says why, for people; empty for Connected.
 		Cause string
+		// ValidFor is what is left to the grant closest to its end; only for AtRisk.
+		ValidFor time.Duration
 	}
 
 	// OpenFailed says that the session could not be opened: no endpoint accepted it.

@@ -295,9 +295,10 @@ func (m *Machine) onReleased(guard *Guard, answer *pb.SessionResponse) {
 		if m.grants[it.id] != it {
 			continue
 		}
+		count := holdsLeft(answer, it.holding.name())
 		if len(it.guards) == 0 {
 			m.removeGrant(it)
-		} else if count := holdsLeft(answer, it.holding.name()); count > 0 && it.holding.lock != nil {
+		} else if count > 0 && it.holding.lock != nil {
 			it.holding.lock = proto.Clone(it.holding.lock).(*pb.Grant)
 			it.holding.lock.HoldCount = count
 		}

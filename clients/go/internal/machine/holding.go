@@ -112,8 +112,9 @@ func releaseOf(holdings []holding) *pb.SessionRequest {
 	first := holdings[0]
 	switch {
 	case first.permits != nil:
+		it := first.permits
 		release := &pb.ReleasePermitsRequest{
-			Name: first.permits.Name, Owner: first.permits.Owner, PermitIds: first.permits.PermitIds,
+			Name: it.Name, Owner: it.Owner, PermitIds: it.PermitIds,
 		}
 		return &pb.SessionRequest{
 			Request: &pb.SessionRequest_ReleasePermits{ReleasePermits: release},
@@ -125,7 +126,8 @@ func releaseOf(holdings []holding) *pb.SessionRequest {
 	default:
 		release := &pb.ReleaseAllRequest{Owner: first.lock.Owner}
 		for _, it := range holdings {
-			release.Locks = append(release.Locks, &pb.LockSpec{Name: it.lock.Name, Mode: it.lock.Mode})
+			spec := &pb.LockSpec{Name: it.lock.Name, Mode: it.lock.Mode}
+			release.Locks = append(release.Locks, spec)
 		}
 		return &pb.SessionRequest{Request: &pb.SessionRequest_ReleaseAll{ReleaseAll: release}}
 	}

@@ -178,7 +178,8 @@ func TestTemporaryFailuresAreRetriedWithTheSameRequestID(t *testing.T) {
 }
 
 func TestRetriesEndAfterALease(t *testing.T) {
-	for patience, want := range map[time.Duration]time.Duration{0: lease, time.Second: time.Second} {
+	limits := map[time.Duration]time.Duration{0: lease, time.Second: time.Second}
+	for patience, want := range limits {
 		w := open(t)
 		w.machine.config.Patience = patience
 		begun := w.now

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -325,7 +324,7 @@ func (m *Machine) onReceived(frame *pb.SessionResponse) {
 		m.onLost(holding{permits: it.PermitsLost.Grant}, Loss{Reason: it.PermitsLost.Reason})
 	case *pb.SessionResponse_AtRisk:
 		left := it.AtRisk.ValidFor.AsDuration()
-		m.emit(Changed{State: AtRisk, Cause: fmt.Sprintf("renewals fail, %v are left", left)})
+		m.emit(Changed{State: AtRisk, Cause: "renewals fail", ValidFor: left})
 	case *pb.SessionResponse_Recovered:
 		m.emit(Changed{State: Connected})
 	case *pb.SessionResponse_GoingAway:

@@ -256,7 +256,8 @@ func TestRefusalsOfAllEndpointsEndTheSession(t *testing.T) {
 }
 
 func TestOtherFailuresDoNotEndTheSession(t *testing.T) {
-	for _, code := range []codes.Code{codes.Unauthenticated, codes.PermissionDenied, codes.Unknown} {
+	others := []codes.Code{codes.Unauthenticated, codes.PermissionDenied, codes.Unknown}
+	for _, code := range others {
 		w := open(t)
 		w.breaks()
 		for _, code := range []codes.Code{codes.NotFound, code, codes.NotFound} {
@@ -335,7 +336,7 @@ func TestRiskAndRecoveryAreReported(t *testing.T) {
 	w.receive(&pb.SessionResponse{Response: &pb.SessionResponse_AtRisk{
 		AtRisk: &pb.SessionAtRisk{ValidFor: durationpb.New(time.Second)},
 	}})
-	if changed := take[Changed](w); changed.State != AtRisk {
+	if changed := take[Changed](w); changed.State != AtRisk || changed.ValidFor != time.Second {
 		t.Fatalf("%v", changed)
 	}
 	w.receive(&pb.SessionResponse{
