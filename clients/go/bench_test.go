@@ -46,7 +46,8 @@ func BenchmarkPairs(b *testing.B) {
 }
 
 // BenchmarkBareStream measures the same frames on a stream of gRPC, without any client: one
-// goroutine sends, one receives, and each answer makes the next request.
+// goroutine sends, one receives, and each answer makes the next request. Owners and request ids are
+// as long as those of the client, and as different.
 func BenchmarkBareStream(b *testing.B) {
 	conn, err := grpc.NewClient(startCoordinator(b).address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -75,19 +76,24 @@ func BenchmarkBareStream(b *testing.B) {
 	}()
 	defer close(frames)
 	b.ResetTimer()
+	number := 0
 	for task := range uint64(benchmarkTasks) {
-		frames <- bareAcquire(task+1, 0)
+		number++
+		frames <- bareAcquire(task+1, number)
 	}
 	for pairs := 0; pairs < b.N; {
 		answer, err := stream.Recv()
+		number++
 		switch {
 		case err != nil:
 			b.Fatal(err)
 		case answer.GetGranted() != nil:
-			frames <- bareRelease(answer.OpId, pairs)
+			frames <- bareRelease(answer.OpId, answer.GetGranted(), number)
 		case answer.GetReleased() != nil:
 			pairs++
-			frames <- bareAcquire(answer.OpId, pairs)
+			frames <- bareAcquire(answer.OpId, number)
+		case answer.GetFailed() != nil:
+			b.Fatal(answer)
 		}
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pairs/s")
@@ -96,17 +102,18 @@ func BenchmarkBareStream(b *testing.B) {
 func bareAcquire(task uint64, number int) *pb.SessionRequest {
 	return &pb.SessionRequest{OpId: task, Request: &pb.SessionRequest_Acquire{
 		Acquire: &pb.AcquireRequest{
-			Name: fmt.Sprint("bare-", task), Owner: "me",
-			RequestId: fmt.Sprint("a-", task, "-", number),
+			Name: fmt.Sprint("bare-", task), Owner: fmt.Sprint("call-", number),
+			Mode:      pb.LockMode_LOCK_MODE_EXCLUSIVE,
+			RequestId: fmt.Sprintf("a%031d", number),
 		},
 	}}
 }
 
-func bareRelease(task uint64, number int) *pb.SessionRequest {
+func bareRelease(task uint64, grant *pb.Grant, number int) *pb.SessionRequest {
 	return &pb.SessionRequest{OpId: task, Request: &pb.SessionRequest_Release{
 		Release: &pb.ReleaseRequest{
-			Name: fmt.Sprint("bare-", task), Owner: "me",
-			RequestId: fmt.Sprint("r-", task, "-", number),
+			Name: grant.Name, Owner: grant.Owner, Mode: grant.Mode,
+			RequestId: fmt.Sprintf("r%031d", number),
 		},
 	}}
 }

@@ -15,7 +15,8 @@ import (
 type Client struct {
 	config *config
 	// tasks are the goroutines of all connections.
-	tasks sync.WaitGroup
+	tasks    sync.WaitGroup
+	notifier notifier
 
 	mu       sync.Mutex
 	isClosed bool
@@ -26,8 +27,8 @@ type Client struct {
 }
 
 // Dial makes a client of coordinators at http://HOST:PORT, https://HOST:PORT, unix:///PATH, or
-// HOST:PORT, which means http://. It checks the addresses and files, but does not connect: the
-// session is opened when it is first needed, at the first endpoint that accepts it.
+// HOST:PORT, which means http://. It checks the addresses, files and the token, but does not
+// connect: the session is opened when it is first needed, at the first endpoint that accepts it.
 //
 // It fails with a [*MisconfiguredError].
 func Dial(ctx context.Context, endpoints []string, options ...Option) (*Client, error) {
@@ -85,7 +86,7 @@ func (c *Client) current() (*Session, error) {
 		return nil, &SessionEndedError{"the client was closed"}
 	}
 	if c.session == nil || c.session.Err() != nil {
-		c.session = openSession(c.config, &c.tasks)
+		c.session = openSession(c.config, &c.tasks, &c.notifier)
 	}
 	return c.session, nil
 }

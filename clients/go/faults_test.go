@@ -152,8 +152,9 @@ func TestSessionEndsWithoutACoordinator(t *testing.T) {
 	coordinator.kill()
 	receive(t, "the end of the session", session.Done())
 	receive(t, "the loss", grant.Lost())
-	if !errors.Is(session.Err(), lockkeeper.ErrSessionEnded) {
-		t.Fatalf("%v", session.Err())
+	if err := session.Err(); !errors.Is(err, lockkeeper.ErrSessionEnded) ||
+		!strings.Contains(err.Error(), coordinator.url()) {
+		t.Fatalf("it does not name the address: %v", err)
 	}
 	if _, err = client.Lock(t.Context(), "a"); err == nil {
 		t.Fatal("a lock without a coordinator")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,8 +49,9 @@ const maxSleep = time.Second
 //
 // It carries out what its machine decides: every event is a step of the machine, under the mutex.
 type Session struct {
-	config *config
-	tasks  *sync.WaitGroup
+	config   *config
+	tasks    *sync.WaitGroup
+	notifier *notifier
 
 	mu      sync.Mutex
 	machine *machine.Machine
@@ -60,10 +62,6 @@ type Session struct {
 	armed   machine.Instant
 	state   State
 	err     error
-	// notices are what listeners and logs are still to be told; isTelling is whether a goroutine
-	// does so.
-	notices   []func()
-	isTelling bool
 
 	// opened is closed when the session is open, or when it could not be opened.
 	opened chan struct{}
@@ -80,7 +78,7 @@ type call struct {
 }
 
 // openSession opens a session in the background.
-func openSession(config *config, tasks *sync.WaitGroup) *Session {
+func openSession(config *config, tasks *sync.WaitGroup, notifier *notifier) *Session {
 	open := &pb.OpenSession{ClientName: config.clientName}
 	if config.lease > 0 {
 		open.Lease = durationpb.New(config.lease)
@@ -90,11 +88,16 @@ func openSession(config *config, tasks *sync.WaitGroup) *Session {
 	}
 	var seed [32]byte
 	_, _ = crypto.Read(seed[:]) // never fails
+	var endpoints []string
+	for _, it := range config.addresses {
+		endpoints = append(endpoints, it.text)
+	}
 	s := &Session{
-		config: config,
-		tasks:  tasks,
+		config:   config,
+		tasks:    tasks,
+		notifier: notifier,
 		machine: machine.New(machine.Config{
-			Endpoints: len(config.addresses), Open: open, Patience: config.patience, Seed: seed,
+			Endpoints: endpoints, Open: open, Patience: config.patience, Seed: seed,
 		}),
 		calls:  map[uint64]*call{},
 		grants: map[*machine.Guard]*Grant{},
@@ -318,7 +321,7 @@ func (s *Session) change(it machine.Changed) {
 	s.log(level, "session "+string(s.state), "cause", it.Cause)
 	if listener := s.config.listener; listener != nil {
 		event := SessionEvent{s.state, it.Cause, it.ValidFor}
-		s.tell(func() { listener(event) })
+		s.notifier.tell(func() { listener(event) })
 	}
 	switch {
 	case isFirst:
@@ -335,44 +338,19 @@ func (s *Session) failToOpen(it machine.OpenFailed) {
 		s.err = &SessionEndedError{it.Cause}
 	} else if s.err == nil {
 		at := s.config.addresses[it.Endpoint].text
-		s.err = &UnreachableError{at, errors.New(it.Cause)}
+		cause := strings.TrimPrefix(it.Cause, at+": ")
+		s.err = &UnreachableError{at, errors.New(cause)}
 	}
 	s.state = Ended
 	close(s.opened)
 	close(s.done)
 }
 
-// --- notices
-
 func (s *Session) log(level slog.Level, message string, attributes ...any) {
 	logger, ctx := s.config.logger, context.Background()
 	if logger.Enabled(ctx, level) {
-		s.tell(func() { logger.Log(ctx, level, "lockkeeper: "+message, attributes...) })
+		s.notifier.tell(func() { logger.Log(ctx, level, "lockkeeper: "+message, attributes...) })
 	}
-}
-
-// tell runs code of the user, which may call the client: outside the mutex, in order.
-func (s *Session) tell(notice func()) {
-	s.notices = append(s.notices, notice)
-	if !s.isTelling {
-		s.isTelling = true
-		go s.tellAll()
-	}
-}
-
-func (s *Session) tellAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for len(s.notices) > 0 {
-		notices := s.notices
-		s.notices = nil
-		s.mu.Unlock()
-		for _, notice := range notices {
-			notice()
-		}
-		s.mu.Lock()
-	}
-	s.isTelling = false
 }
 
 // String names the session without its secret id.

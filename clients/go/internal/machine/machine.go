@@ -38,13 +38,13 @@ const (
 const (
 	closed      = "it was closed"
 	closedAlone = "it was closed, and no coordinator answered"
-	unreachable = "no coordinator could be reached for as long as its lease"
+	unreachable = "no coordinator could be reached for as long as its lease, the last one because: "
 )
 
 // Config is what a session is opened with.
 type Config struct {
-	// Endpoints is the number of endpoints, at least 1.
-	Endpoints int
+	// Endpoints are the addresses, at least one. The machine only names them.
+	Endpoints []string
 	// Open is the first frame.
 	Open *pb.OpenSession
 	// Patience is how long operations are sent again while the store does not answer; 0 for as

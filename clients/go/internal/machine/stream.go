@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -42,7 +43,9 @@ type stream struct {
 	failed, refused int
 	// resumeDeadline ends the session if it is not resumed before.
 	resumeDeadline Instant
-	endedBy        string
+	// failure is why the last attempt failed, or the stream broke.
+	failure string
+	endedBy string
 }
 
 func newStream() stream {
@@ -85,7 +88,7 @@ func (m *Machine) meetStreamDeadlines() {
 	case m.closing.deadline <= m.now:
 		m.end(closedAlone)
 	case s.resumeDeadline <= m.now:
-		m.end(unreachable)
+		m.end(unreachable + s.failure)
 	case s.phase == phaseDown && s.retryAt <= m.now:
 		m.connect()
 	case s.phase == phaseOpening && s.deadline <= m.now:
@@ -135,7 +138,7 @@ func (m *Machine) connect() {
 // need longer.
 func (m *Machine) resumeTimeout() time.Duration {
 	limit := min(resumeTimeout, m.lease/6)
-	for range m.stream.failed / m.config.Endpoints {
+	for range m.stream.failed / len(m.config.Endpoints) {
 		limit = min(2*limit, m.lease/2)
 	}
 	return limit
@@ -199,18 +202,21 @@ func (m *Machine) onOpened(opened *pb.SessionOpened) {
 func (m *Machine) onAttemptFailed(err error, code codes.Code, cause string) {
 	s := &m.stream
 	if err != nil {
-		cause = err.Error()
+		cause = reason(err)
+	} else {
+		cause = m.config.Endpoints[s.endpoint] + ": " + cause
 	}
+	s.failure = cause
 	s.failed++
 	s.refused++
 	if !isRefusal(code) {
 		s.refused = 0
 	}
 	endpoint := s.endpoint
-	s.endpoint = (s.endpoint + 1) % m.config.Endpoints
+	s.endpoint = (s.endpoint + 1) % len(m.config.Endpoints)
 	s.phase = phaseDown
 	if m.session == nil {
-		if isFinal(code) || s.failed == m.config.Endpoints {
+		if isFinal(code) || s.failed == len(m.config.Endpoints) {
 			m.end(cause)
 			m.emit(OpenFailed{Endpoint: endpoint, Err: err, Cause: cause})
 			return
@@ -220,13 +226,13 @@ func (m *Machine) onAttemptFailed(err error, code codes.Code, cause string) {
 		return
 	}
 	// The next endpoint may know a session that this one does not.
-	if s.refused >= m.config.Endpoints {
+	if s.refused >= len(m.config.Endpoints) {
 		m.end(cause)
 		return
 	}
 	s.retryAt = m.now
-	if s.failed%m.config.Endpoints == 0 {
-		s.retryAt += m.jitter(backoff(s.failed / m.config.Endpoints))
+	if s.failed%len(m.config.Endpoints) == 0 {
+		s.retryAt += m.jitter(backoff(s.failed / len(m.config.Endpoints)))
 		return
 	}
 	m.connect()
@@ -269,7 +275,7 @@ func (m *Machine) onStreamEnded(ended StreamEnded) {
 	case m.stream.leaveAt != never:
 		m.onBroken("the coordinator is shutting down")
 	case ended.Err != nil:
-		m.onBroken(ended.Err.Error())
+		m.onBroken(reason(ended.Err))
 	default:
 		m.onBroken(cause)
 	}
@@ -279,8 +285,9 @@ func (m *Machine) onStreamEnded(ended StreamEnded) {
 // that died.
 func (m *Machine) onBroken(cause string) {
 	s := &m.stream
+	s.failure = cause
 	s.phase = phaseDown
-	s.endpoint = (s.endpoint + 1) % m.config.Endpoints
+	s.endpoint = (s.endpoint + 1) % len(m.config.Endpoints)
 	s.retryAt = m.now + time.Duration(float64(firstPauseMax)*m.fraction())
 	if s.resumeDeadline == never {
 		s.resumeDeadline = m.now + m.lease
@@ -298,6 +305,9 @@ func (m *Machine) onBroken(cause string) {
 	}
 	m.emit(Changed{State: Resuming, Cause: cause})
 }
+
+// reason is an error's text inside of another.
+func reason(err error) string { return strings.TrimPrefix(err.Error(), "lockkeeper: ") }
 
 // --- frames
 

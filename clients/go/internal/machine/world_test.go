@@ -32,7 +32,8 @@ type world struct {
 
 // newWorld has a machine that was not stepped yet.
 func newWorld(t *testing.T, endpoints int) *world {
-	config := Config{Endpoints: endpoints, Open: &pb.OpenSession{ClientName: "test"}}
+	names := []string{"http://a:1", "http://b:2"}[:endpoints]
+	config := Config{Endpoints: names, Open: &pb.OpenSession{ClientName: "test"}}
 	return &world{t: t, machine: New(config), now: time.Hour}
 }
 
