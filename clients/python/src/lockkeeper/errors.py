@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import grpc
 from google.rpc import error_details_pb2, status_pb2
@@ -30,7 +31,18 @@ _CODES: Mapping[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.St
 
 
 class Error(Exception):
-    """The base class of all errors of this package."""
+    """The base class of all errors of this package. Errors can be pickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Keep the attributes, which the arguments of a subclass may not have."""
+        return _restore, (type(self), self.args, self.__dict__)
+
+
+def _restore(kind: type[Error], args: tuple[Any, ...], attributes: dict[str, Any]) -> Error:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
 
 
 class Misconfigured(Error, ValueError):

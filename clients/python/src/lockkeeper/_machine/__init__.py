@@ -4,6 +4,6 @@
 callbacks are outside.
 """
 
-from lockkeeper._machine.machine import Machine
+from lockkeeper._machine.machine import CLOSED, Machine
 
-__all__ = ["Machine"]
+__all__ = ["CLOSED", "Machine"]

@@ -30,6 +30,8 @@ from lockkeeper.errors import (
 )
 from lockkeeper.v1 import session_pb2
 
+#: The cause of an end that the user asked for.
+CLOSED = "it was closed"
 CLOSE_TIMEOUT = 2.0
 LEASE_DEFAULT = 30.0
 
@@ -97,6 +99,12 @@ class Machine:
     def is_ended(self) -> bool:
         """Whether the session is over, or could not be opened."""
         return isinstance(self._state, Ended)
+
+    @property
+    def ended(self) -> Error:
+        """Why the session is over."""
+        assert isinstance(self._state, Ended)
+        return self._state.error
 
     def _emit(self, effect: ev.Effect) -> None:
         self._effects.append(effect)
@@ -221,7 +229,7 @@ class Machine:
             error = event.error or self._unreachable("it ended the stream")
             self._on_attempt_failed(now, state, error)
         elif self._close_sent and event.error is None:
-            self._end("it was closed")
+            self._end(CLOSED)
         elif state.leave_at is not None:
             self._on_broken(now, "the coordinator is stopping")
         else:
@@ -356,7 +364,7 @@ class Machine:
 
     def _on_call(self, call: ev.Call, now: float) -> None:
         if self._close:
-            self._emit(ev.Failed(call.op_id, SessionEnded("it was closed")))
+            self._emit(ev.Failed(call.op_id, SessionEnded(CLOSED)))
             return
         if "owner" in call.request.DESCRIPTOR.fields_by_name and not call.request.owner:
             # Two tasks of one session exclude each other.
@@ -373,7 +381,7 @@ class Machine:
     def _on_release(self, event: ev.Release, now: float) -> None:
         guard = self._grants.guards.get(event.guard)
         if guard is None or self._close_sent:
-            self._emit(ev.Failed(event.op_id, SessionEnded("it was closed")))
+            self._emit(ev.Failed(event.op_id, SessionEnded(CLOSED)))
         elif guard.loss is not None:
             self._emit(ev.Failed(event.op_id, guard.loss))
             self._release_failed(now, event.guard)
@@ -398,11 +406,11 @@ class Machine:
     def _on_close(self, event: ev.Close, now: float) -> None:
         if self._opened is None:
             self._close = event
-            self._end("it was closed")
+            self._end(CLOSED)
             return
         self._close, self._close_deadline = event, now + CLOSE_TIMEOUT
         for operation in self._operations.take_callers():
-            self._fail(operation, SessionEnded("it was closed"))
+            self._fail(operation, SessionEnded(CLOSED))
         if self._operations.can_send:
             self._send_close()
 
