@@ -31,6 +31,8 @@ KINDS = {
     NotImplementedError: "unsupported",
     RuntimeError: "misconfigured",
 }
+OPTIONS = ["client_name", "release_on_disconnect", "token", "token_file"]
+OPTIONS += ["ca_file", "cert_file", "key_file", "server_name"]
 
 _threads = ThreadPoolExecutor(max_workers=512)
 _printing = threading.Lock()
@@ -41,6 +43,11 @@ def put(event: dict[str, Any]) -> None:
     with _printing:
         sys.stdout.write(json.dumps(event) + "\n")
         sys.stdout.flush()
+
+
+def put_session_event(event: lockkeeper.SessionEvent) -> None:
+    """Write a change of the session."""
+    put({"event": "session", "state": event.state, "cause": event.cause})
 
 
 async def call(method: Callable[..., Any], *args: Any, **options: Any) -> Any:
@@ -77,12 +84,16 @@ class Driver:
             command = json.loads(line)
             task = loop.create_task(self.answer(command))
             self.running[command["id"]] = task
-            task.add_done_callback(lambda _, it=command["id"]: self.running.pop(it))
+            task.add_done_callback(partial(self.forget, command["id"]))
         if self.client is not None:
             try:
                 await call(self.client.close)
             except lockkeeper.Error as error:
                 sys.stderr.write(f"{error}\n")
+
+    def forget(self, command: Any, _: asyncio.Task[None]) -> None:
+        """Forget a command that has ended."""
+        del self.running[command]
 
     async def answer(self, command: Command) -> None:
         """Run a command and write its answer."""
@@ -92,8 +103,8 @@ class Driver:
             kind = next((name for of, name in KINDS.items() if isinstance(error, of)), None)
             if kind is None:
                 raise
-            answer = {"kind": kind, "message": str(error) or kind}
-            answer["reason"] = getattr(error, "reason", None) or None
+            reason = getattr(error, "reason", None) or None
+            answer = {"kind": kind, "reason": reason, "message": str(error) or kind}
             put({"id": command["id"], "error": answer})
         else:
             put({"id": command["id"], "ok": ok})
@@ -115,14 +126,12 @@ class Driver:
 
     async def do_connect(self, command: Command) -> dict[str, Any]:
         """Open a session."""
-        names = ("client_name", "release_on_disconnect", "token", "token_file")
-        names += ("ca_file", "cert_file", "key_file", "server_name")
-        options = {it: command[it] for it in names if command.get(it) is not None}
+        options = {it: command[it] for it in OPTIONS if command.get(it) is not None}
         make: Any = lockkeeper.Client if IS_SYNC else aio.Client
         client = make(
             command["endpoints"],
             lease=seconds(command, "lease_ms"),
-            on_event=lambda it: put({"event": "session", "state": it.state, "cause": it.cause}),
+            on_event=put_session_event,
             **options,
         )
         await call(client.connect)
@@ -277,7 +286,8 @@ class Driver:
 
     async def do_contend(self, command: Command) -> dict[str, Any]:
         """Acquire and release a lock in a loop."""
-        return await history.contend(self.client, command, call)
+        result: dict[str, Any] = await history.contend(self.client, command, call)
+        return result
 
 
 def describe(holder: Any) -> dict[str, Any]:

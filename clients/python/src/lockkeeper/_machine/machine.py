@@ -258,12 +258,9 @@ class Machine:
         if self._opened is None:
             is_over = streams.is_final(error) or attempts.count >= endpoints
         self._endpoint = (self._endpoint + 1) % endpoints
+        self._state = Down(now + streams.pause(attempts, endpoints, self._random), attempts)
         if is_over:
             self._end(str(error), error if self._opened is None else None)
-        else:
-            # A first attempt has no second round.
-            pause = streams.pause(attempts, endpoints, self._random)
-            self._state = Down(now + pause, attempts)
 
     def _unreachable(self, cause: str) -> Unreachable:
         return Unreachable(self._endpoints[self._endpoint], cause)
