@@ -145,10 +145,13 @@ class Driver:
 
     async def do_cancel(self, command: Command) -> dict[str, Any]:
         """Cancel a command that waits."""
-        if IS_SYNC:
-            self.waiting[command["target"]].cancel()
-        else:
-            self.running[command["target"]].cancel()
+        target = command["target"]
+        if not IS_SYNC:
+            self.running[target].cancel()
+        while IS_SYNC and target in self.running:
+            # The thread of the command may not have begun to wait.
+            self.waiting[target].cancel()
+            await asyncio.sleep(0.005)
         return {}
 
     # --- guards

@@ -105,13 +105,16 @@ def redis(tmp_path):
 
 @pytest.fixture
 def certificate(tmp_path):
-    """Make a self-signed certificate: its file, and that of its key."""
+    """Make a certificate, signed by itself or by another: its file, and that of its key."""
 
-    def make(name, *names):
+    def make(name, *names, authority=None):
         key, cert = tmp_path / f"{name}.key", tmp_path / f"{name}.pem"
         command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt"]
         command += ["ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", f"/CN={name}"]
         command += ["-keyout", key, "-out", cert, "-addext", f"subjectAltName={','.join(names)}"]
+        if authority:
+            command += ["-CA", authority[0], "-CAkey", authority[1]]
+            command += ["-addext", "basicConstraints=critical,CA:FALSE"]
         subprocess.run(command, check=True, capture_output=True)
         return cert, key
 

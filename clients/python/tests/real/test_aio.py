@@ -1,7 +1,6 @@
 """The asyncio client against a real coordinator."""
 
 import asyncio
-import subprocess
 import time
 from contextlib import asynccontextmanager
 
@@ -212,10 +211,9 @@ async def test_the_inner_of_two_locks_is_lost(client, coordinator):
 @run
 async def test_the_outer_of_two_locks_is_lost(client, coordinator):
     with pytest.raises(lockkeeper.LockLost, match="outer"):
-        async with client.lock("outer"):
-            async with client.lock("inner") as inner:
-                await force_release(coordinator, "outer")
-                await asyncio.sleep(LIMIT)
+        async with client.lock("outer"), client.lock("inner") as inner:
+            await force_release(coordinator, "outer")
+            await asyncio.sleep(LIMIT)
     assert not await inner.locked()
 
 
@@ -339,6 +337,7 @@ def error_of(address, **options):
 def test_tls_client_certificates_and_tokens(serve, certificate, tmp_path):
     cert, key = certificate("server", "DNS:localhost", "IP:127.0.0.1")
     other, other_key = certificate("other", "DNS:other")
+    own, own_key = certificate("own", "DNS:own", authority=(other, other_key))
     tokens = tmp_path / "tokens"
     tokens.write_text("tester 0123456789abcdef\n")
     tls = [f"server.tls.certificate_file={cert}", f"server.tls.key_file={key}"]
@@ -351,13 +350,13 @@ def test_tls_client_certificates_and_tokens(serve, certificate, tmp_path):
             assert lock.owned()
         token = tmp_path / "token"
         token.write_text("0123456789abcdef\n")
-        own = {"ca_file": cert, "cert_file": other, "key_file": other_key}
+        files = {"ca_file": cert, "cert_file": own, "key_file": own_key}
 
         async def fetched():
             return "0123456789abcdef"
 
         for way in ({"token_file": token}, {"token": "0123456789abcdef"}, {"token": fetched}):
-            async with connected(f"https://{both.address}", **own, **way) as client:
+            async with connected(f"https://{both.address}", **files, **way) as client:
                 await client.describe("a")
 
     asyncio.run(good())
@@ -383,7 +382,7 @@ def test_a_wrong_token_is_refused_and_a_missing_file_is_named(serve, tmp_path):
     assert isinstance(error_of(address, token="two\nlines"), lockkeeper.Misconfigured)
 
 
-def test_the_trace_context_is_passed_on(coordinator):
+def test_the_trace_context_is_passed_on():
     trace = pytest.importorskip("opentelemetry.trace")
     from lockkeeper import _tracing
 
@@ -391,4 +390,3 @@ def test_the_trace_context_is_passed_on(coordinator):
     with trace.use_span(trace.NonRecordingSpan(context)):
         assert _tracing.traceparent() == f"00-{0x1234:032x}-{0x56:016x}-01"
     assert _tracing.traceparent() == ""
-    assert subprocess

@@ -293,7 +293,7 @@ def test_a_silent_address_is_given_up():
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         begun = time.monotonic()
-        with Client("127.0.0.1:%d" % silent.getsockname()[1]) as client:
+        with Client(f"127.0.0.1:{silent.getsockname()[1]}") as client:
             with pytest.raises(lockkeeper.Unreachable, match="it does not answer"):
                 client.connect()
         assert 5 < time.monotonic() - begun < 8
