@@ -3,6 +3,7 @@
 `Client` is for threads, `lockkeeper.aio.Client` for asyncio.
 """
 
+from lockkeeper import aio
 from lockkeeper._session import SessionEvent
 from lockkeeper._sync.client import Client
 from lockkeeper._sync.lock import Latch, Lock, Semaphore
@@ -29,4 +30,5 @@ __all__ = [
     "SessionEnded",
     "SessionEvent",
     "Unreachable",
+    "aio",
 ]

@@ -13,6 +13,7 @@ from lockkeeper._machine.messages import (
     Request,
     grants_in,
     is_lock,
+    loss_in,
     name_of,
     refusal_in,
     seconds,
@@ -273,8 +274,7 @@ class Machine:
             detail = response.detail if kind == "lost" else ""
             self._grants.on_lost(now, response.grant, lost_reason(response.reason), detail)
         elif kind == "at_risk":
-            valid_for = seconds(response.valid_for)
-            cause = f"renewals fail; the first loss follows in {valid_for:.1f} s"
+            cause = f"renewals fail, the first loss is {seconds(response.valid_for):.1f} s away"
             self._emit(ev.Changed("at_risk", cause))
         elif kind == "recovered":
             self._emit(ev.Changed("connected"))
@@ -338,13 +338,13 @@ class Machine:
         self._operations.take(op_id)
         if operation.purpose is Purpose.RENEWAL:
             pause = min(RETRY_PAUSE, self._grants.lease / 6)
-            self._grants.on_renewal_failed(now, operation.target, pause, _loss_in(error))
+            self._grants.on_renewal_failed(now, operation.target, pause, loss_in(error))
             return
         if operation.purpose is Purpose.RELEASE:
             self._grants.end_release(op_id)
         elif operation.kind in ("renew", "renew_permits"):
             # The user's renewal says as much as one of the session.
-            holding, lost = self._grants.find(operation.request), _loss_in(error)
+            holding, lost = self._grants.find(operation.request), loss_in(error)
             if holding and lost:
                 self._grants.lose(now, holding, lost)
         self._fail(operation, error)
@@ -439,13 +439,6 @@ class Machine:
             self._emit(ev.Answered(event.op_id, "close", None))
         elif isinstance(event, (ev.Call, ev.Release)):
             self._emit(ev.Failed(event.op_id, self._state.error))
-
-
-def _loss_in(error: Refused) -> str | None:
-    """Return why a grant is lost, if the refusal of its renewal says so."""
-    if error.reason != "NOT_OWNER":
-        return None
-    return "TAKEN_OVER" if error.metadata.get("state") == "held_by_another" else "EXPIRED"
 
 
 _EVENTS: dict[type, Callable[[Machine, Any, float], None]] = {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from google.protobuf.duration_pb2 import Duration
 
 from lockkeeper._machine.events import Message
-from lockkeeper.errors import Error, NotGranted, not_granted_reason
+from lockkeeper.errors import Error, NotGranted, Refused, not_granted_reason
 from lockkeeper.v1 import lock_pb2, semaphore_pb2, types_pb2
 
 #: A request: its field in `SessionRequest`, and the message.
@@ -124,3 +124,10 @@ def refusal_in(name: str, kind: str, response: Message) -> Error:
     if response.HasField("holder_remaining_lease"):
         lease = seconds(response.holder_remaining_lease)
     return NotGranted(name, reason, holder_remaining_lease=lease)
+
+
+def loss_in(error: Refused) -> str | None:
+    """Return why a grant is lost, if the refusal of its renewal says so."""
+    if error.reason != "NOT_OWNER":
+        return None
+    return "TAKEN_OVER" if error.metadata.get("state") == "held_by_another" else "EXPIRED"
