@@ -24,7 +24,7 @@ from lockkeeper._machine import events as ev  # noqa: E402
 from lockkeeper._machine import stream as streams  # noqa: E402
 from lockkeeper._machine.grants import Grants  # noqa: E402
 from lockkeeper._machine.machine import Machine  # noqa: E402
-from lockkeeper._machine.messages import WAITS  # noqa: E402
+from lockkeeper._machine.messages import ACQUIRES, WAITS  # noqa: E402
 from lockkeeper._machine.operations import Operation, Operations, Purpose  # noqa: E402
 from lockkeeper._machine.stream import Attempts, Down, is_refusal  # noqa: E402
 from lockkeeper.aio import _lock, _session  # noqa: E402
@@ -100,11 +100,11 @@ def resume_without_a_grant() -> None:
 def owner_used_twice() -> None:
     """Use one owner for all acquires."""
 
-    @around(Machine, "_on_call")
-    def _(on_call: Any, self: Any, call: ev.Call, now: float) -> None:
-        if "owner" in call.request.DESCRIPTOR.fields_by_name and not call.request.owner:
+    @around(Operations, "start")
+    def _(start: Any, self: Any, now: float, call: ev.Call, *rest: Any) -> Any:
+        if call.kind in ACQUIRES and call.request.owner.startswith("guard-"):
             call.request.owner = "0"
-        on_call(self, call, now)
+        return start(self, now, call, *rest)
 
 
 def token_as_a_double() -> None:
