@@ -45,11 +45,6 @@ def put(event: dict[str, Any]) -> None:
         sys.stdout.flush()
 
 
-def put_session_event(event: lockkeeper.SessionEvent) -> None:
-    """Write a change of the session."""
-    put({"event": "session", "state": event.state, "cause": event.cause})
-
-
 async def call(method: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """Call a method of either client; those of the synchronous one block a thread."""
     if inspect.iscoroutinefunction(method):
@@ -72,6 +67,8 @@ class Driver:
         self.running: dict[Any, asyncio.Task[None]] = {}
         #: By command, what the synchronous client waits for.
         self.waiting: dict[Any, Any] = {}
+        #: Also told of changes of the session.
+        self.listeners: list[Callable[[lockkeeper.SessionEvent], None]] = []
 
     async def run(self) -> None:
         """Run commands until standard input ends."""
@@ -124,6 +121,12 @@ class Driver:
 
     # --- the session
 
+    def on_event(self, event: lockkeeper.SessionEvent) -> None:
+        """Write a change of the session."""
+        put({"event": "session", "state": event.state, "cause": event.cause})
+        for listener in list(self.listeners):
+            listener(event)
+
     async def do_connect(self, command: Command) -> dict[str, Any]:
         """Open a session."""
         options = {it: command[it] for it in OPTIONS if command.get(it) is not None}
@@ -131,7 +134,7 @@ class Driver:
         client = make(
             command["endpoints"],
             lease=seconds(command, "lease_ms"),
-            on_event=put_session_event,
+            on_event=self.on_event,
             **options,
         )
         await call(client.connect)
@@ -289,7 +292,7 @@ class Driver:
 
     async def do_contend(self, command: Command) -> dict[str, Any]:
         """Acquire and release a lock in a loop."""
-        result: dict[str, Any] = await history.contend(self.client, command, call)
+        result: dict[str, Any] = await history.contend(self.client, command, call, self.listeners)
         return result
 
 

@@ -1,7 +1,7 @@
 """Contention for one lock, and what was seen of it.
 
 Each line of the history is a JSON object: `at_us` on CLOCK_MONOTONIC, `client`, `attempt` (numbered
-by the client), `name`, `what`, and `token` if it is `granted`.
+by the client), `name` and `what`; `granted` has a `token`, and `at_risk` has `valid_us`.
 """
 
 from __future__ import annotations
@@ -28,41 +28,76 @@ class History:
         self._client = client
         self._name = name
 
-    def note(self, attempt: int, what: str, **more: str) -> None:
+    def note(self, attempt: int, what: str, **more: Any) -> None:
         """Append an event that happens now."""
         event: dict[str, Any] = {"at_us": time.monotonic_ns() // 1000, "client": self._client}
         event.update(attempt=attempt, name=self._name, what=what, **more)
         os.write(self._file, (json.dumps(event) + "\n").encode())
 
 
+class Attempt:
+    """One acquire, and what happens to the session meanwhile."""
+
+    def __init__(self, history: History, number: int) -> None:
+        self._history = history
+        self._number = number
+        self._state = "connected"
+        self.lock: Any = None
+
+    def note(self, what: str, **more: Any) -> None:
+        """Append an event that happens now."""
+        self._history.note(self._number, what, **more)
+
+    def on_lost(self, _: lockkeeper.LockLost) -> None:
+        """Append the loss."""
+        self.note("lost")
+
+    def on_event(self, event: lockkeeper.SessionEvent) -> None:
+        """Append a change of the session."""
+        if event.state == "resuming":
+            self.note("broke")
+        elif event.state == "at_risk" and self.lock.owned():
+            self.note("at_risk", valid_us=int(self.lock.valid_for * 1e6))
+        elif event.state == "connected":
+            self.note("resumed" if self._state == "resuming" else "recovered")
+        self._state = event.state
+
+
 async def contend(
-    client: Any, command: dict[str, Any], call: Callable[..., Awaitable[Any]]
+    client: Any,
+    command: dict[str, Any],
+    call: Callable[..., Awaitable[Any]],
+    listeners: list[Callable[[lockkeeper.SessionEvent], None]],
 ) -> dict[str, Any]:
     """Acquire and release a lock in a loop until the time is over."""
     history = History(str(command["client"]), command["name"])
     until = time.monotonic() + command["seconds"]
-    attempt = 0
+    number = 0
     while time.monotonic() < until:
-        attempt += 1
-        lock = client.lock(
+        number += 1
+        attempt = Attempt(history, number)
+        attempt.lock = lock = client.lock(
             command["name"],
             command.get("mode") or "exclusive",
             timeout=max(0.0, until - time.monotonic()),
-            on_lost=lambda _, it=attempt: history.note(it, "lost"),
+            on_lost=attempt.on_lost,
         )
-        history.note(attempt, "asked")
+        listeners.append(attempt.on_event)
+        attempt.note("asked")
         try:
             if not await call(lock.acquire):
-                history.note(attempt, "failed")
+                attempt.note("failed")
                 break
-            history.note(attempt, "granted", token=str(lock.fencing_token))
+            attempt.note("granted", token=str(lock.fencing_token))
             await asyncio.sleep(command.get("hold_ms", 0) / 1000)
-            history.note(attempt, "release_sent")
+            attempt.note("release_sent")
             await call(lock.release)
-            history.note(attempt, "released")
+            attempt.note("released")
         except lockkeeper.LockLost:
-            history.note(attempt, "refused")
+            attempt.note("refused")
         except lockkeeper.Error:
-            history.note(attempt, "failed")
+            attempt.note("failed")
             await asyncio.sleep(PAUSE)
-    return {"attempts": attempt}
+        finally:
+            listeners.remove(attempt.on_event)
+    return {"attempts": number}

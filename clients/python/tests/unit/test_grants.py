@@ -172,6 +172,19 @@ def test_a_renewal_that_is_not_owner_loses(state, reason):
     assert (loss.guard, loss.error.reason) == (guard, reason)
 
 
+def test_a_renewal_of_an_older_grant_that_is_not_owner_is_ignored():
+    world = World().quiet()
+    first = world.hold(token=7)
+    world.after(RENEW + 0.01)
+    renewal = world.sent("renew")
+    world.hold(token=8)
+    world.receive(renewal.op_id, failed=failure("NOT_OWNER", 9))
+    world.none(ev.Lost)
+    world.after(0.3)
+    world.sent("renew")
+    assert first
+
+
 @pytest.mark.parametrize("reason", ["STORE_UNAVAILABLE", "NOT_REPLICATED", "INTERNAL"])
 def test_a_renewal_that_fails_otherwise_is_sent_again_and_time_decides(reason):
     world = World().quiet()

@@ -368,6 +368,26 @@ def test_permits_get_a_new_id():
     assert world.sent("acquire_permits").acquire_permits.request_id != first
 
 
+def test_permits_of_a_caller_that_gave_up_are_forgotten():
+    world = World().open()
+    call = world.call("acquire_permits", wanted())
+    world.breaks(GONE)
+    world.step(ev.GiveUp(call))
+    world.frames()
+    world.resumed()
+    assert world.frames() == []
+
+
+def test_a_lock_that_another_guard_of_the_owner_holds_does_not_count():
+    world = World().open()
+    world.hold("a")
+    world.call("acquire_all", locks("a", "b"))
+    first = world.sent("acquire_all").acquire_all.request_id
+    world.breaks(GONE)
+    world.resumed(grants=[grant("a")])
+    assert world.sent("acquire_all").acquire_all.request_id == first
+
+
 def test_several_locks_half_held_are_released_and_acquired_anew():
     world = World().open()
     world.call("acquire_all", locks("a", "b"))

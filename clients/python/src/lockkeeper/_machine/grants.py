@@ -8,11 +8,11 @@ from typing import Callable
 from lockkeeper._machine.events import Effect, Extended, Failed, Granted, Lost, Message
 from lockkeeper._machine.messages import (
     Request,
-    is_lock,
     keys_of,
     release_of,
     renewal_of,
     seconds,
+    token_of,
 )
 from lockkeeper._machine.timers import Timers
 from lockkeeper.errors import Error, LockLost
@@ -220,19 +220,28 @@ class Grants:
             holding.renewing = False
             self.check(now, holding, can_renew)
 
-    def on_renewal_failed(
-        self, now: float, holding_id: int, pause: float, lost: str | None
-    ) -> None:
-        """Lose a holding for a reason, or renew it again after a pause: time decides."""
+    def on_renewal_failed(self, now: float, holding_id: int, pause: float) -> None:
+        """Renew a holding again after a pause: time decides whether it is lost."""
         holding = self._holdings.get(holding_id)
-        if holding is None:
-            return
-        holding.renewing = False
-        if lost:
-            self.lose(now, holding, lost)
-        else:
+        if holding:
+            holding.renewing = False
             holding.renew_at = now + pause
             self.check(now, holding, can_renew=True)
+
+    def on_not_owner(self, now: float, renewal: Message, token: int, reason: str) -> None:
+        """Lose what a renewal was about, unless it is a newer grant than the renewal knew."""
+        holding = self.find(renewal)
+        if holding and token_of(holding.grant) <= token:
+            self.lose(now, holding, reason)
+
+    def token(self, renewal: Message) -> int:
+        """Return the fencing token of the grant that a request is about; 0 without one."""
+        holding = self.find(renewal)
+        return token_of(holding.grant) if holding else 0
+
+    def is_held(self, grant: Message) -> bool:
+        """Tell whether a guard holds a grant."""
+        return self.find(grant) is not None
 
     def on_stream_ended(self) -> None:
         """Start renewals anew: the answers to those under way are lost."""
@@ -246,7 +255,7 @@ class Grants:
         holding = self.find(grant)
         if holding is None:
             return
-        if is_lock(grant) and grant.fencing_token < holding.grant.fencing_token:
+        if token_of(grant) < token_of(holding.grant):
             return
         self.lose(now, holding, reason, detail)
 
@@ -284,5 +293,4 @@ def _valid_until(guard: Guard) -> float:
 
 
 def _loss(grant: Message, reason: str, detail: str) -> LockLost:
-    token = grant.fencing_token if is_lock(grant) else 0
-    return LockLost(grant.name, reason, token, detail)
+    return LockLost(grant.name, reason, token_of(grant), detail)

@@ -219,7 +219,7 @@ class Machine:
         if self._close:
             self._send_close()
         else:
-            self._operations.on_resumed(now, opened.grants)
+            self._operations.on_resumed(now, opened.grants, grants.is_held)
             grants.check_all(now, can_renew=True)
 
     def _on_stream_ended(self, event: ev.StreamEnded, now: float) -> None:
@@ -336,17 +336,16 @@ class Machine:
         if self._operations.retried(now, operation, error, self._grants.lease):
             return
         self._operations.take(op_id)
+        reason = loss_in(error)
+        if operation.kind in ("renew", "renew_permits") and reason:
+            # The user's renewal says as much as one of the session.
+            self._grants.on_not_owner(now, operation.request, operation.token, reason)
         if operation.purpose is Purpose.RENEWAL:
             pause = min(RETRY_PAUSE, self._grants.lease / 6)
-            self._grants.on_renewal_failed(now, operation.target, pause, loss_in(error))
+            self._grants.on_renewal_failed(now, operation.target, pause)
             return
         if operation.purpose is Purpose.RELEASE:
             self._grants.end_release(op_id)
-        elif operation.kind in ("renew", "renew_permits"):
-            # The user's renewal says as much as one of the session.
-            holding, lost = self._grants.find(operation.request), loss_in(error)
-            if holding and lost:
-                self._grants.lose(now, holding, lost)
         self._fail(operation, error)
 
     def _answer(self, operation: Operation, kind: str, response: ev.Message) -> None:
@@ -366,7 +365,9 @@ class Machine:
         if "owner" in call.request.DESCRIPTOR.fields_by_name and not call.request.owner:
             # Two tasks of one session exclude each other.
             call.request.owner = f"guard-{call.op_id}"
-        self._operations.start(now, call, Purpose.CALLER)
+        operation = self._operations.start(now, call, Purpose.CALLER)
+        if call.kind in ("renew", "renew_permits"):
+            operation.token = self._grants.token(call.request)
 
     def _on_give_up(self, event: ev.GiveUp, now: float) -> None:
         if event.op_id in self._operations:
@@ -396,7 +397,8 @@ class Machine:
             self._start_release(now, ev.Release(next(self._ids), guard)).abandoned = True
 
     def _renew(self, now: float, holding: int, request: Request) -> None:
-        self._operations.start_own(now, request, Purpose.RENEWAL, holding)
+        renewal = self._operations.start_own(now, request, Purpose.RENEWAL, holding)
+        renewal.token = self._grants.token(request[1])
 
     # --- the end
 

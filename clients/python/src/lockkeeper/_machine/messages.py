@@ -40,6 +40,11 @@ def is_lock(grant: Message) -> bool:
     return isinstance(grant, types_pb2.Grant)
 
 
+def token_of(grant: Message) -> int:
+    """Return the fencing token of a grant; permits have none."""
+    return int(grant.fencing_token) if is_lock(grant) else 0
+
+
 def keys_of(message: Message) -> list[tuple[str, ...]]:
     """Return what identifies a grant in its session: one key of a lock, one for each permit."""
     if "permit_ids" in message.DESCRIPTOR.fields_by_name:

@@ -51,6 +51,7 @@ class Operation:
         "retry_at",
         "sent_at",
         "target",
+        "token",
         "traceparent",
         "uncertain",
         "wait_until",
@@ -65,6 +66,8 @@ class Operation:
         self.traceparent = call.traceparent
         self.purpose = purpose
         self.target = target
+        #: Of a renewal, the fencing token of the grant when it was sent.
+        self.token = 0
         #: When it was sent on this stream.
         self.sent_at: float | None = None
         #: Whether it may have been executed.
@@ -222,21 +225,29 @@ class Operations:
         operations = self._by_id.values()
         return [lock for operation in operations for lock in operation.possible_locks()]
 
-    def on_resumed(self, now: float, confirmed: Sequence[types_pb2.Grant]) -> None:
+    def on_resumed(
+        self,
+        now: float,
+        confirmed: Sequence[types_pb2.Grant],
+        is_held: Callable[[types_pb2.Grant], bool],
+    ) -> None:
         """Send everything on a resumed stream.
 
         Permits start anew, because a resume cannot name them. So do several locks of which only
-        some are held; those are released.
+        some are held; those are released. `is_held` tells which locks other guards hold.
         """
-        held = {(grant.name, grant.owner) for grant in confirmed}
+        names = {(grant.name, grant.owner) for grant in confirmed}
         for operation in list(self._by_id.values()):
-            locks = operation.possible_locks()
-            some = [lock for lock in locks if (lock.name, lock.owner) in held]
+            locks = [lock for lock in operation.possible_locks() if not is_held(lock)]
+            some = [lock for lock in locks if (lock.name, lock.owner) in names]
             if some and len(some) < len(locks):
                 self.start_own(now, release_of(some), Purpose.CLEANUP)
                 self._renew_request_id(operation)
             elif operation.uncertain and operation.kind in PERMITS:
-                self._renew_request_id(operation)
+                if operation.abandoned:
+                    self.take(operation.op_id)  # The resume did not name them.
+                else:
+                    self._renew_request_id(operation)
         self.send_unsent(now)
 
     def send_unsent(self, now: float) -> None:
