@@ -116,7 +116,7 @@ class SessionCore:
 
     @property
     def is_over(self) -> bool:
-        """Whether its end was reported."""
+        """Whether it has ended. A user who sees a loss because of that can acquire anew at once."""
         return self._machine.is_ended
 
     def _listen(self, op_id: int, acquisition: Acquisition) -> ev.Call:
@@ -159,6 +159,8 @@ class SessionCore:
             self._resolve(op_id, self._machine.ended)
 
     def _on_granted(self, effect: ev.Granted) -> None:
+        if effect.op_id not in self._futures:
+            return  # Its caller gave up; the machine releases it.
         held = Held(self, effect, self._hooks.flag())
         if effect.op_id in self._listeners:
             held.on_lost.append(self._listeners[effect.op_id])

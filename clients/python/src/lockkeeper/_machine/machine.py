@@ -22,12 +22,10 @@ from lockkeeper._machine.operations import RETRY_PAUSE, Operation, Operations, P
 from lockkeeper._machine.stream import Attempts, Down, Ended, Opening, State, Up
 from lockkeeper.errors import (
     Error,
-    NotGranted,
     Refused,
     SessionEnded,
     Unreachable,
     lost_reason,
-    not_granted_reason,
 )
 from lockkeeper.v1 import session_pb2
 
@@ -61,7 +59,7 @@ class Machine:
         self._ping_interval: float | None = None
         self._resume_deadline: float | None = None
         self._close: ev.Close | None = None
-        self._close_deadline = 0.0
+        self._close_deadline: float | None = None
         self._close_sent = False
         self._grants = Grants(ids, self._emit, self._release_failed, self._renew)
         self._operations = Operations(ids, new_id, random, self._send)
@@ -85,9 +83,7 @@ class Machine:
         if isinstance(state, Ended) or not self._streams:
             return None
         instants = [self._grants.timers.next(), self._operations.timers.next()]
-        instants.append(self._resume_deadline)
-        if self._close:
-            instants.append(self._close_deadline)
+        instants += [self._resume_deadline, self._close_deadline]
         if isinstance(state, Up):
             instants += [state.leave_at, self._ping_at(state)]
         elif isinstance(state, Down):
@@ -118,7 +114,7 @@ class Machine:
     def _meet_deadlines(self, now: float) -> None:
         self._grants.due(now, self._operations.can_send)
         self._operations.retry_due(now)
-        if self._close and now >= self._close_deadline:
+        if self._close_deadline is not None and now >= self._close_deadline:
             self._end("it was closed, and no coordinator has confirmed that", is_late=True)
         elif self._resume_deadline is not None and now >= self._resume_deadline:
             self._end("no coordinator was reachable for as long as the lease")
@@ -313,15 +309,10 @@ class Machine:
     def _on_answer_to_caller(
         self, now: float, operation: Operation, sent_at: float, kind: str, response: ev.Message
     ) -> None:
-        if operation.kind not in ACQUIRES:
-            if kind == "latch_not_opened":
-                reason = not_granted_reason(response.reason)
-                self._fail(operation, NotGranted(operation.request.name, reason))
-            else:
-                self._answer(operation, kind, response)
-            return
         grants = grants_in(kind, response)
-        if grants:
+        if operation.kind not in ACQUIRES and kind != "latch_not_opened":
+            self._answer(operation, kind, response)
+        elif grants:
             self._grants.add(now, sent_at, operation.op_id, grants)
             if operation.abandoned and operation.op_id in self._grants.guards:
                 self._release_failed(now, operation.op_id)

@@ -119,14 +119,14 @@ def grants_in(kind: str, response: Message) -> list[Message]:
 
 
 def refusal_in(name: str, kind: str, response: Message) -> Error:
-    """Return why an acquire was answered without a grant."""
+    """Return why a wait or a try was answered without a grant."""
     reason = "WAIT_TIMEOUT"
-    if kind in ("not_granted", "permits_not_granted"):
+    if kind in ("not_granted", "permits_not_granted", "latch_not_opened"):
         reason = not_granted_reason(response.reason)
     if kind in ("permits_not_granted", "permits_tried"):
         return NotGranted(name, reason, available=response.available)
     lease = None
-    if response.HasField("holder_remaining_lease"):
+    if kind != "latch_not_opened" and response.HasField("holder_remaining_lease"):
         lease = seconds(response.holder_remaining_lease)
     return NotGranted(name, reason, holder_remaining_lease=lease)
 

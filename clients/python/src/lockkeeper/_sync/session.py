@@ -125,6 +125,7 @@ class Session(SessionCore):
         except (Error, CancelledError):
             raise
         except BaseException:
+            # Also if the future has a result: the caller does not get it.
             self._put(ev.GiveUp(op_id))
             raise
 
@@ -140,6 +141,8 @@ class Session(SessionCore):
                     continue
                 future.set_exception(CancelledError())
                 event = ev.GiveUp(event.op_id)
+            if isinstance(event, ev.GiveUp):
+                self._held.pop(event.op_id, None)
             self._step(event)
 
     def _next_event(self) -> _Event:

@@ -103,6 +103,7 @@ class Session(SessionCore):
             raise
         except BaseException:
             self._futures.pop(op_id, None)
+            self._held.pop(op_id, None)
             # Also if the future has a result: the caller does not get it.
             self._advance(ev.GiveUp(op_id))
             raise
