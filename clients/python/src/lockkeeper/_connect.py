@@ -43,8 +43,10 @@ _CAUSES = (
     ("Unwrap failed", "it closed the TLS connection; does it require a client certificate?"),
     ("Handshake read failed", "it does not speak TLS; then the address begins with http://"),
     ("Tls handshake failed", "it does not speak TLS; then the address begins with http://"),
-    ("Socket closed", "it closed the connection; with TLS the address begins with https://"),
 )
+
+#: The same, of a connection that was never made.
+_CLOSED = ("Socket closed", "it closed the connection; with TLS the address begins with https://")
 
 
 class Address(NamedTuple):
@@ -218,8 +220,8 @@ def error_of(address: Address, error: grpc.RpcError | Exception) -> Error:
 
 def describe(details: str) -> str:
     """Say in one line why a connection failed."""
-    cause = " ".join(details.split()).rpartition("last error: ")[2]
-    for part, meaning in _CAUSES:
+    _, is_connecting, cause = " ".join(details.split()).rpartition("last error: ")
+    for part, meaning in (*_CAUSES, _CLOSED) if is_connecting else _CAUSES:
         if part in cause:
             verdict = cause.partition("CERTIFICATE_VERIFY_FAILED: ")[2].partition(": OK")[0]
             return f"{meaning} ({verdict})" if verdict else meaning
