@@ -31,7 +31,7 @@ def test_an_address(text, target, is_tls):
     "text", ["", "locks", "http://", "http://locks", "redis://a:1", "unix://run/x", "http://a:1/b"]
 )
 def test_what_is_no_address_is_named(text):
-    with pytest.raises(Misconfigured, match="^endpoints: "):
+    with pytest.raises(Misconfigured, match=r"^endpoints: "):
         Address.parse(text)
 
 
