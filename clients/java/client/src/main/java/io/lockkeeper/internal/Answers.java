@@ -201,8 +201,9 @@ final class Answers {
         for (ReleasedLock lock : answer.getReleasedAll().getLocksList()) {
             if (!lock.getHeld()) {
                 String message = lock.getName() + " was no longer held";
+                Map<String, String> metadata = Map.of("name", lock.getName());
                 return new Failure.Refused(
-                        Failure.FAILED_PRECONDITION, "NOT_OWNER", message, Map.of(), null);
+                        Failure.FAILED_PRECONDITION, "NOT_OWNER", message, metadata, null);
             }
         }
         return null;

@@ -309,7 +309,11 @@ final class GrantTable {
         }
         Failure reported = failure;
         if (failure instanceof Failure.Refused refused && refused.isNotOwner()) {
-            reported = lostAfter(release.guard.holdings.get(0), refused);
+            String gone = refused.metadata().get("name");
+            List<Holding> held = release.guard.holdings;
+            Holding named =
+                    held.stream().filter(it -> it.name().equals(gone)).findFirst().orElse(held.get(0));
+            reported = lostAfter(named, refused);
         }
         answer(release.op, reported);
     }

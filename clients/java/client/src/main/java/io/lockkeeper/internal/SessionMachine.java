@@ -227,9 +227,15 @@ public final class SessionMachine {
         } else if (failure == null && stream.isCloseSent()) {
             end("it was closed", null, now);
         } else {
-            String none = "the coordinator ended the stream";
-            markBroken(failure == null ? none : failure.describe(), now);
+            markBroken(cause(failure), now);
         }
+    }
+
+    private static String cause(Failure failure) {
+        if (failure == null) {
+            return "the coordinator ended the stream";
+        }
+        return failure instanceof Failure.Unreachable it ? it.cause() : failure.describe();
     }
 
     private Failure unreachable(String cause) {
