@@ -60,7 +60,7 @@ final class Errors {
                         : new Failure.Refused(
                                 local.getCode().value(), "", cause(local), Map.of(), null);
         boolean answered = !refused.reason().isEmpty() || refused.isFinal();
-        return answered ? refused : new Failure.Unreachable(address, cause(local));
+        return answered ? refused : new Failure.Unreachable(address, hint(cause(local), address));
     }
 
     /** The innermost cause in a line, because it names the file, the port or the certificate. */
@@ -68,23 +68,24 @@ final class Errors {
         Throwable root = status.getCause();
         if (root == null) {
             String description = status.getDescription();
-            return description == null ? status.getCode().toString() : hint(description);
+            return description == null ? status.getCode().toString() : description;
         }
         while (root.getCause() != null && root.getCause() != root) {
             root = root.getCause();
         }
         String message = root.getMessage();
-        return hint(message == null ? root.toString() : message.lines().findFirst().orElse(""));
+        return message == null ? root.toString() : message.lines().findFirst().orElse("");
     }
 
     /** Says in words what a mismatch of TLS looks like. */
-    private static String hint(String cause) {
+    private static String hint(String cause, String address) {
         String lower = cause.toLowerCase(Locale.ROOT);
-        if (lower.contains("not an ssl/tls record")) {
-            return "the server there does not speak TLS; its address begins with http://";
-        }
         if (lower.contains("first received frame was not settings") && lower.contains(": 1503")) {
             return "the server there speaks TLS; its address begins with https://";
+        }
+        boolean isCut = lower.contains("reset by peer") || lower.contains("not an ssl/tls record");
+        if (address.startsWith("https://") && isCut) {
+            return cause + "; if the server there has no TLS, its address begins with http://";
         }
         return cause;
     }

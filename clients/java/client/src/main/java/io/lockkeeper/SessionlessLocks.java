@@ -40,7 +40,9 @@ public final class SessionlessLocks {
             Metadata.Key.of("traceparent", Metadata.ASCII_STRING_MARSHALLER);
 
     /** Longer than a coordinator waits for its store. */
-    private static final long CALL_TIMEOUT_SECONDS = 10;
+    private static final long CALL_TIMEOUT_SECONDS = 6;
+
+    private static final long GIVE_UP_SECONDS = 6;
 
     private static final int ROUNDS = 4;
     private static final long PAUSE_MILLIS = 100;
@@ -147,6 +149,7 @@ public final class SessionlessLocks {
 
     private <T> T call(Function<LockServiceBlockingStub, T> call) throws InterruptedException {
         Failure failure = null;
+        long begun = System.nanoTime();
         for (int round = 0; round < ROUNDS; round++) {
             for (Address address : connector.addresses()) {
                 try {
@@ -157,6 +160,9 @@ public final class SessionlessLocks {
                 if (!mayRetry(failure)) {
                     throw Errors.of(failure);
                 }
+            }
+            if (System.nanoTime() - begun > TimeUnit.SECONDS.toNanos(GIVE_UP_SECONDS)) {
+                break;
             }
             if (round + 1 < ROUNDS) {
                 Thread.sleep(pause(round, failure));

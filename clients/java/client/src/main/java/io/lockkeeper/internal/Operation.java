@@ -48,10 +48,7 @@ final class Operation {
     }
 
     static Operation of(Event.Start start, String requestId) {
-        SessionRequest request = start.request();
-        if (!Requests.hasRequestId(request)) {
-            request = Requests.withRequestId(request, requestId);
-        }
+        SessionRequest request = Requests.withRequestId(start.request(), requestId);
         Operation operation = new Operation(start.op(), Purpose.CALLER, 0, request);
         operation.waitUntil = start.waitUntil();
         operation.patience = start.patience();

@@ -1,8 +1,8 @@
 package io.lockkeeper.internal;
 
-import com.google.protobuf.Descriptors.FieldDescriptor;
 import com.google.protobuf.Duration;
-import com.google.protobuf.Message;
+import io.lockkeeper.v1.AcquireAllRequest;
+import io.lockkeeper.v1.AcquireRequest;
 import io.lockkeeper.v1.Grant;
 import io.lockkeeper.v1.LockMode;
 import io.lockkeeper.v1.LockSpec;
@@ -10,6 +10,8 @@ import io.lockkeeper.v1.PermitGrant;
 import io.lockkeeper.v1.RenewPermitsRequest;
 import io.lockkeeper.v1.RenewRequest;
 import io.lockkeeper.v1.SessionRequest;
+import io.lockkeeper.v1.TryAcquireAllRequest;
+import io.lockkeeper.v1.TryAcquireRequest;
 import java.util.List;
 import java.util.stream.Collectors;
 
@@ -20,21 +22,46 @@ final class Requests {
 
     /** Gives a request that changes state an id, so that it can be repeated. */
     static SessionRequest withRequestId(SessionRequest frame, String id) {
-        return with(frame, "request_id", id);
-    }
-
-    static boolean hasRequestId(SessionRequest frame) {
-        FieldDescriptor field = field(frame, "request_id");
-        return field != null && !message(frame).getField(field).equals("");
+        SessionRequest.Builder changed = frame.toBuilder();
+        switch (frame.getRequestCase()) {
+            case ACQUIRE -> changed.getAcquireBuilder().setRequestId(id);
+            case TRY_ACQUIRE -> changed.getTryAcquireBuilder().setRequestId(id);
+            case RELEASE -> changed.getReleaseBuilder().setRequestId(id);
+            case ACQUIRE_ALL -> changed.getAcquireAllBuilder().setRequestId(id);
+            case TRY_ACQUIRE_ALL -> changed.getTryAcquireAllBuilder().setRequestId(id);
+            case RELEASE_ALL -> changed.getReleaseAllBuilder().setRequestId(id);
+            case ACQUIRE_PERMITS -> changed.getAcquirePermitsBuilder().setRequestId(id);
+            case TRY_ACQUIRE_PERMITS -> changed.getTryAcquirePermitsBuilder().setRequestId(id);
+            case RELEASE_PERMITS -> changed.getReleasePermitsBuilder().setRequestId(id);
+            case SET_COUNT -> changed.getSetCountBuilder().setRequestId(id);
+            case COUNT_DOWN -> changed.getCountDownBuilder().setRequestId(id);
+            default -> {
+                return frame;
+            }
+        }
+        return changed.build();
     }
 
     static SessionRequest withWaitLimit(SessionRequest frame, Duration left) {
-        return with(frame, "wait_timeout", left);
+        SessionRequest.Builder changed = frame.toBuilder();
+        switch (frame.getRequestCase()) {
+            case ACQUIRE -> changed.getAcquireBuilder().setWaitTimeout(left);
+            case ACQUIRE_ALL -> changed.getAcquireAllBuilder().setWaitTimeout(left);
+            case ACQUIRE_PERMITS -> changed.getAcquirePermitsBuilder().setWaitTimeout(left);
+            case AWAIT_LATCH -> changed.getAwaitLatchBuilder().setWaitTimeout(left);
+            default -> {
+                return frame;
+            }
+        }
+        return changed.build();
     }
 
     /** Whether it waits, and so can be cancelled. */
     static boolean waits(SessionRequest frame) {
-        return field(frame, "wait_timeout") != null;
+        return switch (frame.getRequestCase()) {
+            case ACQUIRE, ACQUIRE_ALL, ACQUIRE_PERMITS, AWAIT_LATCH -> true;
+            default -> false;
+        };
     }
 
     static boolean acquires(SessionRequest frame) {
@@ -47,15 +74,44 @@ final class Requests {
 
     /** The locks that it acquires, as grants without what only the coordinator knows. */
     static List<Grant> locks(SessionRequest frame) {
-        return switch (frame.getRequestCase()) {
-            case ACQUIRE -> List.of(lock(frame, frame.getAcquire().getName(),
-                    frame.getAcquire().getMode()));
-            case TRY_ACQUIRE -> List.of(lock(frame, frame.getTryAcquire().getName(),
-                    frame.getTryAcquire().getMode()));
-            case ACQUIRE_ALL -> locks(frame, frame.getAcquireAll().getLocksList());
-            case TRY_ACQUIRE_ALL -> locks(frame, frame.getTryAcquireAll().getLocksList());
-            default -> List.of();
-        };
+        switch (frame.getRequestCase()) {
+            case ACQUIRE -> {
+                AcquireRequest it = frame.getAcquire();
+                return List.of(lock(it.getName(), it.getMode(), it.getOwner(), it.hasLease()));
+            }
+            case TRY_ACQUIRE -> {
+                TryAcquireRequest it = frame.getTryAcquire();
+                return List.of(lock(it.getName(), it.getMode(), it.getOwner(), it.hasLease()));
+            }
+            case ACQUIRE_ALL -> {
+                AcquireAllRequest it = frame.getAcquireAll();
+                return locks(it.getLocksList(), it.getOwner(), it.hasLease());
+            }
+            case TRY_ACQUIRE_ALL -> {
+                TryAcquireAllRequest it = frame.getTryAcquireAll();
+                return locks(it.getLocksList(), it.getOwner(), it.hasLease());
+            }
+            default -> {
+                return List.of();
+            }
+        }
+    }
+
+    private static List<Grant> locks(List<LockSpec> specs, String owner, boolean hasLease) {
+        return specs.stream()
+                .map(it -> lock(it.getName(), it.getMode(), owner, hasLease))
+                .toList();
+    }
+
+    private static Grant lock(String name, LockMode mode, String owner, boolean hasLease) {
+        boolean isUnset = mode == LockMode.LOCK_MODE_UNSPECIFIED;
+        return Grant.newBuilder()
+                .setName(name)
+                .setMode(isUnset ? LockMode.LOCK_MODE_EXCLUSIVE : mode)
+                .setOwner(owner)
+                .setHoldCount(1)
+                .setWatched(!hasLease)
+                .build();
     }
 
     /** The grant that it renews, without what only the coordinator knows. */
@@ -71,50 +127,13 @@ final class Requests {
         return Holding.of(grant.addAllPermitIds(renew.getPermitIdsList()).build());
     }
 
-    /** What it is about, for people. */
+    /** What it acquires or awaits, for people. */
     static String name(SessionRequest frame) {
-        FieldDescriptor name = field(frame, "name");
-        if (name != null) {
-            return (String) message(frame).getField(name);
-        }
-        return locks(frame).stream().map(Grant::getName).collect(Collectors.joining(", "));
-    }
-
-    private static List<Grant> locks(SessionRequest frame, List<LockSpec> locks) {
-        return locks.stream().map(it -> lock(frame, it.getName(), it.getMode())).toList();
-    }
-
-    private static Grant lock(SessionRequest frame, String name, LockMode mode) {
-        boolean unset = mode == LockMode.LOCK_MODE_UNSPECIFIED;
-        Message message = message(frame);
-        return Grant.newBuilder()
-                .setName(name)
-                .setMode(unset ? LockMode.LOCK_MODE_EXCLUSIVE : mode)
-                .setOwner((String) message.getField(field(frame, "owner")))
-                .setHoldCount(1)
-                .setWatched(!message.hasField(field(frame, "lease")))
-                .build();
-    }
-
-    private static SessionRequest with(SessionRequest frame, String name, Object value) {
-        FieldDescriptor field = field(frame, name);
-        if (field == null) {
-            return frame;
-        }
-        Message changed = message(frame).toBuilder().setField(field, value).build();
-        return frame.toBuilder().setField(kind(frame), changed).build();
-    }
-
-    private static FieldDescriptor field(SessionRequest frame, String name) {
-        return message(frame).getDescriptorForType().findFieldByName(name);
-    }
-
-    private static Message message(SessionRequest frame) {
-        return (Message) frame.getField(kind(frame));
-    }
-
-    private static FieldDescriptor kind(SessionRequest frame) {
-        return frame.getOneofFieldDescriptor(
-                SessionRequest.getDescriptor().getOneofs().get(0));
+        return switch (frame.getRequestCase()) {
+            case ACQUIRE_PERMITS -> frame.getAcquirePermits().getName();
+            case TRY_ACQUIRE_PERMITS -> frame.getTryAcquirePermits().getName();
+            case AWAIT_LATCH -> frame.getAwaitLatch().getName();
+            default -> locks(frame).stream().map(Grant::getName).collect(Collectors.joining(", "));
+        };
     }
 }
