@@ -167,6 +167,18 @@ public final class LockkeeperLock implements Lock {
     }
 
     /**
+     * How often the current thread has acquired the lock and not released it.
+     *
+     * @return the number of holds; 0 if the thread does not hold the lock
+     */
+    public int holdCount() {
+        Holds holds = locks.current(name);
+        int count = holds.side(options.mode()).count;
+        locks.tidy(name, holds);
+        return count;
+    }
+
+    /**
      * The fencing token of what the current thread holds. See {@link Grant#fencingToken}.
      *
      * @return the token; an unsigned number

@@ -149,6 +149,7 @@ final class FailureTest {
         try (Coordinator coordinator = Coordinator.start()) {
             String url = "https://" + coordinator.address();
             String message = message(Lockkeeper.connect(url), UnreachableException.class);
+            assertTrue(message.startsWith("no coordinator at " + url + ": "), message);
             assertTrue(message.endsWith("its address begins with http://"), message);
         }
     }
