@@ -134,7 +134,7 @@ export function toError(error: unknown, address: Address, isSent: boolean): Lock
   if (code === undefined) {
     return new UnreachableError(address.text, String(error), { cause: error });
   }
-  const why = describe(details ?? "");
+  const why = describe(details ?? "", address);
   const isLost = isSent ? NOT_CONNECTED.test(details ?? "") : LOST_ON_THE_WAY.has(code);
   return isLost
     ? new UnreachableError(address.text, why, { cause: error })
@@ -150,20 +150,26 @@ const NOT_CONNECTED = /^No connection established|^Name resolution failed/;
 /** Causes of failed connections that the words of the libraries do not explain. */
 const CAUSES: [RegExp, string][] = [
   [/wrong version number/, "it does not speak TLS; its address begins with http://"],
-  [/^Failed to connect/, "it closed the connection; an address with TLS begins with https://"],
   [/^Protocol error/, "it does not speak HTTP/2"],
   [/alert (certificate|bad cert|unknown ca)/, "it refuses this client's certificate"],
   [/self-signed|unable to (verify|get)|certificate/, "its certificate is not accepted: $&"],
 ];
 
+/** What a server does that expects TLS, or does not. */
+const CLOSED = /^Failed to connect|ECONNRESET|disconnected before secure TLS/;
+
 /** The cause of a failed connection in one line. */
-function describe(details: string): string {
+function describe(details: string, { isTls }: Address): string {
   const cause = details
     .replace(/^No connection established\. Last error: /, "")
     .replace(/( \(\d{4}-[^)]*Z\))?\. Resolution note: .*$/s, "")
     .replace(/^Error( \[\w+\])?: /, "")
     .split("\n", 1)[0];
   const line = cause ?? "";
+  if (CLOSED.test(line)) {
+    const other = isTls ? "without TLS begins with http://" : "with TLS begins with https://";
+    return `it closed the connection; an address ${other}`;
+  }
   const known = CAUSES.find(([pattern]) => pattern.test(line));
   return known === undefined ? line : known[1].replace("$&", line);
 }

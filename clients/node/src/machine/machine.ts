@@ -322,7 +322,9 @@ export class SessionMachine {
       return;
     }
     this.#ended = error;
-    this.#push({ type: "cancel_stream", stream: this.#stream.stream });
+    if (this.#stream.isCurrent(this.#stream.stream)) {
+      this.#push({ type: "cancel_stream", stream: this.#stream.stream });
+    }
     this.#stream.end();
     const cause = error instanceof SessionEndedError ? error.detail : error.message;
     this.#work.end(error, cause);

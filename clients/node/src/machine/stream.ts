@@ -225,6 +225,7 @@ export class StreamState {
     };
     const endpoints = this.endpoints.length;
     if (this.#isSession ? failures.refused >= endpoints : isFinal(error, failures, endpoints)) {
+      this.#state = { name: "ended" };
       return true;
     }
     this.endpoint += 1;
