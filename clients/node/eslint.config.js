@@ -2,7 +2,7 @@ import { defineConfig } from "eslint/config";
 import tseslint from "typescript-eslint";
 
 export default defineConfig(
-  { ignores: ["out/", "dist/", "node_modules/", "src/proto/"] },
+  { ignores: ["out/", "dist/", "node_modules/", "src/proto/", "tests/package/typed.ts"] },
   {
     files: ["**/*.ts"],
     extends: [tseslint.configs.strictTypeChecked, tseslint.configs.stylisticTypeChecked],
