@@ -17,11 +17,13 @@ record Connector(
     /** Finds a dead peer on a connection that carries calls; gRPC allows no shorter interval. */
     private static final long KEEPALIVE_SECONDS = 10;
 
-    /** Fails if a file or the token cannot be used. */
+    /**
+     * Fails if a file or the token cannot be used. Also loads what a connection needs, which takes
+     * its time once.
+     */
     void check() {
-        if (addresses.stream().anyMatch(Address::isTls)) {
-            tls.credentials();
-        }
+        Address secure = addresses.stream().filter(Address::isTls).findFirst().orElse(null);
+        connect(secure == null ? addresses.get(0) : secure).shutdownNow();
         if (token != null) {
             token.check();
         }
@@ -32,7 +34,7 @@ record Connector(
         ChannelCredentials credentials =
                 address.isTls() ? tls.credentials() : InsecureChannelCredentials.create();
         ManagedChannelBuilder<?> builder =
-                Grpc.newChannelBuilderForAddress(address.host(), address.port(), credentials)
+                builder(address, credentials)
                         .intercept(interceptors)
                         .keepAliveTime(KEEPALIVE_SECONDS, TimeUnit.SECONDS)
                         .disableRetry();
@@ -40,6 +42,15 @@ record Connector(
             builder.overrideAuthority(tls.serverName());
         }
         return builder.build();
+    }
+
+    private static ManagedChannelBuilder<?> builder(
+            Address address, ChannelCredentials credentials) {
+        try {
+            return Grpc.newChannelBuilderForAddress(address.host(), address.port(), credentials);
+        } catch (IllegalArgumentException unusable) {
+            throw new MisconfiguredException("tls: " + unusable.getMessage());
+        }
     }
 
     <S extends AbstractStub<S>> S authorized(S stub) {

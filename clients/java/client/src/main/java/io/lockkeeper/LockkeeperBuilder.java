@@ -197,7 +197,7 @@ public final class LockkeeperBuilder {
                     thread.setDaemon(true);
                     return thread;
                 },
-                // After close: nothing that is lost then matters, but futures complete.
-                new ThreadPoolExecutor.CallerRunsPolicy());
+                // After close, futures still complete.
+                (task, pool) -> task.run());
     }
 }

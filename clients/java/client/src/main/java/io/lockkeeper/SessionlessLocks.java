@@ -61,8 +61,8 @@ public final class SessionlessLocks {
      * @param name the name
      * @param owner the owner, a secret of the caller such as a UUID
      * @param lease the time for which the lock is held unless it is renewed
-     * @return the grant, or nothing if the lock has another holder; count its {@code valid_for} from
-     *     before this call
+     * @return the grant, or nothing if the lock has another holder; count its {@code valid_for}
+     *     from before this call
      * @throws InterruptedException if the thread is interrupted between two attempts
      */
     public Optional<Grant> tryAcquire(String name, String owner, Duration lease)

@@ -72,6 +72,17 @@ final class FailureTest {
                                         .tls(Tls.defaults().ca(Path.of("/nowhere/ca.pem")))
                                         .connect());
         assertEquals("/nowhere/ca.pem: does not exist", unreadable.getMessage());
+        MisconfiguredException noCertificate =
+                assertThrows(
+                        MisconfiguredException.class,
+                        () -> {
+                            Path text = Files.writeString(folder.resolve("text"), "text");
+                            Lockkeeper.builder()
+                                    .endpoints("https://localhost:1")
+                                    .tls(Tls.defaults().certificate(text, text))
+                                    .connect();
+                        });
+        assertTrue(noCertificate.getMessage().startsWith("tls: "), noCertificate.getMessage());
         MisconfiguredException token =
                 assertThrows(
                         MisconfiguredException.class,

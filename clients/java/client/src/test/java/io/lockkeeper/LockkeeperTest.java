@@ -272,6 +272,9 @@ final class LockkeeperTest {
         client.close();
         assertTrue(grant.isLost());
         assertThrows(SessionEndedException.class, () -> client.acquire("close"));
+        ExecutionException failed =
+                assertThrows(ExecutionException.class, () -> soon(grant.releaseAsync()));
+        assertEquals(LockLostException.class, failed.getCause().getClass());
         assertTrue(other.tryAcquire("close").isPresent());
     }
 }

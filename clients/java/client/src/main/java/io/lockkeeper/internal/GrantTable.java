@@ -312,7 +312,10 @@ final class GrantTable {
             String gone = refused.metadata().get("name");
             List<Holding> held = release.guard.holdings;
             Holding named =
-                    held.stream().filter(it -> it.name().equals(gone)).findFirst().orElse(held.get(0));
+                    held.stream()
+                            .filter(it -> it.name().equals(gone))
+                            .findFirst()
+                            .orElse(held.get(0));
             reported = lostAfter(named, refused);
         }
         answer(release.op, reported);

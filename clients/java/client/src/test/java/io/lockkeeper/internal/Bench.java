@@ -134,7 +134,8 @@ final class Bench {
     }
 
     List<SessionRequest> allSent() {
-        List<SessionRequest> frames = all(Effect.Send.class).stream().map(it -> it.frame()).toList();
+        List<SessionRequest> frames =
+                all(Effect.Send.class).stream().map(it -> it.frame()).toList();
         take();
         return frames;
     }

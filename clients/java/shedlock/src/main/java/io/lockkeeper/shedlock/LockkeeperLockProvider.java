@@ -66,8 +66,8 @@ public final class LockkeeperLockProvider implements ExtensibleLockProvider {
      * @param configuration the name and the times
      * @return the lock; empty if it has another holder, or was released before its {@code
      *     lockAtLeastFor} has passed
-     * @throws io.lockkeeper.LockkeeperException if the coordinator cannot be reached or refuses; the
-     *     task does not run then
+     * @throws io.lockkeeper.LockkeeperException if the coordinator cannot be reached or refuses;
+     *     the task does not run then
      */
     @Override
     public Optional<SimpleLock> lock(LockConfiguration configuration) {

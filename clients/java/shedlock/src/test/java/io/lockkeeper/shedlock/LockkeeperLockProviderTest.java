@@ -14,6 +14,7 @@ import java.io.IOException;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -114,8 +115,8 @@ final class LockkeeperLockProviderTest {
     void theMaximumEndsALockThatIsNotUnlocked() throws Exception {
         SimpleLock lock =
                 provider.lock(task("most", Duration.ofMillis(500), Duration.ZERO)).orElseThrow();
-        free("most");
         assertThrows(InterruptedException.class, () -> new CountDownLatch(1).await());
+        free("most");
         LockLostException lost = assertThrows(LockLostException.class, lock::unlock);
         assertEquals(LossReason.EXPIRED, lost.loss().reason());
         assertEquals(1, provider.lossCount());
@@ -136,7 +137,8 @@ final class LockkeeperLockProviderTest {
     @Test
     void aLostLockCannotBeExtended() {
         SimpleLock lock = provider.lock(task("lost")).orElseThrow();
-        coordinator.forceRelease("shed:lost", "maintenance");
+        // In another thread, because this one is interrupted.
+        new Thread(() -> coordinator.forceRelease("shed:lost", "maintenance")).start();
         assertThrows(InterruptedException.class, () -> new CountDownLatch(1).await());
         assertEquals(Optional.empty(), lock.extend(MINUTE, Duration.ZERO));
     }
@@ -152,8 +154,11 @@ final class LockkeeperLockProviderTest {
                             LockAssert.assertLocked();
                             LockExtender.extendActiveLock(MINUTE, Duration.ZERO);
                             AtomicBoolean hasRun = new AtomicBoolean();
-                            second.executeWithLock(
-                                    (Runnable) () -> hasRun.set(true), task("task"));
+                            Runnable run = () -> hasRun.set(true);
+                            // In another thread: in this one, ShedLock would not lock again.
+                            CompletableFuture.runAsync(
+                                            () -> second.executeWithLock(run, task("task")))
+                                    .join();
                             isSkipped.set(!hasRun.get());
                         },
                 task("task"));

@@ -1,5 +1,6 @@
 package io.lockkeeper.spring;
 
+import io.lockkeeper.Grant;
 import io.lockkeeper.LockLostException;
 import io.lockkeeper.Lockkeeper;
 import io.lockkeeper.LockkeeperLock;
@@ -98,11 +99,8 @@ public final class LockkeeperLockRegistry
     }
 
     private void renew(Object lockKey, Duration ttl) {
-        var grant =
-                lock(lockKey)
-                        .grant()
-                        .orElseThrow(
-                                () -> new IllegalStateException(lockKey + ": not held by this thread"));
+        String absent = lockKey + ": not held by this thread";
+        Grant grant = lock(lockKey).grant().orElseThrow(() -> new IllegalStateException(absent));
         try {
             if (ttl == null) {
                 grant.renew();
