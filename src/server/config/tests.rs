@@ -69,7 +69,7 @@ fn nothing_given_means_the_defaults() {
 }
 
 #[test]
-fn half_of_the_cores_serve_unless_told_otherwise() {
+fn half_of_the_cores_serve_by_default() {
     let mut server = Server::default();
     let by_cores = [1, 2, 3, 4, 64].map(|cores| server.workers(cores));
     assert_eq!(by_cores, [1, 1, 1, 2, 32]);

@@ -6,14 +6,13 @@ mod answers;
 mod audit;
 pub mod auth;
 mod call;
+pub mod coalesced_writes;
 mod convert;
 mod convert_admin;
 mod convert_permits;
-pub mod direct;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-pub mod gathered;
 mod health;
 mod latch;
 pub mod layer;
@@ -23,6 +22,7 @@ mod metrics;
 mod multi;
 mod notice;
 mod outbound;
+pub mod router_bypass;
 mod semaphore;
 mod session;
 mod spans;
@@ -80,7 +80,7 @@ const UNREAD_MESSAGE: u32 = 256;
 /// The layers of every request: metrics, then authentication, then the end of its body, then the
 /// route to its service.
 pub type Layers = Stack<
-    direct::DirectLayer,
+    router_bypass::RouterBypassLayer,
     Stack<layer::BodyFateLayer, Stack<auth::AuthLayer, Stack<metrics::MetricsLayer, Identity>>>,
 >;
 
@@ -98,7 +98,8 @@ pub fn router(
         metrics: metrics.clone(),
     };
     let lock = lock::LockService::new(calls.clone(), Arc::clone(&config));
-    let lock = direct::LockServer::new(lock).max_decoding_message_size(config.message_bytes_max);
+    let lock =
+        router_bypass::LockServer::new(lock).max_decoding_message_size(config.message_bytes_max);
     let semaphore = semaphore::SemaphoreService {
         calls: calls.clone(),
     };
@@ -140,7 +141,7 @@ pub fn router(
         .layer(metrics::MetricsLayer(metrics.clone()))
         .layer(auth::AuthLayer::new(access.clone()))
         .layer(layer::BodyFateLayer)
-        .layer(direct::DirectLayer::new(direct))
+        .layer(router_bypass::RouterBypassLayer::new(direct))
         .add_routes(routes);
     Ok(server)
 }

@@ -27,7 +27,7 @@ use super::{
 
 /// A frame that is not an answer.
 #[derive(Debug)]
-pub(super) enum Out {
+pub(super) enum Outgoing {
     Opened(Box<pb::SessionOpened>),
     Notice(Notice),
     /// The last: the stream ends after the queued answers.
@@ -38,7 +38,7 @@ pub(super) enum Out {
 #[derive(Debug)]
 pub(super) struct Outbound {
     answers: mpsc::Receiver<(u64, Answer)>,
-    notices: mpsc::Receiver<Out>,
+    notices: mpsc::Receiver<Outgoing>,
     /// Counts the frames that were read.
     progress: Arc<AtomicU64>,
     waits: Waits,
@@ -59,7 +59,7 @@ enum State {
 impl Outbound {
     pub(super) fn new(
         answers: mpsc::Receiver<(u64, Answer)>,
-        notices: mpsc::Receiver<Out>,
+        notices: mpsc::Receiver<Outgoing>,
         progress: Arc<AtomicU64>,
         waits: Waits,
         viewer: Viewer,
@@ -93,11 +93,11 @@ impl Outbound {
         }
     }
 
-    fn notice(&mut self, out: Out) -> Option<pb::SessionResponse> {
+    fn notice(&mut self, out: Outgoing) -> Option<pb::SessionResponse> {
         let response = match out {
-            Out::Opened(opened) => Response::Opened(*opened),
-            Out::Notice(notice) => notice::notice(notice),
-            Out::End(status) => {
+            Outgoing::Opened(opened) => Response::Opened(*opened),
+            Outgoing::Notice(notice) => notice::notice(notice),
+            Outgoing::End(status) => {
                 self.state = State::Ending(status);
                 return None;
             }
