@@ -30,6 +30,8 @@ use super::{
 pub(super) enum Outgoing {
     Opened(Box<pb::SessionOpened>),
     Notice(Notice),
+    /// Answers the ping with this id.
+    Pong(u64),
     /// The last: the stream ends after the queued answers.
     End(Option<Status>),
 }
@@ -94,16 +96,17 @@ impl Outbound {
     }
 
     fn notice(&mut self, out: Outgoing) -> Option<pb::SessionResponse> {
-        let response = match out {
-            Outgoing::Opened(opened) => Response::Opened(*opened),
-            Outgoing::Notice(notice) => notice::notice(notice),
+        let (op_id, response) = match out {
+            Outgoing::Opened(opened) => (0, Response::Opened(*opened)),
+            Outgoing::Notice(notice) => (0, notice::notice(notice)),
+            Outgoing::Pong(op_id) => (op_id, Response::Pong(pb::Pong {})),
             Outgoing::End(status) => {
                 self.state = State::Ending(status);
                 return None;
             }
         };
         Some(pb::SessionResponse {
-            op_id: 0,
+            op_id,
             response: Some(response),
         })
     }

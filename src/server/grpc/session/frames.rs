@@ -50,7 +50,7 @@ pub(in crate::grpc) fn operation(
         Some(Request::Open(_) | Request::Resume(_)) => {
             refused("the session of this stream is open already")
         }
-        Some(Request::Close(_) | Request::Cancel(_)) | None => {
+        Some(Request::Close(_) | Request::Cancel(_) | Request::Ping(_)) | None => {
             refused("must be set to an operation that is known")
         }
     }

@@ -54,6 +54,9 @@ const STUCK_AFTER: Duration = Duration::from_secs(10);
 /// the releases. The rest continues without it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Below the idle limits of usual proxies and NATs, whatever the lease.
+const PING_INTERVAL_MAX: Duration = Duration::from_secs(10);
+
 /// How the reading ended.
 enum End {
     /// The client closed or half-closed: it no longer needs its grants.
@@ -189,6 +192,8 @@ impl Reader {
             session_id: stream.id().as_str().to_owned(),
             resume_token,
             lease: Some(convert::proto_duration(stream.lease())),
+            ping_interval: Some(convert::proto_duration(ping_interval(stream.lease()))),
+            renew_interval: Some(convert::proto_duration(stream.lease() * 3 / 10)),
             grants: grants.iter().map(convert::grant).collect(),
             permits: permits.iter().map(permit_grant).collect(),
         };
@@ -275,6 +280,10 @@ impl Reader {
                                 wait.cancel();
                             }
                         }
+                        Some(Request::Ping(_)) => {
+                            // A client that does not read its notices gets no answer.
+                            let _ = self.output.notices.try_send(Outgoing::Pong(op_id));
+                        }
                         request => {
                             let span = spans::of_frame(request.as_ref(), &traceparent);
                             span.in_scope(|| {
@@ -331,6 +340,12 @@ impl Reader {
         }
         Ok(operation)
     }
+}
+
+/// How often an idle client asks for a sign of life: a dead coordinator is noticed while there is
+/// time to resume elsewhere.
+fn ping_interval(lease: Duration) -> Duration {
+    (lease / 6).min(PING_INTERVAL_MAX)
 }
 
 // === impl Output ===

@@ -1,70 +1,69 @@
-//! What a history says about the promises. Nothing here knows which fault there was: what a row may
-//! show is judged elsewhere.
-
-mod hold;
-mod tests;
+//! The judgement of a history of real servers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
-use self::hold::{Hold, holds};
+use super::{
+    hold::{Hold, holds},
+    rules::{Grant, Interval, overlaps, shrunk, twins},
+};
 use crate::{
     heartbeat::Lateness,
-    history::{At, Event, Name, What},
+    history::{At, Attempt, Event, Name, What},
 };
 
 /// How much later than it was sent a notice may arrive on a busy machine. A holder that is told
 /// within this after the next grant has been told in time.
-pub(crate) const NOTICE_MAX: Duration = Duration::from_millis(150);
+pub const NOTICE_MAX: Duration = Duration::from_millis(150);
 
 /// What the rules need to know.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
-    pub(crate) lease: Duration,
+pub struct Bounds {
+    pub lease: Duration,
     /// The first so many locks are in constant use.
-    pub(crate) busy: usize,
+    pub busy: usize,
     /// When the first fault began.
-    pub(crate) fault: At,
+    pub fault: At,
     /// When the last one was over: from here on the store can be used.
-    pub(crate) healed: At,
+    pub healed: At,
     /// When the contenders began nothing new any more.
-    pub(crate) stopped: At,
+    pub stopped: At,
     /// When the history ended.
-    pub(crate) end: At,
+    pub end: At,
     /// What the machine took meanwhile. Everybody is given that much time more.
-    pub(crate) lateness: Lateness,
+    pub lateness: Lateness,
 }
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Findings {
-    pub(crate) grants: usize,
-    pub(crate) failed: usize,
+pub struct Findings {
+    pub grants: usize,
+    pub failed: usize,
     /// Grants that were told as lost, but for those that were being given back.
-    pub(crate) lost: usize,
+    pub lost: usize,
     /// Pairs of holders that relied on a lock at once.
-    pub(crate) violations: Vec<String>,
+    pub violations: Vec<String>,
     /// The same, for so short a time that the notice may have been under way.
-    pub(crate) late_notices: usize,
+    pub late_notices: usize,
     /// Tokens that shrank.
-    pub(crate) tokens: Vec<String>,
+    pub tokens: Vec<String>,
     /// Tokens that were given twice.
-    pub(crate) twins: Vec<String>,
+    pub twins: Vec<String>,
     /// Waiters of a lock that nobody held, for longer than they need have patience.
-    pub(crate) stuck: Vec<String>,
+    pub stuck: Vec<String>,
     /// Holders who were not told that another has their lock.
-    pub(crate) silent: Vec<String>,
+    pub silent: Vec<String>,
     /// The same, but they gave it back before they could be told, and were told that they had it:
     /// there were two stores.
-    pub(crate) unaware: Vec<String>,
+    pub unaware: Vec<String>,
     /// The longest time without any grant from the fault on.
-    pub(crate) outage: Duration,
+    pub outage: Duration,
     /// From the fault to the first grant after that.
-    pub(crate) back: Duration,
+    pub back: Duration,
     /// The longest time without a grant of one of the locks that are in constant use.
-    pub(crate) outage_of_one: Duration,
+    pub outage_of_one: Duration,
 }
 
 // === impl Bounds ===
@@ -77,17 +76,16 @@ impl Bounds {
 }
 
 /// All rules.
-pub(crate) fn check(events: &[Event], bounds: &Bounds) -> Findings {
+pub fn check(events: &[Event], bounds: &Bounds) -> Findings {
     let holds = holds(events, bounds);
     let mut findings = Findings {
         grants: holds.iter().filter(|it| it.granted.is_some()).count(),
         failed: events.iter().filter(|it| it.what == What::Failed).count(),
         lost: holds.iter().filter(|it| it.is_lost).count(),
-        tokens: tokens(&holds),
-        twins: twins(&holds),
         stuck: stuck(&holds, bounds),
         ..Findings::default()
     };
+    tokens(&holds, &mut findings);
     exclusion(&holds, bounds, &mut findings);
     silent(&holds, bounds, &mut findings);
     (findings.outage, findings.back) = outage(holds.iter(), bounds);
@@ -109,71 +107,47 @@ fn by_name(holds: &[Hold]) -> BTreeMap<Name, Vec<&Hold>> {
 /// No two rely on a lock at once.
 fn exclusion(holds: &[Hold], bounds: &Bounds, findings: &mut Findings) {
     let notice_max = NOTICE_MAX + bounds.lateness.most;
+    let intervals = holds.iter().flat_map(|hold| {
+        hold.valid.iter().map(move |&(from, until)| Interval {
+            name: hold.name,
+            holder: hold,
+            token: hold.token().unwrap_or_default(),
+            from,
+            until,
+        })
+    });
     let mut pairs = BTreeSet::new();
-    for (name, holds) in by_name(holds) {
-        let intervals = holds.iter().flat_map(|hold| {
-            let valid = hold.valid.iter();
-            valid.map(|&(from, until)| (from, until, *hold))
-        });
-        let mut intervals: Vec<_> = intervals.collect();
-        intervals.sort_by_key(|&(from, until, _)| (from, until));
-        let mut open: Vec<(At, At, &Hold)> = Vec::new();
-        for (from, until, hold) in intervals {
-            open.retain(|&(_, until, _)| until > from);
-            for &(_, until_then, before) in &open {
-                let pair = (before.attempt, hold.attempt);
-                if before.attempt == hold.attempt || !pairs.insert(pair) {
-                    continue;
-                }
-                if before.told == Some(until_then) && until_then <= from + notice_max {
-                    findings.late_notices += 1;
-                    continue;
-                }
-                findings.violations.push(format!(
-                    "lock {name}: {} relies on it until {until_then:?}, {} from {from:?}",
-                    before.attempt, hold.attempt
-                ));
-            }
-            open.push((from, until, hold));
+    for [before, it] in overlaps(intervals) {
+        let pair = (before.holder.attempt, it.holder.attempt);
+        if pair.0 == pair.1 || !pairs.insert(pair) {
+            continue;
         }
+        let is_told = before.holder.told == Some(before.until);
+        if is_told && before.until <= it.from + notice_max {
+            findings.late_notices += 1;
+            continue;
+        }
+        findings.violations.push(format!(
+            "lock {}: {} relies on it until {:?}, {} from {:?}",
+            it.name, pair.0, before.until, pair.1, it.from
+        ));
     }
 }
 
-/// Each token of a lock is given once.
-fn twins(holds: &[Hold]) -> Vec<String> {
-    let mut problems = Vec::new();
+/// Each token of a lock is given once, and what was told before another asked has the smaller one.
+fn tokens(holds: &[Hold], findings: &mut Findings) {
     for (name, holds) in by_name(holds) {
-        let mut seen = BTreeSet::new();
-        for token in holds.into_iter().filter_map(Hold::token) {
-            if !seen.insert(token) {
-                problems.push(format!("lock {name}: token {token} was given twice"));
-            }
-        }
+        let grants: Vec<_> = holds.into_iter().filter_map(Hold::grant).collect();
+        let twins = twins(&grants).into_iter();
+        let twins = twins.map(|[_, it]| format!("lock {name}: token {} was given twice", it.token));
+        findings.twins.extend(twins);
+        let shrunk = shrunk(&grants).into_iter();
+        let shrunk = shrunk.filter(|[before, it]| it.token < before.token);
+        let text = |[before, it]: [Grant<Attempt, At>; 2]| {
+            format!("lock {name}: token {} after {}", it.token, before.token)
+        };
+        findings.tokens.extend(shrunk.map(text));
     }
-    problems
-}
-
-/// What was told before another asked has the smaller token.
-fn tokens(holds: &[Hold]) -> Vec<String> {
-    let mut problems = Vec::new();
-    for (name, holds) in by_name(holds) {
-        let granted = holds.iter().filter_map(|hold| hold.granted);
-        let mut told: Vec<_> = granted.collect();
-        told.sort_unstable();
-        let mut told = told.into_iter().peekable();
-        let mut largest = 0;
-        let mut asked = holds;
-        asked.sort_by_key(|hold| hold.asked);
-        for hold in asked {
-            while let Some((_, token)) = told.next_if(|&(at, _)| at < hold.asked) {
-                largest = largest.max(token);
-            }
-            if let Some(token) = hold.token().filter(|&token| token < largest) {
-                problems.push(format!("lock {name}: token {token} after {largest}"));
-            }
-        }
-    }
-    problems
 }
 
 /// A lock that nobody has, and that somebody waits for, is granted in time once the store can be

@@ -17,6 +17,9 @@ use crate::{
 /// Between two strikes of those that strike repeatedly.
 const BEAT: Duration = Duration::from_millis(200);
 
+/// A port at which nobody is.
+const NOBODY: u16 = 1;
+
 /// Something that breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -70,17 +73,14 @@ impl Fault {
         match self {
             Self::MasterKilled => master_killed(&mut world.store).await,
             Self::MasterFrozen(long) => master_frozen(&world.store, long).await,
-            Self::CutOff(long) => {
-                world.cuts.iter().for_each(TcpProxy::cut);
-                sleep(long).await;
-                world.cuts.iter().for_each(TcpProxy::heal);
-            }
+            Self::CutOff(long) => cut(world, async |_| sleep(long).await).await,
             Self::Parted(long) => {
                 let before = world.store.master().await;
-                world.cuts.iter().for_each(TcpProxy::cut);
-                world.store.until_taken_over(before).await;
-                sleep(long).await;
-                world.cuts.iter().for_each(TcpProxy::heal);
+                let parted = async |store: &Store| {
+                    store.until_taken_over(before).await;
+                    sleep(long).await;
+                };
+                cut(world, parted).await;
             }
             Self::ScriptsFlushed(long) => {
                 let flush = async || on_masters(&world.store, &["SCRIPT", "FLUSH"]).await;
@@ -96,45 +96,11 @@ impl Fault {
             }
             Self::Flushed => on_masters(&world.store, &["FLUSHALL"]).await,
             Self::Busy(long) => busy(&world.store, long).await,
-            Self::WritesLost(long) => {
-                let before = world.store.master().await;
-                deafen(&world.store, before).await;
-                sleep(long).await;
-                world.store.kill(before);
-                world.store.until_taken_over(before).await;
-                world.store.restart(before).await;
-            }
-            Self::MembersDown(count, long) => {
-                // Frozen and killed by turns: both are no answer, in different ways.
-                for member in 0..count {
-                    match member % 2 {
-                        0 => world.store.kill(member),
-                        _ => world.store.stop(member),
-                    }
-                }
-                sleep(long).await;
-                for member in 0..count {
-                    match member % 2 {
-                        0 => world.store.restart(member).await,
-                        _ => world.store.cont(member),
-                    }
-                }
-            }
-            Self::ReplicasFrozen(long) => {
-                let master = world.store.master().await;
-                let replicas = || (0..world.store.len()).filter(|number| *number != master);
-                replicas().for_each(|number| world.store.stop(number));
-                sleep(long).await;
-                replicas().for_each(|number| world.store.cont(number));
-            }
+            Self::WritesLost(long) => writes_lost(&mut world.store, long).await,
+            Self::MembersDown(count, long) => members_down(&mut world.store, count, long).await,
+            Self::ReplicasFrozen(long) => replicas_frozen(&world.store, long).await,
             Self::SlotMoved(long) => slot_moved(&world.store, long).await,
-            Self::ReplicasAway(long) => {
-                let master = world.store.master().await;
-                let port = world.store.server(master).port().to_string();
-                deafen(&world.store, master).await;
-                sleep(long).await;
-                replicate_from(&world.store, master, &port).await;
-            }
+            Self::ReplicasAway(long) => replicas_away(&world.store, long).await,
             Self::CoordinatorKilled => {
                 world.coordinators[0].kill();
                 sleep(LEASE / 2).await;
@@ -169,6 +135,58 @@ impl Fault {
             _ => {}
         }
     }
+}
+
+async fn cut(world: &World, meanwhile: impl AsyncFn(&Store)) {
+    world.cuts.iter().for_each(TcpProxy::cut);
+    meanwhile(&world.store).await;
+    world.cuts.iter().for_each(TcpProxy::heal);
+}
+
+async fn writes_lost(store: &mut Store, long: Duration) {
+    let before = store.master().await;
+    follow(store, before, NOBODY).await;
+    sleep(long).await;
+    store.kill(before);
+    store.until_taken_over(before).await;
+    store.restart(before).await;
+}
+
+/// Frozen and killed by turns: both are no answer, in different ways.
+async fn members_down(store: &mut Store, count: usize, long: Duration) {
+    for member in 0..count {
+        match member % 2 {
+            0 => store.kill(member),
+            _ => store.stop(member),
+        }
+    }
+    sleep(long).await;
+    for member in 0..count {
+        match member % 2 {
+            0 => store.restart(member).await,
+            _ => store.cont(member),
+        }
+    }
+}
+
+async fn replicas_frozen(store: &Store, long: Duration) {
+    let master = store.master().await;
+    let replicas = || (0..store.len()).filter(|number| *number != master);
+    replicas().for_each(|number| store.stop(number));
+    sleep(long).await;
+    replicas().for_each(|number| store.cont(number));
+}
+
+async fn replicas_away(store: &Store, long: Duration) {
+    let master = store.master().await;
+    follow(store, master, NOBODY).await;
+    sleep(long).await;
+    follow(store, master, store.server(master).port()).await;
+    eventually("the replicas hear from the master", || async {
+        let info = store.server(master).info("replication").await;
+        info.matches("state=online").count() + 1 == store.len()
+    })
+    .await;
 }
 
 async fn master_killed(store: &mut Store) {
@@ -264,27 +282,14 @@ async fn busy(store: &Store, long: Duration) {
     master.command(&["EVAL", spin, "0", &millis]).await;
 }
 
-/// Replicas go on believing that they follow the master, and hear nothing: they ask at a port where
-/// nobody is. The sentinels would only mend that after seconds.
-async fn deafen(store: &Store, master: usize) {
+/// Tells the replicas of a master where it is. At a port where nobody is they go on believing that
+/// they follow it, and hear nothing; the sentinels would only mend that after seconds.
+async fn follow(store: &Store, master: usize, port: u16) {
+    let port = port.to_string();
     for (number, server) in store.servers().enumerate() {
         if number != master {
             server.connect_anew().await;
-            server.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
+            server.command(&["REPLICAOF", "127.0.0.1", &port]).await;
         }
     }
-}
-
-async fn replicate_from(store: &Store, master: usize, port: &str) {
-    for (number, server) in store.servers().enumerate() {
-        if number != master {
-            server.connect_anew().await;
-            server.command(&["REPLICAOF", "127.0.0.1", port]).await;
-        }
-    }
-    eventually("the replicas hear from the master", || async {
-        let info = store.server(master).info("replication").await;
-        info.matches("state=online").count() + 1 == store.len()
-    })
-    .await;
 }

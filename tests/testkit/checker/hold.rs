@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Bounds;
+use super::{findings::Bounds, rules::Grant};
 use crate::history::{At, Attempt, Event, Name, What};
 
 /// One attempt, put together.
@@ -108,5 +108,13 @@ impl Hold {
 
     pub(super) fn token(&self) -> Option<u64> {
         self.granted.map(|(_, token)| token)
+    }
+    pub(super) fn grant(&self) -> Option<Grant<Attempt, At>> {
+        self.granted.map(|(told, token)| Grant {
+            token,
+            holder: self.attempt,
+            asked: self.asked,
+            told,
+        })
     }
 }
