@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use lockkeeper_base::tasks::Tasks;
 use lockkeeper_store::{
     host::Replicas,
-    script::{CallError, Scripts, Tally},
+    script::{CallError, ReplicationStatus, Scripts},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -46,7 +46,7 @@ pub(crate) struct Core {
 impl Core {
     /// The scripts, for changes that the configured number of replicas must acknowledge, and no
     /// fewer than `at_least`.
-    pub(crate) fn replicated(&self, at_least: u32) -> (Scripts, Tally) {
+    pub(crate) fn replicated(&self, at_least: u32) -> (Scripts, ReplicationStatus) {
         self.scripts.replicated(self.replicas(at_least))
     }
 

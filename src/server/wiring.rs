@@ -121,7 +121,7 @@ async fn serve_on(
     );
     let server = router.serve_with_incoming_shutdown(
         listen::accept(listeners, limits, calls.connections())
-            .map_ok(grpc::gathered::Gathered::new),
+            .map_ok(grpc::coalesced_writes::CoalescedWrites::new),
         drained.clone().cancelled_owned(),
     );
     tokio::pin!(server);

@@ -10,6 +10,8 @@ mod replica_acks;
 mod secret;
 mod security;
 #[cfg(test)]
+mod store_tests;
+#[cfg(test)]
 mod tests;
 mod tls;
 mod validate;

@@ -7,14 +7,13 @@ mod audit;
 pub mod auth;
 mod budgets;
 mod call;
+pub mod coalesced_writes;
 mod convert;
 mod convert_admin;
 mod convert_permits;
-pub mod direct;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-pub mod gathered;
 mod health;
 mod latch;
 pub mod layer;
@@ -26,6 +25,7 @@ mod multi;
 mod notice;
 mod outbound;
 mod peer;
+pub mod router_bypass;
 mod semaphore;
 mod session;
 mod spans;
@@ -89,7 +89,8 @@ const UNREAD_MESSAGE: u32 = 256;
 
 /// The layers of every request: metrics, then authentication, then its site, then its body, then
 /// the route to its service.
-pub type Layers = Stack<direct::DirectLayer, Stack<layer::BodyLayer, Stack<web::WebLayer, Outer>>>;
+pub type Layers =
+    Stack<router_bypass::RouterBypassLayer, Stack<layer::BodyLayer, Stack<web::WebLayer, Outer>>>;
 type Outer = Stack<auth::AuthLayer, Stack<metrics::MetricsLayer, Identity>>;
 
 /// All services, ready to be served; their calls are counted.
@@ -113,7 +114,7 @@ pub fn router(
         metrics: metrics.clone(),
     };
     let lock = lock::LockService::new(calls.clone(), Arc::clone(&config));
-    let lock = direct::LockServer::new(lock).max_decoding_message_size(sizes.largest());
+    let lock = router_bypass::LockServer::new(lock).max_decoding_message_size(sizes.largest());
     let semaphore = semaphore::SemaphoreService {
         calls: calls.clone(),
     };
@@ -156,7 +157,7 @@ pub fn router(
         .layer(auth::AuthLayer::new(access.clone(), budgets.clone()))
         .layer(web::WebLayer(config.allowed_hosts.clone().map(Arc::new)))
         .layer(layer::BodyLayer { budgets, sizes })
-        .layer(direct::DirectLayer::new(direct))
+        .layer(router_bypass::RouterBypassLayer::new(direct))
         .add_routes(routes);
     Ok(server)
 }

@@ -36,26 +36,17 @@ pub(super) fn status(error: &Error) -> Status {
                 Ownership::NeverHeld => "never_held",
                 Ownership::HeldInAnotherMode => "held_in_another_mode",
             };
-            plain(
-                Code::FailedPrecondition,
-                text,
-                "NOT_OWNER",
-                &[("state", state)],
-            )
+            failed(text, "NOT_OWNER", ("state", state))
         }
         Error::SessionNotFound => plain(Code::NotFound, text, "SESSION_NOT_FOUND", &[]),
-        Error::SessionDetached => plain(
-            Code::NotFound,
-            text,
-            "SESSION_NOT_FOUND",
-            &[("state", "detached")],
-        ),
-        Error::ResumeTokenInvalid => plain(
-            Code::NotFound,
-            text,
-            "SESSION_NOT_FOUND",
-            &[("state", "resume_token_invalid")],
-        ),
+        Error::SessionDetached => {
+            let state = [("state", "detached")];
+            plain(Code::NotFound, text, "SESSION_NOT_FOUND", &state)
+        }
+        Error::ResumeTokenInvalid => {
+            let state = [("state", "resume_token_invalid")];
+            plain(Code::NotFound, text, "SESSION_NOT_FOUND", &state)
+        }
         Error::LimitReached(limit) => {
             let mut details = info(&limit.name().to_uppercase(), &[("limit", limit.name())]);
             details.add_quota_failure_violation(limit_subject(*limit), limit.name());
@@ -71,22 +62,10 @@ pub(super) fn status(error: &Error) -> Status {
         ),
         Error::SemaphoreNotFound => plain(Code::NotFound, text, "SEMAPHORE_NOT_FOUND", &[]),
         Error::PermitsExceeded { total } => {
-            let total = total.to_string();
-            plain(
-                Code::FailedPrecondition,
-                text,
-                "PERMITS_EXCEEDED",
-                &[("total", &total)],
-            )
+            failed(text, "PERMITS_EXCEEDED", ("total", &total.to_string()))
         }
         Error::CountExceeded { count } => {
-            let count = count.to_string();
-            plain(
-                Code::FailedPrecondition,
-                text,
-                "COUNT_EXCEEDED",
-                &[("count", &count)],
-            )
+            failed(text, "COUNT_EXCEEDED", ("count", &count.to_string()))
         }
         Error::Draining => retry(Code::Unavailable, text, "DRAINING", &[], DRAIN_RETRY),
         Error::Store(error) | Error::StoreOf(_, error) => store_status(error, text),
@@ -199,22 +178,10 @@ pub(super) fn message(status: &Status) -> tonic_types::Status {
 #[deny(clippy::wildcard_enum_match_arm)]
 fn store_status(error: &CallError, text: String) -> Status {
     match error {
-        CallError::Unavailable(_) => retry(
-            Code::Unavailable,
-            text,
-            "STORE_UNAVAILABLE",
-            &[],
-            STORE_RETRY,
-        ),
+        CallError::Unavailable(_) => unavailable(text, "STORE_UNAVAILABLE", &[]),
         CallError::OutcomeUnknown(_) => {
             let safe = [("safe_with", "request_id")];
-            retry(
-                Code::Unavailable,
-                text,
-                "OUTCOME_UNKNOWN",
-                &safe,
-                STORE_RETRY,
-            )
+            unavailable(text, "OUTCOME_UNKNOWN", &safe)
         }
         CallError::NotReplicated {
             acknowledged,
@@ -226,13 +193,7 @@ fn store_status(error: &CallError, text: String) -> Status {
                 ("acknowledged", acknowledged.as_str()),
                 ("required", required.as_str()),
             ];
-            retry(
-                Code::Unavailable,
-                text,
-                "NOT_REPLICATED",
-                &counts,
-                STORE_RETRY,
-            )
+            unavailable(text, "NOT_REPLICATED", &counts)
         }
         CallError::OutOfMemory => retry(
             Code::ResourceExhausted,
@@ -248,12 +209,7 @@ fn store_status(error: &CallError, text: String) -> Status {
             details.add_bad_request_violation("request_id", &text);
             Status::with_error_details(Code::InvalidArgument, text, details)
         }
-        CallError::RequestOver => plain(
-            Code::FailedPrecondition,
-            text,
-            "NOT_OWNER",
-            &[("state", "expired")],
-        ),
+        CallError::RequestOver => failed(text, "NOT_OWNER", ("state", "expired")),
         CallError::Unsupported(what) => {
             let kind = match what {
                 Unsupported::FairLocks => ("mode", "FAIR"),
@@ -261,13 +217,8 @@ fn store_status(error: &CallError, text: String) -> Status {
                 Unsupported::Latches => ("kind", "latch"),
                 Unsupported::SeveralAtOnce => ("kind", "several"),
             };
-            let store = ("store", "quorum");
-            plain(
-                Code::Unimplemented,
-                text,
-                "UNSUPPORTED_BY_STORE",
-                &[kind, store],
-            )
+            let metadata = [kind, ("store", "quorum")];
+            plain(Code::Unimplemented, text, "UNSUPPORTED_BY_STORE", &metadata)
         }
         CallError::Refused(_) => plain(Code::Internal, text, "STORE_REFUSED", &[]),
     }
@@ -279,6 +230,15 @@ fn limit_subject(limit: Limit) -> &'static str {
         Limit::Waiters | Limit::Sessions | Limit::Watchers => "coordinator",
         Limit::WaitsPerSession | Limit::GrantsPerSession => "session",
     }
+}
+
+fn failed(text: String, reason: &str, metadata: (&str, &str)) -> Status {
+    plain(Code::FailedPrecondition, text, reason, &[metadata])
+}
+
+/// The store has not done what was asked, or nobody knows.
+fn unavailable(text: String, reason: &str, metadata: &[(&str, &str)]) -> Status {
+    retry(Code::Unavailable, text, reason, metadata, STORE_RETRY)
 }
 
 fn plain(code: Code, text: String, reason: &str, metadata: &[(&str, &str)]) -> Status {
@@ -388,9 +348,8 @@ mod tests {
             (CallError::RequestOver, FailedPrecondition, "NOT_OWNER"),
             (CallError::Refused(text()), Internal, "STORE_REFUSED"),
         ];
-        let of_store = of_store.into_iter();
-        ours.into_iter()
-            .chain(of_store.map(|(error, code, reason)| (error.into(), code, reason)))
+        let of_store = of_store.map(|(error, code, reason)| (error.into(), code, reason));
+        ours.into_iter().chain(of_store)
     }
 
     #[test]

@@ -13,15 +13,15 @@ use tonic::transport::server::Connected;
 /// lets a connection write at the first answer, and a small answer costs mostly its system call.
 /// Two of three answers had a system call of their own.
 #[derive(Debug)]
-pub struct Gathered<S> {
+pub struct CoalescedWrites<S> {
     inner: S,
     /// The write has been deferred and is due now.
     put_off: bool,
 }
 
-// === impl Gathered ===
+// === impl CoalescedWrites ===
 
-impl<S> Gathered<S> {
+impl<S> CoalescedWrites<S> {
     /// Batches the writes to `inner`.
     pub fn new(inner: S) -> Self {
         Self {
@@ -32,7 +32,7 @@ impl<S> Gathered<S> {
 
     /// Pending once in each burst of writes. The writer keeps its buffer, and appends to it
     /// meanwhile.
-    fn poll_gathered(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_coalesced(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.put_off {
             return Poll::Ready(());
         }
@@ -43,7 +43,7 @@ impl<S> Gathered<S> {
     }
 }
 
-impl<S: Connected> Connected for Gathered<S> {
+impl<S: Connected> Connected for CoalescedWrites<S> {
     type ConnectInfo = S::ConnectInfo;
 
     fn connect_info(&self) -> Self::ConnectInfo {
@@ -51,7 +51,7 @@ impl<S: Connected> Connected for Gathered<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Gathered<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for CoalescedWrites<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -61,13 +61,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gathered<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for CoalescedWrites<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        std::task::ready!(self.poll_gathered(cx));
+        std::task::ready!(self.poll_coalesced(cx));
         Pin::new(&mut self.inner).poll_write(cx, bytes)
     }
 
@@ -76,7 +76,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
         cx: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        std::task::ready!(self.poll_gathered(cx));
+        std::task::ready!(self.poll_coalesced(cx));
         Pin::new(&mut self.inner).poll_write_vectored(cx, parts)
     }
 
@@ -105,21 +105,21 @@ mod tests {
     #[tokio::test]
     async fn a_burst_is_put_off_once_and_then_written_whole() {
         let (ours, mut theirs) = tokio::io::duplex(16);
-        let mut gathered = Gathered::new(ours);
+        let mut coalesced = CoalescedWrites::new(ours);
         for _ in 0..2 {
-            assert!(gathered.write(b"first").now_or_never().is_none());
+            assert!(coalesced.write(b"first").now_or_never().is_none());
             assert!(theirs.read_u8().now_or_never().is_none());
-            gathered
+            coalesced
                 .write_all(b"first ")
                 .now_or_never()
                 .unwrap()
                 .unwrap();
-            gathered
+            coalesced
                 .write_all(b"second")
                 .now_or_never()
                 .unwrap()
                 .unwrap();
-            gathered.flush().await.unwrap();
+            coalesced.flush().await.unwrap();
             let mut read = [0; 12];
             theirs.read_exact(&mut read).await.unwrap();
             assert_eq!(&read, b"first second");
@@ -127,10 +127,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_for_a_write_is_woken() {
+    async fn a_waiting_write_is_woken() {
         let (ours, mut theirs) = tokio::io::duplex(16);
-        let mut gathered = Gathered::new(ours);
-        gathered.write_all(b"x").await.unwrap();
+        let mut coalesced = CoalescedWrites::new(ours);
+        coalesced.write_all(b"x").await.unwrap();
         assert_eq!(theirs.read_u8().await.unwrap(), b'x');
     }
 }

@@ -18,38 +18,38 @@ pub(super) type LockServer = LockServiceServer<LockService>;
 
 /// Passes calls of `LockService` to it, and other calls on.
 #[derive(Clone, Debug)]
-pub struct DirectLayer {
+pub struct RouterBypassLayer {
     locks: Option<LockServer>,
 }
 
-/// See [`DirectLayer`].
+/// See [`RouterBypassLayer`].
 #[derive(Clone, Debug)]
-pub struct DirectService<S> {
+pub struct RouterBypassService<S> {
     locks: Option<LockServer>,
     others: S,
 }
 
-// === impl DirectLayer ===
+// === impl RouterBypassLayer ===
 
-impl DirectLayer {
+impl RouterBypassLayer {
     /// Without `locks`, all calls are passed on.
     pub(super) fn new(locks: Option<LockServer>) -> Self {
         Self { locks }
     }
 }
 
-impl<S> Layer<S> for DirectLayer {
-    type Service = DirectService<S>;
+impl<S> Layer<S> for RouterBypassLayer {
+    type Service = RouterBypassService<S>;
 
     fn layer(&self, others: S) -> Self::Service {
         let locks = self.locks.clone();
-        DirectService { locks, others }
+        RouterBypassService { locks, others }
     }
 }
 
-// === impl DirectService ===
+// === impl RouterBypassService ===
 
-impl<S> Service<Request<Body>> for DirectService<S>
+impl<S> Service<Request<Body>> for RouterBypassService<S>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
 {
