@@ -48,6 +48,7 @@ pub(crate) struct Metrics {
     pub(crate) clock_steps: Counters<Direction>,
     pub(crate) clock_skew: Gauge<f64, std::sync::atomic::AtomicU64>,
     pub(crate) regressions: Counter,
+    pub(crate) counters_out_of_range: Counter,
     pub(crate) tokens: Tokens,
     pub(crate) sessions: Gauge,
     pub(crate) detached: Gauge,
@@ -77,6 +78,7 @@ impl Default for Metrics {
             clock_steps: Counters::default(),
             clock_skew: Gauge::default(),
             regressions: Counter::default(),
+            counters_out_of_range: Counter::default(),
             tokens: Tokens::default(),
             sessions: Gauge::default(),
             detached: Gauge::default(),
@@ -177,6 +179,11 @@ impl Metrics {
             "fencing_token_regressions",
             "New grants whose fencing token was smaller than one granted before; must stay 0",
             self.regressions.clone(),
+        );
+        to.add(
+            "fencing_counters_refused",
+            "Operations refused because a fencing counter is beyond what tokens can be; must stay 0",
+            self.counters_out_of_range.clone(),
         );
         to.add(
             "sessions",

@@ -144,7 +144,7 @@ pub(crate) async fn attempt(
         Ok(PermitsAcquired::TooMany { total }) => Err(Error::PermitsExceeded { total }),
         Ok(PermitsAcquired::NoSemaphore) => Err(Error::SemaphoreNotFound),
         Err(error) => {
-            if let CallError::OutcomeUnknown(_) = error {
+            if error.may_have_changed() {
                 undo_attempt(core, name, taking, lease);
             }
             Err(error.into())

@@ -20,8 +20,8 @@ use crate::{
 /// Vouches per waiter timeout.
 const VOUCHES_PER_TIMEOUT: u32 = 3;
 
-/// Waiters of one lock in one call, which reads the whole queue once.
-const WAITERS_PER_CALL: usize = 1000;
+/// Waiters of one lock in one call, so that no script blocks the store for long.
+const WAITERS_PER_CALL: usize = 250;
 
 /// Locks whose waiters are vouched for concurrently.
 const LOCKS_AT_ONCE: usize = 16;
@@ -43,7 +43,8 @@ pub(crate) async fn keep_places(core: Arc<Core>) {
 }
 
 async fn vouch(core: &Core, name: LockName, waiters: Vec<Arc<Waiter>>) {
-    for waiters in waiters.chunks(WAITERS_PER_CALL) {
+    // A call puts waiters that were removed from the queue back in front, so the first come last.
+    for waiters in waiters.chunks(WAITERS_PER_CALL).rev() {
         let owners: Vec<&str> = waiters.iter().map(|it| it.owner.field()).collect();
         match core.scripts.vouch(name.as_str(), &owners).await {
             Ok(vouched) => core.waiters.placed(&name, waiters, &vouched),

@@ -151,6 +151,11 @@ pub fn latch_channel(name: &str) -> String {
     format!("redisson_countdownlatch__channel__{{{name}}}")
 }
 
+/// A key that is never there.
+pub fn never(prefix: &str) -> Bytes {
+    format!("{prefix}lockkeeper_never").into()
+}
+
 /// What is written for replicas to acknowledge. It says nothing and may go at any time.
 pub fn replicated(prefix: &str) -> String {
     format!("{prefix}lockkeeper_replicated")

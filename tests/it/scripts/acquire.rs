@@ -107,9 +107,9 @@ const ROWS: &[Row] = &[
     ),
     (
         "again: a lock without a time to live gets one",
-        "HSET lock x 1
-         acquire x 100s => granted 2 T1 100s
-         state => lock{x=2}/100s counter=T1/1000s",
+        "HSET lock a-b-c-d-e 1
+         acquire a-b-c-d-e 100s => granted 2 T1 100s
+         state => lock{a-b-c-d-e=2}/100s counter=T1/1000s",
     ),
     (
         "again: the counter is left as it is",

@@ -21,6 +21,7 @@ async fn a_publish_that_is_refused_changes_nothing() {
         let store = host.start().await;
         let (client, _wakes) = store.connect();
         store.command(&["HSET", "lock", "x", "1"]).await;
+        store.command(&["PEXPIRE", "lock", "100000"]).await;
         let keys = vec![
             keys::lock("lock"),
             keys::counter("lock"),
@@ -81,18 +82,18 @@ const ROWS: &[Row] = &[
     ),
     (
         "a lock without a time to live gets one",
-        "HSET lock x 2
-         release x 100s => done 1, now 1 100s
-         state => lock{x=1}/100s",
+        "HSET lock a-b-c-d-e 2
+         release a-b-c-d-e 100s => done 1, now 1 100s
+         state => lock{a-b-c-d-e=1}/100s",
     ),
     (
         "a count that should not be ends with the next release",
-        "HSET lock x 0
-         release x 100s => done 0, now 0 100s
+        "HSET lock a-b-c-d-e 0
+         release a-b-c-d-e 100s => done 0, now 0 100s
          heard => 0
          state => nothing
-         HSET lock x -3
-         release x 100s => done 0, now 0 100s
+         HSET lock a-b-c-d-e -3
+         release a-b-c-d-e 100s => done 0, now 0 100s
          heard => 0
          state => nothing",
     ),

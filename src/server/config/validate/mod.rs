@@ -104,6 +104,14 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         ),
         ("limits.locks_per_request_max", limits.locks_per_request_max),
         (
+            "limits.holders_per_lock_max",
+            limits.holders_per_lock_max as usize,
+        ),
+        (
+            "limits.permits_per_name_max",
+            limits.permits_per_name_max as usize,
+        ),
+        (
             "limits.operations_per_session_max",
             limits.operations_per_session_max,
         ),
