@@ -203,7 +203,7 @@ impl Core {
                 .map(|seen| LockSeen::Lock(kind, seen)),
             NameKind::Semaphore => {
                 let listed = LISTED_HOLDERS as usize;
-                semaphore::run::look(self, &name, listed, LISTED_PERMITS)
+                semaphore::describe::look(self, &name, listed, LISTED_PERMITS)
                     .await
                     .map(LockSeen::Semaphore)
             }
@@ -225,7 +225,7 @@ impl Core {
         reason: &Reason,
     ) -> Result<ForceReleased, Error> {
         let (scripts, acks) = self.replicated(0);
-        let forced = scripts.force_release(name.as_str(), &reason.0, FORCED_HOLDERS);
+        let forced = scripts.force_release(name.store_key(), &reason.0, FORCED_HOLDERS);
         let Some(forced) = forced.await? else {
             return Ok(ForceReleased::default());
         };

@@ -118,9 +118,10 @@ mod tests {
     #[tokio::test]
     async fn those_who_ask_during_a_read_share_the_next_one() {
         let (looks, go) = (Looks::<usize>::default(), Arc::new(Notify::new()));
+        let name = name("a");
         let reads = Arc::new(AtomicUsize::new(0));
         let ask = || {
-            looks.ask(&NAME, 10, || {
+            looks.ask(&name, 10, || {
                 let (go, reads) = (Arc::clone(&go), Arc::clone(&reads));
                 async move {
                     let number = reads.fetch_add(1, Ordering::Relaxed) + 1;
@@ -129,7 +130,6 @@ mod tests {
                 }
             })
         };
-        static NAME: std::sync::LazyLock<LockName> = std::sync::LazyLock::new(|| name("a"));
         let mut first = Box::pin(ask());
         assert!(futures::poll!(&mut first).is_pending());
         let mut others = futures::future::join_all((0..100).map(|_| ask()));

@@ -286,6 +286,21 @@ async fn a_cancelled_frame_ends_with_one_answer() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_says_how_often_to_ping_and_to_renew_and_answers_pings() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    for op in [0, 7] {
+        session.send_as(op, Request::Ping(pb::Ping {}));
+        assert!(matches!(session.end(op).await, Response::Pong(_)));
+    }
+    let opened = &session.opened;
+    let lease = std_duration(opened.lease);
+    assert_eq!(std_duration(opened.ping_interval), lease / 6);
+    assert_eq!(std_duration(opened.renew_interval), lease * 3 / 10);
+}
+
+#[tokio::test(start_paused = true)]
 async fn with_10_000_waiting_frames_a_release_is_answered_at_once() {
     let world = World::new();
     let mut client = world.client(0).await;

@@ -13,8 +13,7 @@ use futures::future::join_all;
 use lockkeeper_access::Account;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
-    Answer, AwaitLatch, CountDown, LatchAnswer, LatchOperation, LockName, Operation, Reply,
-    RequestId, SetCount,
+    Answer, AwaitLatch, CountDown, LockName, Operation, Reply, RequestId, SetCount,
 };
 use rand::RngExt as _;
 use tokio::{
@@ -103,7 +102,7 @@ async fn live(plan: Plan, mutant: Mutant) -> Result<(), String> {
 async fn set(world: &World, count: u32) {
     let mut dice = world.plan.dice(1999);
     loop {
-        let set = LatchOperation::Set(SetCount {
+        let set = Operation::SetCount(SetCount {
             name: name(world),
             count,
             ttl: None,
@@ -128,9 +127,9 @@ async fn count_down(world: World, begun: Begun, client: u32, mut dice: Dice) -> 
             request_id: RequestId::parse(&id, &world.limits).unwrap(),
         };
         loop {
-            let operation = LatchOperation::CountDown(request.clone());
+            let operation = Operation::CountDown(request.clone());
             match ask(&world, &mut dice, operation).await {
-                Some(LatchAnswer::CountedDown(_)) => break,
+                Some(Answer::CountedDown(_)) => break,
                 _ => sleep(millis(dice.random_range(1..200))).await,
             }
         }
@@ -142,12 +141,12 @@ async fn count_down(world: World, begun: Begun, client: u32, mut dice: Dice) -> 
 /// that was not all.
 async fn wait(world: World, begun: Begun, mut dice: Dice) -> Option<u32> {
     loop {
-        let wait = LatchOperation::Await(AwaitLatch {
+        let wait = Operation::AwaitLatch(AwaitLatch {
             name: name(&world),
             session: None,
             wait: Some(millis(dice.random_range(0..4000))),
         });
-        if let Some(LatchAnswer::Opened) = ask(&world, &mut dice, wait).await {
+        if let Some(Answer::LatchOpened(_)) = ask(&world, &mut dice, wait).await {
             let begun = begun.load(Ordering::Relaxed);
             return (begun < COUNTERS * COUNTS_EACH).then_some(begun);
         }
@@ -160,7 +159,7 @@ fn name(world: &World) -> LockName {
 }
 
 /// The last answer, unless it is an error or the coordinator is gone.
-async fn ask(world: &World, dice: &mut Dice, operation: LatchOperation) -> Option<LatchAnswer> {
+async fn ask(world: &World, dice: &mut Dice, operation: Operation) -> Option<Answer> {
     let node = world.node(dice)?;
     let (to, mut answers) = mpsc::channel(3);
     let reply = Reply {
@@ -170,7 +169,7 @@ async fn ask(world: &World, dice: &mut Dice, operation: LatchOperation) -> Optio
         slot: None,
         account: Account::default(),
     };
-    node.coordinator.submit(Operation::Latch(operation), reply);
+    node.coordinator.submit(operation, reply);
     loop {
         let answer = tokio::select! {
             biased;
@@ -178,9 +177,9 @@ async fn ask(world: &World, dice: &mut Dice, operation: LatchOperation) -> Optio
             answer = answers.recv() => answer,
         };
         match answer? {
-            (_, Answer::Latch(LatchAnswer::Waiting(_))) => {}
-            (_, Answer::Latch(answer)) => return Some(answer),
-            _ => return None,
+            (_, Answer::WaitingForLatch(_)) => {}
+            (_, Answer::Failed(_)) => return None,
+            (_, answer) => return Some(answer),
         }
     }
 }

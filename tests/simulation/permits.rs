@@ -7,8 +7,8 @@ use futures::future::join_all;
 use lockkeeper_access::Account;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
-    AcquirePermits, Answer, Lease, LockName, Notice, OnDisconnect, Operation, Owner, PermitAnswer,
-    PermitCount, PermitGrant, PermitOperation, ReleasePermits, Reply, RequestId,
+    AcquirePermits, Answer, Lease, LockName, Notice, OnDisconnect, Operation, Owner, PermitCount,
+    PermitGrant, ReleasePermits, Reply, RequestId,
 };
 use lockkeeper_store::script::{Config, Scripts};
 use parking_lot::Mutex;
@@ -256,9 +256,9 @@ async fn take(node: &Node, request: AcquirePermits, dice: &mut Dice) -> Option<P
     } else {
         Duration::from_secs(3600)
     };
-    let operation = Operation::Permits(PermitOperation::Acquire(request));
+    let operation = Operation::AcquirePermits(request);
     match timeout(interest, ask(node, operation)).await.ok()?? {
-        PermitAnswer::Granted(delivery) => delivery.take().ok(),
+        Answer::PermitsGranted(delivery) => delivery.take().ok(),
         _ => None,
     }
 }
@@ -270,17 +270,17 @@ async fn release(world: &World, owner: &Owner, grant: &PermitGrant, dice: &mut D
     } else {
         Vec::new()
     };
-    let operation = Operation::Permits(PermitOperation::Release(ReleasePermits {
+    let operation = Operation::ReleasePermits(ReleasePermits {
         name: grant.name.clone(),
         owner: owner.clone(),
         ids,
         request_id: None,
-    }));
+    });
     ask(&node, operation).await;
 }
 
 /// The last answer, unless it is an error or the coordinator is gone.
-async fn ask(node: &Node, operation: Operation) -> Option<PermitAnswer> {
+async fn ask(node: &Node, operation: Operation) -> Option<Answer> {
     let (to, mut answers) = mpsc::channel(3);
     let reply = Reply {
         op_id: 1,
@@ -297,9 +297,9 @@ async fn ask(node: &Node, operation: Operation) -> Option<PermitAnswer> {
             answer = answers.recv() => answer,
         };
         match answer? {
-            (_, Answer::Permits(PermitAnswer::Waiting(_))) => {}
-            (_, Answer::Permits(answer)) => return Some(answer),
-            _ => return None,
+            (_, Answer::WaitingForPermits(_)) => {}
+            (_, Answer::Failed(_)) => return None,
+            (_, answer) => return Some(answer),
         }
     }
 }

@@ -14,18 +14,8 @@ const ROOTS: [&str; 2] = ["src/", "tests/"];
 const GENERATED: &str = "/generated/";
 
 /// Files that do not keep them yet.
-const EXCEPTIONS: [&str; 13] = [
-    "src/coordinator/lock/attempt.rs",
-    "src/coordinator/lock/release.rs",
-    "src/coordinator/metrics/families.rs",
-    "src/coordinator/resume.rs",
-    "src/coordinator/semaphore/attempt.rs",
-    "src/coordinator/semaphore/release.rs",
-    "src/coordinator/semaphore/renew.rs",
-    "src/coordinator/waiters/queue.rs",
+const EXCEPTIONS: [&str; 3] = [
     "src/server/config/tests.rs",
-    "src/server/config/validate/mod.rs",
-    "src/server/grpc/status.rs",
     "tests/faults/faults.rs",
     "tests/faults/row.rs",
 ];

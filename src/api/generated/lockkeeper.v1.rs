@@ -2746,7 +2746,7 @@ pub struct SessionRequest {
     /// refused.
     #[prost(
         oneof = "session_request::Request",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 20, 21, 22, 23, 24, 25, 30, 31, 32, 33, 34"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 30, 31, 32, 33, 34"
     )]
     pub request: ::core::option::Option<session_request::Request>,
 }
@@ -2800,6 +2800,11 @@ pub mod session_request {
         /// Same as LockService.ReleaseAll; answered by `released_all`.
         #[prost(message, tag = "14")]
         ReleaseAll(super::ReleaseAllRequest),
+        /// Asks for a sign of life; answered by `pong` with the same `op_id`, which may be 0. HTTP/2
+        /// pings show only that the next hop is alive; a ping frame reaches the coordinator, through any
+        /// proxy. See SessionOpened.ping_interval.
+        #[prost(message, tag = "15")]
+        Ping(super::Ping),
         /// Same as SemaphoreService.AcquirePermits; answered by any number of `waiting_for_permits`,
         /// then one `permits_granted` or `permits_not_granted`.
         #[prost(message, tag = "20")]
@@ -2881,6 +2886,12 @@ pub struct CloseSession {}
 /// CancelOperation cancels a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CancelOperation {}
+/// Ping asks for a sign of life.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Ping {}
+/// Pong is the sign of life.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Pong {}
 /// SessionResponse is a frame from the coordinator: an answer to an operation, or a notice.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SessionResponse {
@@ -2890,7 +2901,7 @@ pub struct SessionResponse {
     /// The answer or the notice.
     #[prost(
         oneof = "session_response::Response",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 30, 31, 32, 33, 34, 35, 36"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 30, 31, 32, 33, 34, 35, 36, 37"
     )]
     pub response: ::core::option::Option<session_response::Response>,
 }
@@ -3006,6 +3017,9 @@ pub mod session_response {
         /// Answers delete_latch.
         #[prost(message, tag = "36")]
         LatchDeleted(super::DeleteLatchResponse),
+        /// Answers ping.
+        #[prost(message, tag = "37")]
+        Pong(super::Pong),
     }
 }
 /// SessionOpened is the first answer on a stream: the session is live.
@@ -3028,6 +3042,16 @@ pub struct SessionOpened {
     /// `permits_lost`.
     #[prost(message, repeated, tag = "5")]
     pub permits: ::prost::alloc::vec::Vec<PermitGrant>,
+    /// The client sends `ping` when it has received no frame for this long. If no frame arrives within
+    /// the same time again, the stream is broken, and the client resumes the session. A sixth of the
+    /// lease, at most 10 s. Unset by coordinators that do not answer `ping`: do not send it.
+    #[prost(message, optional, tag = "6")]
+    pub ping_interval: ::core::option::Option<::prost_types::Duration>,
+    /// The client renews a watched grant when this much time has passed since it sent the request
+    /// that last set the grant's `valid_for`. 3/10 of the lease, just before the watchdog would renew
+    /// it. Unset by older coordinators: 3/10 of `lease`.
+    #[prost(message, optional, tag = "7")]
+    pub renew_interval: ::core::option::Option<::prost_types::Duration>,
 }
 /// GrantLost reports a grant that the session no longer holds.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

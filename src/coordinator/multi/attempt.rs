@@ -16,6 +16,7 @@ use crate::{
         undo::{DeliveryAll, UndoAll},
     },
     owner_lock::OwnerLock,
+    repeat::expect_valid,
     session::session::Session,
     types::{Grant, GrantKey, Owner, safe_until},
 };
@@ -76,12 +77,9 @@ pub(crate) async fn attempt_all(
                 replica_acks: acks.achieved().unwrap_or(0),
             };
             if let Err(error) = acks.acknowledged() {
-                // The answer to a repeat is not undone: the first answer may have arrived.
-                if !repeated {
-                    let undo = undo_attempt(core, prepared.knowing(&told.grants));
-                    let _ = tokio::time::timeout(core.config.call_timeout, undo).await;
-                }
-                return Err(error.into());
+                let taken = prepared.knowing(&told.grants);
+                let undo = (!repeated).then(|| undo_attempt(core, taken));
+                return Err(core.not_replicated(error, undo).await);
             }
             deliver(core, request, prepared, &told).map(AttemptedAll::Granted)
         }
@@ -122,11 +120,7 @@ async fn prepare(core: &Arc<Core>, request: &AcquireAll) -> Result<Prepared, Err
     let session = core.session_of(owner)?;
     let owner_locks = core.turns_of_all(locks, owner).await?;
     let known = known(core, session.as_ref(), locks, owner)?;
-    let lease = match (&session, request.lease) {
-        (_, Some(lease)) => lease.get(),
-        (Some(session), None) => session.lease,
-        (None, None) => core.config.lease,
-    };
+    let lease = core.lease_of_new(session.as_ref(), request.lease);
     let attempt = core.attempts.next();
     let request_id = request.request_id.as_ref();
     let identity = Identity {
@@ -234,10 +228,7 @@ fn deliver(
     if let Some(registered) = registered {
         delivery.set_registered(registered?);
     }
-    if delivery.is_late() {
-        let why = "the answer came when the lease was over".to_owned();
-        return Err(CallError::OutcomeUnknown(why).into());
-    }
+    delivery.earliest_end().map_or(Ok(()), expect_valid)?;
     Ok(delivery)
 }
 

@@ -46,7 +46,7 @@ async fn vouch(core: &Core, name: LockName, waiters: Vec<Arc<Waiter>>) {
     // A call puts waiters that were removed from the queue back in front, so the first come last.
     for waiters in waiters.chunks(WAITERS_PER_CALL).rev() {
         let owners: Vec<&str> = waiters.iter().map(|it| it.owner.field()).collect();
-        match core.scripts.vouch(name.as_str(), &owners).await {
+        match core.scripts.vouch(name.store_key(), &owners).await {
             Ok(vouched) => core.waiters.placed(&name, waiters, &vouched),
             // They are vouched for again soon; until then they keep their entries.
             Err(error) => tracing::debug!(%name, %error, "waiters are not vouched for"),

@@ -171,7 +171,7 @@ impl Waiters {
         self.withdraw(name, owner);
         let released = handed_over.await.ok()?.released;
         if let Err(CallError::OutcomeUnknown(_)) = released {
-            self.hint(&keys::channel(name.as_str()));
+            self.hint(&keys::channel(name.store_key()));
         }
         Some(released)
     }
@@ -232,7 +232,7 @@ impl QueueTicket {
         let Waiter {
             name, owner: next, ..
         } = &*self.waiter;
-        let hold = Hold::new(name.as_str(), Mode::Exclusive, owner.field());
+        let hold = Hold::new(name.store_key(), Mode::Exclusive, owner.field());
         let handed_on = scripts.hand_on(hold, serial, next.field(), lease).await;
         let (released, acquired) = match handed_on {
             Ok(Some(token)) => {

@@ -10,7 +10,7 @@ use axum::{
     routing::{get, post},
 };
 use futures::{Stream, stream};
-use lockkeeper_coordinator::{Answer, Invalid, LockName, Operation, Reason};
+use lockkeeper_coordinator::{Invalid, LockName, Reason};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -95,14 +95,9 @@ async fn lock(
     caller.looks(&admin, "Describe", &name)?;
     let parsed = LockName::parse(&name, admin.coordinator.limits());
     let name = parsed.map_err(|error| Failure::of(&error.into()))?;
-    match admin.coordinator.ask(Operation::Describe(name)).await {
-        Answer::Described(seen) => Ok(Json(described(&seen))),
-        Answer::Failed(error) => Err(Failure::of(&error)),
-        _ => Err(Failure::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "INTERNAL",
-            "unexpected answer",
-        )),
+    match admin.coordinator.describe(name).await {
+        Ok(seen) => Ok(Json(described(&seen))),
+        Err(error) => Err(Failure::of(&error)),
     }
 }
 

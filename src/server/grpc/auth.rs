@@ -54,7 +54,7 @@ pub(super) fn account(extensions: &tonic::Extensions) -> Account {
 
 impl Peer {
     /// The address that other callers may see.
-    pub(super) fn told(&self) -> PeerAddress {
+    pub(super) fn address(&self) -> PeerAddress {
         self.address.map_or(PeerAddress::Unix, PeerAddress::Tcp)
     }
 }

@@ -67,7 +67,7 @@ pub(super) fn status(error: &Error) -> Status {
             Code::PermissionDenied,
             text,
             "PERMISSION_DENIED",
-            &[("right", right.name()), ("name", name.told())],
+            &[("right", right.name()), ("name", name.public())],
         ),
         Error::SemaphoreNotFound => plain(Code::NotFound, text, "SEMAPHORE_NOT_FOUND", &[]),
         Error::PermitsExceeded { total } => {
@@ -300,95 +300,81 @@ mod tests {
         why.into()
     }
 
-    #[test]
-    fn every_status_names_a_reason_in_our_domain() {
-        let cases = [
+    fn cases() -> impl Iterator<Item = (Error, Code, &'static str)> {
+        use Code::{
+            FailedPrecondition, Internal, InvalidArgument, NotFound, ResourceExhausted,
+            Unavailable, Unimplemented,
+        };
+        let text = String::new;
+        let ours = [
             (
                 Invalid::new("name", "x").into(),
-                Code::InvalidArgument,
+                InvalidArgument,
                 "INVALID_NAME",
             ),
             (
                 Error::NotOwner(Ownership::Expired),
-                Code::FailedPrecondition,
+                FailedPrecondition,
                 "NOT_OWNER",
             ),
-            (Error::SessionNotFound, Code::NotFound, "SESSION_NOT_FOUND"),
-            (Error::SessionDetached, Code::NotFound, "SESSION_NOT_FOUND"),
-            (
-                Error::ResumeTokenInvalid,
-                Code::NotFound,
-                "SESSION_NOT_FOUND",
-            ),
+            (Error::SessionNotFound, NotFound, "SESSION_NOT_FOUND"),
+            (Error::SessionDetached, NotFound, "SESSION_NOT_FOUND"),
+            (Error::ResumeTokenInvalid, NotFound, "SESSION_NOT_FOUND"),
             (
                 Error::LimitReached(Limit::Waiters),
-                Code::ResourceExhausted,
+                ResourceExhausted,
                 "WAITERS_MAX",
             ),
-            (
-                Error::SemaphoreNotFound,
-                Code::NotFound,
-                "SEMAPHORE_NOT_FOUND",
-            ),
+            (Error::SemaphoreNotFound, NotFound, "SEMAPHORE_NOT_FOUND"),
             (
                 Error::PermitsExceeded { total: 1 },
-                Code::FailedPrecondition,
+                FailedPrecondition,
                 "PERMITS_EXCEEDED",
             ),
             (
                 Error::CountExceeded { count: 1 },
-                Code::FailedPrecondition,
+                FailedPrecondition,
                 "COUNT_EXCEEDED",
             ),
-            (Error::Draining, Code::Unavailable, "DRAINING"),
+            (Error::Draining, Unavailable, "DRAINING"),
+            (not_replicated(), Unavailable, "NOT_REPLICATED"),
+        ];
+        let no_fair = CallError::Unsupported(Unsupported::FairLocks);
+        let of_store = [
             (
-                CallError::Unavailable(String::new()).into(),
-                Code::Unavailable,
+                CallError::Unavailable(text()),
+                Unavailable,
                 "STORE_UNAVAILABLE",
             ),
             (
-                CallError::OutcomeUnknown(String::new()).into(),
-                Code::Unavailable,
+                CallError::OutcomeUnknown(text()),
+                Unavailable,
                 "OUTCOME_UNKNOWN",
             ),
-            (not_replicated(), Code::Unavailable, "NOT_REPLICATED"),
             (
-                CallError::OutOfMemory.into(),
-                Code::ResourceExhausted,
+                CallError::OutOfMemory,
+                ResourceExhausted,
                 "STORE_OUT_OF_MEMORY",
             ),
+            (CallError::SelfDeadlock, FailedPrecondition, "SELF_DEADLOCK"),
+            (no_fair, Unimplemented, "UNSUPPORTED_BY_STORE"),
+            (CallError::WrongKind, FailedPrecondition, "WRONG_KIND"),
             (
-                CallError::SelfDeadlock.into(),
-                Code::FailedPrecondition,
-                "SELF_DEADLOCK",
-            ),
-            (
-                CallError::Unsupported(Unsupported::FairLocks).into(),
-                Code::Unimplemented,
-                "UNSUPPORTED_BY_STORE",
-            ),
-            (
-                CallError::WrongKind.into(),
-                Code::FailedPrecondition,
-                "WRONG_KIND",
-            ),
-            (
-                CallError::RequestIdReused.into(),
-                Code::InvalidArgument,
+                CallError::RequestIdReused,
+                InvalidArgument,
                 "INVALID_REQUEST_ID",
             ),
-            (
-                CallError::RequestOver.into(),
-                Code::FailedPrecondition,
-                "NOT_OWNER",
-            ),
-            (
-                CallError::Refused(String::new()).into(),
-                Code::Internal,
-                "STORE_REFUSED",
-            ),
+            (CallError::RequestOver, FailedPrecondition, "NOT_OWNER"),
+            (CallError::Refused(text()), Internal, "STORE_REFUSED"),
         ];
-        for (error, code, reason) in cases {
+        let of_store = of_store.into_iter();
+        ours.into_iter()
+            .chain(of_store.map(|(error, code, reason)| (error.into(), code, reason)))
+    }
+
+    #[test]
+    fn every_status_names_a_reason_in_our_domain() {
+        for (error, code, reason) in cases() {
             let status = status(&error);
             let details = status.get_error_details();
             let info = details.error_info().unwrap();

@@ -89,7 +89,11 @@ async fn call(client: &Client, request: Request) -> Result<(), Status> {
         Request::AwaitLatch(it) => latches.await_latch(it).await.map(drop),
         Request::DescribeLatch(it) => latches.describe_latch(it).await.map(drop),
         Request::DeleteLatch(it) => latches.delete_latch(it).await.map(drop),
-        Request::Open(_) | Request::Resume(_) | Request::Close(_) | Request::Cancel(_) => {
+        Request::Open(_)
+        | Request::Resume(_)
+        | Request::Close(_)
+        | Request::Cancel(_)
+        | Request::Ping(_) => {
             panic!("no RPC")
         }
     }

@@ -190,6 +190,22 @@ const ROWS: &[Row] = &[
          state => counter=many/endless",
     ),
     (
+        "a counter that no larger token can follow: nobody gets the lock",
+        "SET counter 9007199254740991
+         acquire x 100s => error CounterOutOfRange
+         acquire x 100s mode=fair => error CounterOutOfRange
+         acquire x 100s mode=write => error CounterOutOfRange
+         SET counter 9223372036854775807
+         acquire x 100s => error CounterOutOfRange
+         inspect => error CounterOutOfRange
+         SET counter 9007199254740990
+         acquire x 100s => granted 1 9007199254740991 100s
+         release x 100s => done 0, now 0 100s
+         heard => 0
+         acquire y 100s => error CounterOutOfRange
+         state => counter=9007199254740991/endless",
+    ),
+    (
         "a counter that is no text",
         "RPUSH counter a
          acquire x 100s => error WrongKind

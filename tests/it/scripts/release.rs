@@ -206,6 +206,16 @@ const ROWS: &[Row] = &[
          state => lock{x=1}/100s counter=T1/1000s record:r1=a/endless",
     ),
     (
+        "numbers that another program keeps in a hash stay as they are",
+        "HSET lock visits 1
+         release visits 100s => error WrongKind
+         release visits 100s request=r1 => error WrongKind
+         acquire visits 100s => error WrongKind
+         renew visits@lock:100s => HeldByAnother
+         force why => error WrongKind
+         state => lock{visits=1}/endless",
+    ),
+    (
         "what the counter holds does not matter",
         "acquire x 100s
          DEL counter

@@ -224,7 +224,7 @@ impl Service {
             resume_token: b"token".to_vec(),
             lease: self.behaviour().lease.try_into().ok(),
             grants,
-            permits: Vec::new(),
+            ..SessionOpened::default()
         })
     }
 

@@ -138,7 +138,7 @@ impl Several {
         let names = self.world.ledger.names();
         let granted = grants
             .iter()
-            .map(|grant| (grant.name.as_str(), grant.mode))
+            .map(|grant| (grant.name.store_key(), grant.mode))
             .collect::<Vec<_>>();
         let asked = self.wanted.iter().map(|(name, mode)| (names[*name], *mode));
         if granted != asked.collect::<Vec<_>>() {

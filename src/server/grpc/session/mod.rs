@@ -2,6 +2,7 @@
 //! task reads. Answers and notices pass through bounded queues that tonic drains as fast as the
 //! client reads.
 
+pub(super) mod frames;
 mod running;
 pub(super) mod waits;
 
@@ -16,8 +17,8 @@ use std::{
 use lockkeeper_access::Account;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
-    Answer, AnswersTo, Error, Invalid, LatchOperation, Notice, Opened, Operation, PeerAddress,
-    PermitOperation, Reply, Resumed, SessionId, Stream,
+    Answer, AnswersTo, Error, Invalid, Notice, Opened, Operation, PeerAddress, Reply, Resumed,
+    SessionId, Stream,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -52,6 +53,9 @@ const STUCK_AFTER: Duration = Duration::from_secs(10);
 /// How long the end of the stream waits for operations in progress, and for the store to confirm
 /// the releases. The rest continues without it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Below the idle limits of usual proxies and NATs, whatever the lease.
+const PING_INTERVAL_MAX: Duration = Duration::from_secs(10);
 
 /// How the reading ended.
 enum End {
@@ -188,6 +192,8 @@ impl Reader {
             session_id: stream.id().as_str().to_owned(),
             resume_token,
             lease: Some(convert::proto_duration(stream.lease())),
+            ping_interval: Some(convert::proto_duration(ping_interval(stream.lease()))),
+            renew_interval: Some(convert::proto_duration(stream.lease() * 3 / 10)),
             grants: grants.iter().map(convert::grant).collect(),
             permits: permits.iter().map(permit_grant).collect(),
         };
@@ -270,6 +276,10 @@ impl Reader {
                                 wait.cancel();
                             }
                         }
+                        Some(Request::Ping(_)) => {
+                            // A client that does not read its notices gets no answer.
+                            let _ = self.output.notices.try_send(Out::Pong(op_id));
+                        }
                         request => {
                             let span = spans::of_frame(request.as_ref(), &traceparent);
                             span.in_scope(|| {
@@ -319,7 +329,7 @@ impl Reader {
             return Err(Invalid::new(OP_ID, "must not be 0").into());
         }
         self.account.request()?;
-        let operation = operation(&self.requests(Some(session)), request)?;
+        let operation = frames::operation(&self.requests(Some(session)), request)?;
         if operation.waits() && self.output.waits.lock().contains_key(&op_id) {
             let why = "is that of an operation that is still waiting";
             return Err(Invalid::new(OP_ID, why).into());
@@ -328,53 +338,10 @@ impl Reader {
     }
 }
 
-/// The operation that a frame requests.
-pub(super) fn operation(
-    requests: &Requests<'_>,
-    request: Option<Request>,
-) -> Result<Operation, Error> {
-    match request {
-        Some(Request::Acquire(acquire)) => requests.acquire(acquire).map(Operation::Acquire),
-        Some(Request::TryAcquire(request)) => {
-            requests.try_acquire(&request).map(Operation::TryAcquire)
-        }
-        Some(Request::AcquireAll(request)) => {
-            requests.acquire_all(request).map(Operation::AcquireAll)
-        }
-        Some(Request::TryAcquireAll(request)) => requests
-            .try_acquire_all(&request)
-            .map(Operation::TryAcquireAll),
-        Some(Request::ReleaseAll(request)) => {
-            requests.release_all(&request).map(Operation::ReleaseAll)
-        }
-        Some(Request::Release(request)) => requests.release(&request).map(Operation::Release),
-        Some(Request::Renew(request)) => requests.renew(&request).map(Operation::Renew),
-        Some(Request::Describe(request)) => requests.describe(&request),
-        Some(Request::CheckToken(request)) => requests.check_token(&request),
-        Some(Request::AcquirePermits(request)) => requests
-            .acquire_permits(request)
-            .map(|it| Operation::Permits(PermitOperation::Acquire(it))),
-        Some(Request::TryAcquirePermits(request)) => requests
-            .try_acquire_permits(&request)
-            .map(|it| Operation::Permits(PermitOperation::TryAcquire(it))),
-        Some(Request::ReleasePermits(request)) => requests.release_permits(&request),
-        Some(Request::RenewPermits(request)) => requests.renew_permits(&request),
-        Some(Request::SetPermits(request)) => requests.set_permits(&request),
-        Some(Request::DescribeSemaphore(request)) => requests.describe_semaphore(&request),
-        Some(Request::SetCount(request)) => requests.set_count(&request),
-        Some(Request::CountDown(request)) => requests.count_down(&request),
-        Some(Request::AwaitLatch(request)) => requests
-            .await_latch(&request)
-            .map(|it| Operation::Latch(LatchOperation::Await(it))),
-        Some(Request::DescribeLatch(request)) => requests.describe_latch(&request),
-        Some(Request::DeleteLatch(request)) => requests.delete_latch(&request),
-        Some(Request::Open(_) | Request::Resume(_)) => {
-            Err(Invalid::new("request", "the session of this stream is open already").into())
-        }
-        Some(Request::Close(_) | Request::Cancel(_)) | None => {
-            Err(Invalid::new("request", "must be set to an operation that is known").into())
-        }
-    }
+/// How often an idle client asks for a sign of life: a dead coordinator is noticed while there is
+/// time to resume elsewhere.
+fn ping_interval(lease: Duration) -> Duration {
+    (lease / 6).min(PING_INTERVAL_MAX)
 }
 
 // === impl Output ===
