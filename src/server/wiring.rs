@@ -309,6 +309,7 @@ fn connect(
         connect_timeout: store.connect_timeout,
         replica_ack_timeout: store.replica_ack_timeout,
         replica_marker: script::keys::replicated(&store.key_prefix),
+        probe_channel: script::keys::channel(&script::keys::replicated(&store.key_prefix)),
         connections: store.connections,
         ping_interval: store.pubsub_ping_interval,
         tls: TlsCertificates {
@@ -388,6 +389,9 @@ pub fn coordinator_config(settings: &Settings) -> lockkeeper_coordinator::Config
             request_retention: store.request_retention,
             fair_waiter_timeout: store.fair_waiter_timeout,
             writer_hold_back: store.writer_hold_back,
+            holders_per_lock_max: limits.holders_per_lock_max,
+            permits_per_name_max: limits.permits_per_name_max,
+            adopts_counters: store.adopt_redisson_counters,
         },
         session_secret,
     }

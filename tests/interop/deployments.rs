@@ -176,7 +176,7 @@ async fn latches_open_for_both_sides(shared: &Shared) {
 
 /// Eight threads of two Redisson clients against eight sessions of ours, on one lock.
 async fn none_are_inside_together(shared: &Shared) {
-    const NAME: &str = "{contended}";
+    const NAME: &str = "{contended}:lock";
     let (witness, sides) = (format!("{NAME}{WITNESS}"), format!("{NAME}{SIDES}"));
     let other = connect(shared.redisson_is, &shared.store).await;
     let rounds = ROUNDS.to_string();

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::support::{
     FaultyHost, Options, World,
-    client::{acquire_request, std_duration},
+    client::{acquire_request, proto, std_duration},
     eventually, millis, reason, secs,
 };
 
@@ -193,6 +193,64 @@ async fn a_forward_step_of_the_stores_clock_is_noticed_and_told() {
         before.elapsed()
     );
     assert!(session.release("a").await.released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_granted_after_a_step_of_the_clock_is_kept_and_what_ended_says_clock() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    session.acquire("before").await;
+    tokio::time::sleep(secs(11)).await;
+    world.store.clock().step_forward(secs(40));
+    session.acquire("after").await;
+    let fixed = pb::AcquireRequest {
+        lease: Some(proto(secs(35))),
+        ..acquire_request("fixed", "")
+    };
+    let op_id = session.send(Request::Acquire(fixed));
+    session.expect_granted(op_id).await;
+    let mut notices = Vec::new();
+    for _ in 0..3 {
+        notices.push(session.notice().await);
+    }
+    // The loss may be found before or after the risk is told.
+    let lost = notices
+        .iter()
+        .position(|it| matches!(it, Response::Lost(_)));
+    let Response::Lost(lost) = notices.remove(lost.expect("one is lost")) else {
+        panic!()
+    };
+    assert_eq!(lost.reason(), LostReason::ClockStepped);
+    assert_eq!(lost.grant.unwrap().name, "before");
+    assert!(
+        matches!(&notices[..], [Response::AtRisk(_), Response::Recovered(_)]),
+        "{notices:?}"
+    );
+    tokio::time::sleep(secs(12)).await;
+    assert!(session.release("fixed").await.released);
+    tokio::time::sleep(secs(100)).await;
+    assert!(session.release("after").await.released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn recovered_comes_when_the_grant_at_risk_is_released_or_lost() {
+    let (faults, world) = World::faulty();
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    session.acquire("a").await;
+    faults.set_unavailable(true);
+    assert!(matches!(session.notice().await, Response::AtRisk(_)));
+    faults.set_unavailable(false);
+    assert!(session.release("a").await.released);
+    assert!(matches!(session.notice().await, Response::Recovered(_)));
+
+    session.acquire("b").await;
+    faults.set_unavailable(true);
+    assert!(matches!(session.notice().await, Response::AtRisk(_)));
+    let lost = session.expect_lost().await;
+    assert_eq!(lost.reason(), LostReason::StoreUnreachable);
+    assert!(matches!(session.notice().await, Response::Recovered(_)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use lockkeeper_api::pb::{self, LockMode, session_request::Request};
 use lockkeeper_testkit::prelude::*;
 
 use crate::{
-    client::{Client, Session, acquire_request, try_request},
+    client::{Client, Session, acquire_request, reason, try_request},
     coordinator::{Coordinator, Settings},
     counters::{Latch, Semaphore},
     redis_server::{RedisServer, eventually},
@@ -180,4 +180,23 @@ async fn names_outside_of_the_prefix_are_out_of_reach() {
         .await
         .unwrap_err();
     assert!(refused.message().contains("NOPERM"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_missing_right_is_named_when_the_store_is_reached() {
+    let redis = RedisServer::start().await;
+    let lacking = [
+        "ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all", "-pexpire", "-zadd",
+    ];
+    redis.command(&lacking).await;
+    let url = format!("redis://u:p@127.0.0.1:{}", redis.port());
+    let coordinator = Coordinator::start(&settings_on(&url)).await;
+    eventually("it is named", || async {
+        coordinator.log().contains("pexpire zadd")
+    })
+    .await;
+    let mut client = coordinator.client().await;
+    let refused = client.try_acquire("a", "x", secs(60)).await.unwrap_err();
+    assert_eq!(reason(&refused), "STORE_REFUSED");
+    assert_eq!(redis.text(&["EXISTS", "a"]).await, "0");
 }

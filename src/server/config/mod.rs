@@ -165,6 +165,9 @@ pub struct Store {
     /// How long a waiting writer blocks new readers; then they are admitted for as long.
     #[serde(with = "humantime_serde")]
     pub writer_hold_back: Duration,
+    /// Whether a number without a record of its kind is a semaphore or a latch, as Redisson's
+    /// clients make them. Other programs' numbers look the same.
+    pub adopt_redisson_counters: bool,
 }
 
 /// Certificates for `rediss://` (PEM); empty: none.
@@ -223,6 +226,10 @@ pub struct Limits {
     pub grants_per_session_max: usize,
     /// Locks per request.
     pub locks_per_request_max: usize,
+    /// Holders per lock in the store.
+    pub holders_per_lock_max: u32,
+    /// Taken permits per semaphore in the store.
+    pub permits_per_name_max: u32,
     /// Concurrent operations of a session's stream that do not wait. More are left unread until
     /// some are answered.
     pub operations_per_session_max: usize,
@@ -366,6 +373,7 @@ impl Default for Store {
             request_retention: Duration::from_secs(60),
             fair_waiter_timeout: Duration::from_secs(5),
             writer_hold_back: Duration::from_secs(5),
+            adopt_redisson_counters: false,
         }
     }
 }
@@ -395,6 +403,8 @@ impl Default for Limits {
             sessions_max: 100_000,
             grants_per_session_max: 100_000,
             locks_per_request_max: 1000,
+            holders_per_lock_max: 10_000,
+            permits_per_name_max: 10_000,
             operations_per_session_max: 1024,
             waits_per_session_max: 20_000,
             connection_streams_max: 20_000,

@@ -233,6 +233,9 @@ impl Node {
                 request_retention: Duration::from_secs(60),
                 fair_waiter_timeout: Duration::from_secs(5),
                 writer_hold_back: Duration::from_secs(5),
+                holders_per_lock_max: 10_000,
+                permits_per_name_max: 10_000,
+                adopts_counters: true,
             },
             session_secret: options.secret.as_bytes().to_vec(),
         };

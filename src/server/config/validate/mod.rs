@@ -113,9 +113,14 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         limits.unauthenticated_connections_max,
         limits.unfinished_bytes_max,
     ];
-    let of_http2 = settings![limits.connection_streams_max, limits.header_list_bytes_max];
-    let of_http2 = of_http2.map(|(key, count)| (key, count as usize));
-    for (key, count) in counts.into_iter().chain(of_http2) {
+    let of_others = settings![
+        limits.connection_streams_max,
+        limits.header_list_bytes_max,
+        limits.holders_per_lock_max,
+        limits.permits_per_name_max,
+    ];
+    let of_others = of_others.map(|(key, count)| (key, count as usize));
+    for (key, count) in counts.into_iter().chain(of_others) {
         if count == 0 {
             report(key, "must not be zero".to_owned());
         }
