@@ -3,6 +3,7 @@ package lockkeeper_test
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -124,7 +125,7 @@ func TestCancelledWaitLeavesNoWaiter(t *testing.T) {
 	}
 	ended := make(chan error)
 	go func() {
-		_, err := client.Lock(ctx, "a")
+		_, err := client.Lock(ctx, "a", lockkeeper.WithWaitTimeout(math.MaxInt64))
 		ended <- err
 	}()
 	eventually(t, "it waits", waiters(1))
