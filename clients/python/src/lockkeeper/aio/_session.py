@@ -48,7 +48,9 @@ class Session(SessionCore):
         """Wait until the session is open."""
         op_id = -next(self._ids)
         future = self._future(op_id)
-        if self.state != "opening":
+        if self.is_over:
+            self._fail_left()
+        elif self.state != "opening":
             self._resolve(op_id, None)
         await self._wait(op_id, future)
 
