@@ -87,7 +87,7 @@ pub struct ForceReleased {
 
 /// Where a page of names begins: a step of a walk, and the last name of that step already listed.
 #[derive(Debug, Default)]
-struct Place {
+struct PageCursor {
     cursor: WalkCursor,
     behind: String,
 }
@@ -111,8 +111,8 @@ impl Coordinator {
             .await?;
         // Other programs' names in the store need not be valid in a request.
         let named = found.into_iter().filter_map(|(name, kind)| {
-            let told = name.strip_prefix(limits.key_prefix.as_ref())?;
-            Some((LockName::parse(told, limits).ok()?, kind))
+            let public = name.strip_prefix(limits.key_prefix.as_ref())?;
+            Some((LockName::parse(public, limits).ok()?, kind))
         });
         let looks = stream::iter(named).map(|(name, kind)| core.look(name, kind));
         let seen: Vec<_> = looks.buffered(LOOKS_AT_ONCE).try_collect().await?;
@@ -161,8 +161,8 @@ impl Core {
         prefix: &str,
         count: usize,
         token: &str,
-    ) -> Result<(Vec<(String, NameKind)>, Option<Place>), Error> {
-        let mut place = Place::from_token(token)?;
+    ) -> Result<(Vec<(String, NameKind)>, Option<PageCursor>), Error> {
+        let mut place = PageCursor::from_token(token)?;
         let mut found: Vec<(String, NameKind)> = Vec::new();
         for _ in 0..STEPS_MAX {
             let (names, next) = self.scripts.walk(place.cursor, prefix, STEP_KEYS).await?;
@@ -181,7 +181,7 @@ impl Core {
             let Some(cursor) = next else {
                 return Ok((found, None));
             };
-            place = Place {
+            place = PageCursor {
                 cursor,
                 behind: String::new(),
             };
@@ -198,7 +198,7 @@ impl Core {
             NameKind::Lock | NameKind::ReadWriteLock => look(self, &name, LISTED_HOLDERS)
                 .await
                 .map(|seen| LockSeen::Lock(kind, seen)),
-            NameKind::Semaphore => semaphore::run::look(self, &name, LISTED_HOLDERS as usize)
+            NameKind::Semaphore => semaphore::describe::look(self, &name, LISTED_HOLDERS as usize)
                 .await
                 .map(LockSeen::Semaphore),
             NameKind::Latch => latch::look(self, &name).await.map(LockSeen::Latch),
@@ -219,7 +219,7 @@ impl Core {
         reason: &Reason,
     ) -> Result<ForceReleased, Error> {
         let (scripts, acks) = self.replicated(0);
-        let forced = scripts.force_release(name.as_str(), &reason.0, FORCED_HOLDERS);
+        let forced = scripts.force_release(name.store_key(), &reason.0, FORCED_HOLDERS);
         let Some(forced) = forced.await? else {
             return Ok(ForceReleased::default());
         };
@@ -291,9 +291,9 @@ impl Reason {
     }
 }
 
-// === impl Place ===
+// === impl PageCursor ===
 
-impl Place {
+impl PageCursor {
     fn to_token(&self) -> String {
         URL_SAFE_NO_PAD.encode(format!("{}/{}", self.cursor, self.behind))
     }
@@ -327,14 +327,14 @@ mod tests {
 
     #[test]
     fn a_page_token_survives_and_others_are_refused() {
-        let place = Place {
+        let place = PageCursor {
             behind: "a/b ü".to_owned(),
-            ..Place::default()
+            ..PageCursor::default()
         };
-        let read = Place::from_token(&place.to_token()).unwrap();
+        let read = PageCursor::from_token(&place.to_token()).unwrap();
         assert_eq!((read.cursor, read.behind), (place.cursor, place.behind));
         for bad in ["x", "!", "MA", "MC4wLjA"] {
-            assert!(Place::from_token(bad).is_err(), "{bad}");
+            assert!(PageCursor::from_token(bad).is_err(), "{bad}");
         }
     }
 

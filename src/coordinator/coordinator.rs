@@ -2,31 +2,22 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::FutureExt as _;
-use lockkeeper_base::{
-    metrics::Registrar,
-    tasks::{DetachOnDrop, Tasks},
-};
+use lockkeeper_base::{metrics::Registrar, tasks::Tasks};
 use lockkeeper_store::{
     host::{Connected, Subscriptions, Wake},
     script::{CallError, QuorumMember, Scripts},
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument as _;
 
 use crate::{
     attempt_ids::Attempts,
     config::Config,
     core::Core,
-    dispatch,
     events::Events,
     metrics::families::Shared,
-    operation::{Answer, Operation},
     owner_lock::OwnerLocks,
-    reply::Reply,
     session::{registry::Sessions, session::Deadlines},
-    spans,
     types::Limits,
     waiters::{self, queue::Waiters},
     watchdog,
@@ -100,31 +91,6 @@ impl Coordinator {
         });
         spawn_tasks(&core, wakes);
         Self { core }
-    }
-
-    /// Begins an operation and returns at once; the answers go to `reply`. Whatever happens to the
-    /// caller, the operation runs to its end, and undoes itself if nobody takes its grant.
-    pub fn submit(&self, operation: Operation, reply: Reply) {
-        let (core, name) = (Arc::clone(&self.core), operation.name());
-        let span = spans::of(&operation);
-        let mut run = Box::pin(dispatch::run(core, operation, reply).instrument(span));
-        // Begins here and not in the task, so that operations begin in order of arrival.
-        if run.as_mut().now_or_never().is_none() {
-            self.core.tasks.spawn(name, run);
-        }
-    }
-
-    /// An operation that does not wait, and its answer. It begins when first polled, and then runs
-    /// to its end like a submitted one, but without a task while the caller waits. (One that waits
-    /// ends like one that nobody wants.)
-    pub fn ask(&self, operation: Operation) -> DetachOnDrop<Answer> {
-        let (core, name, span) = (
-            Arc::clone(&self.core),
-            operation.name(),
-            spans::of(&operation),
-        );
-        let asking = dispatch::ask(core, operation).instrument(span);
-        self.core.tasks.detach_on_drop(name, asking)
     }
 
     /// The limits in force.
@@ -207,7 +173,7 @@ fn spawn_tasks(core: &Arc<Core>, wakes: mpsc::Receiver<Wake>) {
     core.tasks
         .spawn("positions", Arc::clone(&core.waiters).tell_positions());
     core.tasks
-        .spawn("places", waiters::fair::keep_places(Arc::clone(core)));
+        .spawn("places", waiters::fair::keep_in_queues(Arc::clone(core)));
     core.tasks
         .spawn("watchdog", watchdog::run(Arc::clone(core)));
 }

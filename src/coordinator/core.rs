@@ -1,11 +1,11 @@
 //! The state that the parts of a coordinator share.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use lockkeeper_base::tasks::Tasks;
 use lockkeeper_store::{
     host::Replicas,
-    script::{CallError, Scripts, Tally},
+    script::{CallError, ReplicationStatus, Scripts},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +20,7 @@ use crate::{
         registry::Sessions,
         session::{Deadlines, Session},
     },
-    types::{LockName, Owner, SessionId},
+    types::{Grant, Lease, LockName, Owner, SessionId},
     waiters::queue::Waiters,
 };
 
@@ -46,7 +46,7 @@ pub(crate) struct Core {
 impl Core {
     /// The scripts, for changes that the configured number of replicas must acknowledge, and no
     /// fewer than `at_least`.
-    pub(crate) fn replicated(&self, at_least: u32) -> (Scripts, Tally) {
+    pub(crate) fn replicated(&self, at_least: u32) -> (Scripts, ReplicationStatus) {
         self.scripts.replicated(self.replicas(at_least))
     }
 
@@ -69,6 +69,29 @@ impl Core {
     pub(crate) fn session_of(&self, owner: &Owner) -> Result<Option<Arc<Session>>, Error> {
         let session = owner.session.as_ref();
         session.map(|id| self.sessions.get(id)).transpose()
+    }
+
+    /// The lease of a new grant: the requested one, otherwise that of the session or the default.
+    pub(crate) fn lease_of_new(
+        &self,
+        session: Option<&Arc<Session>>,
+        requested: Option<Lease>,
+    ) -> Duration {
+        let own = session.map_or(self.config.lease, |session| session.lease);
+        requested.map_or(own, Lease::get)
+    }
+
+    /// The lease of what remains of a grant, or of its renewal.
+    pub(crate) fn lease_of_held(
+        &self,
+        session: Option<&Arc<Session>>,
+        held: Option<&Grant>,
+    ) -> Duration {
+        match (session, held) {
+            (Some(session), Some(held)) if held.watched => session.lease,
+            (_, Some(held)) => held.lease,
+            (_, None) => self.config.lease,
+        }
     }
 
     /// Waits for the owner lock on a lock; the owner's own attempt in doubt may still hold it.

@@ -1,118 +1,73 @@
-//! Runs operations, from RPCs and from frames of a session's stream alike.
+//! Runs operations and records how they end.
 
-use std::sync::Arc;
+use std::{future::Future, sync::Arc};
 
-use lockkeeper_base::busy_poll::{self, Next};
+use lockkeeper_base::{
+    busy_poll::{self, Next},
+    tasks::DetachOnDrop,
+};
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use crate::{
     core::Core,
     error::Error,
-    latch,
-    lock::{
-        acquire::{acquire, try_acquire},
-        delivery::Delivery,
-        describe::describe,
-        outcome::NotGranted,
-        release::release,
-        renew::{check_token, renew},
-    },
-    multi::{
-        acquire::{acquire_all, try_acquire_all},
-        release::release_all,
-    },
-    operation::{Answer, Operation},
-    reply::Reply,
-    semaphore, spans,
+    metrics::labels::OperationName,
+    spans,
+    summary::{Subject, Summary},
 };
 
-/// Runs an operation to its end and answers it.
-pub(crate) async fn run(core: Arc<Core>, operation: Operation, mut reply: Reply) {
-    let begun = Instant::now();
-    busy_poll::expect(Next::Answer);
-    let answer = match &operation {
-        Operation::Acquire(request) => granted(acquire(&core, request, &mut reply).await),
-        // This future stays in memory while a lock is waited for; so everything else is boxed.
-        other => Box::pin(answer(&core, other, &mut reply)).await,
-    };
-    busy_poll::expect(Next::Operation);
-    core.metrics.ended(&operation, &answer, begun);
-    spans::ended(&operation, &answer);
-    reply.finish(answer).await;
+/// One kind of operation.
+pub(crate) trait Call: 'static {
+    /// A validated request.
+    type Request: Send + Sync + 'static;
+    /// The caller that is notified of a wait; `()` if it never waits.
+    type Caller: Send;
+    /// The last answer.
+    type Answer: Send + 'static;
+
+    /// For logs and task names.
+    const NAME: &'static str;
+    /// None if it may wait.
+    const METRIC: Option<OperationName>;
+
+    fn subject(request: &Self::Request) -> Subject<'_>;
+
+    fn summary(answer: &Self::Answer) -> Summary;
+
+    /// Runs to its end.
+    fn run(
+        core: &Arc<Core>,
+        request: &Self::Request,
+        caller: &mut Self::Caller,
+    ) -> impl Future<Output = Result<Self::Answer, Error>> + Send;
 }
 
-/// Runs an operation that does not wait. The frequent ones are separate: the others are boxed, or
-/// each call would carry their state.
-pub(crate) async fn ask(core: Arc<Core>, operation: Operation) -> Answer {
-    let begun = Instant::now();
-    busy_poll::expect(Next::Answer);
-    let answer = match &operation {
-        Operation::TryAcquire(request) => try_acquire(&core, request).await.map(Answer::Tried),
-        Operation::Release(request) => release(&core, request).await.map(Answer::Released),
-        other => Box::pin(answer(&core, other, &mut Reply::unheard())).await,
-    };
-    busy_poll::expect(Next::Operation);
-    core.metrics.ended(&operation, &answer, begun);
-    spans::ended(&operation, &answer);
-    answer.unwrap_or_else(Answer::Failed)
-}
-
-async fn answer(
+/// Runs an operation to its end and records it.
+pub(crate) async fn run<C: Call>(
     core: &Arc<Core>,
-    operation: &Operation,
-    reply: &mut Reply,
-) -> Result<Answer, Error> {
-    match operation {
-        Operation::Acquire(request) => granted(Box::pin(acquire(core, request, reply)).await),
-        Operation::TryAcquire(request) => try_acquire(core, request).await.map(Answer::Tried),
-        Operation::AcquireAll(request) => {
-            let ended = Box::pin(acquire_all(core, request, reply)).await?;
-            Ok(ended.map_or_else(Answer::NotGranted, Answer::GrantedAll))
-        }
-        Operation::TryAcquireAll(request) => {
-            let tried = try_acquire_all(core, request).await;
-            tried.map(Answer::TriedAll)
-        }
-        Operation::Release(request) => release(core, request).await.map(Answer::Released),
-        Operation::ReleaseAll(request) => {
-            let released = release_all(core, request).await;
-            released.map(Answer::ReleasedAll)
-        }
-        Operation::Renew(request) => renew(core, request).await.map(Answer::Renewed),
-        Operation::Describe(name) => describe(core, name).await.map(Answer::Described),
-        Operation::CheckToken(name, token) => {
-            let checked = check_token(core, name, *token).await;
-            checked.map(Answer::TokenChecked)
-        }
-        Operation::Permits(operation) => {
-            let answer = semaphore::run::run(core, operation, reply).await;
-            answer.map(Answer::Permits)
-        }
-        Operation::Latch(operation) => {
-            let answer = latch::run(core, operation, reply).await;
-            answer.map(Answer::Latch)
-        }
-    }
+    request: &C::Request,
+    caller: &mut C::Caller,
+) -> Result<C::Answer, Error> {
+    let begun = Instant::now();
+    busy_poll::expect(Next::Answer);
+    let answer = C::run(core, request, caller).await;
+    busy_poll::expect(Next::Operation);
+    let (subject, ended) = (C::subject(request), answer.as_ref().map(C::summary));
+    core.metrics.ended(C::METRIC, subject.counts, ended, begun);
+    spans::ended(C::NAME, subject, ended);
+    answer
 }
 
-fn granted(ended: Result<Result<Delivery, NotGranted>, Error>) -> Result<Answer, Error> {
-    ended.map(|ended| ended.map_or_else(Answer::NotGranted, Answer::Granted))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The size of a waiting acquire, besides its ticket in line.
-    const WAIT_BYTES_MAX: usize = 2048;
-
-    fn size_of_run<F>(_: impl Fn(Arc<Core>, Operation, Reply) -> F) -> usize {
-        size_of::<F>()
-    }
-
-    #[test]
-    fn a_wait_keeps_nothing_of_its_attempts() {
-        let bytes = size_of_run(run);
-        assert!(bytes <= WAIT_BYTES_MAX, "{bytes}");
-    }
+/// An operation that does not wait, and what `convert` makes of its answer. It begins when first
+/// polled, and then runs to its end, but without a task while the caller waits.
+pub(crate) fn ask<C: Call<Caller = ()>, T: Send + 'static>(
+    core: &Arc<Core>,
+    request: C::Request,
+    convert: fn(Result<C::Answer, Error>) -> T,
+) -> DetachOnDrop<T> {
+    let span = spans::of(C::NAME, C::subject(&request));
+    let asked = Arc::clone(core);
+    let asking = async move { convert(run::<C>(&asked, &request, &mut ()).await) };
+    core.tasks.detach_on_drop(C::NAME, asking.instrument(span))
 }

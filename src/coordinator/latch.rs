@@ -10,25 +10,11 @@ use crate::{
     core::Core,
     error::Error,
     progress::{Progress, WaitState},
+    summary::Summary,
     types::{Goal, LockName, Owner, RequestId, SessionId},
     wait::{Next, WaitContext, next},
     waiters::queue::QueueTicket,
 };
-
-/// A validated latch operation.
-#[derive(Clone, Debug)]
-pub enum LatchOperation {
-    /// Set its count if it has none.
-    Set(SetCount),
-    /// Lower its count.
-    CountDown(CountDown),
-    /// Wait until it is open.
-    Await(AwaitLatch),
-    /// Describe its count and its waiters.
-    Describe(LockName),
-    /// Delete it.
-    Delete(LockName),
-}
 
 /// A count for a latch.
 #[derive(Clone, Debug)]
@@ -65,28 +51,17 @@ pub struct AwaitLatch {
     pub wait: Option<Duration>,
 }
 
-/// The answer to a latch operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LatchAnswer {
-    /// Whether the count was set, and the present count.
-    Set(CountSet),
-    /// The remaining count.
-    CountedDown(u32),
-    /// The wait goes on; carries the remaining count.
-    Waiting(u32),
-    /// It is open.
-    Opened,
-    /// The wait ended while it was closed.
-    NotOpened {
-        /// Cancelled by the caller; otherwise its deadline passed.
-        cancelled: bool,
-        /// The remaining count when the store was last asked.
-        count: u32,
-    },
-    /// The latch.
-    Described(LatchDescription),
-    /// Whether it existed.
-    Deleted(bool),
+/// The latch is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LatchOpened;
+
+/// A wait that ended while the latch was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LatchNotOpened {
+    /// Cancelled by the caller; otherwise its deadline passed.
+    pub cancelled: bool,
+    /// The remaining count when the store was last asked.
+    pub count: u32,
 }
 
 /// A latch at the moment the store was asked.
@@ -102,25 +77,7 @@ pub struct LatchDescription {
     pub waiter_count: usize,
 }
 
-/// Runs an operation to its end.
-pub(crate) async fn run<P: Progress>(
-    core: &Arc<Core>,
-    operation: &LatchOperation,
-    progress: &mut P,
-) -> Result<LatchAnswer, Error> {
-    match operation {
-        LatchOperation::Set(request) => set(core, request).await,
-        LatchOperation::CountDown(request) => count_down(core, request).await,
-        LatchOperation::Await(request) => Box::pin(await_latch(core, request, progress)).await,
-        LatchOperation::Describe(name) => describe(core, name).await,
-        LatchOperation::Delete(name) => {
-            let deleted = core.scripts.delete_latch(name.as_str()).await?;
-            Ok(LatchAnswer::Deleted(deleted))
-        }
-    }
-}
-
-async fn set(core: &Core, request: &SetCount) -> Result<LatchAnswer, Error> {
+pub(crate) async fn set(core: &Core, request: &SetCount) -> Result<CountSet, Error> {
     let SetCount {
         name,
         count,
@@ -130,32 +87,33 @@ async fn set(core: &Core, request: &SetCount) -> Result<LatchAnswer, Error> {
     let record = request_id.as_ref().map(RequestId::as_str);
     let set = core
         .scripts
-        .set_count(name.as_str(), *count, *ttl, record)
-        .await?;
-    Ok(LatchAnswer::Set(set))
+        .set_count(name.store_key(), *count, *ttl, record);
+    Ok(set.await?)
 }
 
-async fn count_down(core: &Core, request: &CountDown) -> Result<LatchAnswer, Error> {
+/// Returns the remaining count.
+pub(crate) async fn count_down(core: &Core, request: &CountDown) -> Result<u32, Error> {
     let record = request.request_id.as_ref().map(RequestId::as_str);
-    let name = request.name.as_str();
+    let name = request.name.store_key();
     match core.scripts.count_down(name, request.by, record).await? {
         CountedDown::Left(left) => {
             // Nothing is published before the latch opens, because Redisson knows no such message.
             if left > 0 {
                 core.waiters.hint(&keys::latch_channel(name));
             }
-            Ok(LatchAnswer::CountedDown(left))
+            Ok(left)
         }
         CountedDown::TooMany(count) => Err(Error::CountExceeded { count }),
     }
 }
 
-async fn describe(core: &Core, name: &LockName) -> Result<LatchAnswer, Error> {
-    Ok(LatchAnswer::Described(look(core, name).await?))
+/// Returns whether it existed.
+pub(crate) async fn delete(core: &Core, name: &LockName) -> Result<bool, Error> {
+    Ok(core.scripts.delete_latch(name.store_key()).await?)
 }
 
 pub(crate) async fn look(core: &Core, name: &LockName) -> Result<LatchDescription, Error> {
-    let seen = core.scripts.inspect_latch(name.as_str()).await?;
+    let seen = core.scripts.inspect_latch(name.store_key()).await?;
     let (_, waiter_count) = core.waiters.list_for(name, Goal::Latch, 0);
     Ok(LatchDescription {
         name: name.clone(),
@@ -165,11 +123,11 @@ pub(crate) async fn look(core: &Core, name: &LockName) -> Result<LatchDescriptio
     })
 }
 
-async fn await_latch<P: Progress>(
+pub(crate) async fn await_latch<P: Progress>(
     core: &Arc<Core>,
     request: &AwaitLatch,
     progress: &mut P,
-) -> Result<LatchAnswer, Error> {
+) -> Result<Result<LatchOpened, LatchNotOpened>, Error> {
     let AwaitLatch {
         name,
         session,
@@ -186,15 +144,15 @@ async fn await_latch<P: Progress>(
     if let Some(session) = &session {
         session.live()?;
     }
-    let seen = core.scripts.inspect_latch(name.as_str()).await?;
+    let seen = core.scripts.inspect_latch(name.store_key()).await?;
     if seen.count == 0 {
-        return Ok(LatchAnswer::Opened);
+        return Ok(Ok(LatchOpened));
     }
     if *wait == Some(Duration::ZERO) {
-        return Ok(LatchAnswer::NotOpened {
+        return Ok(Err(LatchNotOpened {
             cancelled: false,
             count: seen.count,
-        });
+        }));
     }
     let stops = WaitContext::admit(core, session, deadline, progress)?;
     let forgotten_at = seen.remaining.map(|left| Instant::now() + left);
@@ -213,8 +171,8 @@ async fn wait_for<P: Progress>(
     place: &QueueTicket,
     mut count: u32,
     stops: &WaitContext<'_, P>,
-) -> Result<LatchAnswer, Error> {
-    let mut told = None;
+) -> Result<Result<LatchOpened, LatchNotOpened>, Error> {
+    let mut notified = None;
     // Why the last look had no outcome. A wait rides out a store that is down, but reports it if
     // the deadline passes meanwhile.
     let mut trouble: Option<CallError> = None;
@@ -223,30 +181,30 @@ async fn wait_for<P: Progress>(
         if place.is_next() {
             check_at.get_or_insert_with(|| core.check_at(place.standing().holder_until));
         }
-        if told != Some(count) && stops.progress.notify(WaitState::Latch(count)) {
-            told = Some(count);
+        if notified != Some(count) && stops.progress.notify(WaitState::Latch(count)) {
+            notified = Some(count);
         }
         match next(core, place, check_at, stops).await {
-            Next::Tell => match place.seen() {
-                Some(0) => return Ok(LatchAnswer::Opened),
+            Next::Notify => match place.seen() {
+                Some(0) => return Ok(Ok(LatchOpened)),
                 seen => count = seen.unwrap_or(count),
             },
             Next::End(ended) => {
                 let cancelled = ended?.cancelled;
                 return match trouble {
                     Some(error) if !cancelled => Err(error.into()),
-                    _ => Ok(LatchAnswer::NotOpened { cancelled, count }),
+                    _ => Ok(Err(LatchNotOpened { cancelled, count })),
                 };
             }
             Next::Try => {
                 let begun = place.begin_look();
-                match core.scripts.inspect_latch(name.as_str()).await {
+                match core.scripts.inspect_latch(name.store_key()).await {
                     Ok(seen) => {
                         trouble = None;
                         count = seen.count;
                         place.tell_seen(begun, count);
                         if count == 0 {
-                            return Ok(LatchAnswer::Opened);
+                            return Ok(Ok(LatchOpened));
                         }
                         let forgotten_at = seen.remaining.map(|left| Instant::now() + left);
                         check_at = Some(core.check_at(forgotten_at));
@@ -262,17 +220,11 @@ async fn wait_for<P: Progress>(
     }
 }
 
-// === impl LatchOperation ===
+// === impl LatchNotOpened ===
 
-impl LatchOperation {
-    /// For logs and task names.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Set(_) => "set_count",
-            Self::CountDown(_) => "count_down",
-            Self::Await(_) => "await_latch",
-            Self::Describe(_) => "describe_latch",
-            Self::Delete(_) => "delete_latch",
-        }
+impl LatchNotOpened {
+    pub(crate) fn summary(self) -> Summary {
+        let cancelled = self.cancelled;
+        Summary::NotOpened { cancelled }
     }
 }

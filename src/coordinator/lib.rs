@@ -12,6 +12,7 @@
 //! - **Store**: the server that keeps the locks.
 
 mod admin;
+mod answer;
 mod attempt_ids;
 mod config;
 mod coordinator;
@@ -40,6 +41,7 @@ mod semaphore;
 mod session;
 mod spans;
 mod stream;
+mod summary;
 mod types;
 mod wait;
 mod waiters;
@@ -50,15 +52,16 @@ pub use lockkeeper_store::script::{CountSet, Mode, NameKind, PermitId, PermitsSe
 
 pub use self::{
     admin::{ForceReleased, ListedLocks, ListedSessions, LockSeen, Reason},
+    answer::Answer,
     config::Config,
     coordinator::{Coordinator, Load},
     error::{Error, Limit},
     events::{Event, What},
-    latch::{AwaitLatch, CountDown, LatchAnswer, LatchDescription, LatchOperation, SetCount},
+    latch::{AwaitLatch, CountDown, LatchDescription, LatchNotOpened, LatchOpened, SetCount},
     lock::{
         delivery::Delivery,
         outcome::{Description, HolderSeen, NotGranted, TokenChecked, Tried, WaiterSeen, Waiting},
-        request::{Acquire, Release, Renew},
+        request::{Acquire, CheckToken, Release, Renew},
     },
     mailbox::{MailboxReader, MailboxWriter, mailbox},
     multi::{
@@ -67,18 +70,16 @@ pub use self::{
         request::{AcquireAll, ReleaseAll},
         undo::DeliveryAll,
     },
-    operation::{Answer, Operation},
+    operation::Operation,
     reply::{AnswersTo, Reply},
     resume::{Resumed, ResumedGrant, ResumedPermits},
     semaphore::{
         attempt::PermitDelivery,
         outcome::{
-            PermitAnswer, PermitHolderSeen, PermitWaiterSeen, PermitsNotGranted,
-            SemaphoreDescription, WaitingForPermits,
+            PermitHolderSeen, PermitWaiterSeen, PermitsNotGranted, ReleasedPermits,
+            SemaphoreDescription, TriedPermits, WaitingForPermits,
         },
-        request::{
-            AcquirePermits, PermitCount, PermitOperation, ReleasePermits, RenewPermits, SetPermits,
-        },
+        request::{AcquirePermits, PermitCount, ReleasePermits, RenewPermits, SetPermits},
     },
     session::{Notice, PeerAddress, Session, SessionSeen},
     stream::{Opened, Stream},

@@ -30,7 +30,7 @@ impl Core {
         let Some(grant) = holding.lock() else {
             return ownership.into();
         };
-        match self.scripts.forced(grant.name.as_str()).await {
+        match self.scripts.forced(grant.name.store_key()).await {
             Ok(Some(record)) if record.token == grant.fencing_token => {
                 LostReason::ForceReleased(record.reason.into())
             }

@@ -1,16 +1,25 @@
-//! Calls that are repeated until the store answers.
+//! Undoing attempts, and calls that are repeated until the store answers.
 
 use std::{future::Future, time::Duration};
 
 use lockkeeper_store::script::{Attempt, CallError, Hold};
-use tokio::time::Instant;
+use tokio::{task::JoinHandle, time::Instant};
 
-use crate::core::Core;
+use crate::{core::Core, error::Error};
 
 /// The first pause before an undo or a release is sent again; [`RETRY_MAX`] is the longest.
 const RETRY_MIN: Duration = Duration::from_millis(50);
 
 const RETRY_MAX: Duration = Duration::from_secs(1);
+
+/// An error if the lease of a grant may have been over when its answer came.
+pub(crate) fn expect_valid(safe_until: Instant) -> Result<(), Error> {
+    if safe_until <= Instant::now() {
+        let why = "the answer came when the lease was over".to_owned();
+        return Err(CallError::OutcomeUnknown(why).into());
+    }
+    Ok(())
+}
 
 // === impl Core ===
 
@@ -22,6 +31,19 @@ impl Core {
         let undone = self.until_answered(lease, undo).await;
         self.count_undone(undone);
         undone.unwrap_or(false)
+    }
+
+    /// Why a grant is refused that too few replicas have acknowledged. Its attempt is undone first,
+    /// unless it was answered as a repeat: then the first answer may have arrived.
+    pub(crate) async fn not_replicated(
+        &self,
+        error: CallError,
+        undo: Option<JoinHandle<()>>,
+    ) -> Error {
+        if let Some(undo) = undo {
+            let _ = tokio::time::timeout(self.config.call_timeout, undo).await;
+        }
+        error.into()
     }
 
     /// Counts a hold that was taken back, if the store said so.

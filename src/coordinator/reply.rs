@@ -5,12 +5,10 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    answer::Answer,
     error::Error,
-    latch::LatchAnswer,
     mailbox::{MailboxWriter, mailbox},
-    operation::Answer,
     progress::{Progress, WaitState},
-    semaphore::outcome::PermitAnswer,
 };
 
 /// The destination of the answers. The operation counts as unwanted once it is cancelled or nobody
@@ -78,8 +76,8 @@ impl Progress for Reply {
         self.tell(match state {
             WaitState::Lock(waiting) => Answer::Waiting(waiting),
             WaitState::OneOf(name, waiting) => Answer::WaitingForAll(name, waiting),
-            WaitState::Permits(waiting) => Answer::Permits(PermitAnswer::Waiting(waiting)),
-            WaitState::Latch(count) => Answer::Latch(LatchAnswer::Waiting(count)),
+            WaitState::Permits(waiting) => Answer::WaitingForPermits(waiting),
+            WaitState::Latch(count) => Answer::WaitingForLatch(count),
         })
     }
 

@@ -17,6 +17,7 @@ use crate::{
     error::{Error, Limit},
     owner_lock::OwnerLock,
     resume_token::Claims,
+    session::session::Session,
     stream::{Opened, Stream},
     types::{
         Grant, GrantKey, Holding, LockName, LostReason, OnDisconnect, Owner, PermitGrant,
@@ -66,6 +67,16 @@ pub struct Resumed {
 
 /// A grant checked in the store: its state, when the check was sent, and why it is gone if it is.
 type Checked = (Holding, Instant, Result<(), Ownership>);
+
+/// What a resumed session holds of what its client named.
+#[derive(Default)]
+struct Kept {
+    grants: Vec<Grant>,
+    permits: Vec<PermitGrant>,
+    /// All that the client named, held or not.
+    named: HashSet<GrantKey>,
+    permit_ids: HashSet<PermitId>,
+}
 
 // === impl Coordinator ===
 
@@ -119,47 +130,12 @@ impl Coordinator {
         let session = Arc::clone(&stream.session);
         let known = session.grants();
         session.forget_losses();
-        let (mut grants, mut permits) = (Vec::new(), Vec::new());
-        let mut kept: HashSet<GrantKey> = HashSet::new();
-        let mut kept_permits: HashSet<PermitId> = HashSet::new();
-        for ((grant, sent_at, outcome), reason) in checked.into_iter().zip(reasons) {
-            let key = GrantKey::of_holding(&grant);
-            kept.insert(key.clone());
-            if let Err(ownership) = outcome {
-                let reason = reason.unwrap_or_else(|| ownership.into());
-                session.lose_named(&core.deadlines, grant, reason);
-                continue;
-            }
-            let deadlines = &core.deadlines;
-            match grant {
-                Holding::Lock(grant) => {
-                    grants.push(session.register(deadlines, grant, None, sent_at)?.0);
-                }
-                Holding::Permits(grant) => {
-                    kept_permits.extend(grant.ids.iter());
-                    permits.push(session.register_permits(deadlines, grant, sent_at)?.0);
-                }
-            }
-            session.confirm(&key);
-        }
+        let kept = core.take_over(&session, checked, reasons)?;
         drop(owner_locks);
-        for mut grant in known {
-            let key = GrantKey::of_holding(&grant);
-            let is_named = kept.contains(&key);
-            if !is_named {
-                session.set_holds(&core.deadlines, &key, 0, None);
-            }
-            match &mut grant {
-                Holding::Lock(_) if is_named => continue,
-                Holding::Lock(_) => {}
-                // The client may name only some permits of a grant, or name it after losing some.
-                Holding::Permits(grant) => {
-                    let ids = grant.ids.iter().filter(|id| !kept_permits.contains(*id));
-                    grant.ids = ids.copied().collect();
-                }
-            }
-            core.release_later(grant);
-        }
+        core.release_unnamed(&session, known, &kept);
+        let Kept {
+            grants, permits, ..
+        } = kept;
         tracing::debug!(session = %session.id.digest(), grants = grants.len(), "session resumed");
         Ok(Opened {
             stream,
@@ -173,6 +149,61 @@ impl Coordinator {
 // === impl Core ===
 
 impl Core {
+    /// Registers the checked grants with a resumed session, and tells its client which are lost.
+    fn take_over(
+        &self,
+        session: &Arc<Session>,
+        checked: Vec<Checked>,
+        reasons: Vec<Option<LostReason>>,
+    ) -> Result<Kept, Error> {
+        let mut kept = Kept::default();
+        let deadlines = &self.deadlines;
+        for ((grant, sent_at, outcome), reason) in checked.into_iter().zip(reasons) {
+            let key = GrantKey::of_holding(&grant);
+            kept.named.insert(key.clone());
+            if let Err(ownership) = outcome {
+                let reason = reason.unwrap_or_else(|| ownership.into());
+                session.lose_named(deadlines, grant, reason);
+                continue;
+            }
+            match grant {
+                Holding::Lock(grant) => {
+                    let (grant, _) = session.register(deadlines, grant, None, sent_at)?;
+                    kept.grants.push(grant);
+                }
+                Holding::Permits(grant) => {
+                    kept.permit_ids.extend(grant.ids.iter());
+                    let (grant, _) = session.register_permits(deadlines, grant, sent_at)?;
+                    kept.permits.push(grant);
+                }
+            }
+            session.confirm(&key);
+        }
+        Ok(kept)
+    }
+
+    /// Releases what a resumed session had and its client did not name.
+    fn release_unnamed(self: &Arc<Self>, session: &Arc<Session>, known: Vec<Holding>, kept: &Kept) {
+        for mut grant in known {
+            let key = GrantKey::of_holding(&grant);
+            let is_named = kept.named.contains(&key);
+            if !is_named {
+                session.set_holds(&self.deadlines, &key, 0, None);
+            }
+            match &mut grant {
+                Holding::Lock(_) if is_named => continue,
+                Holding::Lock(_) => {}
+                // The client may name only some permits of a grant, or name it after losing some.
+                Holding::Permits(grant) => {
+                    let ids = grant.ids.iter();
+                    let ids = ids.filter(|id| !kept.permit_ids.contains(*id));
+                    grant.ids = ids.copied().collect();
+                }
+            }
+            self.release_later(grant);
+        }
+    }
+
     /// The owner locks of all grants that a resuming client names, in an order that prevents
     /// deadlocks between resumes.
     async fn turns_of(&self, named: &Resumed) -> Result<Vec<OwnerLock>, CallError> {

@@ -7,26 +7,16 @@ use tracing::{Span, field::Empty, trace_span};
 
 use crate::{
     error::Error,
-    latch::LatchOperation,
-    lock::outcome::Tried,
-    operation::{Answer, Operation},
-    semaphore::{outcome::PermitAnswer, request::PermitOperation},
-    types::{LockName, Owner},
+    summary::{Subject, Summary},
+    types::{LockName, Owner, SessionId},
 };
 
-/// The subject of an operation.
-struct About<'a> {
-    name: Option<&'a LockName>,
-    mode: Option<Mode>,
-    owner: Option<&'a Owner>,
-}
-
 /// The span of an operation.
-pub(crate) fn of(operation: &Operation) -> Span {
+pub(crate) fn of(operation: &'static str, subject: Subject<'_>) -> Span {
     let span = trace_span!(
         target: TARGET,
         "operation",
-        otel.name = operation.name(),
+        otel.name = operation,
         otel.status_code = Empty,
         error.type = Empty,
         lockkeeper.lock.name = Empty,
@@ -36,31 +26,27 @@ pub(crate) fn of(operation: &Operation) -> Span {
         lockkeeper.result = Empty,
     );
     if !span.is_disabled() {
-        let about = About::of(operation);
-        about
-            .name
-            .map(|name| span.record("lockkeeper.lock.name", name.told()));
-        about
-            .mode
-            .map(|mode| span.record("lockkeeper.lock.mode", mode.name()));
-        about
-            .owner
-            .map(|owner| span.record("lockkeeper.owner.digest", owner.digest()));
+        let Subject {
+            name, mode, owner, ..
+        } = subject;
+        name.map(|name| span.record("lockkeeper.lock.name", name.public()));
+        mode.map(|mode| span.record("lockkeeper.lock.mode", mode.name()));
+        owner.map(|owner| span.record("lockkeeper.owner.digest", owner.digest()));
     }
     span
 }
 
 /// Records how an operation ended, in its span and in the logs.
-pub(crate) fn ended(operation: &Operation, ended: &Result<Answer, Error>) {
-    log(operation, ended);
+pub(crate) fn ended(operation: &'static str, subject: Subject<'_>, ended: Result<Summary, &Error>) {
+    log(operation, subject, ended);
     if !lockkeeper_base::spans::is_traced() {
         return;
     }
     let span = Span::current();
     match ended {
-        Ok(answer) => {
-            span.record("lockkeeper.result", result(answer));
-            if let Some(token) = token(answer) {
+        Ok(summary) => {
+            span.record("lockkeeper.result", summary.result());
+            if let Some(token) = summary.token() {
                 span.record("lockkeeper.token", token);
             }
         }
@@ -75,20 +61,18 @@ pub(crate) fn ended(operation: &Operation, ended: &Result<Answer, Error>) {
 }
 
 /// One record per change, for readers who want every change.
-fn log(operation: &Operation, ended: &Result<Answer, Error>) {
+fn log(operation: &'static str, subject: Subject<'_>, ended: Result<Summary, &Error>) {
     if !tracing::enabled!(tracing::Level::DEBUG) {
         return;
     }
-    let about = About::of(operation);
-    let lock = about.name.map(LockName::told);
-    let mode = about.mode.map(Mode::name);
-    let owner = about.owner.map(Owner::digest);
-    let session = about.owner.and_then(|owner| owner.session.as_ref());
-    let session = session.map(super::SessionId::digest);
-    let operation = operation.name();
+    let lock = subject.name.map(LockName::public);
+    let mode = subject.mode.map(Mode::name);
+    let owner = subject.owner.map(Owner::digest);
+    let session = subject.owner.and_then(|owner| owner.session.as_ref());
+    let session = session.map(SessionId::digest);
     match ended {
-        Ok(answer) => {
-            let (result, token) = (result(answer), token(answer));
+        Ok(summary) => {
+            let (result, token) = (summary.result(), summary.token());
             tracing::debug!(lock, mode, owner, session, token, operation, "{result}");
         }
         Err(error) => {
@@ -110,81 +94,5 @@ fn kind(error: &Error) -> &'static str {
         Error::Draining => "draining",
         Error::Store(_) | Error::StoreOf(..) => "store",
         _ => "refused",
-    }
-}
-
-fn result(answer: &Answer) -> &'static str {
-    match answer {
-        Answer::Granted(_)
-        | Answer::GrantedAll(_)
-        | Answer::Tried(Tried::Acquired(_))
-        | Answer::TriedAll(super::TriedAll::Acquired(_))
-        | Answer::Permits(PermitAnswer::Granted(_) | PermitAnswer::Acquired(_)) => "granted",
-        Answer::Tried(Tried::Busy { .. })
-        | Answer::TriedAll(super::TriedAll::Busy { .. })
-        | Answer::Permits(PermitAnswer::Busy { .. }) => "busy",
-        Answer::NotGranted(_) | Answer::Permits(PermitAnswer::NotGranted(_)) => "not granted",
-        Answer::Released(_)
-        | Answer::ReleasedAll(_)
-        | Answer::Permits(PermitAnswer::Released { .. }) => "released",
-        Answer::Renewed(_) | Answer::Permits(PermitAnswer::Renewed(_)) => "renewed",
-        _ => "answered",
-    }
-}
-
-fn token(answer: &Answer) -> Option<u64> {
-    match answer {
-        Answer::Granted(delivery) | Answer::Tried(Tried::Acquired(delivery)) => {
-            Some(delivery.grant().fencing_token)
-        }
-        Answer::Renewed(grant) => Some(grant.fencing_token),
-        _ => None,
-    }
-}
-
-// === impl About ===
-
-impl<'a> About<'a> {
-    fn of(operation: &'a Operation) -> Self {
-        let lock = |name, mode, owner| Self {
-            name: Some(name),
-            mode: Some(mode),
-            owner: Some(owner),
-        };
-        let other = |name, owner| Self {
-            name: Some(name),
-            mode: None,
-            owner,
-        };
-        let several = |owner| Self {
-            name: None,
-            mode: None,
-            owner: Some(owner),
-        };
-        match operation {
-            Operation::Acquire(it) | Operation::TryAcquire(it) => {
-                lock(&it.name, it.mode, &it.owner)
-            }
-            Operation::Release(it) => lock(&it.name, it.mode, &it.owner),
-            Operation::Renew(it) => lock(&it.name, it.mode, &it.owner),
-            Operation::AcquireAll(it) | Operation::TryAcquireAll(it) => several(&it.owner),
-            Operation::ReleaseAll(it) => several(&it.owner),
-            Operation::Describe(name) | Operation::CheckToken(name, _) => other(name, None),
-            Operation::Permits(operation) => match operation {
-                PermitOperation::Acquire(it) | PermitOperation::TryAcquire(it) => {
-                    other(&it.name, Some(&it.owner))
-                }
-                PermitOperation::Release(it) => other(&it.name, Some(&it.owner)),
-                PermitOperation::Renew(it) => other(&it.name, Some(&it.owner)),
-                PermitOperation::Set(it) => other(&it.name, None),
-                PermitOperation::Describe(name) => other(name, None),
-            },
-            Operation::Latch(operation) => match operation {
-                LatchOperation::Set(it) => other(&it.name, None),
-                LatchOperation::CountDown(it) => other(&it.name, None),
-                LatchOperation::Await(it) => other(&it.name, None),
-                LatchOperation::Describe(name) | LatchOperation::Delete(name) => other(name, None),
-            },
-        }
     }
 }

@@ -80,7 +80,7 @@ impl Watcher {
                 event = self.events.recv() => event,
             };
             match event {
-                Ok(event) if event.name.told().starts_with(&self.prefix) => {
+                Ok(event) if event.name.public().starts_with(&self.prefix) => {
                     return Ok(Watched::Delta(event));
                 }
                 Ok(_) => {}
@@ -96,7 +96,7 @@ impl Watcher {
 
     fn take_snapshot(&mut self) {
         let mut entries = Vec::new();
-        let wanted = |name: &LockName| name.told().starts_with(&self.prefix);
+        let wanted = |name: &LockName| name.public().starts_with(&self.prefix);
         for session in self.core.sessions.all() {
             session.retell(&mut entries, wanted);
         }

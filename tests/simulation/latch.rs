@@ -10,26 +10,21 @@ use std::{
 };
 
 use futures::future::join_all;
-use lockkeeper_access::Account;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
-    Answer, AwaitLatch, CountDown, LatchAnswer, LatchOperation, LockName, Operation, Reply,
-    RequestId, SetCount,
+    Answer, AwaitLatch, CountDown, LockName, Operation, RequestId, SetCount,
 };
 use rand::RngExt as _;
-use tokio::{
-    sync::mpsc,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 
 use super::{
     mutants::Mutant,
-    number,
-    plan::{Dice, Incident, Plan, millis},
+    plan::{Dice, Plan, millis},
+    run::paused,
+    scenario::{self, Outcome, expect_all, expect_noticed, plan_without_operators},
     world::World,
 };
 
-const SEEDS: u64 = 2000;
 const MUTANT_SEEDS: u64 = 400;
 const NAME: &str = "start";
 const COUNTERS: u32 = 4;
@@ -41,38 +36,19 @@ type Begun = Arc<AtomicU32>;
 
 #[test]
 fn no_seed_opens_a_latch_early_or_never() {
-    let seeds = match number("SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("SEEDS").unwrap_or(SEEDS),
-    };
-    for seed in seeds {
-        if let Err(why) = run(seed, Mutant::None) {
-            panic!("{why}; replay with: make sim SEED={seed}");
-        }
-    }
+    expect_all(run);
 }
 
 #[test]
 fn a_latch_that_is_broken_on_purpose_is_noticed() {
-    for mutant in Mutant::all_of_latches() {
-        let noticed = (0..MUTANT_SEEDS).any(|seed| run(seed, mutant).is_err());
-        assert!(noticed, "not noticed: {}", mutant.name());
-    }
+    expect_noticed(Mutant::all_of_latches(), MUTANT_SEEDS, run);
 }
 
-fn run(seed: u64, mutant: Mutant) -> Result<(), String> {
-    let mut plan = Plan::of(seed);
-    plan.incidents
-        .retain(|(_, incident)| !matches!(incident, Incident::Delete(_) | Incident::Flush));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    runtime.block_on(live(plan, mutant))
+fn run(seed: u64, mutant: Mutant) -> Outcome<()> {
+    paused(live(plan_without_operators(seed), mutant))
 }
 
-async fn live(plan: Plan, mutant: Mutant) -> Result<(), String> {
+async fn live(plan: Plan, mutant: Mutant) -> Outcome<()> {
     let world = World::new(plan, mutant);
     let begun = Begun::default();
     let count = COUNTERS * COUNTS_EACH;
@@ -103,7 +79,7 @@ async fn live(plan: Plan, mutant: Mutant) -> Result<(), String> {
 async fn set(world: &World, count: u32) {
     let mut dice = world.plan.dice(1999);
     loop {
-        let set = LatchOperation::Set(SetCount {
+        let set = Operation::SetCount(SetCount {
             name: name(world),
             count,
             ttl: None,
@@ -128,9 +104,9 @@ async fn count_down(world: World, begun: Begun, client: u32, mut dice: Dice) -> 
             request_id: RequestId::parse(&id, &world.limits).unwrap(),
         };
         loop {
-            let operation = LatchOperation::CountDown(request.clone());
+            let operation = Operation::CountDown(request.clone());
             match ask(&world, &mut dice, operation).await {
-                Some(LatchAnswer::CountedDown(_)) => break,
+                Some(Answer::CountedDown(_)) => break,
                 _ => sleep(millis(dice.random_range(1..200))).await,
             }
         }
@@ -142,12 +118,12 @@ async fn count_down(world: World, begun: Begun, client: u32, mut dice: Dice) -> 
 /// that was not all.
 async fn wait(world: World, begun: Begun, mut dice: Dice) -> Option<u32> {
     loop {
-        let wait = LatchOperation::Await(AwaitLatch {
+        let wait = Operation::AwaitLatch(AwaitLatch {
             name: name(&world),
             session: None,
             wait: Some(millis(dice.random_range(0..4000))),
         });
-        if let Some(LatchAnswer::Opened) = ask(&world, &mut dice, wait).await {
+        if let Some(Answer::LatchOpened(_)) = ask(&world, &mut dice, wait).await {
             let begun = begun.load(Ordering::Relaxed);
             return (begun < COUNTERS * COUNTS_EACH).then_some(begun);
         }
@@ -159,28 +135,11 @@ fn name(world: &World) -> LockName {
     LockName::parse(NAME, &world.limits).unwrap()
 }
 
-/// The last answer, unless it is an error or the coordinator is gone.
-async fn ask(world: &World, dice: &mut Dice, operation: LatchOperation) -> Option<LatchAnswer> {
+/// The answer, unless it is an error or the coordinator is gone.
+async fn ask(world: &World, dice: &mut Dice, operation: Operation) -> Option<Answer> {
     let node = world.node(dice)?;
-    let (to, mut answers) = mpsc::channel(3);
-    let reply = Reply {
-        op_id: 1,
-        to: to.into(),
-        cancel: None,
-        slot: None,
-        account: Account::default(),
-    };
-    node.coordinator.submit(Operation::Latch(operation), reply);
-    loop {
-        let answer = tokio::select! {
-            biased;
-            () = node.down.cancelled() => return None,
-            answer = answers.recv() => answer,
-        };
-        match answer? {
-            (_, Answer::Latch(LatchAnswer::Waiting(_))) => {}
-            (_, Answer::Latch(answer)) => return Some(answer),
-            _ => return None,
-        }
+    match scenario::ask(&node, operation).await? {
+        Answer::Failed(_) => None,
+        answer => Some(answer),
     }
 }

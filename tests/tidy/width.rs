@@ -13,28 +13,10 @@ const FUNCTION_LINES_MAX: usize = 70;
 const ROOTS: [&str; 2] = ["src/", "tests/"];
 const GENERATED: &str = "/generated/";
 
-/// Files that do not keep them yet.
-const EXCEPTIONS: [&str; 13] = [
-    "src/coordinator/lock/attempt.rs",
-    "src/coordinator/lock/release.rs",
-    "src/coordinator/metrics/families.rs",
-    "src/coordinator/resume.rs",
-    "src/coordinator/semaphore/attempt.rs",
-    "src/coordinator/semaphore/release.rs",
-    "src/coordinator/semaphore/renew.rs",
-    "src/coordinator/waiters/queue.rs",
-    "src/server/config/tests.rs",
-    "src/server/config/validate/mod.rs",
-    "src/server/grpc/status.rs",
-    "tests/faults/faults.rs",
-    "tests/faults/row.rs",
-];
-
 #[test]
 fn lines_files_and_functions_keep_their_measures() {
     let files = ROOTS.iter().flat_map(|root| rust_below(root));
     let files = files.filter(|file| !file.path.contains(GENERATED));
-    let files = files.filter(|file| !EXCEPTIONS.contains(&file.path.as_str()));
     let problems: Vec<_> = files.flat_map(|file| problems(&file)).collect();
     expect_none(&problems);
 }

@@ -19,7 +19,7 @@ use super::{
     command::{Answer, Command, Commands, Reply, closed},
     event::Publisher,
     handle::Session,
-    holding_table::{HoldingTable, Upkeep},
+    holding_table::{HoldingTable, RenewalTimes, Upkeep},
     operation::{Operation, Purpose},
     operations::{Operations, RETRY_INTERVAL, is_not_owner},
     outcome::Outcome,
@@ -63,7 +63,7 @@ impl Driver {
         let driver = Self {
             transport,
             operations: Operations::new(own.ids.clone()),
-            table: HoldingTable::new(own),
+            table: HoldingTable::new(own, RenewalTimes::of(opened)),
             publisher,
             commands,
             closing: None,
@@ -117,6 +117,7 @@ impl Driver {
         if self.transport.is_expired(now) {
             self.end("no coordinator could be reached for as long as its lease");
         }
+        self.transport.ping_if_silent(now);
         if self.transport.must_leave(now) {
             self.on_stream_ended(now, None);
         } else if self.transport.must_resume(now) {
@@ -202,6 +203,7 @@ impl Driver {
     /// The coordinator has renewed each grant that was named; losses follow.
     fn on_resumed(&mut self, now: Instant, opened: &SessionOpened, sent_at: Instant) {
         self.publisher.publish(SessionEvent::Resumed);
+        self.table.times = RenewalTimes::of(opened);
         let still_held = Holding::resumed(opened);
         for holding in &still_held {
             self.table.renewed(now, sent_at, holding.clone());
@@ -250,7 +252,7 @@ impl Driver {
                         .publish(SessionEvent::WaitingForPermits { name, waiting });
                 }
             }
-            Response::WaitingForLatch(_) | Response::Opened(_) => {}
+            Response::WaitingForLatch(_) | Response::Opened(_) | Response::Pong(_) => {}
             Response::Failed(status) => self.on_failed(now, op_id, Error::from_frame(&status)),
             response => self.on_answer(now, op_id, response),
         }

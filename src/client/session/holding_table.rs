@@ -3,9 +3,10 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
+    time::Duration,
 };
 
-use lockkeeper_api::pb::{Grant, LostReason, PermitGrant, session_request::Request};
+use lockkeeper_api::pb::{Grant, LostReason, PermitGrant, SessionOpened, session_request::Request};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -15,6 +16,7 @@ use super::{
 };
 use crate::{
     Error,
+    duration::to_std,
     holding::{GrantKey, Holding, release_of},
     validity::{Loss, Validity},
 };
@@ -28,6 +30,7 @@ pub(super) struct HoldingTable {
     releases: HashMap<u64, Release>,
     timers: Timers,
     commands: WeakCommands,
+    pub(super) times: RenewalTimes,
 }
 
 /// One grant, which several guards may share.
@@ -71,18 +74,43 @@ pub(super) enum Upkeep {
     Lost(Vec<u64>),
 }
 
-/// A little before the coordinator's watchdog, which counts from the last renewal of any kind: it
-/// has nothing to do as long as this client renews. Only the answer to a request says until when a
-/// grant is valid, because only its age has a known limit.
-fn renew_at(sent_at: Instant, holding: &Holding) -> Option<Instant> {
-    let at = sent_at + holding.lease() * 3 / 10;
-    holding.is_watched().then_some(at)
+/// When watched holdings are renewed: a little before the coordinator's watchdog, which counts from
+/// the last renewal of any kind, and so has nothing to do as long as this client renews. Only the
+/// answer to a request says until when a grant is valid, because only its age has a known limit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RenewalTimes {
+    lease: Duration,
+    interval: Duration,
+}
+
+// === impl RenewalTimes ===
+
+impl RenewalTimes {
+    pub(super) fn of(opened: &SessionOpened) -> Self {
+        let lease = to_std(opened.lease);
+        let interval = opened.renew_interval;
+        let interval = interval.map_or(of_lease(lease), |it| to_std(Some(it)));
+        Self { lease, interval }
+    }
+
+    /// `None` for a holding that is not renewed in the background.
+    fn renew_at(self, sent_at: Instant, holding: &Holding) -> Option<Instant> {
+        let interval = match holding.lease() {
+            lease if lease == self.lease => self.interval,
+            lease => of_lease(lease),
+        };
+        holding.is_watched().then_some(sent_at + interval)
+    }
+}
+
+fn of_lease(lease: Duration) -> Duration {
+    lease * 3 / 10
 }
 
 // === impl HoldingTable ===
 
 impl HoldingTable {
-    pub(super) fn new(commands: WeakCommands) -> Self {
+    pub(super) fn new(commands: WeakCommands, times: RenewalTimes) -> Self {
         Self {
             entries: BTreeMap::new(),
             guards: HashMap::new(),
@@ -90,6 +118,7 @@ impl HoldingTable {
             releases: HashMap::new(),
             timers: Timers::default(),
             commands,
+            times,
         }
     }
 
@@ -106,6 +135,7 @@ impl HoldingTable {
         reply: Reply<Answer>,
     ) -> Vec<u64> {
         let guard = self.commands.ids.next();
+        let times = self.times;
         let mut ids = Vec::with_capacity(holdings.len());
         let mut stale = Vec::new();
         for holding in &holdings {
@@ -114,7 +144,7 @@ impl HoldingTable {
             let id = self.commands.ids.next();
             let (id, entry) = self.add(guard, id, holding, until.max(now));
             ids.push(id);
-            entry.renew_at = renew_at(sent_at, holding).map(|at| at.max(now));
+            entry.renew_at = times.renew_at(sent_at, holding).map(|at| at.max(now));
             if is_stale {
                 stale.push(id);
                 entry.renew_at = Some(now);
@@ -248,7 +278,7 @@ impl HoldingTable {
         if is_confirmed && (is_awaited || entry.validity.valid_until() < until) {
             entry.validity.set_valid_until(until);
         }
-        entry.renew_at = renew_at(sent_at, &holding).map(|at| at.max(now));
+        entry.renew_at = self.times.renew_at(sent_at, &holding).map(|at| at.max(now));
         entry.holding = holding;
         if is_confirmed {
             for guard in entry.guards.clone() {

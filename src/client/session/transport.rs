@@ -4,8 +4,8 @@ use std::{future::pending, time::Duration};
 
 use futures::future::BoxFuture;
 use lockkeeper_api::pb::{
-    Grant, OpenSession, PermitGrant, ResumeSession, SessionOpened, SessionRequest, SessionResponse,
-    session_request::Request, session_response::Response,
+    Grant, OpenSession, PermitGrant, Ping, ResumeSession, SessionOpened, SessionRequest,
+    SessionResponse, session_request::Request, session_response::Response,
 };
 use tokio::time::{Instant, timeout};
 use tonic::Code;
@@ -47,6 +47,8 @@ pub(super) struct SessionTransport {
     session_id: String,
     resume_token: Vec<u8>,
     pub(super) lease: Duration,
+    /// How long a stream may be silent before a ping. `None`: the coordinator answers no pings.
+    ping_interval: Option<Duration>,
     connection: Connection,
     /// The session ends if it is not resumed before.
     resume_deadline: Option<Instant>,
@@ -57,6 +59,7 @@ enum Connection {
         link: Link,
         /// When to leave a coordinator that goes away.
         leave_at: Option<Instant>,
+        silence: Silence,
     },
     Down {
         retry_at: Instant,
@@ -68,6 +71,14 @@ enum Connection {
         sent_at: Instant,
         failed: FailedAttempts,
     },
+}
+
+/// How long nothing has been received.
+#[derive(Clone, Copy, Debug)]
+struct Silence {
+    since: Instant,
+    /// Whether a ping was sent since.
+    is_pinged: bool,
 }
 
 type OpenResult = Result<(Link, SessionOpened), Error>;
@@ -113,10 +124,8 @@ impl SessionTransport {
             session_id: opened.session_id.clone(),
             resume_token: opened.resume_token.clone(),
             lease: to_std(opened.lease),
-            connection: Connection::Up {
-                link,
-                leave_at: None,
-            },
+            ping_interval: ping_interval(&opened),
+            connection: Connection::up(link),
             resume_deadline: None,
         };
         Ok((transport, opened))
@@ -136,8 +145,11 @@ impl SessionTransport {
     /// The next event. Cancel-safe.
     pub(super) async fn next(&mut self) -> TransportEvent {
         match &mut self.connection {
-            Connection::Up { link, .. } => match link.next().await {
-                LinkEvent::Frame(frame) => TransportEvent::Frame(frame),
+            Connection::Up { link, silence, .. } => match link.next().await {
+                LinkEvent::Frame(frame) => {
+                    *silence = Silence::begin();
+                    TransportEvent::Frame(frame)
+                }
                 LinkEvent::Ended(failure) => TransportEvent::Ended(failure),
             },
             Connection::Opening { attempt, .. } => TransportEvent::Attempted(attempt.await),
@@ -145,10 +157,15 @@ impl SessionTransport {
         }
     }
 
-    /// When one of the following three may become true.
+    /// When one of the following four may become due.
     pub(super) fn wake_at(&self) -> Option<Instant> {
         let connection = match &self.connection {
-            Connection::Up { leave_at, .. } => *leave_at,
+            Connection::Up {
+                leave_at, silence, ..
+            } => {
+                let silent_until = self.ping_interval.map(|it| silence.since + it);
+                [*leave_at, silent_until].into_iter().flatten().min()
+            }
             Connection::Down { retry_at, .. } => Some(*retry_at),
             Connection::Opening { .. } => None,
         };
@@ -163,9 +180,37 @@ impl SessionTransport {
         self.resume_deadline.is_some_and(|at| at <= now)
     }
 
-    /// Whether to leave a coordinator that goes away.
+    /// Whether to leave a coordinator that goes away, or that has not answered a ping.
     pub(super) fn must_leave(&self, now: Instant) -> bool {
-        matches!(self.connection, Connection::Up { leave_at: Some(at), .. } if at <= now)
+        let Connection::Up {
+            leave_at, silence, ..
+        } = &self.connection
+        else {
+            return false;
+        };
+        leave_at.is_some_and(|at| at <= now) || silence.is_pinged && self.is_silent(silence, now)
+    }
+
+    fn is_silent(&self, silence: &Silence, now: Instant) -> bool {
+        self.ping_interval
+            .is_some_and(|it| silence.since + it <= now)
+    }
+
+    /// Sends a ping if nothing was received for long.
+    pub(super) fn ping_if_silent(&mut self, now: Instant) {
+        let is_due = match &self.connection {
+            Connection::Up { silence, .. } => !silence.is_pinged && self.is_silent(silence, now),
+            _ => false,
+        };
+        if is_due {
+            self.send(frame(0, Request::Ping(Ping {})));
+            if let Connection::Up { silence, .. } = &mut self.connection {
+                *silence = Silence {
+                    since: now,
+                    is_pinged: true,
+                };
+            }
+        }
     }
 
     /// Whether to start an attempt to resume.
@@ -189,6 +234,9 @@ impl SessionTransport {
                 },
                 _,
             ) => "the coordinator is stopping".to_owned(),
+            (Connection::Up { silence, .. }, None) if silence.is_pinged => {
+                "the coordinator did not answer a ping".to_owned()
+            }
             (_, Some(failure)) => failure.to_string(),
             (_, None) => "the coordinator ended the stream".to_owned(),
         };
@@ -252,8 +300,8 @@ impl SessionTransport {
         };
         match attempted {
             Ok((link, opened)) => {
-                let leave_at = None;
-                self.connection = Connection::Up { link, leave_at };
+                self.ping_interval = ping_interval(&opened);
+                self.connection = Connection::up(link);
                 self.resume_deadline = None;
                 Ok(Some((opened, sent_at)))
             }
@@ -275,7 +323,8 @@ impl SessionTransport {
         self.endpoint += 1;
         let round = u32::try_from(failed.count / endpoints).unwrap_or(u32::MAX);
         let pause = if failed.count.is_multiple_of(endpoints) {
-            let pause = BACKOFF_MIN.saturating_mul(2_u32.saturating_pow(round));
+            let doubled = 2_u32.saturating_pow(round.saturating_sub(1));
+            let pause = BACKOFF_MIN.saturating_mul(doubled);
             pause.min(BACKOFF_MAX).mul_f64(rand::random_range(0.5..1.0))
         } else {
             Duration::ZERO
@@ -285,6 +334,33 @@ impl SessionTransport {
             failed,
         };
         Ok(())
+    }
+}
+
+fn ping_interval(opened: &SessionOpened) -> Option<Duration> {
+    opened.ping_interval.map(|it| to_std(Some(it)))
+}
+
+// === impl Connection ===
+
+impl Connection {
+    fn up(link: Link) -> Self {
+        Self::Up {
+            link,
+            leave_at: None,
+            silence: Silence::begin(),
+        }
+    }
+}
+
+// === impl Silence ===
+
+impl Silence {
+    fn begin() -> Self {
+        Self {
+            since: Instant::now(),
+            is_pinged: false,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper_store::script::{Acquired, Attempt, CallError, Refusal};
+use lockkeeper_store::script::{Acquired, Attempt, CallError, Refusal, Scripts};
 use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{
@@ -14,6 +14,7 @@ use crate::{
         request::Acquire,
     },
     owner_lock::OwnerLock,
+    repeat::expect_valid,
     session::{held::Lost, session::Session},
     types::{Grant, GrantKey, safe_until},
     waiters::queue::QueueTicket,
@@ -55,26 +56,10 @@ pub(crate) async fn attempt(
     refusal: Refusal,
     place: Option<&QueueTicket>,
 ) -> Result<Attempted, Error> {
-    let Acquire {
-        name, mode, owner, ..
-    } = request;
     let prepared = prepare(core, request).await?;
     let (scripts, acks) = core.replicated(request.min_replica_acks);
     let sent_at = Instant::now();
-    let taken_over = match place.filter(|_| prepared.is_plain()) {
-        // Boxed, so that attempts without a ticket do not carry it.
-        Some(place) => Box::pin(place.take_over(&scripts, prepared.lease)).await,
-        None => None,
-    };
-    let reply = if let Some(reply) = taken_over {
-        reply
-    } else {
-        let (hold, identity) = (request.hold(), prepared.identity());
-        scripts
-            .acquire(hold, prepared.lease, identity, refusal)
-            .await
-    };
-    match reply {
+    match ask(&scripts, request, &prepared, refusal, place).await {
         Ok(Acquired::Granted {
             hold_count,
             token,
@@ -85,19 +70,16 @@ pub(crate) async fn attempt(
             let replica_acks = match acks.acknowledged() {
                 Ok(replica_acks) => replica_acks,
                 Err(error) => {
-                    // The answer to a repeat is not undone: the first answer may have arrived.
-                    if !repeated {
-                        let serial = Some(serial);
-                        let undo = undo_attempt(core, request, Prepared { serial, ..prepared });
-                        let _ = tokio::time::timeout(core.config.call_timeout, undo).await;
-                    }
-                    return Err(error.into());
+                    let serial = Some(serial);
+                    let taken = Prepared { serial, ..prepared };
+                    let undo = (!repeated).then(|| undo_attempt(core, request, taken));
+                    return Err(core.not_replicated(error, undo).await);
                 }
             };
             let grant = Grant {
-                name: name.clone(),
-                mode: *mode,
-                owner: owner.clone(),
+                name: request.name.clone(),
+                mode: request.mode,
+                owner: request.owner.clone(),
                 hold_count,
                 fencing_token: token,
                 serial,
@@ -107,18 +89,12 @@ pub(crate) async fn attempt(
                 replica_acks,
                 min_replica_acks: request.min_replica_acks,
             };
-            if !repeated && hold_count == 1 {
-                core.metrics.token_seen(&grant, sent_at);
-            }
             deliver(core, prepared, grant, sent_at, repeated).map(Attempted::Granted)
         }
-        Ok(Acquired::Busy { remaining, place }) => {
-            let holder_until = remaining.map(|remaining| Instant::now() + remaining);
-            Ok(Attempted::Busy {
-                holder_until,
-                place,
-            })
-        }
+        Ok(Acquired::Busy { remaining, place }) => Ok(Attempted::Busy {
+            holder_until: remaining.map(|remaining| Instant::now() + remaining),
+            place,
+        }),
         Err(error) => {
             if let CallError::OutcomeUnknown(_) = error {
                 undo_attempt(core, request, prepared);
@@ -126,6 +102,26 @@ pub(crate) async fn attempt(
             Err(error.into())
         }
     }
+}
+
+/// Takes the lock over from a release here, if the ticket is next; otherwise asks the store.
+async fn ask(
+    scripts: &Scripts,
+    request: &Acquire,
+    prepared: &Prepared,
+    refusal: Refusal,
+    place: Option<&QueueTicket>,
+) -> Result<Acquired, CallError> {
+    if let Some(place) = place.filter(|_| prepared.is_plain()) {
+        // Boxed, so that attempts without a ticket do not carry it.
+        let taken_over = Box::pin(place.take_over(scripts, prepared.lease));
+        if let Some(reply) = taken_over.await {
+            return reply;
+        }
+    }
+    let (hold, identity) = (request.hold(), prepared.identity());
+    let acquired = scripts.acquire(hold, prepared.lease, identity, refusal);
+    acquired.await
 }
 
 /// Undoes an attempt that may have run, before any later operation of its owner.
@@ -152,11 +148,7 @@ async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error>
         }
         None => (owner.is_new().then_some(0), None),
     };
-    let lease = match (&session, request.lease) {
-        (_, Some(lease)) => lease.get(),
-        (Some(session), None) => session.lease,
-        (None, None) => core.config.lease,
-    };
+    let lease = core.lease_of_new(session.as_ref(), request.lease);
     let attempt = core.attempts.next();
     // If the owner's holds are unknown, only a record shows later whether this attempt ran.
     let own_record = known_holds.is_none().then(|| attempt.clone());
@@ -194,6 +186,9 @@ fn deliver(
         attempt,
         ..
     } = prepared;
+    if !repeated && grant.hold_count == 1 {
+        core.metrics.token_seen(&grant, sent_at);
+    }
     let undo = Undo {
         core: Arc::clone(core),
         session: session.clone(),
@@ -221,10 +216,7 @@ fn deliver(
         core.events
             .tell(|| Event::of_grant(What::Granted, &delivery.grant));
     }
-    if delivery.grant.safe_until <= Instant::now() {
-        let why = "the answer came when the lease was over".to_owned();
-        return Err(CallError::OutcomeUnknown(why).into());
-    }
+    expect_valid(delivery.grant.safe_until)?;
     Ok(delivery)
 }
 

@@ -11,6 +11,7 @@ use crate::{
     events::{Event, What},
     owner_lock::OwnerLock,
     session::{held::Lost, session::Session},
+    summary::Summary,
     types::{Grant, GrantKey},
 };
 
@@ -80,6 +81,10 @@ impl Delivery {
     /// The grant, before it is delivered.
     pub fn grant(&self) -> &Grant {
         &self.grant
+    }
+
+    pub(crate) fn summary(&self) -> Summary {
+        Summary::Granted(Some(self.grant.fencing_token))
     }
 
     pub(crate) fn is_lost(&self) -> bool {

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use crate::{
     lock::delivery::Delivery,
+    summary::Summary,
     types::{LockName, Owner},
 };
 
@@ -100,6 +101,17 @@ pub struct TokenChecked {
     pub held: bool,
 }
 
+// === impl Tried ===
+
+impl Tried {
+    pub(crate) fn summary(&self) -> Summary {
+        match self {
+            Self::Acquired(delivery) => delivery.summary(),
+            Self::Busy { .. } => Summary::Busy,
+        }
+    }
+}
+
 // === impl NotGranted ===
 
 impl NotGranted {
@@ -119,5 +131,10 @@ impl NotGranted {
 
     pub(crate) fn is_timeout(self) -> bool {
         !self.cancelled
+    }
+
+    pub(crate) fn summary(self) -> Summary {
+        let cancelled = self.cancelled;
+        Summary::NotGranted { cancelled }
     }
 }

@@ -16,10 +16,7 @@ use crate::{
 
 pub(crate) async fn release(core: &Arc<Core>, request: &Release) -> Result<u32, Error> {
     let Release {
-        name,
-        mode,
-        owner,
-        request_id,
+        name, mode, owner, ..
     } = request;
     let session = core.session_of(owner)?;
     let owner_lock = core.owner_lock(name, owner).await?;
@@ -27,34 +24,11 @@ pub(crate) async fn release(core: &Arc<Core>, request: &Release) -> Result<u32, 
     let held = session.as_ref().and_then(|session| session.grant(&key));
     // The grant table knows better than the caller whether an exclusive lock has a queue.
     let mode = held.as_ref().map_or(*mode, |held| held.mode);
-    let which = Hold::new(name.as_str(), mode, owner.field());
     if let Some(session) = &session {
         session.set_releasing(&key, true);
     }
-    let lease = match (&session, &held) {
-        (Some(session), Some(held)) if held.watched => session.lease,
-        (_, Some(held)) => held.lease,
-        (_, None) => core.config.lease,
-    };
     let sent_at = Instant::now();
-    let record = request_id.as_ref().map(RequestId::as_str);
-    let (scripts, acks) = core.replicated(0);
-    let serial = held.as_ref().map(|held| held.serial);
-    let call = scripts.release(which, serial, lease, record);
-    // The answer to a repeat does not say whether the lock has just become free.
-    let is_last = held.as_ref().is_none_or(|held| held.hold_count <= 1) && record.is_none();
-    let released = if mode == Mode::Exclusive && is_last && core.scripts.keeps_order() {
-        let in_one_call = !core.waits_for_replicas(0);
-        core.waiters
-            .hand_on(name, (owner, serial), in_one_call, call)
-            .await
-    } else {
-        call.await
-    };
-    // A release known only to the master is safe: at worst the lock is held until its lease ends.
-    if let Err(error) = acks.acknowledged() {
-        tracing::info!(%name, %error, "released");
-    }
+    let released = ask(core, request, mode, session.as_ref(), held.as_ref()).await;
     let Some(session) = session else {
         return match released? {
             Released::Done { hold_count, .. } => {
@@ -97,6 +71,37 @@ pub(crate) async fn release(core: &Arc<Core>, request: &Release) -> Result<u32, 
             Err(error.into())
         }
     }
+}
+
+async fn ask(
+    core: &Core,
+    request: &Release,
+    mode: Mode,
+    session: Option<&Arc<Session>>,
+    held: Option<&Grant>,
+) -> Result<Released, CallError> {
+    let Release { name, owner, .. } = request;
+    let lease = core.lease_of_held(session, held);
+    let record = request.request_id.as_ref().map(RequestId::as_str);
+    let serial = held.map(|held| held.serial);
+    let (scripts, acks) = core.replicated(0);
+    let which = Hold::new(name.store_key(), mode, owner.field());
+    let call = scripts.release(which, serial, lease, record);
+    // The answer to a repeat does not say whether the lock has just become free.
+    let is_last = held.is_none_or(|held| held.hold_count <= 1) && record.is_none();
+    let released = if mode == Mode::Exclusive && is_last && core.scripts.keeps_order() {
+        let in_one_call = !core.waits_for_replicas(0);
+        core.waiters
+            .hand_over(name, (owner, serial), in_one_call, call)
+            .await
+    } else {
+        call.await
+    };
+    // A release known only to the master is safe: at worst the lock is held until its lease ends.
+    if let Err(error) = acks.acknowledged() {
+        tracing::info!(%name, %error, "released");
+    }
+    released
 }
 
 /// Completes a release with an unknown outcome: the caller wanted it, and repeating it is harmless.

@@ -8,7 +8,10 @@ use tokio::time::Instant;
 use crate::{
     core::Core,
     error::Error,
-    lock::{outcome::TokenChecked, request::Renew},
+    lock::{
+        outcome::TokenChecked,
+        request::{CheckToken, Renew},
+    },
     types::{Grant, GrantKey, Lease, LockName, safe_until},
 };
 
@@ -21,26 +24,19 @@ pub(crate) async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Grant, Er
     } = request;
     let session = core.session_of(owner)?;
     let key = GrantKey::new(name, *mode, &owner.label);
-    let held = session
-        .as_ref()
-        .map(|session| (session, session.grant(&key)));
-    let own_lease = match &held {
-        None => core.config.lease,
-        Some((session, Some(held))) if held.watched => session.lease,
-        Some((_, Some(held))) => held.lease,
-        // After `lost` there is no `renewed`, even if the store still has the hold.
-        Some((_, None)) => return Err(Error::NotOwner(core.ownership(name).await?)),
-    };
+    let held = session.as_ref().and_then(|session| session.grant(&key));
+    // After `lost` there is no `renewed`, even if the store still has the hold.
+    if session.is_some() && held.is_none() {
+        return Err(Error::NotOwner(core.ownership(name).await?));
+    }
+    let own_lease = || core.lease_of_held(session.as_ref(), held.as_ref());
     let renewal = Renewal {
         name: name.shared(),
         mode: *mode,
         owner: owner.shared_field(),
-        lease: lease.map_or(own_lease, Lease::get),
+        lease: lease.map_or_else(own_lease, Lease::get),
     };
-    let min_replica_acks = match &held {
-        Some((_, Some(held))) => held.min_replica_acks,
-        _ => 0,
-    };
+    let min_replica_acks = held.as_ref().map_or(0, |held| held.min_replica_acks);
     let (scripts, acks) = core.replicated(min_replica_acks);
     let sent_at = Instant::now();
     let renewals = scripts.renew(std::slice::from_ref(&renewal)).await;
@@ -82,14 +78,10 @@ pub(crate) async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Grant, Er
         .ok_or(Error::NotOwner(Ownership::Expired))
 }
 
-pub(crate) async fn check_token(
-    core: &Core,
-    name: &LockName,
-    token: u64,
-) -> Result<TokenChecked, Error> {
-    let seen = core.scripts.inspect(name.as_str(), 0).await?;
+pub(crate) async fn check_token(core: &Core, request: &CheckToken) -> Result<TokenChecked, Error> {
+    let seen = core.scripts.inspect(request.name.store_key(), 0).await?;
     Ok(TokenChecked {
-        current: token != 0 && token == seen.token,
+        current: request.token != 0 && request.token == seen.token,
         last: seen.token,
         held: seen.holder_count > 0,
     })
@@ -98,7 +90,7 @@ pub(crate) async fn check_token(
 impl Core {
     /// What the store knows of a lock that the caller does not hold.
     async fn ownership(&self, name: &LockName) -> Result<Ownership, CallError> {
-        let seen = self.scripts.inspect(name.as_str(), 0).await?;
+        let seen = self.scripts.inspect(name.store_key(), 0).await?;
         Ok(match (seen.holder_count, seen.token) {
             (0, 0) => Ownership::NeverHeld,
             (0, _) => Ownership::Expired,

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use lockkeeper_store::script::{Hold, Mode};
 
-use crate::types::{Lease, LockName, Owner, RequestId};
+use crate::{
+    summary::{Counts, Subject},
+    types::{Lease, LockName, Owner, RequestId},
+};
 
 /// A request for a lock.
 #[derive(Clone, Debug)]
@@ -52,11 +55,26 @@ pub struct Renew {
     pub lease: Option<Lease>,
 }
 
+/// A token to check.
+#[derive(Clone, Debug)]
+pub struct CheckToken {
+    /// The lock.
+    pub name: LockName,
+    /// The fencing token.
+    pub token: u64,
+}
+
 // === impl Acquire ===
 
 impl Acquire {
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        let counts = Counts::Grant(self.mode.into());
+        let subject = Subject::of(&self.name).in_mode(self.mode);
+        subject.by(&self.owner).counts(counts)
+    }
+
     /// Its hold, as the scripts take it.
     pub(crate) fn hold(&self) -> Hold<'_> {
-        Hold::new(self.name.as_str(), self.mode, self.owner.field())
+        Hold::new(self.name.store_key(), self.mode, self.owner.field())
     }
 }

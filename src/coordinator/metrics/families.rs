@@ -1,8 +1,13 @@
 //! Metrics of sessions, grants and waits, named as in docs/metrics.md.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
-use lockkeeper_base::metrics::{self, Counters, Histograms, Registrar, observe};
+use lockkeeper_base::metrics::{
+    Counters, Histograms, Registrar, observe, of_calls, of_holds, of_leases, of_waits, set,
+};
 use lockkeeper_store::script::StoreClock;
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge, histogram::Histogram};
 use tokio::time::Instant;
@@ -29,172 +34,88 @@ pub(crate) struct SessionTally {
     pub(crate) grants: usize,
 }
 
-/// The metric families of the coordinator.
-#[derive(Debug)]
-pub(crate) struct Metrics {
-    pub(crate) grants: Counters<Kind, Outcome>,
-    pub(crate) waits: Histograms<Outcome>,
-    pub(crate) operations: Histograms<OperationName>,
-    pub(crate) handovers: Histograms<Heard>,
-    pub(crate) hold: Histogram,
-    pub(crate) releases: Counters<Given>,
-    pub(crate) renewals: Counters<Renewer, Renewal>,
-    pub(crate) renewal_lag: Histogram,
-    pub(crate) lease_margin: Histogram,
-    pub(crate) lost: Counters<Reason>,
-    pub(crate) wakeups: Counters<Source>,
-    pub(crate) orphans: Counter,
-    pub(crate) limits: Counters<Limit>,
-    pub(crate) clock_steps: Counters<Direction>,
-    pub(crate) clock_skew: Gauge<f64, std::sync::atomic::AtomicU64>,
-    pub(crate) regressions: Counter,
-    pub(crate) tokens: Tokens,
-    pub(crate) sessions: Gauge,
-    pub(crate) detached: Gauge,
-    pub(crate) holds: Gauge,
-    pub(crate) waiters: Gauge,
-    pub(crate) draining: Gauge,
+/// Declares the families: how each is made and registered, its name and its help.
+macro_rules! families {
+    ($($field:ident: $type:ty = $new:expr, $registered:ident $name:literal: $help:literal;)*) => {
+        /// The metric families of the coordinator.
+        #[derive(Debug)]
+        pub(crate) struct Metrics {
+            $(pub(crate) $field: $type,)*
+            tokens: Tokens,
+        }
+
+        impl Default for Metrics {
+            fn default() -> Self {
+                Self {
+                    $($field: $new,)*
+                    tokens: Tokens::default(),
+                }
+            }
+        }
+
+        impl Metrics {
+            pub(crate) fn register(&self, to: &mut Registrar<'_>) {
+                $(to.add($name, $help, self.$field.$registered());)*
+            }
+        }
+    };
+}
+
+families! {
+    grants: Counters<Kind, Outcome> = Counters::default(), family "grants":
+        "Acquires that ended, by how";
+    waits: Histograms<Outcome> = Histograms::new(of_waits), family "wait_seconds":
+        "From the begin of an acquire that may wait to its end";
+    operations: Histograms<OperationName> = Histograms::new(of_calls), family "operation_seconds":
+        "From the begin of an operation that does not wait to its answer";
+    handovers: Histograms<Heard> = Histograms::new(of_calls), family "handover_seconds":
+        "From a release that is heard of here to the grant of the next who waits here";
+    hold: Histogram = of_holds(), clone "hold_seconds":
+        "From a grant in a session to its end";
+    releases: Counters<Given> = Counters::default(), family "releases":
+        "Releases by callers, by how they ended";
+    renewals: Counters<Renewer, Renewal> = Counters::default(), family "renewals":
+        "Renewals of leases, by who asked and how they ended";
+    renewal_lag: Histogram = of_calls(), clone "renewal_lag_seconds":
+        "How much later than due renewals are sent";
+    lease_margin: Histogram = of_leases(), clone "lease_margin_seconds":
+        "What was left of the safe time of a grant when its renewal was answered";
+    lost: Counters<Reason> = Counters::default(), family "leases_lost":
+        "Grants that turned out to be held no more, by why";
+    wakeups: Counters<Source> = Counters::default(), family "wakeups":
+        "Reasons to try again for those who wait, by where they came from";
+    orphans: Counter = Counter::default(), clone "orphan_grants_reclaimed":
+        "Holds that nobody was told of, taken back";
+    limits: Counters<Limit> = Counters::default(), family "limit_refusals":
+        "Requests refused because of a limit";
+    clock_steps: Counters<Direction> = Counters::default(), family "store_clock_steps":
+        "Steps of the store's clock that moved the ends of leases";
+    clock_skew: Gauge<f64, AtomicU64> = Gauge::default(), clone "store_clock_skew_seconds":
+        "By how much the store's clock is ahead of this process's, when last seen";
+    regressions: Counter = Counter::default(), clone "fencing_token_regressions":
+        "New grants whose fencing token was smaller than one granted before; must stay 0";
+    sessions: Gauge = Gauge::default(), clone "sessions":
+        "Sessions with a stream here";
+    detached: Gauge = Gauge::default(), clone "sessions_detached":
+        "Sessions whose stream broke and that may be resumed";
+    holds: Gauge = Gauge::default(), clone "holds":
+        "Grants held in sessions here";
+    waiters: Gauge = Gauge::default(), clone "waiters":
+        "Calls that wait here";
+    draining: Gauge = Gauge::default(), clone "draining":
+        "1 while this coordinator is on its way out";
 }
 
 // === impl Metrics ===
 
-impl Default for Metrics {
-    fn default() -> Self {
-        Self {
-            grants: Counters::default(),
-            waits: Histograms::new(metrics::of_waits),
-            operations: Histograms::new(metrics::of_calls),
-            handovers: Histograms::new(metrics::of_calls),
-            hold: metrics::of_holds(),
-            releases: Counters::default(),
-            renewals: Counters::default(),
-            renewal_lag: metrics::of_calls(),
-            lease_margin: metrics::of_leases(),
-            lost: Counters::default(),
-            wakeups: Counters::default(),
-            orphans: Counter::default(),
-            limits: Counters::default(),
-            clock_steps: Counters::default(),
-            clock_skew: Gauge::default(),
-            regressions: Counter::default(),
-            tokens: Tokens::default(),
-            sessions: Gauge::default(),
-            detached: Gauge::default(),
-            holds: Gauge::default(),
-            waiters: Gauge::default(),
-            draining: Gauge::default(),
-        }
-    }
-}
-
 impl Metrics {
     /// Updates the metrics that are not counted as events happen.
     pub(crate) fn refresh(&self, sessions: SessionTally, waiting: usize, draining: bool) {
-        metrics::set(&self.sessions, sessions.live);
-        metrics::set(&self.detached, sessions.detached);
-        metrics::set(&self.holds, sessions.grants);
-        metrics::set(&self.waiters, waiting);
+        set(&self.sessions, sessions.live);
+        set(&self.detached, sessions.detached);
+        set(&self.holds, sessions.grants);
+        set(&self.waiters, waiting);
         self.draining.set(draining.into());
-    }
-
-    pub(crate) fn register(&self, to: &mut Registrar<'_>) {
-        to.add(
-            "grants",
-            "Acquires that ended, by how",
-            self.grants.family(),
-        );
-        to.add(
-            "wait_seconds",
-            "From the begin of an acquire that may wait to its end",
-            self.waits.family(),
-        );
-        to.add(
-            "operation_seconds",
-            "From the begin of an operation that does not wait to its answer",
-            self.operations.family(),
-        );
-        to.add(
-            "handover_seconds",
-            "From a release that is heard of here to the grant of the next who waits here",
-            self.handovers.family(),
-        );
-        to.add(
-            "hold_seconds",
-            "From a grant in a session to its end",
-            self.hold.clone(),
-        );
-        to.add(
-            "releases",
-            "Releases by callers, by how they ended",
-            self.releases.family(),
-        );
-        to.add(
-            "renewals",
-            "Renewals of leases, by who asked and how they ended",
-            self.renewals.family(),
-        );
-        to.add(
-            "renewal_lag_seconds",
-            "How much later than due renewals are sent",
-            self.renewal_lag.clone(),
-        );
-        to.add(
-            "lease_margin_seconds",
-            "What was left of the safe time of a grant when its renewal was answered",
-            self.lease_margin.clone(),
-        );
-        to.add(
-            "leases_lost",
-            "Grants that turned out to be held no more, by why",
-            self.lost.family(),
-        );
-        to.add(
-            "wakeups",
-            "Reasons to try again for those who wait, by where they came from",
-            self.wakeups.family(),
-        );
-        to.add(
-            "orphan_grants_reclaimed",
-            "Holds that nobody was told of, taken back",
-            self.orphans.clone(),
-        );
-        to.add(
-            "limit_refusals",
-            "Requests refused because of a limit",
-            self.limits.family(),
-        );
-        to.add(
-            "store_clock_steps",
-            "Steps of the store's clock that moved the ends of leases",
-            self.clock_steps.family(),
-        );
-        to.add(
-            "store_clock_skew_seconds",
-            "By how much the store's clock is ahead of this process's, when last seen",
-            self.clock_skew.clone(),
-        );
-        to.add(
-            "fencing_token_regressions",
-            "New grants whose fencing token was smaller than one granted before; must stay 0",
-            self.regressions.clone(),
-        );
-        to.add(
-            "sessions",
-            "Sessions with a stream here",
-            self.sessions.clone(),
-        );
-        to.add(
-            "sessions_detached",
-            "Sessions whose stream broke and that may be resumed",
-            self.detached.clone(),
-        );
-        to.add("holds", "Grants held in sessions here", self.holds.clone());
-        to.add("waiters", "Calls that wait here", self.waiters.clone());
-        to.add(
-            "draining",
-            "1 while this coordinator is on its way out",
-            self.draining.clone(),
-        );
     }
 
     /// Counts a reason for waiters to try again.

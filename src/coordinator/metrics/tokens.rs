@@ -40,7 +40,7 @@ impl Tokens {
     /// Records a grant requested at `sent_at`. Returns the token seen before that, if it is
     /// greater.
     pub(crate) fn goes_back(&self, grant: &Grant, sent_at: Instant) -> Option<u64> {
-        let name = self.hasher.hash_one(grant.name.as_str());
+        let name = self.hasher.hash_one(grant.name.store_key());
         let place = usize::try_from(name).unwrap_or_default() % NAMES;
         let mut seen = self.seen[place].lock();
         let before = (seen.name == name).then_some(*seen);

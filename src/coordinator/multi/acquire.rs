@@ -87,7 +87,7 @@ pub(crate) async fn acquire_all<P: Progress>(
 
 /// Whether the locks are taken one after the other.
 fn is_in_order(core: &Core, request: &AcquireAll) -> bool {
-    let names = request.locks.iter().map(|(name, _)| name.as_str());
+    let names = request.locks.iter().map(|(name, _)| name.store_key());
     request.locks.has_fair() || !core.scripts.takes_together(names)
 }
 

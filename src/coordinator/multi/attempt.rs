@@ -16,6 +16,7 @@ use crate::{
         undo::{DeliveryAll, UndoAll},
     },
     owner_lock::OwnerLock,
+    repeat::expect_valid,
     session::session::Session,
     types::{Grant, GrantKey, Owner, safe_until},
 };
@@ -42,7 +43,7 @@ struct Prepared {
 }
 
 /// The store's answer to a granted attempt.
-struct Told {
+struct GrantedMembers {
     grants: Vec<MemberGrant>,
     sent_at: Instant,
     repeated: bool,
@@ -69,21 +70,18 @@ pub(crate) async fn attempt_all(
     };
     match acquired {
         Ok(AcquiredAll::Granted { grants, repeated }) => {
-            let told = Told {
+            let granted = GrantedMembers {
                 grants,
                 sent_at,
                 repeated,
                 replica_acks: acks.achieved().unwrap_or(0),
             };
             if let Err(error) = acks.acknowledged() {
-                // The answer to a repeat is not undone: the first answer may have arrived.
-                if !repeated {
-                    let undo = undo_attempt(core, prepared.knowing(&told.grants));
-                    let _ = tokio::time::timeout(core.config.call_timeout, undo).await;
-                }
-                return Err(error.into());
+                let taken = prepared.knowing(&granted.grants);
+                let undo = (!repeated).then(|| undo_attempt(core, taken));
+                return Err(core.not_replicated(error, undo).await);
             }
-            deliver(core, request, prepared, &told).map(AttemptedAll::Granted)
+            deliver(core, request, prepared, &granted).map(AttemptedAll::Granted)
         }
         Ok(AcquiredAll::Busy { which, remaining }) => Ok(AttemptedAll::Busy {
             which,
@@ -122,11 +120,7 @@ async fn prepare(core: &Arc<Core>, request: &AcquireAll) -> Result<Prepared, Err
     let session = core.session_of(owner)?;
     let owner_locks = core.turns_of_all(locks, owner).await?;
     let known = known(core, session.as_ref(), locks, owner)?;
-    let lease = match (&session, request.lease) {
-        (_, Some(lease)) => lease.get(),
-        (Some(session), None) => session.lease,
-        (None, None) => core.config.lease,
-    };
+    let lease = core.lease_of_new(session.as_ref(), request.lease);
     let attempt = core.attempts.next();
     let request_id = request.request_id.as_ref();
     let identity = Identity {
@@ -178,9 +172,9 @@ fn deliver(
     core: &Arc<Core>,
     request: &AcquireAll,
     prepared: Prepared,
-    told: &Told,
+    granted: &GrantedMembers,
 ) -> Result<DeliveryAll, Error> {
-    let (sent_at, repeated) = (told.sent_at, told.repeated);
+    let (sent_at, repeated) = (granted.sent_at, granted.repeated);
     let Prepared {
         identity,
         known,
@@ -192,7 +186,7 @@ fn deliver(
     let grants = request
         .locks
         .iter()
-        .zip(&told.grants)
+        .zip(&granted.grants)
         .map(|((name, mode), taken)| Grant {
             name: name.clone(),
             mode,
@@ -203,7 +197,7 @@ fn deliver(
             lease: taken.lease,
             safe_until: safe_until(sent_at, taken.lease),
             watched,
-            replica_acks: told.replica_acks,
+            replica_acks: granted.replica_acks,
             min_replica_acks: request.min_replica_acks,
         });
     let grants: Vec<Grant> = grants.collect();
@@ -234,10 +228,7 @@ fn deliver(
     if let Some(registered) = registered {
         delivery.set_registered(registered?);
     }
-    if delivery.is_late() {
-        let why = "the answer came when the lease was over".to_owned();
-        return Err(CallError::OutcomeUnknown(why).into());
-    }
+    delivery.earliest_end().map_or(Ok(()), expect_valid)?;
     Ok(delivery)
 }
 

@@ -31,7 +31,7 @@ impl Identity {
         let members = self.locks.iter().zip(known);
         members
             .map(|((name, mode), known)| Member {
-                name: name.as_str(),
+                name: name.store_key(),
                 mode,
                 known_holds: known.holds,
                 serial: known.serial,

@@ -91,10 +91,10 @@ mod tests {
         let locks = parse(&[("b", Mode::Read), ("a", Mode::Fair), ("b", Mode::Read)]).unwrap();
         let names: Vec<_> = locks
             .iter()
-            .map(|(name, mode)| (name.as_str(), mode))
+            .map(|(name, mode)| (name.store_key(), mode))
             .collect();
         assert_eq!(names, [("a", Mode::Fair), ("b", Mode::Read)]);
-        assert!(locks.has_fair() && locks.first().as_str() == "a");
+        assert!(locks.has_fair() && locks.first().store_key() == "a");
     }
 
     #[test]

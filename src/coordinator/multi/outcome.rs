@@ -3,7 +3,7 @@
 use lockkeeper_store::script::Mode;
 use tokio::time::Instant;
 
-use crate::{multi::undo::DeliveryAll, types::LockName};
+use crate::{multi::undo::DeliveryAll, summary::Summary, types::LockName};
 
 /// The outcome of a try.
 #[derive(Debug)]
@@ -28,4 +28,15 @@ pub struct ReleasedLock {
     pub mode: Mode,
     /// Holds left after the release of one; none if the owner did not hold it.
     pub left: Option<u32>,
+}
+
+// === impl TriedAll ===
+
+impl TriedAll {
+    pub(crate) fn summary(&self) -> Summary {
+        match self {
+            Self::Acquired(_) => Summary::Granted(None),
+            Self::Busy { .. } => Summary::Busy,
+        }
+    }
 }

@@ -50,7 +50,7 @@ pub(crate) async fn release_all(
                 Some(why) if released.iter().all(|member| member.left.is_err()) => {
                     Err(Error::NotOwner(why))
                 }
-                _ => Ok(releasing.told(&released)),
+                _ => Ok(releasing.answer(&released)),
             }
         }
         Err(error @ CallError::OutcomeUnknown(_)) if releasing.session.is_some() => {
@@ -97,7 +97,7 @@ impl Releasing {
             .zip(self.modes())
             .zip(&self.held)
             .map(|((name, mode), held)| Member {
-                name: name.as_str(),
+                name: name.store_key(),
                 mode,
                 known_holds: None,
                 serial: held.as_ref().map(|held| held.serial),
@@ -107,11 +107,10 @@ impl Releasing {
             owner: self.request.owner.field(),
             locks: &members,
         };
-        let leases: Vec<Duration> = self
-            .held
-            .iter()
-            .map(|held| self.lease(core, held.as_ref()))
-            .collect();
+        let session = self.session.as_ref();
+        let leases = self.held.iter();
+        let leases = leases.map(|held| core.lease_of_held(session, held.as_ref()));
+        let leases: Vec<Duration> = leases.collect();
         let request_id = self.request.request_id.as_ref().map(RequestId::as_str);
         let (scripts, acks) = core.replicated(0);
         let released = scripts.release_all(members, &leases, request_id).await;
@@ -119,15 +118,6 @@ impl Releasing {
             tracing::info!(%error, "released");
         }
         released
-    }
-
-    /// The lease of a remaining hold.
-    fn lease(&self, core: &Core, held: Option<&Grant>) -> Duration {
-        match (&self.session, held) {
-            (Some(session), Some(held)) if held.watched => session.lease,
-            (_, Some(held)) => held.lease,
-            (_, None) => core.config.lease,
-        }
     }
 
     /// Updates the session's grant table from the store's answer.
@@ -155,7 +145,7 @@ impl Releasing {
         }
     }
 
-    fn told(&self, released: &[ReleasedMember]) -> Vec<ReleasedLock> {
+    fn answer(&self, released: &[ReleasedMember]) -> Vec<ReleasedLock> {
         let names = self.request.locks.iter().map(|(name, _)| name);
         let locks = names.zip(self.modes()).zip(released);
         locks

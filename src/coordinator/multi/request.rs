@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::{
     lock::request::Acquire,
     multi::locks::Locks,
+    summary::{Counts, Subject},
     types::{Lease, Owner, RequestId},
 };
 
@@ -39,6 +40,11 @@ pub struct ReleaseAll {
 // === impl AcquireAll ===
 
 impl AcquireAll {
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        let counts = Counts::Grants(&self.locks);
+        Subject::default().by(&self.owner).counts(counts)
+    }
+
     /// The request for one of the locks, limited to this wait.
     pub(crate) fn member(&self, which: usize, wait: Option<Duration>) -> Acquire {
         let (name, mode) = self.locks.get(which);

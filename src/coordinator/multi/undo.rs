@@ -99,13 +99,12 @@ impl DeliveryAll {
         }
     }
 
-    /// Whether one of the leases may be over already.
-    pub(crate) fn is_late(&self) -> bool {
+    /// When the first of them may be over; none of those that were taken one by one.
+    pub(crate) fn earliest_end(&self) -> Option<Instant> {
         let Parts::Together { grants, .. } = &self.0 else {
-            return false;
+            return None;
         };
-        let now = Instant::now();
-        grants.iter().any(|(grant, _)| grant.safe_until <= now)
+        grants.iter().map(|(grant, _)| grant.safe_until).min()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
     progress::{Progress, WaitState},
     semaphore::{
         attempt::{Attempted, PermitDelivery, attempt},
-        outcome::{PermitAnswer, PermitsNotGranted, WaitingForPermits},
+        outcome::{PermitsNotGranted, TriedPermits, WaitingForPermits},
         request::AcquirePermits,
     },
     types::Goal,
@@ -27,12 +27,27 @@ struct Permits<'a> {
     available: u32,
 }
 
+/// Takes permits if they are free now.
+pub(crate) async fn try_acquire(
+    core: &Arc<Core>,
+    request: &AcquirePermits,
+) -> Result<TriedPermits, Error> {
+    if core.draining.is_cancelled() {
+        return Err(Error::Draining);
+    }
+    let record_refusal = request.request_id.is_some();
+    Ok(match attempt(core, request, record_refusal).await? {
+        Attempted::Granted(delivery) => TriedPermits::Acquired(delivery),
+        Attempted::Busy { available, .. } => TriedPermits::Busy { available },
+    })
+}
+
 /// Runs an acquire to its end and notifies the caller of its wait.
 pub(crate) async fn acquire<P: Progress>(
     core: &Arc<Core>,
     request: &AcquirePermits,
     progress: &mut P,
-) -> Result<PermitAnswer, Error> {
+) -> Result<Result<PermitDelivery, PermitsNotGranted>, Error> {
     let deadline = request
         .wait
         .and_then(|wait| Instant::now().checked_add(wait));
@@ -40,20 +55,17 @@ pub(crate) async fn acquire<P: Progress>(
         return Err(Error::Draining);
     }
     let (available, next_end) = match attempt(core, request, false).await? {
-        Attempted::Granted(delivery) => return Ok(PermitAnswer::Granted(delivery)),
+        Attempted::Granted(delivery) => return Ok(Ok(delivery)),
         Attempted::Busy {
             available,
             next_end,
         } => (available, next_end),
     };
-    let not_granted = |cancelled, available| {
-        PermitAnswer::NotGranted(PermitsNotGranted {
-            cancelled,
-            available,
-        })
-    };
     if request.wait == Some(Duration::ZERO) {
-        return Ok(not_granted(false, available));
+        return Ok(Err(PermitsNotGranted {
+            cancelled: false,
+            available,
+        }));
     }
     let stops = WaitContext::admit(core, core.session_of(&request.owner)?, deadline, progress)?;
     let owner = request.owner.clone();
@@ -67,10 +79,10 @@ pub(crate) async fn acquire<P: Progress>(
         available,
     };
     let ended = compete(core, &mut permits, &mut QueuedWait::at(place), &stops).await?;
-    Ok(match ended {
-        Ok(delivery) => PermitAnswer::Granted(delivery),
-        Err(ended) => not_granted(ended.cancelled, permits.available),
-    })
+    Ok(ended.map_err(|ended| PermitsNotGranted {
+        cancelled: ended.cancelled,
+        available: permits.available,
+    }))
 }
 
 // === impl Permits ===
@@ -95,7 +107,7 @@ impl Contest for Permits<'_> {
             } => {
                 if available != self.available {
                     self.available = available;
-                    line.tell_anew();
+                    line.notify_anew();
                 }
                 line.busy_until(self.core, next_end, None);
                 Ok(None)

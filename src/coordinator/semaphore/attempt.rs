@@ -11,6 +11,7 @@ use crate::{
     core::Core,
     error::Error,
     events::{Event, What},
+    repeat::expect_valid,
     semaphore::request::AcquirePermits,
     session::{held::Lost, session::Session},
     types::{GrantKey, LockName, PermitGrant, RequestId, safe_until},
@@ -68,30 +69,13 @@ pub(crate) async fn attempt(
     if let Some(session) = &session {
         session.may_take_permits(core.config.limits.grants_per_session_max)?;
     }
-    let lease = match (&session, request.lease) {
-        (_, Some(lease)) => lease.get(),
-        (Some(session), None) => session.lease,
-        (None, None) => core.config.lease,
-    };
-    let taking = Taking {
-        record: request.request_id.clone(),
-        attempt: core.attempts.next(),
-        ids: (0..request.permits.get())
-            .map(|_| rand::rng().random())
-            .collect(),
-    };
+    let lease = core.lease_of_new(session.as_ref(), request.lease);
+    let taking = Taking::new(core, request);
     let (scripts, acks) = core.replicated(request.min_replica_acks);
     let sent_at = Instant::now();
-    let reply = scripts
-        .acquire_permits(
-            name.as_str(),
-            owner.field(),
-            lease,
-            taking.identity(),
-            record_refusal,
-        )
-        .await;
-    match reply {
+    let (key, field, identity) = (name.store_key(), owner.field(), taking.identity());
+    let asked = scripts.acquire_permits(key, field, lease, identity, record_refusal);
+    match asked.await {
         Ok(PermitsAcquired::Granted {
             ids,
             available,
@@ -101,12 +85,8 @@ pub(crate) async fn attempt(
             let replica_acks = match acks.acknowledged() {
                 Ok(replica_acks) => replica_acks,
                 Err(error) => {
-                    // The answer to a repeat is not undone: the first answer may have arrived.
-                    if !repeated {
-                        let undo = undo_attempt(core, name, taking, lease);
-                        let _ = tokio::time::timeout(core.config.call_timeout, undo).await;
-                    }
-                    return Err(error.into());
+                    let undo = (!repeated).then(|| undo_attempt(core, name, taking, lease));
+                    return Err(core.not_replicated(error, undo).await);
                 }
             };
             let grant = PermitGrant {
@@ -120,19 +100,12 @@ pub(crate) async fn attempt(
                 replica_acks,
                 min_replica_acks: request.min_replica_acks,
             };
-            let core = Arc::clone(core);
-            let undo = (!repeated).then(|| Undo {
-                core: Arc::clone(&core),
-                session: session.clone(),
+            let undo = Undo {
+                core: Arc::clone(core),
+                session,
                 taking,
-            });
-            let delivery = PermitDelivery {
-                grant,
-                available,
-                lost: Lost::default(),
-                undo: undo.map(Box::new),
             };
-            deliver(&core, session.as_ref(), delivery, sent_at).map(Attempted::Granted)
+            deliver(undo, grant, available, sent_at, repeated).map(Attempted::Granted)
         }
         Ok(PermitsAcquired::Busy {
             available,
@@ -161,7 +134,10 @@ fn undo_attempt(
 ) -> JoinHandle<()> {
     let (core, name) = (Arc::clone(core), name.clone());
     core.tasks.clone().spawn("undo-permits", async move {
-        let undo = || core.scripts.undo_permits(name.as_str(), taking.identity());
+        let undo = || {
+            core.scripts
+                .undo_permits(name.store_key(), taking.identity())
+        };
         core.count_undone(core.until_answered(lease, undo).await);
     })
 }
@@ -169,11 +145,19 @@ fn undo_attempt(
 /// Registers permits and starts their delivery. From here on undeliverable permits are given back,
 /// except the answer to a repeat: the first answer may have arrived.
 fn deliver(
-    core: &Core,
-    session: Option<&Arc<Session>>,
-    mut delivery: PermitDelivery,
+    undo: Undo,
+    grant: PermitGrant,
+    available: u32,
     sent_at: Instant,
+    repeated: bool,
 ) -> Result<PermitDelivery, Error> {
+    let (core, session) = (Arc::clone(&undo.core), undo.session.clone());
+    let mut delivery = PermitDelivery {
+        grant,
+        available,
+        lost: Lost::default(),
+        undo: (!repeated).then(|| Box::new(undo)),
+    };
     if let Some(session) = session {
         let grant = delivery.grant.clone();
         (delivery.grant, delivery.lost) =
@@ -182,16 +166,22 @@ fn deliver(
         core.events
             .tell(|| Event::of_permits(What::Granted, &delivery.grant));
     }
-    if delivery.grant.safe_until <= Instant::now() {
-        let why = "the answer came when the lease was over".to_owned();
-        return Err(CallError::OutcomeUnknown(why).into());
-    }
+    expect_valid(delivery.grant.safe_until)?;
     Ok(delivery)
 }
 
 // === impl Taking ===
 
 impl Taking {
+    fn new(core: &Core, request: &AcquirePermits) -> Self {
+        let ids = (0..request.permits.get()).map(|_| rand::rng().random());
+        Self {
+            record: request.request_id.clone(),
+            attempt: core.attempts.next(),
+            ids: ids.collect(),
+        }
+    }
+
     fn identity(&self) -> PermitAttempt<'_> {
         PermitAttempt {
             request_id: self.record.as_ref().map(RequestId::as_str),
@@ -252,7 +242,7 @@ impl Undo {
         }
         let undo = || {
             core.scripts
-                .undo_permits(grant.name.as_str(), taking.identity())
+                .undo_permits(grant.name.store_key(), taking.identity())
         };
         let undone = core.until_answered(grant.lease, undo).await;
         core.count_undone(undone);
@@ -280,7 +270,7 @@ impl Core {
             attempt: "",
             ids: &grant.ids,
         };
-        let undo = || self.scripts.undo_permits(grant.name.as_str(), exactly);
+        let undo = || self.scripts.undo_permits(grant.name.store_key(), exactly);
         self.until_answered(grant.lease, undo).await;
     }
 }

@@ -2,8 +2,8 @@
 
 pub(crate) mod acquire;
 pub(crate) mod attempt;
+pub(crate) mod describe;
 pub(crate) mod outcome;
 pub(crate) mod release;
 pub(crate) mod renew;
 pub(crate) mod request;
-pub(crate) mod run;

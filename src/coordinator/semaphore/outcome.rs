@@ -2,43 +2,33 @@
 
 use std::time::Duration;
 
-use lockkeeper_store::script::PermitsSet;
 use tokio::time::Instant;
 
 use crate::{
     semaphore::attempt::PermitDelivery,
-    types::{LockName, Owner, PermitGrant},
+    summary::Summary,
+    types::{LockName, Owner},
 };
 
-/// The answer to a semaphore operation.
+/// The outcome of a try.
 #[derive(Debug)]
-pub enum PermitAnswer {
-    /// The wait goes on.
-    Waiting(WaitingForPermits),
+pub enum TriedPermits {
     /// The caller holds the permits once it takes this.
-    Granted(PermitDelivery),
-    /// The wait ended without a grant.
-    NotGranted(PermitsNotGranted),
-    /// The try succeeded: the caller holds the permits once it takes this.
     Acquired(PermitDelivery),
-    /// Too few permits were free for the try.
+    /// Too few permits were free.
     Busy {
         /// Free permits.
         available: u32,
     },
-    /// Permits were released.
-    Released {
-        /// The number released.
-        permits: u32,
-        /// Free permits now.
-        available: u32,
-    },
-    /// The grants with their new leases.
-    Renewed(Vec<PermitGrant>),
-    /// The semaphore has this size.
-    Set(PermitsSet),
-    /// The permits, their holders and their waiters.
-    Described(SemaphoreDescription),
+}
+
+/// A release of permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReleasedPermits {
+    /// The number released.
+    pub permits: u32,
+    /// Free permits now.
+    pub available: u32,
 }
 
 /// The state of a wait.
@@ -102,4 +92,24 @@ pub struct PermitWaiterSeen {
     pub client_name: String,
     /// Start of the wait.
     pub since: Instant,
+}
+
+// === impl TriedPermits ===
+
+impl TriedPermits {
+    pub(crate) fn summary(&self) -> Summary {
+        match self {
+            Self::Acquired(_) => Summary::Granted(None),
+            Self::Busy { .. } => Summary::Busy,
+        }
+    }
+}
+
+// === impl PermitsNotGranted ===
+
+impl PermitsNotGranted {
+    pub(crate) fn summary(self) -> Summary {
+        let cancelled = self.cancelled;
+        Summary::NotGranted { cancelled }
+    }
 }

@@ -8,7 +8,7 @@ use crate::{
     core::Core,
     error::Error,
     events::Event,
-    semaphore::{outcome::PermitAnswer, request::ReleasePermits},
+    semaphore::{outcome::ReleasedPermits, request::ReleasePermits},
     session::session::Session,
     types::{GrantKey, PermitGrant, RequestId},
 };
@@ -16,12 +16,9 @@ use crate::{
 pub(crate) async fn release(
     core: &Arc<Core>,
     request: &ReleasePermits,
-) -> Result<PermitAnswer, Error> {
+) -> Result<ReleasedPermits, Error> {
     let ReleasePermits {
-        name,
-        owner,
-        ids,
-        request_id,
+        name, owner, ids, ..
     } = request;
     let session = core.session_of(owner)?;
     let owner_lock = core.owner_lock(name, owner).await?;
@@ -29,15 +26,7 @@ pub(crate) async fn release(
         .as_ref()
         .map_or_else(Vec::new, |session| session.permits_of(name, owner, ids));
     set_releasing(session.as_ref(), &held, true);
-    let record = request_id.as_ref().map(RequestId::as_str);
-    let (scripts, acks) = core.replicated(0);
-    let released = scripts
-        .release_permits(name.as_str(), owner.field(), ids, record)
-        .await;
-    if let Err(error) = acks.acknowledged() {
-        tracing::info!(%name, %error, "released");
-    }
-    match released {
+    match ask(core, request).await {
         Ok(PermitsReleased::Done {
             permits,
             available,
@@ -53,7 +42,7 @@ pub(crate) async fn release(
             } else if !repeated {
                 core.events.tell(|| Event::of_permit_release(name, owner));
             }
-            Ok(PermitAnswer::Released { permits, available })
+            Ok(ReleasedPermits { permits, available })
         }
         Ok(PermitsReleased::NotOwner(ownership)) => {
             if let Some(session) = &session {
@@ -86,12 +75,29 @@ pub(crate) async fn release(
     }
 }
 
+async fn ask(core: &Core, request: &ReleasePermits) -> Result<PermitsReleased, CallError> {
+    let ReleasePermits {
+        name,
+        owner,
+        ids,
+        request_id,
+    } = request;
+    let record = request_id.as_ref().map(RequestId::as_str);
+    let (scripts, acks) = core.replicated(0);
+    let call = scripts.release_permits(name.store_key(), owner.field(), ids, record);
+    let released = call.await;
+    if let Err(error) = acks.acknowledged() {
+        tracing::info!(%name, %error, "released");
+    }
+    released
+}
+
 /// Completes a release with an unknown outcome: the caller wanted it, and repeating it is harmless.
 async fn finish_release(core: &Core, request: &ReleasePermits, held: Vec<PermitGrant>) {
     let at_most = held.iter().map(|grant| grant.lease).max();
     if let Some(id) = &request.request_id {
         // The same call again leaves the record that the client's own repeat will find.
-        let (name, owner) = (request.name.as_str(), request.owner.field());
+        let (name, owner) = (request.name.store_key(), request.owner.field());
         let again = || {
             let record = Some(id.as_str());
             core.scripts

@@ -8,42 +8,20 @@ use tokio::time::Instant;
 use crate::{
     core::Core,
     error::Error,
-    semaphore::{outcome::PermitAnswer, request::RenewPermits},
+    semaphore::request::RenewPermits,
+    session::session::Session,
     types::{GrantKey, Holding, Invalid, Lease, PermitGrant, safe_until},
 };
 
-pub(crate) async fn renew(core: &Arc<Core>, request: &RenewPermits) -> Result<PermitAnswer, Error> {
+pub(crate) async fn renew(
+    core: &Arc<Core>,
+    request: &RenewPermits,
+) -> Result<Vec<PermitGrant>, Error> {
     let RenewPermits {
-        name,
-        owner,
-        ids,
-        lease,
+        name, owner, lease, ..
     } = request;
     let session = core.session_of(owner)?;
-    let held = match &session {
-        Some(session) => session.permits_of(name, owner, ids),
-        None if ids.is_empty() => {
-            let why = "must name the permits without a session_id";
-            return Err(Invalid::new("permit_ids", why).into());
-        }
-        // The named permits serve as one grant; only their owner knows the actual ones.
-        None => vec![PermitGrant {
-            name: name.clone(),
-            owner: owner.clone(),
-            ids: ids.clone().into(),
-            serial: 0,
-            lease: core.config.lease,
-            safe_until: Instant::now(),
-            watched: false,
-            replica_acks: 0,
-            min_replica_acks: 0,
-        }],
-    };
-    let known = |id| held.iter().any(|grant| grant.ids.contains(id));
-    // After `permits_lost` there is no renewal, even if the store still has the permits.
-    if held.is_empty() || !ids.iter().all(known) {
-        return Err(Error::NotOwner(Ownership::Expired));
-    }
+    let held = held(core, request, session.as_deref())?;
     let own_lease = |grant: &PermitGrant| match &session {
         Some(session) if grant.watched => session.lease,
         _ => grant.lease,
@@ -90,8 +68,44 @@ pub(crate) async fn renew(core: &Arc<Core>, request: &RenewPermits) -> Result<Pe
     }
     match gone {
         Some(ownership) => Err(Error::NotOwner(ownership)),
-        None => Ok(PermitAnswer::Renewed(renewed)),
+        None => Ok(renewed),
     }
+}
+
+/// The grants to renew. Without a session the named permits serve as one grant; only their owner
+/// knows the actual ones.
+fn held(
+    core: &Core,
+    request: &RenewPermits,
+    session: Option<&Session>,
+) -> Result<Vec<PermitGrant>, Error> {
+    let RenewPermits {
+        name, owner, ids, ..
+    } = request;
+    let Some(session) = session else {
+        if ids.is_empty() {
+            let why = "must name the permits without a session_id";
+            return Err(Invalid::new("permit_ids", why).into());
+        }
+        return Ok(vec![PermitGrant {
+            name: name.clone(),
+            owner: owner.clone(),
+            ids: ids.clone().into(),
+            serial: 0,
+            lease: core.config.lease,
+            safe_until: Instant::now(),
+            watched: false,
+            replica_acks: 0,
+            min_replica_acks: 0,
+        }]);
+    };
+    let held = session.permits_of(name, owner, ids);
+    let known = |id| held.iter().any(|grant| grant.ids.contains(id));
+    // After `permits_lost` there is no renewal, even if the store still has the permits.
+    if held.is_empty() || !ids.iter().all(known) {
+        return Err(Error::NotOwner(Ownership::Expired));
+    }
+    Ok(held)
 }
 
 fn with_lease(grant: PermitGrant, sent_at: Instant, lease: Duration) -> PermitGrant {

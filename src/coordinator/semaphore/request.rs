@@ -4,24 +4,11 @@ use std::time::Duration;
 
 use lockkeeper_store::script::PermitId;
 
-use crate::types::{Invalid, Lease, LockName, Owner, RequestId};
-
-/// A validated semaphore operation.
-#[derive(Clone, Debug)]
-pub enum PermitOperation {
-    /// Wait for permits.
-    Acquire(AcquirePermits),
-    /// Take permits if they are free now; `wait` is not used.
-    TryAcquire(AcquirePermits),
-    /// Release permits.
-    Release(ReleasePermits),
-    /// Extend leases.
-    Renew(RenewPermits),
-    /// Create a semaphore or change its size.
-    Set(SetPermits),
-    /// Describe the permits and their holders.
-    Describe(LockName),
-}
+use crate::{
+    metrics::labels::Kind,
+    summary::{Counts, Subject},
+    types::{Invalid, Lease, LockName, Owner, RequestId},
+};
 
 /// A request for permits.
 #[derive(Clone, Debug)]
@@ -83,19 +70,12 @@ pub struct SetPermits {
     pub only_if_absent: bool,
 }
 
-// === impl PermitOperation ===
+// === impl AcquirePermits ===
 
-impl PermitOperation {
-    /// For logs and task names.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Acquire(_) => "acquire_permits",
-            Self::TryAcquire(_) => "try_acquire_permits",
-            Self::Release(_) => "release_permits",
-            Self::Renew(_) => "renew_permits",
-            Self::Set(_) => "set_permits",
-            Self::Describe(_) => "describe_semaphore",
-        }
+impl AcquirePermits {
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        let counts = Counts::Grant(Kind::Permits);
+        Subject::of(&self.name).by(&self.owner).counts(counts)
     }
 }
 

@@ -231,7 +231,7 @@ impl Session {
             let token = grant.lock().map(|grant| grant.fencing_token);
             let session = self.id.digest();
             tracing::info!(
-                lock = grant.name().told(),
+                lock = grant.name().public(),
                 ?reason,
                 token,
                 session,

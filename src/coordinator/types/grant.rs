@@ -91,7 +91,7 @@ pub enum LostReason {
 impl Grant {
     /// Its hold, as the scripts take it.
     pub(crate) fn hold(&self) -> Hold<'_> {
-        Hold::new(self.name.as_str(), self.mode, self.owner.field())
+        Hold::new(self.name.store_key(), self.mode, self.owner.field())
     }
 }
 

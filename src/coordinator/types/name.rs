@@ -44,12 +44,12 @@ impl LockName {
     }
 
     /// The name in the store.
-    pub fn as_str(&self) -> &str {
+    pub fn store_key(&self) -> &str {
         &self.in_store
     }
 
     /// The name for clients.
-    pub fn told(&self) -> &str {
+    pub fn public(&self) -> &str {
         &self.in_store[self.prefix..]
     }
 
@@ -60,6 +60,6 @@ impl LockName {
 
 impl std::fmt::Display for LockName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.told())
+        f.write_str(self.public())
     }
 }

@@ -72,7 +72,7 @@ impl Owner {
             None => Uuid::new_v4(),
             Some(id) => {
                 let digest = Sha256::new()
-                    .chain_update(name.as_str())
+                    .chain_update(name.store_key())
                     .chain_update([0])
                     .chain_update(id.as_str())
                     .finalize();

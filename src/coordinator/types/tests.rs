@@ -35,16 +35,16 @@ fn names_are_checked() {
 }
 
 #[test]
-fn a_prefix_is_put_before_names_and_never_told() {
+fn a_prefix_is_in_the_store_key_and_not_in_the_public_name() {
     let under = |prefix: &str| Limits {
         key_prefix: prefix.into(),
         ..limits()
     };
     let name = LockName::parse("0123456789abcdef", &under("app:")).unwrap();
-    assert_eq!(name.as_str(), "app:0123456789abcdef");
+    assert_eq!(name.store_key(), "app:0123456789abcdef");
     assert_eq!(
-        (name.told(), name.to_string()),
-        ("0123456789abcdef", name.told().to_owned())
+        (name.public(), name.to_string()),
+        ("0123456789abcdef", name.public().to_owned())
     );
     for bad in ["a}", "{}", "redisson_sc:{a}"] {
         assert!(LockName::parse(bad, &under("app:")).is_err(), "{bad}");

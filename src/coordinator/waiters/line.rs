@@ -37,7 +37,7 @@ pub(crate) struct Waiter {
     pub(crate) seen: AtomicI64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Channel {
     pub(crate) subscription: Subscription,
     pub(crate) lines: BTreeMap<Goal, Line>,
@@ -62,9 +62,10 @@ pub(crate) struct Line {
     pub(crate) holder_until: Option<Instant>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Subscription {
     /// In progress: its task drops the channel if nobody waits when it is done.
+    #[default]
     Pending,
     Done,
 }
@@ -118,6 +119,26 @@ impl Line {
 // === impl Waiter ===
 
 impl Waiter {
+    pub(crate) fn new(
+        name: &LockName,
+        goal: Goal,
+        owner: Owner,
+        is_head: bool,
+        position: u32,
+    ) -> Self {
+        Self {
+            name: name.clone(),
+            owner,
+            goal,
+            since: Instant::now(),
+            head: AtomicBool::new(is_head),
+            takes_offers: AtomicBool::new(false),
+            position: AtomicU32::new(position),
+            news: Notify::new(),
+            seen: AtomicI64::new(NOT_SEEN),
+        }
+    }
+
     /// The event that watchers see.
     pub(crate) fn event(&self, what: What) -> Event {
         Event::of_wait(what, &self.name, self.goal, &self.owner)

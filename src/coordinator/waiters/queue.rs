@@ -2,10 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -26,10 +23,7 @@ use crate::{
         labels::{Heard, Source},
     },
     types::{Goal, LockName, Owner},
-    waiters::{
-        line::{Channel, Line, NOT_SEEN, Subscription, Waiter},
-        own_releases::OwnReleases,
-    },
+    waiters::line::{Channel, Line, Subscription, Waiter},
 };
 
 /// Minimum interval between position notifications; each thousand waiters add a second.
@@ -129,26 +123,10 @@ impl Waiters {
         state.waiting += 1;
         state.next_ticket += 1;
         let ticket = state.next_ticket;
-        let waiter = Arc::new(Waiter {
-            name: name.clone(),
-            owner,
-            goal,
-            since: Instant::now(),
-            head: AtomicBool::new(ahead == 0),
-            takes_offers: AtomicBool::new(false),
-            position: AtomicU32::new(place.unwrap_or_else(|| position(ahead.max(fair)))),
-            news: Notify::new(),
-            seen: AtomicI64::new(NOT_SEEN),
-        });
+        let place = place.unwrap_or_else(|| position(ahead.max(fair)));
+        let waiter = Arc::new(Waiter::new(name, goal, owner, ahead == 0, place));
         let entry = state.channels.entry(Arc::clone(&channel));
-        let lines = &mut entry
-            .or_insert_with(|| Channel {
-                subscription: Subscription::Pending,
-                lines: BTreeMap::new(),
-                own_releases: OwnReleases::default(),
-                released: None,
-            })
-            .lines;
+        let lines = &mut entry.or_default().lines;
         // A message may have arrived between the attempt and now. If the line had a waiter then,
         // the head has followed it. If not, the unconfirmed subscription is a hint of its own, or
         // only this waiter would follow the message.
@@ -177,8 +155,8 @@ impl Waiters {
     pub(crate) fn list(&self, name: &LockName, max: usize) -> (Vec<Arc<Waiter>>, usize) {
         let state = self.state.lock();
         let channels = [
-            keys::channel(name.as_str()),
-            keys::rw_channel(name.as_str()),
+            keys::channel(name.store_key()),
+            keys::rw_channel(name.store_key()),
         ];
         let lines = channels
             .iter()
@@ -199,8 +177,8 @@ impl Waiters {
         max: usize,
     ) -> (Vec<Arc<Waiter>>, usize) {
         let channel = match goal {
-            Goal::Permits => keys::permit_channel(name.as_str()),
-            Goal::Latch => keys::latch_channel(name.as_str()),
+            Goal::Permits => keys::permit_channel(name.store_key()),
+            Goal::Latch => keys::latch_channel(name.store_key()),
             Goal::Lock(_) => return self.list(name, max),
         };
         let state = self.state.lock();
@@ -374,11 +352,11 @@ impl Waiters {
 /// The channel on which waiters hear of releases.
 pub(crate) fn channel(name: &LockName, goal: Goal, owner: &Owner) -> String {
     match goal {
-        Goal::Lock(Mode::Exclusive) => keys::channel(name.as_str()),
-        Goal::Lock(Mode::Fair) => keys::fair_channel(name.as_str(), owner.field()),
-        Goal::Lock(Mode::Read | Mode::Write) => keys::rw_channel(name.as_str()),
-        Goal::Permits => keys::permit_channel(name.as_str()),
-        Goal::Latch => keys::latch_channel(name.as_str()),
+        Goal::Lock(Mode::Exclusive) => keys::channel(name.store_key()),
+        Goal::Lock(Mode::Fair) => keys::fair_channel(name.store_key(), owner.field()),
+        Goal::Lock(Mode::Read | Mode::Write) => keys::rw_channel(name.store_key()),
+        Goal::Permits => keys::permit_channel(name.store_key()),
+        Goal::Latch => keys::latch_channel(name.store_key()),
     }
 }
 
@@ -390,7 +368,8 @@ impl State {
         if self.channels.is_empty() {
             return None;
         }
-        self.channels.get_mut(keys::channel(name.as_str()).as_str())
+        self.channels
+            .get_mut(keys::channel(name.store_key()).as_str())
     }
 
     pub(crate) fn line(&mut self, place: &QueueTicket) -> Option<&mut Line> {

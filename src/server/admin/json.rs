@@ -19,7 +19,7 @@ pub(super) fn listed_lock(seen: LockSeen) -> Value {
             lock
         }
         LockSeen::Semaphore(seen) => json!({
-            "name": seen.name.told(),
+            "name": seen.name.public(),
             "kind": kind_name(NameKind::Semaphore),
             "totalPermits": seen.total,
             "availablePermits": seen.available,
@@ -28,7 +28,7 @@ pub(super) fn listed_lock(seen: LockSeen) -> Value {
             "waiterCount": seen.waiter_count,
         }),
         LockSeen::Latch(seen) => json!({
-            "name": seen.name.told(),
+            "name": seen.name.public(),
             "kind": kind_name(NameKind::Latch),
             "count": seen.count,
             "remainingLeaseMs": seen.remaining.map(millis),
@@ -39,7 +39,7 @@ pub(super) fn listed_lock(seen: LockSeen) -> Value {
 
 pub(super) fn described(seen: &Description) -> Value {
     json!({
-        "name": seen.name.told(),
+        "name": seen.name.public(),
         "mode": seen.mode.map(Mode::name),
         "holders": seen.holders.iter().map(holder).collect::<Vec<_>>(),
         "holderCount": seen.holder_count,
@@ -100,7 +100,7 @@ fn delta(coordinator: &Coordinator, event: &Event) -> Value {
     };
     json!({
         "event": what,
-        "name": event.name.told(),
+        "name": event.name.public(),
         "kind": kind_name(event.kind),
         "mode": event.mode.map(Mode::name),
         "sessionDigest": digest(&event.owner),

@@ -1,16 +1,16 @@
 //! Shared by the services: converts a request to an operation, and its answers to those of the RPC.
+//! The macro [`service`] makes a service of a table of its RPCs.
 
 use std::time::Duration;
 
 use lockkeeper_access::{Access, Account};
-use lockkeeper_coordinator::{Answer, AnswersTo, Coordinator, Error, Operation, Reply, mailbox};
-use tonic::{Response, Status, metadata::MetadataMap};
+use lockkeeper_coordinator::{AnswersTo, Coordinator, Operation, Reply, mailbox};
+use tonic::{Response, metadata::MetadataMap};
 
 use super::{
     Metrics,
-    answers::{Answers, Said},
+    answers::{Answers, Convert},
     convert::Requests,
-    status::status,
     viewer::Viewer,
 };
 
@@ -26,6 +26,63 @@ pub(super) struct Calls {
     pub(super) access: Access,
     pub(super) metrics: Metrics,
 }
+
+/// Implements a service. An RPC that does not wait has the name of its method of [`Requests`] and
+/// of the coordinator; an RPC that may wait has the name of its method of [`Requests`]. If the
+/// caller disconnects meanwhile, its grants are released.
+macro_rules! service {
+    (
+        $trait:path, $service:ty, |$calls:ident, $account:ident|
+        own { $($own:tt)* }
+        asks { $($ask:ident($Ask:ident) -> $Answer:ident, |$answer:pat_param| $write:expr;)* }
+        waits { $(
+            $wait:ident($Wait:ident) -> $Stream:ident($Event:ident), $Operation:ident,
+            $events:ident { $($said:pat => $event:expr,)* };
+        )* }
+    ) => {
+        #[tonic::async_trait]
+        impl $trait for $service {
+            $($own)*
+
+            $(async fn $ask(
+                &self,
+                request: tonic::Request<pb::$Ask>,
+            ) -> Result<tonic::Response<pb::$Answer>, tonic::Status> {
+                let $calls = &self.calls;
+                let $account = auth::account(request.extensions());
+                let asked = $calls.requests(&$account).$ask(request.get_ref());
+                let asked = asked.map_err(|error| status(&error))?;
+                let ended = $calls.coordinator.$ask(asked).await;
+                let written = ended.and_then(|$answer| Ok($write));
+                written.map(tonic::Response::new).map_err(|error| status(&error))
+            })*
+
+            $(type $Stream = Answers<pb::$Event>;
+
+            async fn $wait(
+                &self,
+                request: tonic::Request<pb::$Wait>,
+            ) -> Result<tonic::Response<Self::$Stream>, tonic::Status> {
+                use pb::$events::Event;
+
+                let account = auth::account(request.extensions());
+                let asked = self.calls.requests(&account).$wait(request.get_ref());
+                let mut asked = asked.map_err(|error| status(&error))?;
+                asked.wait = within(asked.wait, request.metadata());
+                let operation = Operation::$Operation(asked);
+                Ok(self.calls.wait(account, operation, |answer| {
+                    let event = Some(match answer {
+                        $($said => $event,)*
+                        Answer::Failed(error) => return Err(error),
+                        _ => return Ok(None),
+                    });
+                    Ok(Some(pb::$Event { event }))
+                }))
+            })*
+        }
+    };
+}
+pub(super) use service;
 
 // === impl Calls ===
 
@@ -43,28 +100,13 @@ impl Calls {
         Viewer::new(&self.coordinator, &self.access, account.identity())
     }
 
-    /// Runs an operation that has one answer. If the caller disconnects meanwhile, its grants are
-    /// released.
-    pub(super) async fn run<T>(
-        &self,
-        operation: Result<Operation, Error>,
-        convert: impl FnOnce(Answer) -> Result<T, Status>,
-    ) -> Result<Response<T>, Status> {
-        let operation = operation.map_err(|error| status(&error))?;
-        match self.coordinator.ask(operation).await {
-            Answer::Failed(error) => Err(status(&error)),
-            answer => convert(answer).map(Response::new),
-        }
-    }
-
     /// Runs an operation that may wait.
     pub(super) fn wait<T>(
         &self,
         account: Account,
-        operation: Result<Operation, Error>,
-        convert: fn(Answer) -> Said<T>,
-    ) -> Result<Response<Answers<T>>, Status> {
-        let operation = operation.map_err(|error| status(&error))?;
+        operation: Operation,
+        convert: Convert<T>,
+    ) -> Response<Answers<T>> {
         let (to, answers) = mailbox();
         let reply = Reply {
             op_id: 0,
@@ -74,7 +116,7 @@ impl Calls {
             account,
         };
         self.coordinator.submit(operation, reply);
-        Ok(Response::new(Answers::new(answers, convert)))
+        Response::new(Answers::new(answers, convert))
     }
 }
 

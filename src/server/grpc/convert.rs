@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::{pb, viewer::Viewer};
 use lockkeeper_access::{Access, Account, Audited, Identity, Right};
 use lockkeeper_coordinator::{
-    Acquire, Coordinator, Description, Error, Grant, HolderSeen, Invalid, Lease, LockName,
-    LostReason, Mode, NotGranted, OnDisconnect, Operation, Owner, Release, Renew, RequestId,
+    Acquire, CheckToken, Coordinator, Delivery, Description, Error, Grant, HolderSeen, Invalid,
+    Lease, LockName, LostReason, Mode, NotGranted, OnDisconnect, Owner, Release, Renew, RequestId,
     ResumedGrant, SessionId, TokenChecked, Tried, WaiterSeen, Waiting,
 };
-use tonic::Status;
-
-use super::{pb, status::status, viewer::Viewer};
 
 /// Converts requests to operations. Checks the coordinator's limits and the caller's rights;
 /// requests on a session's stream belong to that session.
@@ -25,57 +23,42 @@ pub(super) struct Requests<'a> {
     pub(super) session: Option<&'a SessionId>,
 }
 
+/// The common fields of `Acquire` and `TryAcquire`.
+macro_rules! acquire {
+    ($requests:ident, $request:ident) => {{
+        let name = $requests.name(&$request.name, Right::Acquire)?;
+        let mode = mode($request.mode)?;
+        let request_id = $requests.request_id(&$request.request_id)?;
+        Acquire {
+            owner: $requests.owner_or_made(
+                &$request.session_id,
+                &$request.owner,
+                &name,
+                request_id.as_ref(),
+            )?,
+            name,
+            mode,
+            lease: $requests.lease($request.lease)?,
+            wait: None,
+            request_id,
+            min_replica_acks: $request.min_replica_acks,
+        }
+    }};
+}
+
 // === impl Requests ===
 
 impl Requests<'_> {
-    pub(super) fn acquire(&self, request: pb::AcquireRequest) -> Result<Acquire, Error> {
-        let pb::AcquireRequest {
-            name,
-            mode,
-            session_id,
-            owner,
-            lease,
-            wait_timeout,
-            request_id,
-            min_replica_acks,
-        } = request;
-        let wait = wait_timeout
-            .map(|wait| duration("wait_timeout", wait))
-            .transpose()?;
-        let request = pb::TryAcquireRequest {
-            name,
-            mode,
-            session_id,
-            owner,
-            lease,
-            request_id,
-            min_replica_acks,
-        };
+    pub(super) fn acquire(&self, request: &pb::AcquireRequest) -> Result<Acquire, Error> {
+        let wait = wait(request.wait_timeout)?;
         Ok(Acquire {
             wait,
-            ..self.try_acquire(&request)?
+            ..acquire!(self, request)
         })
     }
 
     pub(super) fn try_acquire(&self, request: &pb::TryAcquireRequest) -> Result<Acquire, Error> {
-        let name = self.name(&request.name, Right::Acquire)?;
-        let mode = mode(request.mode)?;
-        let request_id = self.request_id(&request.request_id)?;
-        let session = self.session(&request.session_id)?;
-        let owner = match session {
-            None if request.owner.is_empty() => self.made(&name, request_id.as_ref()),
-            session => self.owner(session, &request.owner)?,
-        };
-        let lease = self.lease(request.lease)?;
-        Ok(Acquire {
-            name,
-            mode,
-            owner,
-            lease,
-            wait: None,
-            request_id,
-            min_replica_acks: request.min_replica_acks,
-        })
+        Ok(acquire!(self, request))
     }
 
     pub(super) fn release(&self, request: &pb::ReleaseRequest) -> Result<Release, Error> {
@@ -100,14 +83,15 @@ impl Requests<'_> {
         })
     }
 
-    pub(super) fn describe(&self, request: &pb::DescribeRequest) -> Result<Operation, Error> {
-        let name = self.name(&request.name, Right::Describe)?;
-        Ok(Operation::Describe(name))
+    pub(super) fn describe(&self, request: &pb::DescribeRequest) -> Result<LockName, Error> {
+        self.name(&request.name, Right::Describe)
     }
 
-    pub(super) fn check_token(&self, request: &pb::CheckTokenRequest) -> Result<Operation, Error> {
-        let name = self.name(&request.name, Right::Describe)?;
-        Ok(Operation::CheckToken(name, request.fencing_token))
+    pub(super) fn check_token(&self, request: &pb::CheckTokenRequest) -> Result<CheckToken, Error> {
+        Ok(CheckToken {
+            name: self.name(&request.name, Right::Describe)?,
+            token: request.fencing_token,
+        })
     }
 
     pub(super) fn lease(
@@ -153,14 +137,14 @@ impl Requests<'_> {
     }
 
     pub(super) fn may(&self, right: Right, name: &LockName) -> Result<(), Error> {
-        if self.access.allows(self.caller(), right, name.told()) {
+        if self.access.allows(self.caller(), right, name.public()) {
             return Ok(());
         }
         let denied = Audited {
             identity: self.caller(),
             peer: self.account.peer(),
             operation: right.name(),
-            name: name.told(),
+            name: name.public(),
             reason: "",
         };
         denied.denied();
@@ -192,9 +176,18 @@ impl Requests<'_> {
         })
     }
 
-    /// The owner of a sessionless request that names none.
-    pub(super) fn made(&self, name: &LockName, request_id: Option<&RequestId>) -> Owner {
-        self.marked(Owner::made(name, request_id))
+    /// The owner of an acquire; one is made for a sessionless request that names none.
+    pub(super) fn owner_or_made(
+        &self,
+        session: &str,
+        label: &str,
+        name: &LockName,
+        request_id: Option<&RequestId>,
+    ) -> Result<Owner, Error> {
+        match self.session(session)? {
+            None if label.is_empty() => Ok(self.marked(Owner::made(name, request_id))),
+            session => self.owner(session, label),
+        }
     }
 
     pub(super) fn owner(&self, session: Option<SessionId>, label: &str) -> Result<Owner, Error> {
@@ -243,6 +236,11 @@ pub(super) fn proto_mode(mode: Mode) -> pb::LockMode {
     }
 }
 
+/// The longest wait of a request; none: unlimited.
+pub(super) fn wait(wait: Option<prost_types::Duration>) -> Result<Option<Duration>, Invalid> {
+    wait.map(|wait| duration("wait_timeout", wait)).transpose()
+}
+
 /// A non-negative duration.
 pub(super) fn duration(
     field: &'static str,
@@ -283,7 +281,7 @@ pub(super) fn whole_millis(duration: Duration) -> prost_types::Duration {
 pub(super) fn grant(grant: &Grant) -> pb::Grant {
     let session = grant.owner.session.as_ref();
     pb::Grant {
-        name: grant.name.told().to_owned(),
+        name: grant.name.public().to_owned(),
         mode: proto_mode(grant.mode).into(),
         session_id: session.map_or("", SessionId::as_str).to_owned(),
         owner: grant.owner.label.as_ref().to_owned(),
@@ -319,12 +317,17 @@ pub(super) fn not_granted(ended: NotGranted) -> pb::NotGranted {
     }
 }
 
+/// A grant; it counts as delivered from here on.
+pub(super) fn granted(delivery: Delivery) -> Result<pb::Grant, Error> {
+    delivery.take().map(|taken| grant(&taken))
+}
+
 /// The answer to `TryAcquire`. A grant counts as delivered from here on.
-pub(super) fn tried(tried: Tried) -> Result<pb::TryAcquireResponse, Status> {
+pub(super) fn tried(tried: Tried) -> Result<pb::TryAcquireResponse, Error> {
     Ok(match tried {
         Tried::Acquired(delivery) => pb::TryAcquireResponse {
             acquired: true,
-            grant: Some(grant(&delivery.take().map_err(|error| status(&error))?)),
+            grant: Some(granted(delivery)?),
             holder_remaining_lease: None,
         },
         Tried::Busy { holder_until } => pb::TryAcquireResponse {
@@ -333,6 +336,12 @@ pub(super) fn tried(tried: Tried) -> Result<pb::TryAcquireResponse, Status> {
             holder_remaining_lease: remaining(holder_until),
         },
     })
+}
+
+pub(super) fn renewed(renewed: &Grant) -> pb::RenewResponse {
+    pb::RenewResponse {
+        grant: Some(grant(renewed)),
+    }
 }
 
 pub(super) fn released(hold_count: u32) -> pb::ReleaseResponse {
@@ -354,7 +363,7 @@ pub(super) fn described(seen: Description, viewer: &Viewer) -> pb::DescribeRespo
     let mode = seen.mode.map_or(pb::LockMode::Unspecified, proto_mode);
     let waiters = seen.waiters.into_iter().zip(1..);
     pb::DescribeResponse {
-        name: seen.name.told().to_owned(),
+        name: seen.name.public().to_owned(),
         mode: mode.into(),
         holders: seen
             .holders

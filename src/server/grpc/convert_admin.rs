@@ -14,7 +14,7 @@ use super::{
 pub(super) fn listed_lock(seen: LockSeen, viewer: &Viewer) -> pb::LockSummary {
     match seen {
         LockSeen::Lock(kind, seen) => pb::LockSummary {
-            name: seen.name.told().to_owned(),
+            name: seen.name.public().to_owned(),
             kind: proto_kind(kind).into(),
             mode: seen
                 .mode
@@ -53,7 +53,7 @@ pub(super) fn listed_lock(seen: LockSeen, viewer: &Viewer) -> pb::LockSummary {
             }
         }
         LockSeen::Latch(seen) => pb::LockSummary {
-            name: seen.name.told().to_owned(),
+            name: seen.name.public().to_owned(),
             kind: pb::NameKind::Latch.into(),
             remaining_lease: seen.remaining.map(whole_millis),
             waiter_count: count(seen.waiter_count),
@@ -86,10 +86,10 @@ pub(super) fn listed_session(seen: SessionSeen) -> pb::SessionSummary {
 pub(super) fn watched(
     coordinator: &Coordinator,
     viewer: &Viewer,
-    told: Watched,
+    item: Watched,
 ) -> pb::WatchResponse {
     use pb::watch_response::Event;
-    let event = match told {
+    let event = match item {
         Watched::Delta(event) => Event::Delta(delta(coordinator, viewer, &event)),
         Watched::Snapshot {
             first,
@@ -119,7 +119,7 @@ fn delta(coordinator: &Coordinator, viewer: &Viewer, event: &Event) -> pb::Watch
     let session = event.owner.session.as_ref();
     pb::WatchDelta {
         event: what.into(),
-        name: event.name.told().to_owned(),
+        name: event.name.public().to_owned(),
         kind: proto_kind(event.kind).into(),
         mode: event
             .mode

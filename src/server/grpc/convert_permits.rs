@@ -2,51 +2,52 @@
 
 use lockkeeper_access::Right;
 use lockkeeper_coordinator::{
-    AcquirePermits, Error, Invalid, Operation, Owner, PermitAnswer, PermitCount, PermitDelivery,
-    PermitGrant, PermitId, PermitOperation, PermitsNotGranted, PermitsSet, ReleasePermits,
-    RenewPermits, ResumedPermits, SemaphoreDescription, SessionId, SetPermits, WaitingForPermits,
+    AcquirePermits, Error, Invalid, LockName, Owner, PermitCount, PermitDelivery, PermitGrant,
+    PermitId, PermitsNotGranted, PermitsSet, ReleasePermits, ReleasedPermits, RenewPermits,
+    ResumedPermits, SemaphoreDescription, SessionId, SetPermits, TriedPermits, WaitingForPermits,
 };
-use tonic::Status;
 
 use super::{
-    convert::{Requests, duration, proto_wait_end, remaining, whole_millis},
-    pb::{self, session_response::Response},
-    status::{message, status},
+    audit,
+    convert::{Requests, proto_wait_end, remaining, wait, whole_millis},
+    pb,
     viewer::Viewer,
 };
+
+/// The common fields of `AcquirePermits` and `TryAcquirePermits`.
+macro_rules! acquire_permits {
+    ($requests:ident, $request:ident) => {{
+        let name = $requests.name(&$request.name, Right::Acquire)?;
+        let permits = PermitCount::new($request.permits)?;
+        let request_id = $requests.request_id(&$request.request_id)?;
+        AcquirePermits {
+            owner: $requests.owner_or_made(
+                &$request.session_id,
+                &$request.owner,
+                &name,
+                request_id.as_ref(),
+            )?,
+            name,
+            permits,
+            lease: $requests.lease($request.lease)?,
+            wait: None,
+            request_id,
+            min_replica_acks: $request.min_replica_acks,
+        }
+    }};
+}
 
 // === impl Requests ===
 
 impl Requests<'_> {
     pub(super) fn acquire_permits(
         &self,
-        request: pb::AcquirePermitsRequest,
+        request: &pb::AcquirePermitsRequest,
     ) -> Result<AcquirePermits, Error> {
-        let pb::AcquirePermitsRequest {
-            name,
-            session_id,
-            owner,
-            permits,
-            lease,
-            wait_timeout,
-            request_id,
-            min_replica_acks,
-        } = request;
-        let wait = wait_timeout
-            .map(|wait| duration("wait_timeout", wait))
-            .transpose()?;
-        let request = pb::TryAcquirePermitsRequest {
-            name,
-            session_id,
-            owner,
-            permits,
-            lease,
-            request_id,
-            min_replica_acks,
-        };
+        let wait = wait(request.wait_timeout)?;
         Ok(AcquirePermits {
             wait,
-            ..self.try_acquire_permits(&request)?
+            ..acquire_permits!(self, request)
         })
     }
 
@@ -54,69 +55,52 @@ impl Requests<'_> {
         &self,
         request: &pb::TryAcquirePermitsRequest,
     ) -> Result<AcquirePermits, Error> {
-        let name = self.name(&request.name, Right::Acquire)?;
-        let permits = PermitCount::new(request.permits)?;
-        let request_id = self.request_id(&request.request_id)?;
-        let owner = match self.session(&request.session_id)? {
-            None if request.owner.is_empty() => self.made(&name, request_id.as_ref()),
-            session => self.owner(session, &request.owner)?,
-        };
-        Ok(AcquirePermits {
-            name,
-            owner,
-            permits,
-            lease: self.lease(request.lease)?,
-            wait: None,
-            request_id,
-            min_replica_acks: request.min_replica_acks,
-        })
+        Ok(acquire_permits!(self, request))
     }
 
     pub(super) fn release_permits(
         &self,
         request: &pb::ReleasePermitsRequest,
-    ) -> Result<Operation, Error> {
+    ) -> Result<ReleasePermits, Error> {
         let name = self.name(&request.name, Right::Release)?;
         let session = self.session(&request.session_id)?;
-        let operation = PermitOperation::Release(ReleasePermits {
+        Ok(ReleasePermits {
             name,
             owner: self.owner(session, &request.owner)?,
             ids: permit_ids(&request.permit_ids)?,
             request_id: self.request_id(&request.request_id)?,
-        });
-        Ok(Operation::Permits(operation))
+        })
     }
 
     pub(super) fn renew_permits(
         &self,
         request: &pb::RenewPermitsRequest,
-    ) -> Result<Operation, Error> {
+    ) -> Result<RenewPermits, Error> {
         let name = self.name(&request.name, Right::Acquire)?;
         let session = self.session(&request.session_id)?;
-        let operation = PermitOperation::Renew(RenewPermits {
+        Ok(RenewPermits {
             name,
             owner: self.owner(session, &request.owner)?,
             ids: permit_ids(&request.permit_ids)?,
             lease: self.lease(request.lease)?,
-        });
-        Ok(Operation::Permits(operation))
+        })
     }
 
-    pub(super) fn set_permits(&self, request: &pb::SetPermitsRequest) -> Result<Operation, Error> {
-        let operation = PermitOperation::Set(SetPermits {
-            name: self.name(&request.name, Right::Acquire)?,
+    pub(super) fn set_permits(&self, request: &pb::SetPermitsRequest) -> Result<SetPermits, Error> {
+        let name = self.name(&request.name, Right::Acquire)?;
+        audit::allowed(self.account, "SetPermits", name.public());
+        Ok(SetPermits {
+            name,
             permits: request.permits,
             only_if_absent: request.only_if_absent,
-        });
-        Ok(Operation::Permits(operation))
+        })
     }
 
     pub(super) fn describe_semaphore(
         &self,
         request: &pb::DescribeSemaphoreRequest,
-    ) -> Result<Operation, Error> {
-        let name = self.name(&request.name, Right::Describe)?;
-        Ok(Operation::Permits(PermitOperation::Describe(name)))
+    ) -> Result<LockName, Error> {
+        self.name(&request.name, Right::Describe)
     }
 
     /// The permits that a resuming client names.
@@ -168,7 +152,7 @@ fn permit_ids(texts: &[String]) -> Result<Vec<PermitId>, Invalid> {
 pub(super) fn permit_grant(grant: &PermitGrant) -> pb::PermitGrant {
     let session = grant.owner.session.as_ref();
     pb::PermitGrant {
-        name: grant.name.told().to_owned(),
+        name: grant.name.public().to_owned(),
         session_id: session.map_or("", SessionId::as_str).to_owned(),
         owner: grant.owner.label.as_ref().to_owned(),
         permits: u32::try_from(grant.ids.len()).unwrap_or(u32::MAX),
@@ -181,9 +165,8 @@ pub(super) fn permit_grant(grant: &PermitGrant) -> pb::PermitGrant {
 }
 
 /// A grant; counts as delivered from here on.
-pub(super) fn delivered(delivery: PermitDelivery) -> Result<pb::PermitGrant, Status> {
-    let grant = delivery.take().map_err(|error| status(&error))?;
-    Ok(permit_grant(&grant))
+pub(super) fn granted(delivery: PermitDelivery) -> Result<pb::PermitGrant, Error> {
+    delivery.take().map(|grant| permit_grant(&grant))
 }
 
 pub(super) fn waiting(waiting: WaitingForPermits) -> pb::WaitingForPermits {
@@ -201,26 +184,26 @@ pub(super) fn not_granted(ended: PermitsNotGranted) -> pb::PermitsNotGranted {
     }
 }
 
-pub(super) fn acquired(delivery: PermitDelivery) -> Result<pb::TryAcquirePermitsResponse, Status> {
-    Ok(pb::TryAcquirePermitsResponse {
-        acquired: true,
-        grant: Some(delivered(delivery)?),
-        available: 0,
+/// The answer to `TryAcquirePermits`. A grant counts as delivered from here on.
+pub(super) fn tried(tried: TriedPermits) -> Result<pb::TryAcquirePermitsResponse, Error> {
+    Ok(match tried {
+        TriedPermits::Acquired(delivery) => pb::TryAcquirePermitsResponse {
+            acquired: true,
+            grant: Some(granted(delivery)?),
+            available: 0,
+        },
+        TriedPermits::Busy { available } => pb::TryAcquirePermitsResponse {
+            acquired: false,
+            grant: None,
+            available,
+        },
     })
 }
 
-pub(super) fn busy(available: u32) -> pb::TryAcquirePermitsResponse {
-    pb::TryAcquirePermitsResponse {
-        acquired: false,
-        grant: None,
-        available,
-    }
-}
-
-pub(super) fn released(permits: u32, available: u32) -> pb::ReleasePermitsResponse {
+pub(super) fn released(released: ReleasedPermits) -> pb::ReleasePermitsResponse {
     pb::ReleasePermitsResponse {
-        released: permits,
-        available,
+        released: released.permits,
+        available: released.available,
     }
 }
 
@@ -265,37 +248,13 @@ pub(super) fn described(
         waiting_for: Some(whole_millis(waiter.since.elapsed())),
     });
     pb::DescribeSemaphoreResponse {
-        name: seen.name.told().to_owned(),
+        name: seen.name.public().to_owned(),
         total: seen.total,
         available: seen.available,
         holders: holders.collect(),
         waiters: waiters.collect(),
         waiter_count: u32::try_from(seen.waiter_count).unwrap_or(u32::MAX),
         holder_count: u32::try_from(seen.holder_count).unwrap_or(u32::MAX),
-    }
-}
-
-/// An answer as a frame.
-pub(super) fn response(answer: PermitAnswer, viewer: &Viewer) -> Response {
-    let or_failed = |result: Result<Response, Status>| {
-        result.unwrap_or_else(|status| Response::Failed(message(&status)))
-    };
-    match answer {
-        PermitAnswer::Waiting(it) => Response::WaitingForPermits(waiting(it)),
-        PermitAnswer::Granted(delivery) => {
-            or_failed(delivered(delivery).map(Response::PermitsGranted))
-        }
-        PermitAnswer::NotGranted(ended) => Response::PermitsNotGranted(not_granted(ended)),
-        PermitAnswer::Acquired(delivery) => {
-            or_failed(acquired(delivery).map(Response::PermitsTried))
-        }
-        PermitAnswer::Busy { available } => Response::PermitsTried(busy(available)),
-        PermitAnswer::Released { permits, available } => {
-            Response::PermitsReleased(released(permits, available))
-        }
-        PermitAnswer::Renewed(grants) => Response::PermitsRenewed(renewed(&grants)),
-        PermitAnswer::Set(it) => Response::PermitsSet(set(it)),
-        PermitAnswer::Described(seen) => Response::SemaphoreDescribed(described(seen, viewer)),
     }
 }
 

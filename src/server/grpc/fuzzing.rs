@@ -9,7 +9,7 @@ use super::{
     call::within,
     convert::{self, Requests},
     pb::{self, session_request::Request},
-    session::operation,
+    session::frames::operation,
 };
 
 /// The longest deadline of a call, in seconds: 8 digits of hours.
@@ -58,7 +58,7 @@ pub fn request(
 fn check(coordinator: &Coordinator, operation: &Operation) {
     let limits = coordinator.limits();
     if let Operation::Acquire(it) | Operation::TryAcquire(it) = operation {
-        let name = it.name.as_str();
+        let name = it.name.store_key();
         assert!(!name.is_empty() && name.len() <= limits.name_bytes_max);
         assert!(it.owner.label.len() <= limits.owner_bytes_max);
         let lease = it.lease.map(Lease::get);

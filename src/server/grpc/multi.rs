@@ -5,41 +5,41 @@ use lockkeeper_coordinator::{
     AcquireAll, DeliveryAll, Error, Grant, LockName, Locks, ReleaseAll, ReleasedLock, TriedAll,
     Waiting,
 };
-use tonic::Status;
 
 use super::{
     convert::{self, Requests},
     pb,
-    status::status,
 };
+
+/// The common fields of `AcquireAll` and `TryAcquireAll`.
+macro_rules! acquire_all {
+    ($requests:ident, $request:ident) => {{
+        let locks = $requests.locks(&$request.locks, Right::Acquire)?;
+        let request_id = $requests.request_id(&$request.request_id)?;
+        AcquireAll {
+            owner: $requests.owner_or_made(
+                &$request.session_id,
+                &$request.owner,
+                locks.first(),
+                request_id.as_ref(),
+            )?,
+            locks,
+            lease: $requests.lease($request.lease)?,
+            wait: None,
+            request_id,
+            min_replica_acks: $request.min_replica_acks,
+        }
+    }};
+}
 
 // === impl Requests ===
 
 impl Requests<'_> {
-    pub(super) fn acquire_all(&self, request: pb::AcquireAllRequest) -> Result<AcquireAll, Error> {
-        let pb::AcquireAllRequest {
-            locks,
-            session_id,
-            owner,
-            lease,
-            wait_timeout,
-            request_id,
-            min_replica_acks,
-        } = request;
-        let wait = wait_timeout
-            .map(|wait| convert::duration("wait_timeout", wait))
-            .transpose()?;
-        let request = pb::TryAcquireAllRequest {
-            locks,
-            session_id,
-            owner,
-            lease,
-            request_id,
-            min_replica_acks,
-        };
+    pub(super) fn acquire_all(&self, request: &pb::AcquireAllRequest) -> Result<AcquireAll, Error> {
+        let wait = convert::wait(request.wait_timeout)?;
         Ok(AcquireAll {
             wait,
-            ..self.try_acquire_all(&request)?
+            ..acquire_all!(self, request)
         })
     }
 
@@ -47,20 +47,7 @@ impl Requests<'_> {
         &self,
         request: &pb::TryAcquireAllRequest,
     ) -> Result<AcquireAll, Error> {
-        let locks = self.locks(&request.locks, Right::Acquire)?;
-        let request_id = self.request_id(&request.request_id)?;
-        let owner = match self.session(&request.session_id)? {
-            None if request.owner.is_empty() => self.made(locks.first(), request_id.as_ref()),
-            session => self.owner(session, &request.owner)?,
-        };
-        Ok(AcquireAll {
-            locks,
-            owner,
-            lease: self.lease(request.lease)?,
-            wait: None,
-            request_id,
-            min_replica_acks: request.min_replica_acks,
-        })
+        Ok(acquire_all!(self, request))
     }
 
     pub(super) fn release_all(&self, request: &pb::ReleaseAllRequest) -> Result<ReleaseAll, Error> {
@@ -88,27 +75,27 @@ impl Requests<'_> {
 
 pub(super) fn waiting(name: &LockName, waiting: Waiting) -> pb::WaitingForAll {
     pb::WaitingForAll {
-        name: name.told().to_owned(),
+        name: name.public().to_owned(),
         waiting: Some(convert::waiting(waiting)),
     }
 }
 
 /// The last answer of `AcquireAll`. The grants count as delivered from here on.
-pub(super) fn granted(delivery: DeliveryAll) -> Result<pb::GrantedAll, Status> {
-    let grants = grants(&delivery.take().map_err(|error| status(&error))?);
+pub(super) fn granted(delivery: DeliveryAll) -> Result<pb::GrantedAll, Error> {
+    let grants = grants(&delivery.take()?);
     Ok(pb::GrantedAll { grants })
 }
 
 /// The answer to `TryAcquireAll`. The grants count as delivered from here on.
-pub(super) fn tried(tried: TriedAll) -> Result<pb::TryAcquireAllResponse, Status> {
+pub(super) fn tried(tried: TriedAll) -> Result<pb::TryAcquireAllResponse, Error> {
     Ok(match tried {
         TriedAll::Acquired(delivery) => pb::TryAcquireAllResponse {
             acquired: true,
-            grants: grants(&delivery.take().map_err(|error| status(&error))?),
+            grants: grants(&delivery.take()?),
             ..pb::TryAcquireAllResponse::default()
         },
         TriedAll::Busy { name, holder_until } => pb::TryAcquireAllResponse {
-            busy_name: name.told().to_owned(),
+            busy_name: name.public().to_owned(),
             holder_remaining_lease: convert::remaining(holder_until),
             ..pb::TryAcquireAllResponse::default()
         },
@@ -117,7 +104,7 @@ pub(super) fn tried(tried: TriedAll) -> Result<pb::TryAcquireAllResponse, Status
 
 pub(super) fn released(locks: Vec<ReleasedLock>) -> pb::ReleaseAllResponse {
     let locks = locks.into_iter().map(|lock| pb::ReleasedLock {
-        name: lock.name.told().to_owned(),
+        name: lock.name.public().to_owned(),
         mode: convert::proto_mode(lock.mode).into(),
         held: lock.left.is_some(),
         hold_count: lock.left.unwrap_or(0),

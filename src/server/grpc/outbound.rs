@@ -9,22 +9,25 @@ use std::{
     task::{Context, Poll},
 };
 
-use lockkeeper_coordinator::{Answer, Error, LatchAnswer, Notice, PermitAnswer};
+use lockkeeper_coordinator::{Answer, Error, Notice};
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tonic::Status;
 
 use super::{
-    Metrics, convert, convert_permits, latch, multi, notice,
+    Metrics, notice,
     pb::{self, session_response::Response},
-    session::waits::{OP_ID, Waits},
+    session::{
+        frames::response,
+        waits::{OP_ID, Waits},
+    },
     status::{message, status},
     viewer::Viewer,
 };
 
 /// A frame that is not an answer.
 #[derive(Debug)]
-pub(super) enum Out {
+pub(super) enum Outgoing {
     Opened(Box<pb::SessionOpened>),
     Notice(Notice),
     /// Answers the ping with this id.
@@ -37,7 +40,7 @@ pub(super) enum Out {
 #[derive(Debug)]
 pub(super) struct Outbound {
     answers: mpsc::Receiver<(u64, Answer)>,
-    notices: mpsc::Receiver<Out>,
+    notices: mpsc::Receiver<Outgoing>,
     /// Counts the frames that were read.
     progress: Arc<AtomicU64>,
     waits: Waits,
@@ -58,7 +61,7 @@ enum State {
 impl Outbound {
     pub(super) fn new(
         answers: mpsc::Receiver<(u64, Answer)>,
-        notices: mpsc::Receiver<Out>,
+        notices: mpsc::Receiver<Outgoing>,
         progress: Arc<AtomicU64>,
         waits: Waits,
         viewer: Viewer,
@@ -81,36 +84,8 @@ impl Outbound {
         if ends_wait(&answer) {
             self.waits.lock().remove(&op_id);
         }
-        let failed = |status: Status| Response::Failed(message(&status));
-        let response = match answer {
-            Answer::Waiting(waiting) => Response::Waiting(convert::waiting(waiting)),
-            Answer::Granted(delivery) => match delivery.take() {
-                Ok(grant) => Response::Granted(convert::grant(&grant)),
-                Err(error) => failed(status(&error)),
-            },
-            Answer::NotGranted(ended) => Response::NotGranted(convert::not_granted(ended)),
-            Answer::Tried(tried) => convert::tried(tried).map_or_else(failed, Response::Tried),
-            Answer::WaitingForAll(name, waiting) => {
-                Response::WaitingForAll(multi::waiting(&name, waiting))
-            }
-            Answer::GrantedAll(delivery) => {
-                multi::granted(delivery).map_or_else(failed, Response::GrantedAll)
-            }
-            Answer::TriedAll(tried) => multi::tried(tried).map_or_else(failed, Response::TriedAll),
-            Answer::Released(hold_count) => Response::Released(convert::released(hold_count)),
-            Answer::ReleasedAll(locks) => Response::ReleasedAll(multi::released(locks)),
-            Answer::Renewed(grant) => {
-                let grant = Some(convert::grant(&grant));
-                Response::Renewed(pb::RenewResponse { grant })
-            }
-            Answer::Described(seen) => Response::Described(convert::described(seen, &self.viewer)),
-            Answer::TokenChecked(checked) => {
-                Response::TokenChecked(convert::token_checked(checked))
-            }
-            Answer::Permits(answer) => convert_permits::response(answer, &self.viewer),
-            Answer::Latch(answer) => latch::response(answer),
-            Answer::Failed(error) => failed(status(&error)),
-        };
+        let response = response(answer, &self.viewer)
+            .unwrap_or_else(|error| Response::Failed(message(&status(&error))));
         if let Response::Failed(failed) = &response {
             self.metrics.frame_failed(failed.code);
         }
@@ -120,12 +95,12 @@ impl Outbound {
         }
     }
 
-    fn notice(&mut self, out: Out) -> Option<pb::SessionResponse> {
+    fn notice(&mut self, out: Outgoing) -> Option<pb::SessionResponse> {
         let (op_id, response) = match out {
-            Out::Opened(opened) => (0, Response::Opened(*opened)),
-            Out::Notice(notice) => (0, notice::notice(notice)),
-            Out::Pong(op_id) => (op_id, Response::Pong(pb::Pong {})),
-            Out::End(status) => {
+            Outgoing::Opened(opened) => (0, Response::Opened(*opened)),
+            Outgoing::Notice(notice) => (0, notice::notice(notice)),
+            Outgoing::Pong(op_id) => (op_id, Response::Pong(pb::Pong {})),
+            Outgoing::End(status) => {
                 self.state = State::Ending(status);
                 return None;
             }
@@ -142,18 +117,14 @@ impl Outbound {
 fn ends_wait(answer: &Answer) -> bool {
     match answer {
         Answer::Failed(Error::Invalid(invalid)) => invalid.field != OP_ID,
-        Answer::Granted(_) | Answer::GrantedAll(_) | Answer::NotGranted(_) | Answer::Failed(_) => {
-            true
-        }
-        Answer::Permits(answer) => {
-            matches!(
-                answer,
-                PermitAnswer::Granted(_) | PermitAnswer::NotGranted(_)
-            )
-        }
-        Answer::Latch(answer) => {
-            matches!(answer, LatchAnswer::Opened | LatchAnswer::NotOpened { .. })
-        }
+        Answer::Granted(_)
+        | Answer::GrantedAll(_)
+        | Answer::NotGranted(_)
+        | Answer::PermitsGranted(_)
+        | Answer::PermitsNotGranted(_)
+        | Answer::LatchOpened(_)
+        | Answer::LatchNotOpened(_)
+        | Answer::Failed(_) => true,
         _ => false,
     }
 }

@@ -24,6 +24,13 @@ const KEY_PREFIX_BYTES_MAX: usize = 128;
 /// A shorter secret can be guessed.
 const SECRET_BYTES_MIN: usize = 16;
 
+/// Settings with their full keys.
+macro_rules! settings {
+    ($($section:ident.$key:ident),* $(,)?) => {
+        [$((concat!(stringify!($section), ".", stringify!($key)), $section.$key)),*]
+    };
+}
+
 /// Calls `report` for each invalid value, with the full key and the problem.
 pub(super) fn check(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     let Settings {
@@ -51,30 +58,30 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         limits,
         ..
     } = settings;
-    let durations = [
-        ("server.keepalive_interval", server.keepalive_interval),
-        ("server.keepalive_timeout", server.keepalive_timeout),
-        ("server.handshake_timeout", server.handshake_timeout),
-        ("store.call_timeout", store.call_timeout),
-        ("store.quorum_member_timeout", store.quorum_member_timeout),
-        ("store.connect_timeout", store.connect_timeout),
-        ("store.replica_ack_timeout", store.replica_ack_timeout),
-        ("store.pubsub_ping_interval", store.pubsub_ping_interval),
-        ("store.poll_interval", store.poll_interval),
-        ("store.request_retention", store.request_retention),
-        ("session.lease", session.lease),
-        ("limits.lease_min", limits.lease_min),
-        ("limits.lease_max", limits.lease_max),
+    let durations = settings![
+        server.keepalive_interval,
+        server.keepalive_timeout,
+        server.handshake_timeout,
+        store.call_timeout,
+        store.quorum_member_timeout,
+        store.connect_timeout,
+        store.replica_ack_timeout,
+        store.pubsub_ping_interval,
+        store.poll_interval,
+        store.request_retention,
+        session.lease,
+        limits.lease_min,
+        limits.lease_max,
     ];
     for (key, duration) in durations {
         if duration < LEASE_RESOLUTION {
             report(key, "must be at least 1ms".to_owned());
         }
     }
-    let may_be_zero = [
-        ("server.drain_grace", server.drain_grace),
-        ("store.idle_token_retention", store.idle_token_retention),
-        ("store.writer_hold_back", store.writer_hold_back),
+    let may_be_zero = settings![
+        server.drain_grace,
+        store.idle_token_retention,
+        store.writer_hold_back,
     ];
     for (key, duration) in durations.into_iter().chain(may_be_zero) {
         if duration > DURATION_MAX {
@@ -87,41 +94,28 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
             "must not be longer than 10ms".to_owned(),
         );
     }
-    let counts = [
-        ("server.connections_max", server.connections_max),
-        ("store.connections", store.connections),
-        ("limits.name_bytes_max", limits.name_bytes_max),
-        ("limits.owner_bytes_max", limits.owner_bytes_max),
-        ("limits.request_id_bytes_max", limits.request_id_bytes_max),
-        ("limits.client_name_bytes_max", limits.client_name_bytes_max),
-        ("limits.message_bytes_max", limits.message_bytes_max),
-        ("limits.waiters_per_lock_max", limits.waiters_per_lock_max),
-        ("limits.waiters_max", limits.waiters_max),
-        ("limits.sessions_max", limits.sessions_max),
-        (
-            "limits.grants_per_session_max",
-            limits.grants_per_session_max,
-        ),
-        ("limits.locks_per_request_max", limits.locks_per_request_max),
-        (
-            "limits.operations_per_session_max",
-            limits.operations_per_session_max,
-        ),
-        ("limits.waits_per_session_max", limits.waits_per_session_max),
-        (
-            "limits.connection_streams_max",
-            limits.connection_streams_max as usize,
-        ),
-        (
-            "limits.connections_per_peer_max",
-            limits.connections_per_peer_max,
-        ),
-        (
-            "limits.header_list_bytes_max",
-            limits.header_list_bytes_max as usize,
-        ),
+    let counts = settings![
+        server.connections_max,
+        store.connections,
+        limits.name_bytes_max,
+        limits.owner_bytes_max,
+        limits.request_id_bytes_max,
+        limits.client_name_bytes_max,
+        limits.message_bytes_max,
+        limits.waiters_per_lock_max,
+        limits.waiters_max,
+        limits.sessions_max,
+        limits.grants_per_session_max,
+        limits.locks_per_request_max,
+        limits.operations_per_session_max,
+        limits.waits_per_session_max,
+        limits.connections_per_peer_max,
+        limits.unauthenticated_connections_max,
+        limits.unfinished_bytes_max,
     ];
-    for (key, count) in counts {
+    let of_http2 = settings![limits.connection_streams_max, limits.header_list_bytes_max];
+    let of_http2 = of_http2.map(|(key, count)| (key, count as usize));
+    for (key, count) in counts.into_iter().chain(of_http2) {
         if count == 0 {
             report(key, "must not be zero".to_owned());
         }

@@ -2,6 +2,7 @@
 //! task reads. Answers and notices pass through bounded queues that tonic drains as fast as the
 //! client reads.
 
+pub(super) mod frames;
 mod running;
 pub(super) mod waits;
 
@@ -16,8 +17,8 @@ use std::{
 use lockkeeper_access::Account;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
-    Answer, AnswersTo, Error, Invalid, LatchOperation, Notice, Opened, Operation, PeerAddress,
-    PermitOperation, Reply, Resumed, SessionId, Stream,
+    Answer, AnswersTo, Error, Invalid, Notice, Opened, Operation, PeerAddress, Reply, Resumed,
+    SessionId, Stream,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -28,12 +29,12 @@ use self::{
     waits::{OP_ID, Waits},
 };
 use super::{
-    Config,
+    Config, audit,
     call::Calls,
     convert::{self, Requests},
     convert_permits::permit_grant,
     layer::BodyFate,
-    outbound::{Out, Outbound},
+    outbound::{Outbound, Outgoing},
     pb::{self, session_request::Request},
     spans,
     status::{self, status},
@@ -78,7 +79,7 @@ struct Reader {
 #[derive(Clone)]
 struct Output {
     answers: mpsc::Sender<(u64, Answer)>,
-    notices: mpsc::Sender<Out>,
+    notices: mpsc::Sender<Outgoing>,
     waits: Waits,
     /// Bounds the operations in progress that do not wait.
     slots: Arc<Semaphore>,
@@ -150,7 +151,7 @@ impl Reader {
                 }
             },
         };
-        let _ = output.notices.send(Out::End(ended)).await;
+        let _ = output.notices.send(Outgoing::End(ended)).await;
     }
 
     /// Serves the stream; after a close, answers the operations in progress. Unfinished ones
@@ -170,9 +171,9 @@ impl Reader {
         let Some(frame) = self.frames.message().await.map_err(|_| None)? else {
             return Err(None);
         };
-        let opened = match frame.request {
-            Some(Request::Open(open)) => self.open_new(open),
-            Some(Request::Resume(resume)) => self.resume(resume).await,
+        let (opened, operation) = match frame.request {
+            Some(Request::Open(open)) => (self.open_new(open), "OpenSession"),
+            Some(Request::Resume(resume)) => (self.resume(resume).await, "ResumeSession"),
             _ => {
                 let why = "the first frame must be open or resume";
                 return Err(Some(status::invalid_frame("request", why)));
@@ -184,6 +185,7 @@ impl Reader {
             grants,
             permits,
         } = opened.map_err(|error| Some(status(&error)))?;
+        audit::allowed(&self.account, operation, &stream.id().digest());
         if let Some(peer) = self.peer {
             stream.comes_from(peer);
         }
@@ -196,7 +198,11 @@ impl Reader {
             grants: grants.iter().map(convert::grant).collect(),
             permits: permits.iter().map(permit_grant).collect(),
         };
-        let _ = self.output.notices.send(Out::Opened(Box::new(frame))).await;
+        let _ = self
+            .output
+            .notices
+            .send(Outgoing::Opened(Box::new(frame)))
+            .await;
         Ok(stream)
     }
 
@@ -277,7 +283,7 @@ impl Reader {
                         }
                         Some(Request::Ping(_)) => {
                             // A client that does not read its notices gets no answer.
-                            let _ = self.output.notices.try_send(Out::Pong(op_id));
+                            let _ = self.output.notices.try_send(Outgoing::Pong(op_id));
                         }
                         request => {
                             let span = spans::of_frame(request.as_ref(), &traceparent);
@@ -328,7 +334,7 @@ impl Reader {
             return Err(Invalid::new(OP_ID, "must not be 0").into());
         }
         self.account.request()?;
-        let operation = operation(&self.requests(Some(session)), request)?;
+        let operation = frames::operation(&self.requests(Some(session)), request)?;
         if operation.waits() && self.output.waits.lock().contains_key(&op_id) {
             let why = "is that of an operation that is still waiting";
             return Err(Invalid::new(OP_ID, why).into());
@@ -343,55 +349,6 @@ fn ping_interval(lease: Duration) -> Duration {
     (lease / 6).min(PING_INTERVAL_MAX)
 }
 
-/// The operation that a frame requests.
-pub(super) fn operation(
-    requests: &Requests<'_>,
-    request: Option<Request>,
-) -> Result<Operation, Error> {
-    match request {
-        Some(Request::Acquire(acquire)) => requests.acquire(acquire).map(Operation::Acquire),
-        Some(Request::TryAcquire(request)) => {
-            requests.try_acquire(&request).map(Operation::TryAcquire)
-        }
-        Some(Request::AcquireAll(request)) => {
-            requests.acquire_all(request).map(Operation::AcquireAll)
-        }
-        Some(Request::TryAcquireAll(request)) => requests
-            .try_acquire_all(&request)
-            .map(Operation::TryAcquireAll),
-        Some(Request::ReleaseAll(request)) => {
-            requests.release_all(&request).map(Operation::ReleaseAll)
-        }
-        Some(Request::Release(request)) => requests.release(&request).map(Operation::Release),
-        Some(Request::Renew(request)) => requests.renew(&request).map(Operation::Renew),
-        Some(Request::Describe(request)) => requests.describe(&request),
-        Some(Request::CheckToken(request)) => requests.check_token(&request),
-        Some(Request::AcquirePermits(request)) => requests
-            .acquire_permits(request)
-            .map(|it| Operation::Permits(PermitOperation::Acquire(it))),
-        Some(Request::TryAcquirePermits(request)) => requests
-            .try_acquire_permits(&request)
-            .map(|it| Operation::Permits(PermitOperation::TryAcquire(it))),
-        Some(Request::ReleasePermits(request)) => requests.release_permits(&request),
-        Some(Request::RenewPermits(request)) => requests.renew_permits(&request),
-        Some(Request::SetPermits(request)) => requests.set_permits(&request),
-        Some(Request::DescribeSemaphore(request)) => requests.describe_semaphore(&request),
-        Some(Request::SetCount(request)) => requests.set_count(&request),
-        Some(Request::CountDown(request)) => requests.count_down(&request),
-        Some(Request::AwaitLatch(request)) => requests
-            .await_latch(&request)
-            .map(|it| Operation::Latch(LatchOperation::Await(it))),
-        Some(Request::DescribeLatch(request)) => requests.describe_latch(&request),
-        Some(Request::DeleteLatch(request)) => requests.delete_latch(&request),
-        Some(Request::Open(_) | Request::Resume(_)) => {
-            Err(Invalid::new("request", "the session of this stream is open already").into())
-        }
-        Some(Request::Close(_) | Request::Cancel(_) | Request::Ping(_)) | None => {
-            Err(Invalid::new("request", "must be set to an operation that is known").into())
-        }
-    }
-}
-
 // === impl Output ===
 
 impl Output {
@@ -401,7 +358,7 @@ impl Output {
         while let Ok(room) = self.notices.reserve().await {
             let notice = stream.notice().await;
             let last = matches!(notice, Notice::GoingAway);
-            room.send(Out::Notice(notice));
+            room.send(Outgoing::Notice(notice));
             if last {
                 return;
             }

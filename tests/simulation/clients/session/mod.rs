@@ -356,7 +356,9 @@ impl Life {
 
     fn key_of(&self, grant: &Grant) -> Key {
         let names = self.world.ledger.names();
-        let name = names.iter().position(|name| *name == grant.name.as_str());
+        let name = names
+            .iter()
+            .position(|name| *name == grant.name.store_key());
         let label = grant.owner.label.parse().unwrap();
         (name.unwrap(), label, grant.mode)
     }

@@ -1,0 +1,101 @@
+//! The answers on a session's stream, and those of one wait.
+
+use lockkeeper_store::script::{CountSet, PermitsSet};
+
+use crate::{
+    error::Error,
+    latch::{LatchDescription, LatchNotOpened, LatchOpened},
+    lock::{
+        delivery::Delivery,
+        outcome::{Description, NotGranted, TokenChecked, Tried, Waiting},
+    },
+    multi::{
+        outcome::{ReleasedLock, TriedAll},
+        undo::DeliveryAll,
+    },
+    semaphore::{
+        attempt::PermitDelivery,
+        outcome::{
+            PermitsNotGranted, ReleasedPermits, SemaphoreDescription, TriedPermits,
+            WaitingForPermits,
+        },
+    },
+    types::{Grant, LockName, PermitGrant},
+};
+
+/// The answer to an operation. Every operation ends with exactly one answer that is not about a
+/// wait.
+#[derive(Debug)]
+pub enum Answer {
+    /// The wait goes on.
+    Waiting(Waiting),
+    /// The caller holds the lock once it takes this.
+    Granted(Delivery),
+    /// The wait ended without a grant.
+    NotGranted(NotGranted),
+    /// The outcome of a try.
+    Tried(Tried),
+    /// The wait for several locks goes on, now in the line of this one.
+    WaitingForAll(LockName, Waiting),
+    /// The caller holds the locks once it takes this.
+    GrantedAll(DeliveryAll),
+    /// The outcome of a try for several locks.
+    TriedAll(TriedAll),
+    /// The owner's remaining holds after a release.
+    Released(u32),
+    /// The release of each of several locks.
+    ReleasedAll(Vec<ReleasedLock>),
+    /// The grant with its new lease.
+    Renewed(Grant),
+    /// The lock's holders and waiters.
+    Described(Description),
+    /// The result of a token check.
+    TokenChecked(TokenChecked),
+    /// The wait for permits goes on.
+    WaitingForPermits(WaitingForPermits),
+    /// The caller holds the permits once it takes this.
+    PermitsGranted(PermitDelivery),
+    /// The wait for permits ended without a grant.
+    PermitsNotGranted(PermitsNotGranted),
+    /// The outcome of a try for permits.
+    PermitsTried(TriedPermits),
+    /// Permits were released.
+    PermitsReleased(ReleasedPermits),
+    /// The grants with their new leases.
+    PermitsRenewed(Vec<PermitGrant>),
+    /// The semaphore has this size.
+    PermitsSet(PermitsSet),
+    /// The permits, their holders and their waiters.
+    SemaphoreDescribed(SemaphoreDescription),
+    /// Whether the count of a latch was set, and the present count.
+    CountSet(CountSet),
+    /// The remaining count of a latch.
+    CountedDown(u32),
+    /// The wait for a latch goes on; carries the remaining count.
+    WaitingForLatch(u32),
+    /// The latch is open.
+    LatchOpened(LatchOpened),
+    /// The wait ended while the latch was closed.
+    LatchNotOpened(LatchNotOpened),
+    /// The latch.
+    LatchDescribed(LatchDescription),
+    /// Whether the latch existed.
+    LatchDeleted(bool),
+    /// The operation has no outcome.
+    Failed(Error),
+}
+
+// === impl Answer ===
+
+impl Answer {
+    /// Whether another answer of the same operation follows.
+    pub fn is_about_wait(&self) -> bool {
+        matches!(
+            self,
+            Self::Waiting(_)
+                | Self::WaitingForAll(..)
+                | Self::WaitingForPermits(_)
+                | Self::WaitingForLatch(_)
+        )
+    }
+}

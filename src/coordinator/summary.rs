@@ -1,0 +1,116 @@
+//! What an operation is about and how it ended, in the terms of metrics, spans and logs.
+
+use lockkeeper_store::script::Mode;
+
+use crate::{
+    metrics::labels::{Kind, Outcome},
+    multi::locks::Locks,
+    types::{LockName, Owner},
+};
+
+/// The subject of an operation.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Subject<'a> {
+    pub(crate) name: Option<&'a LockName>,
+    pub(crate) mode: Option<Mode>,
+    pub(crate) owner: Option<&'a Owner>,
+    pub(crate) counts: Counts<'a>,
+}
+
+/// What the end of an operation is counted as.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum Counts<'a> {
+    #[default]
+    Nothing,
+    Grant(Kind),
+    /// A grant of each lock.
+    Grants(&'a Locks),
+    /// This number of releases.
+    Releases(usize),
+    Renewal,
+}
+
+/// What the answer to an operation says.
+#[derive(Clone, Copy)]
+pub(crate) enum Summary {
+    /// Carries the fencing token of a single lock.
+    Granted(Option<u64>),
+    Busy,
+    NotGranted {
+        cancelled: bool,
+    },
+    Released {
+        /// Locks that the owner did not hold.
+        not_held: usize,
+    },
+    /// Carries the fencing token of a lock.
+    Renewed(Option<u64>),
+    /// A wait for a latch ended before it opened.
+    NotOpened {
+        cancelled: bool,
+    },
+    Answered,
+}
+
+// === impl Subject ===
+
+impl<'a> Subject<'a> {
+    /// An operation on this name.
+    pub(crate) fn of(name: &'a LockName) -> Self {
+        Self {
+            name: Some(name),
+            ..Self::default()
+        }
+    }
+
+    /// An operation of this owner.
+    pub(crate) fn by(self, owner: &'a Owner) -> Self {
+        let owner = Some(owner);
+        Self { owner, ..self }
+    }
+
+    pub(crate) fn in_mode(self, mode: Mode) -> Self {
+        let mode = Some(mode);
+        Self { mode, ..self }
+    }
+
+    pub(crate) fn counts(self, counts: Counts<'a>) -> Self {
+        Self { counts, ..self }
+    }
+}
+
+// === impl Summary ===
+
+impl Summary {
+    /// The label of the metrics of acquires and waits.
+    pub(crate) fn outcome(self) -> Outcome {
+        match self {
+            Self::Busy => Outcome::Busy,
+            Self::NotGranted { cancelled: true } | Self::NotOpened { cancelled: true } => {
+                Outcome::Cancelled
+            }
+            Self::NotGranted { .. } | Self::NotOpened { .. } => Outcome::TimedOut,
+            _ => Outcome::Granted,
+        }
+    }
+
+    /// The result in spans and logs.
+    pub(crate) fn result(self) -> &'static str {
+        match self {
+            Self::Granted(_) => "granted",
+            Self::Busy => "busy",
+            Self::NotGranted { .. } => "not granted",
+            Self::Released { .. } => "released",
+            Self::Renewed(_) => "renewed",
+            Self::NotOpened { .. } | Self::Answered => "answered",
+        }
+    }
+
+    /// The fencing token in spans and logs.
+    pub(crate) fn token(self) -> Option<u64> {
+        match self {
+            Self::Granted(token) | Self::Renewed(token) => token,
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The frames of operations and of their answers, one to one.
+
+use lockkeeper_coordinator::{Answer, Error, Invalid, Operation};
+
+use crate::grpc::{
+    convert::{self, Requests},
+    convert_permits as permits, latch, multi,
+    pb::{self, session_request::Request, session_response::Response},
+    viewer::Viewer,
+};
+
+/// Converts a frame by the method of [`Requests`].
+macro_rules! operations {
+    ($requests:ident, $request:expr; $($Frame:ident: $method:ident,)*; $($other:tt)*) => {
+        match $request {
+            $(Some(Request::$Frame(it)) => $requests.$method(&it).map(Operation::$Frame),)*
+            $($other)*
+        }
+    };
+}
+
+/// The operation that a frame requests.
+pub(in crate::grpc) fn operation(
+    requests: &Requests<'_>,
+    request: Option<Request>,
+) -> Result<Operation, Error> {
+    let refused = |why| Err(Invalid::new("request", why).into());
+    operations! { requests, request;
+        Acquire: acquire,
+        TryAcquire: try_acquire,
+        AcquireAll: acquire_all,
+        TryAcquireAll: try_acquire_all,
+        Release: release,
+        ReleaseAll: release_all,
+        Renew: renew,
+        Describe: describe,
+        CheckToken: check_token,
+        AcquirePermits: acquire_permits,
+        TryAcquirePermits: try_acquire_permits,
+        ReleasePermits: release_permits,
+        RenewPermits: renew_permits,
+        SetPermits: set_permits,
+        DescribeSemaphore: describe_semaphore,
+        SetCount: set_count,
+        CountDown: count_down,
+        AwaitLatch: await_latch,
+        DescribeLatch: describe_latch,
+        DeleteLatch: delete_latch,
+        ;
+        Some(Request::Open(_) | Request::Resume(_)) => {
+            refused("the session of this stream is open already")
+        }
+        Some(Request::Close(_) | Request::Cancel(_) | Request::Ping(_)) | None => {
+            refused("must be set to an operation that is known")
+        }
+    }
+}
+
+/// The frame of an answer. A grant counts as delivered from here on.
+pub(in crate::grpc) fn response(answer: Answer, viewer: &Viewer) -> Result<Response, Error> {
+    Ok(match answer {
+        Answer::Waiting(it) => Response::Waiting(convert::waiting(it)),
+        Answer::Granted(it) => Response::Granted(convert::granted(it)?),
+        Answer::NotGranted(it) => Response::NotGranted(convert::not_granted(it)),
+        Answer::Tried(it) => Response::Tried(convert::tried(it)?),
+        Answer::WaitingForAll(name, it) => Response::WaitingForAll(multi::waiting(&name, it)),
+        Answer::GrantedAll(it) => Response::GrantedAll(multi::granted(it)?),
+        Answer::TriedAll(it) => Response::TriedAll(multi::tried(it)?),
+        Answer::Released(left) => Response::Released(convert::released(left)),
+        Answer::ReleasedAll(locks) => Response::ReleasedAll(multi::released(locks)),
+        Answer::Renewed(grant) => Response::Renewed(convert::renewed(&grant)),
+        Answer::Described(seen) => Response::Described(convert::described(seen, viewer)),
+        Answer::TokenChecked(it) => Response::TokenChecked(convert::token_checked(it)),
+        Answer::WaitingForPermits(it) => Response::WaitingForPermits(permits::waiting(it)),
+        Answer::PermitsGranted(it) => Response::PermitsGranted(permits::granted(it)?),
+        Answer::PermitsNotGranted(it) => Response::PermitsNotGranted(permits::not_granted(it)),
+        Answer::PermitsTried(it) => Response::PermitsTried(permits::tried(it)?),
+        Answer::PermitsReleased(it) => Response::PermitsReleased(permits::released(it)),
+        Answer::PermitsRenewed(grants) => Response::PermitsRenewed(permits::renewed(&grants)),
+        Answer::PermitsSet(it) => Response::PermitsSet(permits::set(it)),
+        Answer::SemaphoreDescribed(seen) => {
+            Response::SemaphoreDescribed(permits::described(seen, viewer))
+        }
+        Answer::CountSet(it) => Response::CountSet(latch::count_set(it)),
+        Answer::CountedDown(count) => Response::CountedDown(pb::CountDownResponse { count }),
+        Answer::WaitingForLatch(count) => Response::WaitingForLatch(pb::WaitingForLatch { count }),
+        Answer::LatchOpened(_) => Response::LatchOpened(pb::LatchOpened {}),
+        Answer::LatchNotOpened(it) => Response::LatchNotOpened(latch::not_opened(it)),
+        Answer::LatchDescribed(seen) => Response::LatchDescribed(latch::described(&seen)),
+        Answer::LatchDeleted(deleted) => {
+            Response::LatchDeleted(pb::DeleteLatchResponse { deleted })
+        }
+        Answer::Failed(error) => return Err(error),
+    })
+}

@@ -1,0 +1,92 @@
+//! What the driver holds.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use lockkeeper_client::{Error, Guard, Permits};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::wire::{print, short};
+
+/// Locks or permits.
+#[derive(Debug)]
+pub(crate) enum Held {
+    Locks(Guard),
+    Permits(Permits),
+}
+
+// === impl Held ===
+
+impl Held {
+    pub(crate) fn describe(&self) -> Value {
+        match self {
+            Self::Locks(guard) => {
+                let tokens = guard.grants().iter();
+                let tokens: BTreeMap<_, _> = tokens
+                    .map(|it| (it.name.clone(), it.fencing_token.to_string()))
+                    .collect();
+                json!({
+                    "fencing_token": guard.fencing_token().to_string(),
+                    "fencing_tokens": tokens,
+                    "valid_ms": millis(guard.valid_for()),
+                    "lost": guard.loss().is_some(),
+                })
+            }
+            Self::Permits(permits) => json!({
+                "permit_ids": permits.grant().permit_ids,
+                "valid_ms": millis(permits.valid_for()),
+                "lost": permits.loss().is_some(),
+            }),
+        }
+    }
+
+    pub(crate) async fn renew(&self, lease: Option<Duration>) -> Result<(), Error> {
+        match self {
+            Self::Locks(guard) => guard.renew(lease).await,
+            Self::Permits(permits) => permits.renew(lease).await,
+        }
+    }
+
+    pub(crate) async fn release(self) -> Result<(), Error> {
+        match self {
+            Self::Locks(guard) => guard.release().await,
+            Self::Permits(permits) => permits.release().await,
+        }
+    }
+
+    fn lost(&self) -> CancellationToken {
+        match self {
+            Self::Locks(guard) => guard.lost().clone(),
+            Self::Permits(permits) => permits.lost().clone(),
+        }
+    }
+
+    fn loss(&self) -> Option<(Error, u64)> {
+        match self {
+            Self::Locks(guard) => Some((guard.loss()?, guard.fencing_token())),
+            Self::Permits(permits) => Some((permits.loss()?, 0)),
+        }
+    }
+}
+
+/// Prints an event when it is lost, unless it was released before.
+pub(crate) fn watch(held: &Arc<Held>, guard: String) {
+    let (lost, held) = (held.lost(), Arc::downgrade(held));
+    tokio::spawn(async move {
+        lost.cancelled().await;
+        let Some(held) = held.upgrade() else { return };
+        if let Some((Error::Lost { reason, detail, .. }, token)) = held.loss() {
+            print(&json!({
+                "event": "lost",
+                "guard": guard,
+                "reason": short(reason.as_str_name()),
+                "fencing_token": token.to_string(),
+                "detail": detail,
+            }));
+        }
+    });
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

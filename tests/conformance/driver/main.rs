@@ -1,0 +1,56 @@
+//! The driver of the Rust client, see `clients/conformance.md`.
+
+mod commands;
+mod guards;
+mod session;
+mod wire;
+
+use std::{collections::HashMap, sync::Arc};
+
+use serde_json::json;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    sync::Mutex,
+    task::{AbortHandle, JoinSet},
+};
+
+use self::{
+    session::State,
+    wire::{Command, Failure, print},
+};
+
+#[tokio::main]
+async fn main() -> std::io::Result<()> {
+    let state = Arc::new(State::default());
+    let running: Arc<Mutex<HashMap<u64, AbortHandle>>> = Arc::default();
+    let mut tasks = JoinSet::new();
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    print(&json!({ "event": "ready" }));
+    while let Some(line) = lines.next_line().await? {
+        let command: Command = serde_json::from_str(&line)?;
+        if command.action == "cancel" {
+            // Dropping the future of an acquire is how a Rust program cancels it.
+            if let Some(task) = running.lock().await.remove(&command.target) {
+                task.abort();
+                print(&Failure::of_kind("cancelled").answer(command.target));
+            }
+            print(&json!({ "id": command.id, "ok": {} }));
+            continue;
+        }
+        let id = command.id;
+        let (state, done) = (Arc::clone(&state), Arc::clone(&running));
+        let mut running = running.lock().await;
+        let task = tasks.spawn(async move {
+            let result = commands::run(&state, command).await;
+            if done.lock().await.remove(&id).is_some() {
+                match result {
+                    Ok(ok) => print(&json!({ "id": id, "ok": ok })),
+                    Err(failure) => print(&failure.answer(id)),
+                }
+            }
+        });
+        running.insert(id, task);
+    }
+    state.close().await;
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! The conformance kit: proves that the clients of all languages behave alike. See
+//! `clients/conformance.md`. CONFORMANCE_LANGUAGES names the languages, by default `rust`.
+
+mod driver_process;
+mod ledger;
+mod messages;
+mod real;
+mod scripted;
+mod service;
+mod stage;
+mod stream;
+mod table;
+mod trial;
+mod wrong;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use self::{table::Table, trial::Language};
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let languages = Language::all();
+    let table = Table::default();
+    let trials = languages.iter().flat_map(|language| {
+        let scripted = scripted::SCENARIOS.iter().map(|(name, scenario)| {
+            let (language, table) = (language.clone(), table.clone());
+            Trial::test(format!("{}::{name}", language.name), move || {
+                table.record(language.name, name, trial::scripted(&language, *scenario))
+            })
+        });
+        let real = real::SCENARIOS.iter().map(|(name, scenario)| {
+            let (language, table) = (language.clone(), table.clone());
+            Trial::test(format!("{}::{name}", language.name), move || {
+                table.record(language.name, name, trial::real(&language, *scenario))
+            })
+        });
+        scripted.chain(real).collect::<Vec<_>>()
+    });
+    let has_wrong = languages.iter().any(|it| it.name == "python");
+    let wrong = wrong::CLIENTS.iter().filter(|_| has_wrong);
+    let wrong = wrong.map(|(client, by)| {
+        Trial::test(format!("wrong::{client}"), move || {
+            wrong::is_caught(client, by).map_err(|it| Failed::from(format!("{it:#}")))
+        })
+    });
+    let conclusion = libtest_mimic::run(&arguments, trials.chain(wrong).collect());
+    if !arguments.list {
+        table.print();
+    }
+    conclusion.exit();
+}

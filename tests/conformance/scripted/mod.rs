@@ -1,0 +1,71 @@
+//! Scenarios with scripted coordinators.
+
+mod answers;
+mod ending;
+mod loss;
+mod opening;
+mod resume;
+mod retries;
+mod validity;
+
+use std::{future::Future, pin::Pin};
+
+use anyhow::Result;
+
+use crate::stage::Stage;
+
+/// What a scenario does on its stage.
+pub(crate) type Scenario = for<'a> fn(&'a mut Stage) -> Playing<'a>;
+
+type Playing<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
+
+macro_rules! scenarios {
+    ($($module:ident: $($name:ident),*;)*) => {
+        /// All scenarios by name.
+        pub(crate) const SCENARIOS: &[(&str, Scenario)] = &[$($((
+            concat!(stringify!($module), "::", stringify!($name)),
+            |stage| Box::pin($module::$name(stage)),
+        ),)*)*];
+    };
+}
+
+scenarios! {
+    opening: a_session_is_opened_as_asked_for, the_next_endpoint_is_tried,
+        a_refusal_ends_the_attempt, nobody_there_is_named, a_silent_coordinator_is_given_up,
+        missing_credentials_are_a_refusal, a_token_is_sent, a_token_file_is_read_again,
+        a_certificate_of_another_authority_is_refused, a_known_authority_is_trusted,
+        plain_text_to_a_tls_port_fails;
+    answers: a_grant_with_a_large_token_is_exact, not_granted_is_not_an_error_of_the_session,
+        waiting_does_not_end_a_wait, answers_out_of_order_reach_their_callers,
+        an_answer_twice_counts_once, an_unknown_answer_is_ignored, an_empty_frame_is_ignored,
+        each_acquire_has_an_owner_of_its_own, an_owner_is_used_as_given,
+        the_options_of_an_acquire_are_sent, a_try_that_fails_is_not_granted,
+        several_locks_are_one_guard, several_locks_that_are_busy_are_not_granted,
+        permits_are_acquired_and_released, a_latch_opens, a_latch_that_stays_closed,
+        two_hundred_acquires_at_once;
+    retries: an_unavailable_store_is_tried_again, an_unknown_outcome_is_tried_again,
+        a_draining_coordinator_is_tried_again, patience_ends_with_the_lease,
+        an_invalid_request_is_not_tried_again, an_undone_grant_is_not_tried_again,
+        a_release_is_tried_again, a_release_of_nothing_fails;
+    validity: validity_counts_from_the_request, a_grant_is_renewed_in_time,
+        renewals_count_from_the_request, a_renewal_without_an_answer_ends_with_the_lease,
+        a_renewal_of_a_lock_that_another_holds, a_renewal_that_fails_is_repeated,
+        a_late_grant_is_renewed_first, a_released_grant_is_not_renewed,
+        a_lease_of_the_request_is_not_renewed, a_renewal_by_the_user;
+    loss: a_loss_is_seen_at_once, a_loss_has_its_reason, a_lost_lock_cannot_be_released,
+        the_loss_of_an_older_grant_is_ignored, the_loss_of_another_lock_is_ignored,
+        a_loss_during_the_release_is_not_reported, at_risk_is_not_a_loss, a_loss_is_reported_once,
+        one_of_several_locks_is_lost;
+    resume: what_is_held_is_named, validity_counts_from_the_resume, what_is_not_confirmed_is_lost,
+        an_acquire_is_sent_again, an_acquire_that_was_released_since_gets_a_new_id,
+        a_release_is_sent_again, permits_are_acquired_anew, a_half_held_set_of_locks_is_released,
+        the_next_endpoint_may_know_the_session, a_session_that_nobody_knows_has_ended,
+        missing_credentials_may_come_back, nobody_for_a_whole_lease_ends_the_session,
+        attempts_are_spread, a_silent_stream_is_left, silence_is_broken_by_pings,
+        a_coordinator_that_goes_away_is_left, the_last_answers_of_one_that_goes_away_count,
+        what_is_asked_meanwhile_is_sent_later, a_slow_resume_is_left,
+        no_session_is_opened_silently;
+    ending: a_cancel_is_sent, a_grant_after_a_cancel_is_released, a_cancel_before_sending,
+        close_ends_the_stream, close_without_an_answer_ends_too, close_ends_the_waits,
+        an_idle_stream_is_not_closed, a_guard_is_released_once, the_end_of_input_closes;
+}

@@ -1,0 +1,396 @@
+//! Broken streams.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use anyhow::{Result, ensure};
+use lockkeeper_api::pb::{self, LostReason, session_response::Response};
+use serde_json::json;
+use tokio::time::{Instant, sleep, timeout};
+use tonic::Code;
+
+use crate::{
+    messages::{LEASE, PING_INTERVAL, TOKEN, TOLERANCE},
+    stage::Stage,
+};
+
+pub(super) async fn what_is_held_is_named(stage: &mut Stage) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    let grant = stage.lock(&mut stream, "a", "g").await?;
+    stream.break_off();
+    let (mut stream, resume) = stage.resumed(1).await?;
+    ensure!(resume.grants.len() == 1, "{:?}", resume.grants);
+    let named = &resume.grants[0];
+    ensure!(named.name == "a" && named.owner == grant.owner, "{named:?}");
+    ensure!(named.fencing_token == TOKEN && named.watched, "{named:?}");
+    stage.lock(&mut stream, "b", "h").await?;
+    ensure!(stage.driver.losses("g") == 0, "it was lost");
+    Ok(())
+}
+
+pub(super) async fn validity_counts_from_the_resume(stage: &mut Stage) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    let sent_at = Instant::now();
+    let grant = stage.lock(&mut stream, "a", "g").await?;
+    stream.break_off();
+    let mut next = stage.accept(1).await?;
+    next.expect_resume().await?;
+    let came_at = Instant::now();
+    sleep(Duration::from_millis(300)).await;
+    next.habits().renews.store(false, Ordering::Relaxed);
+    next.opened_with(vec![grant]);
+    let lost = stage.driver.lost("g").await?;
+    ensure!(
+        lost.at <= came_at + LEASE + TOLERANCE,
+        "{:?}",
+        lost.at - came_at
+    );
+    ensure!(
+        lost.at + TOLERANCE > sent_at + LEASE,
+        "{:?}",
+        lost.at - sent_at
+    );
+    Ok(())
+}
+
+pub(super) async fn what_is_not_confirmed_is_lost(stage: &mut Stage) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    let grant = stage.lock(&mut stream, "a", "g").await?;
+    stream.break_off();
+    let mut next = stage.accept(1).await?;
+    next.expect_resume().await?;
+    next.opened();
+    next.lost(&grant, LostReason::TakenOver, "");
+    let lost = stage.driver.lost("g").await?;
+    ensure!(lost.event["reason"] == "TAKEN_OVER", "{}", lost.event);
+    Ok(())
+}
+
+pub(super) async fn an_acquire_is_sent_again(stage: &mut Stage) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    let command = json!({ "do": "acquire", "name": "a", "guard": "g", "wait_ms": 10000 });
+    let id = stage.driver.send(command).await?;
+    let (_, first) = stream.expect_acquire().await?;
+    sleep(Duration::from_millis(500)).await;
+    stream.break_off();
+    let mut next = stage.accept(1).await?;
+    let resume = next.expect_resume().await?;
+    // The first coordinator may have granted it.
+    ensure!(resume.grants.len() == 1, "{:?}", resume.grants);
+    let named = &resume.grants[0];
+    ensure!(named.name == "a" && named.owner == first.owner, "{named:?}");
+    ensure!(named.hold_count == 1 && named.watched, "{named:?}");
+    next.opened();
+    let (op_id, again) = next.expect_acquire().await?;
+    ensure!(again.request_id == first.request_id, "a new request id");
+    ensure!(again.owner == first.owner, "another owner");
+    let wait = again
+        .wait_timeout
+        .and_then(|it| Duration::try_from(it).ok());
+    let wait = wait.unwrap_or_default();
+    ensure!(
+        wait <= Duration::from_millis(9550),
+        "the wait began anew: {wait:?}"
+    );
+    next.grant(op_id, &again, TOKEN);
+    stage.driver.ok(id).await?;
+    Ok(())
+}
+
+pub(super) async fn an_acquire_that_was_released_since_gets_a_new_id(
+    stage: &mut Stage,
+) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    let command = json!({ "do": "acquire", "name": "a", "guard": "g" });
+    let id = stage.driver.send(command).await?;
+    let (_, first) = stream.expect_acquire().await?;
+    stream.break_off();
+    let mut next = stage.accept(1).await?;
+    next.expect_resume().await?;
+    next.opened();
+    let (op_id, again) = next.expect_acquire().await?;
+    ensure!(again.request_id == first.request_id, "a new request id");
+    next.fail(op_id, Code::FailedPrecondition, "NOT_OWNER");
+    let (op_id, anew) = next.expect_acquire().await?;
+    ensure!(anew.request_id != first.request_id, "the same request id");
+    next.grant(op_id, &anew, TOKEN);
+    stage.driver.ok(id).await?;
+    Ok(())
+}
+
+pub(super) async fn a_release_is_sent_again(stage: &mut Stage) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    stage.lock(&mut stream, "a", "g").await?;
+    let release = json!({ "do": "release", "guard": "g" });
+    let id = stage.driver.send(release).await?;
+    let (_, first) = stream.expect_release().await?;
+    stream.break_off();
+    let mut next = stage.accept(1).await?;
+    next.expect_resume().await?;
+    next.opened();
+    let (op_id, again) = next.expect_release().await?;
+    ensure!(again.request_id == first.request_id, "a new request id");
+    next.released(op_id);
+    stage.driver.ok(id).await?;
+    ensure!(stage.driver.losses("g") == 0, "reported as lost");
+    Ok(())
+}
+
+pub(super) async fn permits_are_acquired_anew(stage: &mut Stage) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    let command = json!({ "do": "acquire_permits", "name": "s", "permits": 1, "guard": "g" });
+    let id = stage.driver.send(command).await?;
+    let (_, first) = stream.expect_acquire_permits().await?;
+    stream.break_off();
+    let mut next = stage.accept(1).await?;
+    let resume = next.expect_resume().await?;
+    ensure!(resume.permits.is_empty(), "{:?}", resume.permits);
+    next.opened();
+    let (op_id, again) = next.expect_acquire_permits().await?;
+    ensure!(again.request_id != first.request_id, "the same request id");
+    next.grant_permits(op_id, &again);
+    stage.driver.ok(id).await?;
+    Ok(())
+}
+
+pub(super) async fn a_half_held_set_of_locks_is_released(stage: &mut Stage) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    let command = json!({ "do": "acquire_all", "names": ["a", "b"], "guard": "g" });
+    let id = stage.driver.send(command).await?;
+    let (_, first) = stream.expect_acquire_all().await?;
+    stream.break_off();
+    let mut next = stage.accept(1).await?;
+    let resume = next.expect_resume().await?;
+    ensure!(resume.grants.len() == 2, "{:?}", resume.grants);
+    let half = resume.grants.iter().filter(|it| it.name == "a").cloned();
+    next.opened_with(half.collect());
+    // In either order: both carry ids of their own.
+    let (mut release, mut acquire) = (None, None);
+    while release.is_none() || acquire.is_none() {
+        let frame = next.next("a release and an acquire").await?;
+        match frame.request {
+            pb::session_request::Request::Release(it) => {
+                next.released(frame.op_id);
+                release = Some(it);
+            }
+            pb::session_request::Request::AcquireAll(it) => acquire = Some((frame.op_id, it)),
+            other => anyhow::bail!("unexpected: {other:?}"),
+        }
+    }
+    ensure!(release.is_some_and(|it| it.name == "a"), "another lock");
+    if let Some((op_id, again)) = acquire {
+        ensure!(again.request_id != first.request_id, "the same request id");
+        next.grant_all(op_id, &again);
+    }
+    stage.driver.ok(id).await?;
+    Ok(())
+}
+
+pub(super) async fn the_next_endpoint_may_know_the_session(stage: &mut Stage) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    stage.lock(&mut stream, "a", "g").await?;
+    stream.break_off();
+    let mut second = stage.accept(1).await?;
+    second.expect_resume().await?;
+    second.refuse(Code::NotFound, "SESSION_NOT_FOUND");
+    let (mut first, resume) = stage.resumed(0).await?;
+    ensure!(resume.grants.len() == 1, "{:?}", resume.grants);
+    stage.lock(&mut first, "b", "h").await?;
+    ensure!(stage.driver.losses("g") == 0, "it was lost");
+    Ok(())
+}
+
+pub(super) async fn a_session_that_nobody_knows_has_ended(stage: &mut Stage) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    stage.lock(&mut stream, "a", "g").await?;
+    let command = json!({ "do": "acquire", "name": "b", "guard": "h" });
+    let waiting = stage.driver.send(command).await?;
+    stream.expect_acquire().await?;
+    stream.break_off();
+    for coordinator in [1, 0] {
+        let mut next = stage.accept(coordinator).await?;
+        next.expect_resume().await?;
+        next.refuse(Code::NotFound, "SESSION_NOT_FOUND");
+    }
+    let lost = stage.driver.lost("g").await?;
+    ensure!(lost.event["reason"] == "UNSPECIFIED", "{}", lost.event);
+    stage.driver.fails(waiting, "session_ended").await?;
+    stage.driver.state("ended").await?;
+    Ok(())
+}
+
+pub(super) async fn missing_credentials_may_come_back(stage: &mut Stage) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    stage.lock(&mut stream, "a", "g").await?;
+    stream.break_off();
+    for coordinator in [1, 0] {
+        let mut next = stage.accept(coordinator).await?;
+        next.expect_resume().await?;
+        next.refuse(Code::Unauthenticated, "UNAUTHENTICATED");
+    }
+    stage.resumed(1).await?;
+    ensure!(stage.driver.losses("g") == 0, "it was lost");
+    Ok(())
+}
+
+pub(super) async fn nobody_for_a_whole_lease_ends_the_session(stage: &mut Stage) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    stage.lock(&mut stream, "a", "g").await?;
+    let broken_at = Instant::now();
+    stream.break_off();
+    let refused = async {
+        loop {
+            for coordinator in [0, 1] {
+                let accepted = stage.coordinators[coordinator].try_accept();
+                if let Some(next) = accepted {
+                    next.refuse(Code::Unavailable, "DRAINING");
+                }
+            }
+            sleep(Duration::from_millis(5)).await;
+            if stage.driver.losses("g") == 1 {
+                return;
+            }
+        }
+    };
+    let ended = timeout(LEASE + Duration::from_secs(2), refused).await;
+    ensure!(ended.is_ok(), "it was never reported as lost");
+    let after = broken_at.elapsed();
+    ensure!(after < LEASE + TOLERANCE * 2, "{after:?}");
+    stage.driver.state("ended").await?;
+    Ok(())
+}
+
+/// Many attempts in a round are as bad as none: they come with pauses that differ.
+pub(super) async fn attempts_are_spread(stage: &mut Stage) -> Result<()> {
+    let stream = stage.connect().await?;
+    stream.break_off();
+    let (begun, mut attempts) = (Instant::now(), Vec::new());
+    while begun.elapsed() < Duration::from_secs(2) {
+        for coordinator in [0, 1] {
+            if let Some(next) = stage.coordinators[coordinator].try_accept() {
+                attempts.push(next.accepted_at);
+                next.refuse(Code::Unavailable, "DRAINING");
+            }
+        }
+        sleep(Duration::from_millis(2)).await;
+    }
+    ensure!(
+        (6..=40).contains(&attempts.len()),
+        "{} attempts",
+        attempts.len()
+    );
+    // After each round of two, 50 ms that double up to 1 s, less a part that chance decides.
+    // Several long pauses in a row that lack nothing were not left to chance.
+    attempts.sort();
+    let rounds = attempts.windows(2).skip(1).step_by(2);
+    let pauses: Vec<_> = rounds.map(|it| (it[1] - it[0]).as_millis()).collect();
+    let whole = (0..).map(|round| (50_u128 << round).min(1000) * 19 / 20);
+    let is_whole = pauses
+        .iter()
+        .zip(whole)
+        .skip(2)
+        .all(|(pause, whole)| *pause >= whole);
+    ensure!(pauses.len() > 3 && !is_whole, "no jitter: {pauses:?}");
+    Ok(())
+}
+
+/// A connection that is alive but carries nothing.
+pub(super) async fn a_silent_stream_is_left(stage: &mut Stage) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    stage.lock(&mut stream, "a", "g").await?;
+    stream.habits().renews.store(false, Ordering::Relaxed);
+    stream
+        .habits()
+        .answers_pings
+        .store(false, Ordering::Relaxed);
+    let silent_from = Instant::now();
+    stage.resumed(1).await?;
+    let after = silent_from.elapsed();
+    ensure!(after < PING_INTERVAL * 2 + TOLERANCE * 2, "{after:?}");
+    ensure!(stage.driver.losses("g") == 0, "it was lost");
+    Ok(())
+}
+
+pub(super) async fn silence_is_broken_by_pings(stage: &mut Stage) -> Result<()> {
+    let stream = stage.connect().await?;
+    sleep(PING_INTERVAL * 4 + TOLERANCE).await;
+    let pings = stream.habits().pings.lock().len();
+    // An idle session sends what the coordinator asked for, and not more.
+    ensure!((3..=4).contains(&pings), "{pings} pings");
+    ensure!(!stage.has_come(1), "the stream was left");
+    Ok(())
+}
+
+pub(super) async fn a_coordinator_that_goes_away_is_left(stage: &mut Stage) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    stage.lock(&mut stream, "a", "g").await?;
+    let begun = Instant::now();
+    stream.send(0, Response::GoingAway(pb::SessionGoingAway {}));
+    let (_, resume) = stage.resumed(1).await?;
+    ensure!(resume.grants.len() == 1, "{:?}", resume.grants);
+    let after = begun.elapsed();
+    ensure!(after < Duration::from_millis(500) + TOLERANCE, "{after:?}");
+    ensure!(stage.driver.losses("g") == 0, "it was lost");
+    Ok(())
+}
+
+pub(super) async fn the_last_answers_of_one_that_goes_away_count(stage: &mut Stage) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    let command = json!({ "do": "acquire", "name": "a", "guard": "g" });
+    let id = stage.driver.send(command).await?;
+    let (op_id, request) = stream.expect_acquire().await?;
+    stream.send(0, Response::GoingAway(pb::SessionGoingAway {}));
+    stream.grant(op_id, &request, TOKEN);
+    stage.driver.ok(id).await?;
+    stream.break_off();
+    let (_, resume) = stage.resumed(1).await?;
+    ensure!(resume.grants.len() == 1, "{:?}", resume.grants);
+    Ok(())
+}
+
+pub(super) async fn what_is_asked_meanwhile_is_sent_later(stage: &mut Stage) -> Result<()> {
+    let stream = stage.connect().await?;
+    stream.break_off();
+    let mut next = stage.accept(1).await?;
+    next.expect_resume().await?;
+    let command = json!({ "do": "acquire", "name": "a", "guard": "g" });
+    let id = stage.driver.send(command).await?;
+    next.quiet_until(Instant::now() + Duration::from_millis(100))
+        .await?;
+    next.opened();
+    let (op_id, request) = next.expect_acquire().await?;
+    next.grant(op_id, &request, TOKEN);
+    stage.driver.ok(id).await?;
+    Ok(())
+}
+
+/// A coordinator that accepts and does not answer may hide one that would.
+pub(super) async fn a_slow_resume_is_left(stage: &mut Stage) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    stage.lock(&mut stream, "a", "g").await?;
+    stream.break_off();
+    let begun = Instant::now();
+    let mut slow = stage.accept(1).await?;
+    slow.expect_resume().await?;
+    stage.resumed(0).await?;
+    let after = begun.elapsed();
+    ensure!(after < LEASE / 6 + TOLERANCE * 2, "{after:?}");
+    ensure!(stage.driver.losses("g") == 0, "it was lost");
+    Ok(())
+}
+
+pub(super) async fn no_session_is_opened_silently(stage: &mut Stage) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    stage.lock(&mut stream, "a", "g").await?;
+    stream.break_off();
+    for coordinator in [1, 0] {
+        let mut next = stage.accept(coordinator).await?;
+        next.expect_resume().await?;
+        next.refuse(Code::NotFound, "SESSION_NOT_FOUND");
+    }
+    stage.driver.lost("g").await?;
+    stage.driver.state("ended").await?;
+    sleep(Duration::from_secs(1)).await;
+    let came = stage.has_come(0) || stage.has_come(1);
+    ensure!(!came, "a session was opened that nobody asked for");
+    Ok(())
+}

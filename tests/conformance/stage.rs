@@ -1,0 +1,165 @@
+//! What a scenario is played on: a driver, and scripted coordinators, which accept sessions and
+//! leave everything else to the scenario.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use anyhow::{Context as _, Result, anyhow};
+use lockkeeper_api::pb::{Grant, ResumeSession, lock_service_server::LockServiceServer};
+use lockkeeper_base::tasks::spawn_detached;
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, sync::mpsc, time::timeout};
+use tokio_stream::wrappers::TcpListenerStream;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tonic::transport::{Server, ServerTlsConfig};
+
+use crate::{
+    driver_process::{Driver, PATIENCE},
+    ledger::Ledger,
+    messages::{LEASE, TOKEN},
+    service::Service,
+    stream::Stream,
+};
+
+/// A driver and two scripted coordinators.
+pub(crate) struct Stage {
+    pub(crate) driver: Driver,
+    pub(crate) coordinators: Vec<Scripted>,
+    ledger: Arc<Ledger>,
+}
+
+/// A scripted coordinator. It stops with this value.
+pub(crate) struct Scripted {
+    pub(crate) address: SocketAddr,
+    streams: mpsc::UnboundedReceiver<Stream>,
+    _stop: DropGuard,
+}
+
+// === impl Stage ===
+
+impl Stage {
+    /// Starts two coordinators and the driver.
+    pub(crate) async fn new(driver: Driver) -> Result<Self> {
+        let ledger = Arc::default();
+        Ok(Self {
+            driver,
+            coordinators: vec![
+                Scripted::start(&ledger, None).await?,
+                Scripted::start(&ledger, None).await?,
+            ],
+            ledger,
+        })
+    }
+
+    /// Adds a coordinator with TLS and returns its number.
+    pub(crate) async fn add_tls(&mut self, tls: ServerTlsConfig) -> Result<usize> {
+        let coordinator = Scripted::start(&self.ledger, Some(tls)).await?;
+        self.coordinators.push(coordinator);
+        Ok(self.coordinators.len() - 1)
+    }
+
+    pub(crate) fn endpoints(&self) -> Vec<String> {
+        let urls = self.coordinators.iter().map(Scripted::url);
+        urls.collect()
+    }
+
+    /// The command to connect to all coordinators.
+    pub(crate) fn connect_command(&self) -> Value {
+        json!({
+            "do": "connect",
+            "endpoints": self.endpoints(),
+            "lease_ms": LEASE.as_millis(),
+            "client_name": "conformance",
+        })
+    }
+
+    /// Connects the driver to the first coordinator.
+    pub(crate) async fn connect(&mut self) -> Result<Stream> {
+        let connecting = self.driver.send(self.connect_command()).await?;
+        let mut stream = self.accept(0).await?;
+        stream.expect_open().await?;
+        stream.opened();
+        self.driver.ok(connecting).await?;
+        Ok(stream)
+    }
+
+    /// The next stream at a coordinator.
+    pub(crate) async fn accept(&mut self, coordinator: usize) -> Result<Stream> {
+        let streams = &mut self.coordinators[coordinator].streams;
+        let accepted = timeout(PATIENCE, streams.recv()).await;
+        let accepted = accepted.map_err(|_| anyhow!("nobody comes to {coordinator}"))?;
+        accepted.context("the coordinator is stopped")
+    }
+
+    /// Accepts the next stream, which has to resume the session, with all that is held.
+    pub(crate) async fn resumed(&mut self, coordinator: usize) -> Result<(Stream, ResumeSession)> {
+        let mut stream = self.accept(coordinator).await?;
+        let resume = stream.expect_resume().await?;
+        stream.opened_with(resume.grants.clone());
+        Ok((stream, resume))
+    }
+
+    /// Whether somebody has come to a coordinator unexpectedly.
+    pub(crate) fn has_come(&mut self, coordinator: usize) -> bool {
+        self.coordinators[coordinator].try_accept().is_some()
+    }
+
+    /// Makes the driver acquire a lock, and grants it.
+    pub(crate) async fn lock(
+        &mut self,
+        stream: &mut Stream,
+        name: &str,
+        guard: &str,
+    ) -> Result<Grant> {
+        let command = json!({ "do": "acquire", "name": name, "guard": guard });
+        let id = self.driver.send(command).await?;
+        let (op_id, request) = stream.expect_acquire().await?;
+        let grant = stream.grant(op_id, &request, TOKEN);
+        self.driver.ok(id).await?;
+        Ok(grant)
+    }
+
+    /// What clients did that no client may ever do.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        self.ledger.problems.lock().clone()
+    }
+}
+
+// === impl Scripted ===
+
+impl Scripted {
+    async fn start(ledger: &Arc<Ledger>, tls: Option<ServerTlsConfig>) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let (accepted, streams) = mpsc::unbounded_channel();
+        let service = Service::new(accepted, Arc::clone(ledger));
+        let stop = CancellationToken::new();
+        let mut server = Server::builder();
+        if let Some(tls) = tls {
+            server = server.tls_config(tls)?;
+        }
+        let server = server
+            .add_service(LockServiceServer::new(service))
+            .serve_with_incoming(TcpListenerStream::new(listener));
+        let stopped = stop.clone();
+        spawn_detached("scripted", async move {
+            tokio::select! {
+                _ = server => {}
+                () = stopped.cancelled() => {}
+            }
+        });
+        Ok(Self {
+            address,
+            streams,
+            _stop: stop.drop_guard(),
+        })
+    }
+
+    /// The next stream, if there is one already.
+    pub(crate) fn try_accept(&mut self) -> Option<Stream> {
+        self.streams.try_recv().ok()
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
