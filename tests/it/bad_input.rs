@@ -159,3 +159,24 @@ async fn out_of_memory_refuses_new_locks_but_gives_back_and_renews() {
     assert!(!client.release_with(request("r1")).await.unwrap().released);
     assert!(client.release_with(request("r2")).await.unwrap().released);
 }
+
+/// The default limit of messages refuses nothing that the other limits allow.
+#[test]
+fn the_largest_legal_request_fits_into_a_message() {
+    let limits = lockkeeper_server::config::Settings::default().limits;
+    let lock = pb::LockSpec {
+        name: "n".repeat(limits.name_bytes_max),
+        mode: pb::LockMode::Write.into(),
+    };
+    let largest = pb::AcquireAllRequest {
+        locks: vec![lock; limits.locks_per_request_max],
+        owner: "o".repeat(limits.owner_bytes_max),
+        request_id: "r".repeat(limits.request_id_bytes_max),
+        session_id: "s".repeat(64),
+        lease: Some(Duration::default()),
+        wait_timeout: Some(Duration::default()),
+        ..Default::default()
+    };
+    let bytes = prost::Message::encoded_len(&largest);
+    assert!(bytes <= limits.message_bytes_max, "{bytes}");
+}

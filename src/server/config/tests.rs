@@ -381,6 +381,11 @@ fn where_others_can_reach_it_callers_must_show_who_they_are() {
             .load()
             .is_ok()
     );
+    let forced = given()
+        .flag("admin.listen", "0.0.0.0:1")
+        .flag("admin.allow_unauthenticated", "true")
+        .flag("admin.allow_force_release", "true");
+    assert!(forced.refusal().contains("admin.allow_force_release"));
     let plain = || at("0.0.0.0:1").flag("auth.token_file", "t");
     assert_insecure(&plain(), "server.listen", "in plain text");
     let encrypted_elsewhere = plain().flag("auth.allow_plaintext", "true");

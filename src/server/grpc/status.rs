@@ -105,6 +105,36 @@ pub(super) fn quota(reached: QuotaReached) -> Status {
     Status::with_error_details(Code::ResourceExhausted, reached.to_string(), details)
 }
 
+/// A budget is used up that callers without rights share; see `budgets.rs`.
+pub(super) fn exhausted(budget: &'static str) -> Status {
+    let reason = format!("BUDGET_{}", budget.to_uppercase());
+    let mut details = info(&reason, &[("budget", budget)]);
+    details.add_quota_failure_violation("coordinator", budget);
+    details.set_retry_info(Some(LIMIT_RETRY));
+    let text = format!("too many at once: {}", budget.replace('_', " "));
+    Status::with_error_details(Code::ResourceExhausted, text, details)
+}
+
+/// A page of another site.
+pub(super) fn another_site() -> Status {
+    let text = "the call comes from another site; see server.allowed_hosts".to_owned();
+    plain(Code::PermissionDenied, text, "ANOTHER_SITE", &[])
+}
+
+/// A message that is larger than the limit of its method.
+pub(super) fn too_large(bytes: usize, max: usize) -> Status {
+    let text = format!("the message has {bytes} bytes, the limit is {max}");
+    let (bytes, max) = (bytes.to_string(), max.to_string());
+    let about = [("bytes", bytes.as_str()), ("bytes_max", max.as_str())];
+    plain(Code::OutOfRange, text, "MESSAGE_TOO_LARGE", &about)
+}
+
+/// A message that has begun and was not completed within the time limit.
+pub(super) fn incomplete(within: Duration) -> Status {
+    let text = format!("the message must be complete within {} s", within.as_secs());
+    plain(Code::DeadlineExceeded, text, "MESSAGE_INCOMPLETE", &[])
+}
+
 /// A frame that is invalid at this point of the stream.
 pub(super) fn invalid_frame(field: &'static str, why: &str) -> Status {
     status(&lockkeeper_coordinator::Invalid::new(field, why).into())

@@ -110,6 +110,8 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         limits.operations_per_session_max,
         limits.waits_per_session_max,
         limits.connections_per_peer_max,
+        limits.unauthenticated_connections_max,
+        limits.unfinished_bytes_max,
     ];
     let of_http2 = settings![limits.connection_streams_max, limits.header_list_bytes_max];
     let of_http2 = of_http2.map(|(key, count)| (key, count as usize));

@@ -29,7 +29,7 @@ use self::{
     waits::{OP_ID, Waits},
 };
 use super::{
-    Config,
+    Config, audit,
     call::Calls,
     convert::{self, Requests},
     convert_permits::permit_grant,
@@ -171,9 +171,9 @@ impl Reader {
         let Some(frame) = self.frames.message().await.map_err(|_| None)? else {
             return Err(None);
         };
-        let opened = match frame.request {
-            Some(Request::Open(open)) => self.open_new(open),
-            Some(Request::Resume(resume)) => self.resume(resume).await,
+        let (opened, operation) = match frame.request {
+            Some(Request::Open(open)) => (self.open_new(open), "OpenSession"),
+            Some(Request::Resume(resume)) => (self.resume(resume).await, "ResumeSession"),
             _ => {
                 let why = "the first frame must be open or resume";
                 return Err(Some(status::invalid_frame("request", why)));
@@ -185,6 +185,7 @@ impl Reader {
             grants,
             permits,
         } = opened.map_err(|error| Some(status(&error)))?;
+        audit::allowed(&self.account, operation, &stream.id().digest());
         if let Some(peer) = self.peer {
             stream.comes_from(peer);
         }
