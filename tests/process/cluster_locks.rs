@@ -18,19 +18,13 @@ use crate::{
     cluster::{Cluster, MASTERS},
     coordinator::{Coordinator, Settings},
     counters::{Latch, Semaphore},
+    modes::MODES,
     redis_server::eventually,
     several::{release_all, spec_in},
     steps::{
         PROMPT, between, expect_serving, judged_by_time, measured, millis, secs, timed, timed_wait,
     },
 };
-
-const MODES: [LockMode; 4] = [
-    LockMode::Exclusive,
-    LockMode::Fair,
-    LockMode::Read,
-    LockMode::Write,
-];
 
 /// No poll comes before the test is over, so whatever is prompt was woken.
 fn settings(store: &Cluster) -> Settings {
@@ -87,8 +81,7 @@ async fn mission_11_every_kind_of_lock_works_in_the_slots_of_its_name_on_every_m
             let mut semaphore = Semaphore::new(&client, &format!("{name}-permits"));
             semaphore.set(1).await;
             let taken = semaphore.take("x", 1, secs(30)).await;
-            let mut waiting = semaphore.acquire(semaphore.request("y", 1)).await.unwrap();
-            waiting.expect_waiting().await;
+            let mut waiting = semaphore.waits(semaphore.request("y", 1)).await;
             let woken = timed(async move { waiting.expect_granted().await });
             tokio::time::sleep(millis(300)).await;
             let released = Instant::now();
