@@ -22,7 +22,8 @@ use crate::{
     redis_server::eventually,
     several::{release_all, spec_in},
     steps::{
-        PROMPT, between, expect_serving, judged_by_time, measured, millis, secs, timed, timed_wait,
+        PROMPT, between, expect_serving, judged_by_time, measured, millis, released_to, secs,
+        timed, timed_wait,
     },
 };
 
@@ -215,10 +216,8 @@ async fn a_waiter_is_woken_after_its_slot_has_moved() {
         store.migrate(store.slot(&name).await, 1).await;
         until_listening(&store, &name, &keys::channel(&name)).await;
         assert!(!waiting.is_finished());
-        let released = Instant::now();
-        assert!(holder.release(&name).await.released);
-        let (granted_at, (granted, _session)) = waiting.await.unwrap();
-        between(released, granted_at).must_be_below(PROMPT, "woken after the slot has moved");
+        let (span, (granted, _session)) = released_to(&mut holder, &name, waiting).await;
+        span.must_be_below(PROMPT, "woken after the slot has moved");
         assert!(granted.fencing_token > held.fencing_token);
     })
     .await;

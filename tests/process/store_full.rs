@@ -10,8 +10,8 @@ use crate::{
     coordinator::Coordinator,
     steps::{
         HAND_OVER_MAX, LEASE, PROMPT, between, expect_no_trace, expect_serving, judged_by_time,
-        millis, one_coordinator, sessionless_wait, settings_on, since, timed, timed_wait,
-        until_relying_on_messages, until_waiting,
+        millis, one_coordinator, released_to, sessionless_wait, settings_on, since, timed,
+        timed_wait, until_relying_on_messages, until_waiting,
     },
 };
 
@@ -81,10 +81,8 @@ async fn at_the_limit_of_clients_those_that_are_in_go_on() {
         tokio::time::sleep(LEASE * 3 / 2).await;
         assert!(redis.lease_left("build").await.is_some());
 
-        let released = Instant::now();
-        assert!(holder.release("build").await.released);
-        let (granted_at, (_, mut next)) = waiter.await.unwrap();
-        between(released, granted_at).must_be_below(PROMPT, "woken at the limit of clients");
+        let (span, (_, mut next)) = released_to(&mut holder, "build", waiter).await;
+        span.must_be_below(PROMPT, "woken at the limit of clients");
         // Without a subscription the waits at the second coordinator poll.
         let mut polling = far
             .acquire(sessionless_wait("build", "far", LEASE))
