@@ -115,8 +115,7 @@ async fn permits_wake_the_other_side(shared: &Shared) {
         assert!(ours.set(2).await.created);
         let held = java.tell(&["semaphore-acquire", &name, "2", "-1"]);
         let held = held.value().await;
-        let mut call = ours.acquire(ours.request("x", 2)).await.unwrap();
-        call.expect_waiting().await;
+        let mut call = ours.waits(ours.request("x", 2)).await;
         java.tell(&["semaphore-release", &name, &held])
             .value()
             .await;

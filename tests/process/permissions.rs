@@ -118,8 +118,7 @@ async fn mission_21_the_documented_permissions_are_enough_for_everything() {
         semaphore.set(2).await;
         let grant = semaphore.take("x", 2, secs(60)).await;
         let waiting = semaphore.request("y", 1);
-        let mut waiting = semaphore.acquire(waiting).await.unwrap();
-        waiting.expect_waiting().await;
+        let mut waiting = semaphore.waits(waiting).await;
         semaphore
             .renew("x", &grant.permit_ids, secs(60))
             .await
