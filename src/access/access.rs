@@ -13,6 +13,7 @@ use super::{
     jwt::{JwtConfig, Jwts},
     rules::{Right, Rule, Rules},
     tokens::Tokens,
+    watchers::{WatcherPlace, Watchers},
 };
 
 /// How callers authenticate, and what they may do.
@@ -58,6 +59,7 @@ struct Shared {
     rules: Rules,
     accounts: Accounts,
     denials: Denials,
+    watchers: Watchers,
 }
 
 // === impl Access ===
@@ -87,6 +89,7 @@ impl Access {
             rules: Rules::new(config.rules),
             accounts: Accounts::new(config.quotas),
             denials: Denials::default(),
+            watchers: Watchers::default(),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -158,6 +161,22 @@ impl Access {
         }
         // Without rules admitted callers may use locks, but not those held by other callers.
         right != Right::Admin || (!is_on && self.port.is_trusted)
+    }
+
+    /// Whether an identity has any right at all.
+    pub fn allows_anything(&self, identity: &Identity) -> bool {
+        let rules = &self.shared.rules;
+        rules.is_empty() || rules.know(identity)
+    }
+
+    /// A place for a watcher of this identity; none if it or all have too many. Where callers are
+    /// not identified, only the coordinator's limit applies.
+    pub fn watch(&self, identity: &Identity) -> Option<WatcherPlace> {
+        if !self.is_on() {
+            return Some(WatcherPlace::UNCOUNTED);
+        }
+        let sees_all = self.allows(identity, Right::Admin, "");
+        self.shared.watchers.place(identity, sees_all)
     }
 
     /// The account that is charged for this identity's calls.

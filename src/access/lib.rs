@@ -17,6 +17,7 @@ mod jwt;
 mod ring_keys;
 mod rules;
 mod tokens;
+mod watchers;
 
 pub use self::{
     access::{Access, Config, Port},
@@ -28,4 +29,5 @@ pub use self::{
     identity::Identity,
     jwt::JwtConfig,
     rules::{Right, Rule},
+    watchers::WatcherPlace,
 };

@@ -88,16 +88,12 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         );
     }
     let counts = [
-        ("server.connections_max", server.connections_max),
         ("store.connections", store.connections),
         ("limits.name_bytes_max", limits.name_bytes_max),
         ("limits.owner_bytes_max", limits.owner_bytes_max),
         ("limits.request_id_bytes_max", limits.request_id_bytes_max),
         ("limits.client_name_bytes_max", limits.client_name_bytes_max),
         ("limits.message_bytes_max", limits.message_bytes_max),
-        ("limits.waiters_per_lock_max", limits.waiters_per_lock_max),
-        ("limits.waiters_max", limits.waiters_max),
-        ("limits.sessions_max", limits.sessions_max),
         (
             "limits.grants_per_session_max",
             limits.grants_per_session_max,
@@ -111,10 +107,6 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         (
             "limits.connection_streams_max",
             limits.connection_streams_max as usize,
-        ),
-        (
-            "limits.connections_per_peer_max",
-            limits.connections_per_peer_max,
         ),
         (
             "limits.unauthenticated_connections_max",

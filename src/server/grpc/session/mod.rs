@@ -167,6 +167,10 @@ impl Reader {
         let Some(frame) = self.frames.message().await.map_err(|_| None)? else {
             return Err(None);
         };
+        if !self.calls.access.allows_anything(self.account.identity()) {
+            audit::denied(&self.account, "OpenSession");
+            return Err(Some(status::no_right()));
+        }
         let (opened, operation) = match frame.request {
             Some(Request::Open(open)) => (self.open_new(open), "OpenSession"),
             Some(Request::Resume(resume)) => (self.resume(resume).await, "ResumeSession"),
