@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use lockkeeper_base::metrics::Registrar;
+use tokio::sync::watch;
 
 use super::{
     account::{Account, Accounts, Quotas},
@@ -60,6 +61,7 @@ struct Shared {
     accounts: Accounts,
     denials: Denials,
     watchers: Watchers,
+    changes: watch::Sender<u64>,
 }
 
 // === impl Access ===
@@ -90,6 +92,7 @@ impl Access {
             accounts: Accounts::new(config.quotas),
             denials: Denials::default(),
             watchers: Watchers::default(),
+            changes: watch::Sender::default(),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -120,12 +123,31 @@ impl Access {
     /// Writes due entries of the audit log. Blocking; to be called once a second.
     pub fn reload(&self) {
         self.shared.denials.flush();
-        if let Some(tokens) = &self.shared.tokens {
-            tokens.reload("auth.token_file", Tokens::compare);
+        let Shared { tokens, jwts, .. } = &*self.shared;
+        let tokens = tokens.as_ref();
+        let jwts = jwts.as_ref();
+        let changed = [
+            tokens.is_some_and(|it| it.reload("auth.token_file", Tokens::compare)),
+            jwts.is_some_and(|it| it.reload("auth.jwks_file", Jwts::compare)),
+        ];
+        if changed.contains(&true) {
+            self.has_changed();
         }
-        if let Some(jwts) = &self.shared.jwts {
-            jwts.reload("auth.jwks_file", Jwts::compare);
-        }
+    }
+
+    /// Notes that credentials may have changed, for [`Access::changes`].
+    pub fn has_changed(&self) {
+        self.shared.changes.send_modify(|count| *count += 1);
+    }
+
+    /// Counts changes after which credentials have to be looked at again.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.shared.changes.subscribe()
+    }
+
+    /// When a token that was accepted is refused, in seconds since 1970, if it says so itself.
+    pub fn end_of(&self, token: &str) -> Option<u64> {
+        self.shared.jwts.as_ref()?.get().end_of(token)
     }
 
     /// The caller's identity: of the token, else of the connection, else anonymous. Fails if the

@@ -23,7 +23,7 @@ pub use self::{
     access::{Access, Config, Port},
     account::{Account, Counted, Quota, QuotaReached, Quotas},
     audit::Audited,
-    certificate::of_certificate,
+    certificate::{end_of_certificate, of_certificate},
     error::{Unauthenticated, Unusable},
     files::Watched,
     identity::Identity,

@@ -64,8 +64,8 @@ pub(crate) async fn reload(access: Access, tls: Option<Arc<Tls>>, stop: impl Fut
         // The file system may hang.
         let read = tokio::task::spawn_blocking(move || {
             access.reload();
-            if let Some(tls) = &tls {
-                tls.reload();
+            if tls.is_some_and(|tls| tls.reload()) {
+                access.has_changed();
             }
         });
         let _ = read.await;

@@ -10,6 +10,7 @@ mod call;
 mod convert;
 mod convert_admin;
 mod convert_permits;
+mod credentials;
 pub mod direct;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]

@@ -2,6 +2,7 @@
 
 mod audit;
 mod listeners;
+mod revoked;
 mod shares;
 mod tls;
 mod tokens;

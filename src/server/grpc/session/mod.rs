@@ -21,7 +21,7 @@ use lockkeeper_coordinator::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
-use tonic::{Status, Streaming};
+use tonic::{Code, Status, Streaming};
 
 use self::{
     running::Running,
@@ -147,6 +147,12 @@ impl Reader {
                 }
             },
         };
+        if ended
+            .as_ref()
+            .is_some_and(|it| it.code() == Code::Unauthenticated)
+        {
+            let _ = output.notices.send(Out::Notice(Notice::GoingAway)).await;
+        }
         let _ = output.notices.send(Out::End(ended)).await;
     }
 
