@@ -24,6 +24,9 @@ const KEY_PREFIX_BYTES_MAX: usize = 128;
 /// A shorter secret can be guessed.
 const SECRET_BYTES_MIN: usize = 16;
 
+/// Parts of secrets that stand in examples, where everybody can read them.
+const PLACEHOLDERS: [&str; 4] = ["replace this", "replace-this", "changeme", "change me"];
+
 /// Calls `report` for each invalid value, with the full key and the problem.
 pub(super) fn check(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     let Settings {
@@ -247,6 +250,11 @@ fn check_session(session: &Session, limits: &Limits, report: &mut dyn FnMut(&str
             "session.lease",
             "must not be longer than limits.lease_max".to_owned(),
         );
+    }
+    let secret = session.secret.expose().to_lowercase();
+    if PLACEHOLDERS.iter().any(|it| secret.contains(it)) {
+        let why = "is a placeholder; openssl rand -base64 32 makes a secret";
+        report("session.secret", why.to_owned());
     }
     let length = session.secret.expose().len();
     if length != 0 && length < SECRET_BYTES_MIN {
