@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_api::pb::{self, LostReason, session_response::Response};
+use lockkeeper_api::pb::{self, LostReason, session_request::Request, session_response::Response};
 use lockkeeper_store::host::Value;
 use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;

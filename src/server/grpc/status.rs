@@ -83,6 +83,12 @@ pub(super) fn not_admin(name: &str) -> Status {
     plain(Code::PermissionDenied, text, "PERMISSION_DENIED", &about)
 }
 
+/// A caller that no rule allows anything.
+pub(super) fn no_right() -> Status {
+    let text = "no rule allows the caller anything".to_owned();
+    plain(Code::PermissionDenied, text, "PERMISSION_DENIED", &[])
+}
+
 /// A caller whose credentials are missing or invalid.
 pub(super) fn unauthenticated(why: &Unauthenticated) -> Status {
     plain(
