@@ -1,7 +1,7 @@
 # Everything that is done with this tree, for people and for CI. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-fast test-clients test-deploy interop sim faults fuzz bench proto lint fmt doc deny dist ci clean
+.PHONY: help run build test test-all test-fast test-clients test-deploy conformance interop sim faults fuzz bench proto lint fmt doc deny dist ci clean
 
 CARGO ?= cargo
 
@@ -25,6 +25,9 @@ test-fast: ## What takes seconds: unit tests, behaviour in one process, and the 
 
 test-clients: ## Only the tests with clients in other languages
 	scripts/test --clients
+
+conformance: ## Every client against the same scenarios, and the wrong clients: LANGUAGES="go python" for some
+	LANGUAGES="$(LANGUAGES)" scripts/conformance
 
 test-deploy: ## The Helm chart and the manifests against Kubernetes' schemas; needs python3 and helm or go
 	scripts/test --deploy

@@ -69,14 +69,14 @@ fn serve(args: &ServeArgs) -> ExitCode {
         };
     }
     on_runtime(runtime(&settings.server), async {
-        let sending = match telemetry::init(&settings.log, &settings.telemetry) {
+        let sending = match telemetry::init(&settings.log, &settings.audit, &settings.telemetry) {
             Ok(sending) => sending,
             Err(error) => {
                 cli::say(&error.to_string());
                 return exit::CONFIG.into();
             }
         };
-        let served = server::run(settings, env!("LOCKKEEPER_COMMIT")).await;
+        let served = server::run(settings, env!("LOCKKEEPER_COMMIT"), sending.lost_lines()).await;
         sending.finish().await;
         match served {
             Ok(()) => exit::OK.into(),

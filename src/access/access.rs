@@ -1,11 +1,12 @@
 //! The authentication and authorization of a port.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use lockkeeper_base::metrics::Registrar;
 
 use super::{
     account::{Account, Accounts, Quotas},
+    denials::Denials,
     error::{Unauthenticated, Unusable},
     files::Watched,
     identity::Identity,
@@ -56,6 +57,7 @@ struct Shared {
     jwts: Option<Watched<Jwts>>,
     rules: Rules,
     accounts: Accounts,
+    denials: Denials,
 }
 
 // === impl Access ===
@@ -84,6 +86,7 @@ impl Access {
             jwts: jwts.transpose()?,
             rules: Rules::new(config.rules),
             accounts: Accounts::new(config.quotas),
+            denials: Denials::default(),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -111,13 +114,14 @@ impl Access {
     }
 
     /// Reads the files again. An unusable file is logged, and its last contents stay in force.
-    /// Blocking.
+    /// Writes due entries of the audit log. Blocking; to be called once a second.
     pub fn reload(&self) {
+        self.shared.denials.flush();
         if let Some(tokens) = &self.shared.tokens {
-            tokens.reload("auth.token_file");
+            tokens.reload("auth.token_file", Tokens::compare);
         }
         if let Some(jwts) = &self.shared.jwts {
-            jwts.reload("auth.jwks_file");
+            jwts.reload("auth.jwks_file", Jwts::compare);
         }
     }
 
@@ -139,6 +143,11 @@ impl Access {
     /// The identity of a caller with this bearer token and no certificate.
     pub fn bearer(&self, token: Option<&str>) -> Result<Identity, Unauthenticated> {
         self.identify(None, token)
+    }
+
+    /// Audits a call that was denied because it showed no valid credentials; see `denials.rs`.
+    pub fn denied(&self, peer: Option<SocketAddr>, operation: &str, why: &Unauthenticated) {
+        self.shared.denials.denied(peer, operation, &why.0);
     }
 
     /// Whether an identity has a right to the lock, semaphore or latch of this name.

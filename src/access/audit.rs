@@ -1,7 +1,8 @@
-//! The audit log: one entry for each call about locks held by other callers, and for each denied
-//! call.
+//! The audit log: one entry for each call about locks held by other callers, for each denied call,
+//! and for each session and change of ordinary callers.
 //!
-//! Its entries have the log target `audit`, so a filter can select them: `audit=info`.
+//! Its entries have the log target `audit`, so a filter can select them: `audit=info`. Those of
+//! allowed calls of ordinary callers have the level DEBUG, because there may be many.
 
 use std::{fmt, net::SocketAddr};
 
@@ -46,6 +47,11 @@ impl Audited<'_> {
         log!(info, self, "done");
     }
 
+    /// A call of an ordinary caller was allowed, and changes something.
+    pub fn allowed(&self) {
+        log!(debug, self, "allowed");
+    }
+
     /// The call was allowed and failed.
     pub fn failed(&self, error: &dyn fmt::Display) {
         log!(warn, self, "failed", %error);
@@ -54,6 +60,23 @@ impl Audited<'_> {
     /// The call was denied.
     pub fn denied(&self) {
         log!(warn, self, "denied");
+    }
+
+    /// A file of the settings was read again.
+    pub(super) fn reloaded(key: &str, changed: &str) {
+        let reload = Audited {
+            identity: &Identity::named("coordinator"),
+            peer: None,
+            operation: "Reload",
+            name: key,
+            reason: changed,
+        };
+        reload.done();
+    }
+
+    /// This many calls like this one were denied.
+    pub(super) fn denied_times(&self, calls: u64) {
+        log!(warn, self, "denied", calls);
     }
 
     fn who(&self) -> &str {

@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf, sync::Arc};
 
 use parking_lot::{Mutex, RwLock};
 
-use super::Unusable;
+use super::{Unusable, audit::Audited};
 
 /// Makes a value from the contents of the files, in their order.
 type Parse<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync>;
@@ -42,12 +42,12 @@ impl<T> Watched<T> {
         Arc::clone(&self.value.read())
     }
 
-    /// Reads the files again. A problem is logged once, under the key of their setting, and the
-    /// value stays.
+    /// Reads the files again. A change is audited, with what `compare` says of the old and the new
+    /// value. A problem is logged once, under the key of their setting, and the value stays.
     ///
     /// The contents are compared and not the times, because files swapped by a symbolic link may be
     /// older than their predecessors.
-    pub fn reload(&self, key: &str) {
+    pub fn reload(&self, key: &str, compare: impl Fn(&T, &T) -> String) {
         let mut seen = self.seen.lock();
         let read = read(&self.files);
         if read.as_ref().is_ok_and(|contents| *contents == seen.0) {
@@ -61,9 +61,11 @@ impl<T> Watched<T> {
         });
         match parsed {
             Ok((contents, value)) => {
+                let changed = compare(&self.get(), &value);
                 *self.value.write() = Arc::new(value);
                 *seen = (contents, None);
                 tracing::info!(key, "reloaded");
+                Audited::reloaded(key, &changed);
             }
             Err(problem) if seen.1.as_ref() == Some(&problem) => {}
             Err(problem) => {

@@ -82,6 +82,15 @@ impl JwtConfig {
 // === impl Jwts ===
 
 impl Jwts {
+    /// The ids of the keys.
+    pub(super) fn compare(&self, new: &Self) -> String {
+        let ids = |of: &Self| {
+            let ids = of.keys.iter().map(|key| key.id.as_deref().unwrap_or("?"));
+            ids.collect::<Vec<_>>().join(" ")
+        };
+        format!("before: {}; now: {}", ids(self), ids(new))
+    }
+
     pub(super) fn verify(&self, token: &str) -> Result<Identity, Unauthenticated> {
         let digest: [u8; 32] = Sha256::digest(token).into();
         if let Some(known) = self.good.get(&digest)

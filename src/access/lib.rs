@@ -9,6 +9,7 @@ mod access;
 mod account;
 mod audit;
 mod certificate;
+mod denials;
 mod error;
 mod files;
 mod identity;

@@ -46,6 +46,16 @@ impl Tokens {
         Ok(Self(tokens))
     }
 
+    /// The identities that have tokens in one file only. Says nothing of the tokens.
+    pub(super) fn compare(&self, new: &Self) -> String {
+        let only = |of: &Self, others: &Self| {
+            let is_new = |token: &&(Digest, Identity)| !others.0.iter().any(|it| it.0 == token.0);
+            let names = of.0.iter().filter(is_new).map(|(_, it)| it.as_str());
+            names.collect::<Vec<_>>().join(" ")
+        };
+        format!("added: {}; removed: {}", only(new, self), only(self, new))
+    }
+
     /// The token's identity. Compares with every known token in constant time, so that timing
     /// reveals nothing.
     pub(super) fn find(&self, token: &str) -> Option<Identity> {

@@ -90,7 +90,7 @@ pub struct ForceReleased {
 
 /// Where a page of names begins: a step of a walk, and the last name of that step already listed.
 #[derive(Debug, Default)]
-struct Place {
+struct PageCursor {
     cursor: WalkCursor,
     behind: String,
 }
@@ -114,8 +114,8 @@ impl Coordinator {
             .await?;
         // Other programs' names in the store need not be valid in a request.
         let named = found.into_iter().filter_map(|(name, kind)| {
-            let told = name.strip_prefix(limits.key_prefix.as_ref())?;
-            Some((LockName::parse(told, limits).ok()?, kind))
+            let public = name.strip_prefix(limits.key_prefix.as_ref())?;
+            Some((LockName::parse(public, limits).ok()?, kind))
         });
         let looks = stream::iter(named).map(|(name, kind)| core.look(name, kind));
         let seen: Vec<_> = looks.buffered(LOOKS_AT_ONCE).try_collect().await?;
@@ -164,8 +164,8 @@ impl Core {
         prefix: &str,
         count: usize,
         token: &str,
-    ) -> Result<(Vec<(String, NameKind)>, Option<Place>), Error> {
-        let mut place = Place::from_token(token)?;
+    ) -> Result<(Vec<(String, NameKind)>, Option<PageCursor>), Error> {
+        let mut place = PageCursor::from_token(token)?;
         let mut found: Vec<(String, NameKind)> = Vec::new();
         for _ in 0..STEPS_MAX {
             let (names, next) = self.scripts.walk(place.cursor, prefix, STEP_KEYS).await?;
@@ -184,7 +184,7 @@ impl Core {
             let Some(cursor) = next else {
                 return Ok((found, None));
             };
-            place = Place {
+            place = PageCursor {
                 cursor,
                 behind: String::new(),
             };
@@ -297,9 +297,9 @@ impl Reason {
     }
 }
 
-// === impl Place ===
+// === impl PageCursor ===
 
-impl Place {
+impl PageCursor {
     fn to_token(&self) -> String {
         URL_SAFE_NO_PAD.encode(format!("{}/{}", self.cursor, self.behind))
     }
@@ -333,14 +333,14 @@ mod tests {
 
     #[test]
     fn a_page_token_survives_and_others_are_refused() {
-        let place = Place {
+        let place = PageCursor {
             behind: "a/b ü".to_owned(),
-            ..Place::default()
+            ..PageCursor::default()
         };
-        let read = Place::from_token(&place.to_token()).unwrap();
+        let read = PageCursor::from_token(&place.to_token()).unwrap();
         assert_eq!((read.cursor, read.behind), (place.cursor, place.behind));
         for bad in ["x", "!", "MA", "MC4wLjA"] {
-            assert!(Place::from_token(bad).is_err(), "{bad}");
+            assert!(PageCursor::from_token(bad).is_err(), "{bad}");
         }
     }
 

@@ -193,7 +193,7 @@ fn spawn_tasks(core: &Arc<Core>, wakes: mpsc::Receiver<Wake>) {
     core.tasks
         .spawn("positions", Arc::clone(&core.waiters).tell_positions());
     core.tasks
-        .spawn("places", waiters::fair::keep_places(Arc::clone(core)));
+        .spawn("places", waiters::fair::keep_in_queues(Arc::clone(core)));
     core.tasks
         .spawn("watchdog", watchdog::run(Arc::clone(core)));
 }

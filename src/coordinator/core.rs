@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use lockkeeper_base::tasks::Tasks;
 use lockkeeper_store::{
     host::Replicas,
-    script::{CallError, Inspected, Scripts, SemaphoreInspected, Tally},
+    script::{CallError, Inspected, ReplicationStatus, Scripts, SemaphoreInspected},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -49,7 +49,7 @@ pub(crate) struct Core {
 impl Core {
     /// The scripts, for changes that the configured number of replicas must acknowledge, and no
     /// fewer than `at_least`.
-    pub(crate) fn replicated(&self, at_least: u32) -> (Scripts, Tally) {
+    pub(crate) fn replicated(&self, at_least: u32) -> (Scripts, ReplicationStatus) {
         self.scripts.replicated(self.replicas(at_least))
     }
 

@@ -12,7 +12,7 @@ const SECRET: &[u8] = b"a secret of 16 bytes or more";
 /// A forged resume token must be refused. Any content signed by us must be parsed or refused, and
 /// what was parsed must be the same when signed again.
 pub fn resume_token(bytes: &[u8], limits: &Limits) {
-    let (id, whose) = (SessionId::random(), Identity::named("somebody"));
+    let (id, whose) = (SessionId::random(), Identity::named("caller"));
     assert_eq!(Claims::verify(bytes, SECRET, &id, &whose, limits), None);
     let mut signed = bytes.to_vec();
     signed.extend_from_slice(&mac(SECRET, &id, &whose, bytes).finalize().into_bytes());

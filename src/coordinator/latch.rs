@@ -172,7 +172,7 @@ async fn wait_for<P: Progress>(
     mut count: u32,
     stops: &WaitContext<'_, P>,
 ) -> Result<Result<LatchOpened, LatchNotOpened>, Error> {
-    let mut told = None;
+    let mut notified = None;
     // Why the last look had no outcome. A wait rides out a store that is down, but reports it if
     // the deadline passes meanwhile.
     let mut trouble: Option<CallError> = None;
@@ -181,11 +181,11 @@ async fn wait_for<P: Progress>(
         if place.is_next() {
             check_at.get_or_insert_with(|| core.check_at(place.standing().holder_until));
         }
-        if told != Some(count) && stops.progress.notify(WaitState::Latch(count)) {
-            told = Some(count);
+        if notified != Some(count) && stops.progress.notify(WaitState::Latch(count)) {
+            notified = Some(count);
         }
         match next(core, place, check_at, stops).await {
-            Next::Tell => match place.seen() {
+            Next::Notify => match place.seen() {
                 Some(0) => return Ok(Ok(LatchOpened)),
                 seen => count = seen.unwrap_or(count),
             },

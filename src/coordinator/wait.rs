@@ -27,7 +27,7 @@ const LEASE_OVER_MARGIN: Duration = Duration::from_millis(2);
 /// What a wait does next.
 pub(crate) enum Next {
     Try,
-    Tell,
+    Notify,
     End(Result<NotGranted, Error>),
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct WaitContext<'a, P> {
 /// A wait with its ticket in a line.
 pub(crate) struct QueuedWait {
     pub(crate) place: QueueTicket,
-    told: Option<QueueStatus>,
+    notified: Option<QueueStatus>,
     /// When to try without a hint. None unless this waiter is the head: time spent behind another
     /// head is no reason to try.
     check_at: Option<Instant>,
@@ -135,7 +135,7 @@ pub(crate) async fn next<P: Progress>(
             }
         }
         // Resolves at once for a hint that arrived while nobody looked.
-        () = place.news() => if place.follows_hint() { Next::Try } else { Next::Tell },
+        () = place.news() => if place.follows_hint() { Next::Try } else { Next::Notify },
     }
 }
 
@@ -197,7 +197,7 @@ impl QueuedWait {
     pub(crate) fn at(place: QueueTicket) -> Self {
         Self {
             place,
-            told: None,
+            notified: None,
             check_at: None,
         }
     }
@@ -216,15 +216,17 @@ impl QueuedWait {
                 self.check_at
                     .get_or_insert_with(|| core.check_at(standing.holder_until));
             }
-            let news = self.told.is_none_or(|told| standing.is_news(told));
+            let news = self
+                .notified
+                .is_none_or(|notified| standing.is_news(notified));
             if news && stops.progress.notify(state(standing.into())) {
                 stops
                     .span
                     .record("lockkeeper.wait.position", standing.position);
-                self.told = Some(standing);
+                self.notified = Some(standing);
             }
             match next(core, &self.place, self.check_at, stops).await {
-                Next::Tell => {}
+                Next::Notify => {}
                 Next::End(ended) => return ended.map(Some),
                 Next::Try => return Ok(None),
             }
@@ -250,8 +252,8 @@ impl QueuedWait {
     }
 
     /// Forces a new notification, although the status is unchanged.
-    pub(crate) fn tell_anew(&mut self) {
-        self.told = None;
+    pub(crate) fn notify_anew(&mut self) {
+        self.notified = None;
     }
 
     /// Leaves the line with the lock, which is held at least until then.

@@ -10,7 +10,7 @@ use std::{
 
 use lockkeeper_store::{
     host::Partition,
-    script::{PermitRenewal, PermitRenewals, Renewal, StoreClock, Tally},
+    script::{PermitRenewal, PermitRenewals, Renewal, ReplicationStatus, StoreClock},
 };
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, task::JoinHandle, time::Instant};
@@ -86,7 +86,7 @@ pub(crate) async fn renew_all(core: &Arc<Core>) {
 }
 
 /// The outcomes that count: a renewal known only to the master would be lost with it.
-fn counted(mut renewals: PermitRenewals, acks: &Tally) -> PermitRenewals {
+fn counted(mut renewals: PermitRenewals, acks: &ReplicationStatus) -> PermitRenewals {
     if let Err(error) = acks.acknowledged() {
         let outcomes = renewals.outcomes.iter_mut();
         outcomes

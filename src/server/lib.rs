@@ -2,8 +2,11 @@
 //! the settings, [`telemetry`] logs and traces. The wiring connects the layers: [`run`].
 
 pub mod admin;
+mod admission;
 pub mod config;
 pub mod grpc;
+pub mod hosts;
+pub mod probe;
 mod process;
 mod security;
 pub mod telemetry;

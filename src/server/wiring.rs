@@ -31,14 +31,16 @@ use crate::{
         self,
         listen::{self, Listeners, Tls, UnixSocket},
     },
+    hosts::AllowedHosts,
+    probe::StoreProbe,
     process::{rlimit, systemd},
     security::{self, Security},
-    telemetry,
+    telemetry::{self, LostLines},
 };
 
-/// Serves until SIGTERM or SIGINT, then drains. The metrics report the commit. Fails if it cannot
-/// start.
-pub async fn run(settings: Settings, commit: &'static str) -> anyhow::Result<()> {
+/// Serves until SIGTERM or SIGINT, then drains. The metrics report the commit, and lost lines of
+/// the log. Fails if it cannot start.
+pub async fn run(settings: Settings, commit: &'static str, lost: LostLines) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let listener = match settings.server.listen.0 {
@@ -51,7 +53,8 @@ pub async fn run(settings: Settings, commit: &'static str) -> anyhow::Result<()>
             _ = interrupt.recv() => {}
         }
     };
-    serve_on(settings, commit, listener, stop).await
+    spawn_detached("lost-lines", lost.clone().report());
+    serve_on(settings, commit, lost, listener, stop).await
 }
 
 /// Serves on a listener, and on the Unix-domain socket if one is set, until `stop` resolves. Then
@@ -61,12 +64,14 @@ pub async fn serve(
     listener: TcpListener,
     stop: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
-    serve_on(settings, "unknown", Some(listener), stop).await
+    let lost = LostLines::default();
+    serve_on(settings, "unknown", lost, Some(listener), stop).await
 }
 
 async fn serve_on(
     settings: Settings,
     commit: &str,
+    lost: LostLines,
     listener: Option<TcpListener>,
     stop: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
@@ -82,25 +87,33 @@ async fn serve_on(
         Security::read(&settings).map_err(|(key, problem)| misconfigured(key, &problem))?;
     let listeners = listeners(&settings, listener, tls.clone())?;
     let coordinator = start(&settings, &connections)?;
-    let router = grpc::router(&coordinator, grpc_config(&settings), &access, &calls)?;
-    let limits = listen_limits(&settings);
+    let probe = StoreProbe::new(coordinator.clone());
+    let router = grpc::router(
+        &coordinator,
+        probe.clone(),
+        grpc_config(&settings),
+        &access,
+        &calls,
+    )?;
+    let limits = listen_limits(&settings, &access);
     announce(&settings, &listeners)?;
     let drained = tokio_util::sync::CancellationToken::new();
     if let Some(listener) = admin {
         let address = listener.local_addr()?;
         info!(%address, "admin port");
         info!("console: http://{address}/");
-        let metrics = registry(commit, &coordinator, &connections, &calls, &access);
+        let mut metrics = registry(commit, &coordinator, &connections, &calls, &access);
+        lost.register(&mut Registrar::new(&mut metrics));
         let metrics = admin::Metrics::new(metrics);
         let access = access.at(security::admin_port(&settings));
-        let allow_force_release = settings.admin.allow_force_release;
-        let admin = Admin::new(coordinator.clone(), access, metrics, allow_force_release);
-        let serving = admin::serve(admin, listener, drained.clone().cancelled_owned());
-        spawn_detached("admin", async move {
-            if let Err(error) = serving.await {
-                warn!(%error, "the admin port has failed");
-            }
-        });
+        let config = admin_config(&settings);
+        let admin = Admin::new(coordinator.clone(), probe, access, metrics, config);
+        let connections_max = rlimit::admin_connections_max();
+        let stop = drained.clone().cancelled_owned();
+        spawn_detached(
+            "admin",
+            admin::serve(admin, listener, connections_max, stop),
+        );
     }
     spawn_detached(
         "reload",
@@ -108,7 +121,7 @@ async fn serve_on(
     );
     let server = router.serve_with_incoming_shutdown(
         listen::accept(listeners, limits, calls.connections())
-            .map_ok(grpc::gathered::Gathered::new),
+            .map_ok(grpc::coalesced_writes::CoalescedWrites::new),
         drained.clone().cancelled_owned(),
     );
     tokio::pin!(server);
@@ -202,10 +215,12 @@ fn announce(settings: &Settings, listeners: &Listeners) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn listen_limits(settings: &Settings) -> listen::Limits {
+fn listen_limits(settings: &Settings, access: &Access) -> listen::Limits {
+    let unauthenticated_max = settings.limits.unauthenticated_connections_max;
     listen::Limits {
         connections_max: rlimit::connections_max(settings.server.connections_max),
         per_peer_max: settings.limits.connections_per_peer_max,
+        unauthenticated_max: access.asks().then_some(unauthenticated_max),
         handshake_timeout: settings.server.handshake_timeout,
         takes_http1: settings.server.grpc_web,
     }
@@ -382,13 +397,26 @@ pub fn coordinator_config(settings: &Settings) -> lockkeeper_coordinator::Config
     }
 }
 
+fn admin_config(settings: &Settings) -> admin::Config {
+    let admin = &settings.admin;
+    admin::Config {
+        allow_force_release: admin.allow_force_release,
+        authenticates_metrics: admin.authenticate_metrics,
+        hosts: AllowedHosts::new(&admin.allowed_hosts, admin.listen.0),
+    }
+}
+
 fn grpc_config(settings: &Settings) -> grpc::Config {
     let Settings { server, limits, .. } = settings;
+    let hosts = AllowedHosts::new(&server.allowed_hosts, server.listen.0);
     grpc::Config {
         keepalive_interval: server.keepalive_interval,
         keepalive_timeout: server.keepalive_timeout,
         grpc_web: server.grpc_web,
+        // In public the names are not known, unless they were set.
+        allowed_hosts: Some(hosts).filter(|hosts| server.grpc_web && !hosts.is_unset_in_public()),
         message_bytes_max: limits.message_bytes_max,
+        unfinished_bytes_max: limits.unfinished_bytes_max,
         connection_streams_max: limits.connection_streams_max,
         operations_per_session_max: limits.operations_per_session_max,
         header_list_bytes_max: limits.header_list_bytes_max,

@@ -3,8 +3,11 @@
 use std::{env, ffi::OsString, path::Path, time::Duration};
 
 use anyhow::{Result, ensure};
-use lockkeeper_testkit::heartbeat::Heartbeat;
-use tokio::runtime::{Builder, Runtime};
+use lockkeeper_testkit::heartbeat;
+use tokio::{
+    runtime::{Builder, Runtime},
+    time::Instant,
+};
 
 use crate::{driver_process::Driver, real, scripted::Scenario, stage::Stage};
 
@@ -93,9 +96,10 @@ fn judged(run: impl Fn(&Runtime) -> Result<()>) -> Result<()> {
             .worker_threads(2)
             .enable_all()
             .build()?;
-        let heartbeat = Heartbeat::start();
+        heartbeat::begin();
+        let begun = Instant::now();
         result = run(&runtime);
-        let late = heartbeat.lateness().most;
+        let late = heartbeat::lateness(begun, Instant::now()).most;
         runtime.shutdown_background();
         if result.is_ok() || late <= LATE_MAX {
             break;

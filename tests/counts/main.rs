@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use lockkeeper_testkit::prelude::*;
 use lockkeeper_testkit::redis_server;
 
 mod service;
@@ -227,18 +228,10 @@ fn by_rpc() -> u32 {
     let mut pairs = || {
         runtime.block_on(async {
             for _ in 0..OPERATIONS {
-                let request = pb::TryAcquireRequest {
-                    name: "a".to_owned(),
-                    owner: "o".to_owned(),
-                    ..Default::default()
-                };
+                let request = pb::TryAcquireRequest::named("a").by("o");
                 let tried = client.try_acquire(request).await.unwrap().into_inner();
                 assert!(tried.acquired);
-                let request = pb::ReleaseRequest {
-                    name: "a".to_owned(),
-                    owner: "o".to_owned(),
-                    ..Default::default()
-                };
+                let request = pb::ReleaseRequest::named("a").by("o");
                 client.release(request).await.unwrap();
             }
         });
@@ -271,19 +264,11 @@ fn runtime() -> Runtime {
 }
 
 fn acquire(name: &str, owner: u32) -> Request {
-    Request::Acquire(pb::AcquireRequest {
-        name: name.to_owned(),
-        owner: owner.to_string(),
-        ..Default::default()
-    })
+    Request::Acquire(pb::AcquireRequest::named(name).by(owner.to_string()))
 }
 
 fn release(name: &str, owner: &str) -> Request {
-    Request::Release(pb::ReleaseRequest {
-        name: name.to_owned(),
-        owner: owner.to_owned(),
-        ..Default::default()
-    })
+    Request::Release(pb::ReleaseRequest::named(name).by(owner))
 }
 
 /// What Redis has run for something, but for what is asked of it at other times too: by the test,

@@ -8,6 +8,7 @@ use lockkeeper_api::pb::{
 };
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_server::config::{Settings, StoreUrl};
+use lockkeeper_testkit::prelude::*;
 use tokio::{net::TcpListener, sync::mpsc};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Streaming, transport::Channel};
@@ -97,10 +98,7 @@ impl Session {
     }
 
     pub(crate) async fn try_acquire(&mut self, name: &str) -> pb::TryAcquireResponse {
-        let request = pb::TryAcquireRequest {
-            name: name.to_owned(),
-            ..Default::default()
-        };
+        let request = pb::TryAcquireRequest::named(name);
         self.send(1, Request::TryAcquire(request));
         match self.next().await.1 {
             Response::Tried(tried) => tried,
@@ -109,10 +107,7 @@ impl Session {
     }
 
     pub(crate) async fn release(&mut self, name: &str) -> pb::ReleaseResponse {
-        let request = pb::ReleaseRequest {
-            name: name.to_owned(),
-            ..Default::default()
-        };
+        let request = pb::ReleaseRequest::named(name);
         self.send(1, Request::Release(request));
         match self.next().await.1 {
             Response::Released(released) => released,

@@ -8,19 +8,15 @@
     reason = "helpers of tests, which the lint does not take for tests"
 )]
 
-use lockkeeper_testkit::{cluster, coordinator, heartbeat, redis_server, sentinels, tcp_proxy};
-
-mod checker;
-mod history;
-mod witness;
+use lockkeeper_testkit::{
+    checker, cluster, coordinator, heartbeat, history, redis_server, sentinels, tcp_proxy, time,
+};
 
 mod contender;
-mod faults;
+mod fault;
+mod judgement;
 mod link;
 mod row;
+mod rows;
+mod witness;
 mod world;
-
-mod clustered;
-mod quorum;
-mod sentinel;
-mod single;

@@ -1,23 +1,23 @@
 //! A row of the table in `docs/robustness.md`: contenders, a fault, and what may come of it.
 
-use std::{env, fs, path::Path, sync::Arc, time::Duration};
+use std::{env, sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use lockkeeper_base::tasks::spawn_detached;
-use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
-    checker::{Bounds, Findings, check},
-    contender::{Contender, NAMES, Ring, SHORT},
+    checker::{Bounds, check},
+    contender::{Contender, Ring, SHORT},
     coordinator::Coordinator,
-    faults::Fault,
-    heartbeat::{Heartbeat, Lateness},
-    history::{Event, History, What},
+    fault::Fault,
+    heartbeat,
+    history::At,
+    judgement::{Outcome, Verdict},
     redis_server::eventually,
-    witness::{Registers, Witness},
-    world::{LEASE, Setup, World},
+    time::say,
+    world::{Kind, LEASE, Network, Setup, World},
 };
 
 /// How many contend.
@@ -32,13 +32,10 @@ const END_MAX: Duration = Duration::from_secs(25);
 /// So often a run is repeated that shows nothing.
 const REPEATS_MAX: usize = 3;
 
-/// What a machine takes at once, and of each second, while a run still shows something.
-const STALL_MAX: Duration = Duration::from_millis(500);
-const SHARE_MAX: f64 = 0.1;
+const SECOND: Duration = Duration::from_secs(1);
 
-/// So many tokens may be given twice where there are two stores: some twenty grants of a lock in a
-/// second by each make one in a few hundred runs, and bursts more.
-const TWINS_MAX: usize = 2;
+/// Until sentinels or nodes have agreed, and then some.
+const FAILOVER_MAX: Duration = Duration::from_secs(9);
 
 /// What a configuration promises while this fault happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +49,7 @@ pub(crate) enum Promise {
 }
 
 /// A fault at a store, and what may come of it.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) setup: Setup,
@@ -65,20 +63,60 @@ pub(crate) struct Row {
     pub(crate) may_lose: bool,
 }
 
-/// What a run comes to, if it is not that a promise is broken.
-enum Verdict {
-    Kept,
-    /// Something took too long, and the fault and the coordinators need not have been what took it.
-    Void(String),
+/// When the faults of a run were, and whether another came on top.
+struct Strikes {
+    first: At,
+    healed: At,
+    stopped: At,
+    count: u32,
+    struck_again: bool,
 }
 
-/// What a run did not keep to.
-#[derive(Default)]
-struct Problems {
-    /// Whatever the machine did.
-    always: Vec<String>,
-    /// Unless the machine, or another fault than was meant, took the time.
-    in_time: Vec<String>,
+/// One Redis.
+pub(crate) fn single(name: &'static str, fault: Fault) -> Row {
+    Row {
+        name,
+        setup: Setup {
+            kind: Kind::Single,
+            server: &[],
+            settings: &[],
+            network: Network::Plain,
+        },
+        fault,
+        promise: Promise::Exclusion,
+        outage_max: 2 * SECOND,
+        outage_of_one_max: LEASE + 2 * SECOND,
+        may_fail: true,
+        may_lose: false,
+    }
+}
+
+/// A master with two replicas and three sentinels.
+pub(crate) fn sentinel(name: &'static str, fault: Fault) -> Row {
+    let row = single(name, fault)
+        .promises(Promise::TokensOnly)
+        .may_lose()
+        .outage(FAILOVER_MAX)
+        .outage_of_one(FAILOVER_MAX + LEASE);
+    row.kind(Kind::Sentinel)
+        .server(&["--min-replicas-to-write", "0"])
+}
+
+/// Three masters, each with a replica. The other shards go on.
+pub(crate) fn cluster(name: &'static str, fault: Fault) -> Row {
+    let row = single(name, fault)
+        .promises(Promise::TokensOnly)
+        .may_lose()
+        .outage_of_one(FAILOVER_MAX + LEASE);
+    row.kind(Kind::Cluster)
+}
+
+/// Five servers that know nothing of each other, of which a majority decides.
+pub(crate) fn quorum(name: &'static str, fault: Fault) -> Row {
+    let row = single(name, fault)
+        .outage(3 * SECOND)
+        .outage_of_one(LEASE + 3 * SECOND);
+    row.kind(Kind::Quorum)
 }
 
 /// What the fast version does for a moment, and the long one for longer.
@@ -92,20 +130,93 @@ pub(crate) fn long(fast: Duration, long: Duration) -> Duration {
 
 /// A run's length; one strike if it is zero.
 fn fault_seconds() -> Duration {
-    let seconds = env::var("FAULT_SECONDS").ok();
-    let seconds = seconds.and_then(|it| it.parse().ok()).unwrap_or(0);
-    Duration::from_secs(seconds)
+    Duration::from_secs(number("FAULT_SECONDS").unwrap_or(0))
+}
+
+/// Decides who wants what when; what the machine makes of it is another matter.
+fn seed() -> u64 {
+    number("FAULT_SEED").unwrap_or_else(rand::random)
+}
+
+fn number(variable: &str) -> Option<u64> {
+    env::var(variable).ok().and_then(|it| it.parse().ok())
 }
 
 // === impl Row ===
 
 impl Row {
+    fn kind(mut self, kind: Kind) -> Self {
+        self.setup.kind = kind;
+        self
+    }
+
+    /// With these arguments for every redis-server.
+    pub(crate) fn server(mut self, arguments: &'static [&'static str]) -> Self {
+        self.setup.server = arguments;
+        self
+    }
+
+    /// With these settings of the coordinators.
+    pub(crate) fn settings(mut self, settings: &'static [(&'static str, &'static str)]) -> Self {
+        self.setup.settings = settings;
+        self
+    }
+
+    pub(crate) fn network(mut self, network: Network) -> Self {
+        self.setup.network = network;
+        self
+    }
+
+    pub(crate) fn promises(self, promise: Promise) -> Self {
+        Self { promise, ..self }
+    }
+
+    pub(crate) fn outage(self, outage_max: Duration) -> Self {
+        Self { outage_max, ..self }
+    }
+
+    pub(crate) fn outage_of_one(self, outage_of_one_max: Duration) -> Self {
+        Self {
+            outage_of_one_max,
+            ..self
+        }
+    }
+
+    /// The store is away for this long.
+    pub(crate) fn away(self, long: Duration) -> Self {
+        let outage = long + LEASE + SECOND;
+        self.outage(outage).outage_of_one(outage + LEASE)
+    }
+
+    pub(crate) fn may_lose(self) -> Self {
+        Self {
+            may_lose: true,
+            ..self
+        }
+    }
+
+    /// No call fails, and nothing is lost.
+    pub(crate) fn harmless(self) -> Self {
+        Self {
+            may_fail: false,
+            may_lose: false,
+            ..self.promises(Promise::Exclusion)
+        }
+    }
+
+    /// What the other one's clients hold is over after a lease.
+    pub(crate) fn one_coordinator_goes_on(self) -> Self {
+        let row = self.promises(Promise::Exclusion).may_lose();
+        row.outage(LEASE + SECOND)
+    }
+
     /// Makes a run that shows something, and judges it.
     pub(crate) async fn run(self) {
         for _ in 0..=REPEATS_MAX {
             match self.run_once().await {
                 Verdict::Kept => return,
-                Verdict::Void(why) => report(&format!("row {:<34} VOID: {why}", self.name)),
+                Verdict::Void(why) => say(&format!("row {:<34} VOID: {why}", self.name)),
+                Verdict::Broken(why) => panic!("{}: {why}", self.name),
             }
         }
         panic!(
@@ -117,233 +228,71 @@ impl Row {
     async fn run_once(&self) -> Verdict {
         let seed = seed();
         let mut world = World::start(&self.setup, self.may_fail).await;
-        let ring = Arc::new(Ring {
-            history: History::begin(),
-            witness: Witness::of(NAMES),
-            coordinators: world
-                .coordinators
-                .iter()
-                .map(Coordinator::address)
-                .collect(),
-            long: 2 * LEASE,
-            failures: Mutex::default(),
-            stop: CancellationToken::new(),
-        });
-        let heartbeat = Heartbeat::start();
+        let coordinators = world.coordinators.iter().map(Coordinator::address);
+        let ring = Arc::new(Ring::of(coordinators.collect()));
+        heartbeat::begin();
+        let begun = Instant::now();
         let contenders = (0..CONTENDERS).map(|number| {
             let contender = Contender::new(ring.clone(), number, seed);
             AbortOnDropHandle::new(spawn_detached("contender", contender.run()))
         });
         let contenders: Vec<_> = contenders.collect();
-        let granted = |event: &Event| matches!(event.what, What::Granted { .. });
-        let grants = || ring.history.events().into_iter().filter(granted).count();
+        let grants = || ring.history.grants();
         eventually("all contend", || async { grants() > 10 * CONTENDERS }).await;
-
-        let fault = ring.history.now();
-        let until = Instant::now() + fault_seconds();
-        let mut strikes = 0;
-        let (healed, epoch) = loop {
-            self.fault.strike(&mut world).await;
-            strikes += 1;
-            let healed = (ring.history.now(), world.store.epoch().await);
-            sleep(AFTER).await;
-            if Instant::now() >= until || !self.fault.can_strike_again() {
-                break healed;
-            }
-            self.fault.mend(&mut world).await;
-        };
-        let stopped = ring.history.now();
-        ring.stop.cancel();
-        let all = timeout(END_MAX, join_all(contenders)).await;
-        let crashed = all.is_ok_and(|all| all.iter().any(Result::is_err));
-        let bounds = Bounds {
-            lease: LEASE,
-            busy: SHORT,
-            fault,
-            healed,
-            stopped,
-            end: ring.history.now(),
-            lateness: heartbeat.lateness(),
-        };
-        let struck_again = world.store.epoch().await != epoch;
-        let events = ring.history.events();
-        let findings = check(&events, &bounds);
+        let strikes = self.strike(&mut world, &ring).await;
+        let ended = timeout(END_MAX, join_all(contenders)).await;
+        let crashed = ended.is_ok_and(|all| all.iter().any(Result::is_err));
         assert!(!crashed, "{}: a contender has crashed", self.name);
         world
             .coordinators
             .iter_mut()
             .for_each(|it| it.assert_alive());
-        self.tell(&findings, &ring, strikes, seed, bounds.lateness);
-        let file = keep(self.name, &events);
-        let mut problems = self.problems(&findings, &ring, bounds.lateness);
-        let excuse = excuse(&bounds, struck_again);
-        match excuse {
-            _ if problems.is_none() => return Verdict::Kept,
-            Some(why) if problems.always.is_empty() => {
-                return Verdict::Void(format!("{why}; {}", problems.in_time.join(", ")));
-            }
-            _ => {}
-        }
-        problems.always.append(&mut problems.in_time);
-        problems.always.truncate(20);
-        panic!(
-            "{}, history in {file}:\n{}",
-            self.name,
-            problems.always.join("\n")
-        );
-    }
-
-    fn tell(&self, it: &Findings, ring: &Ring, strikes: u32, seed: u64, lateness: Lateness) {
-        let registers = ring.witness.registers();
-        let unfenced: u64 = registers.iter().map(Registers::unfenced_lost).sum();
-        let fenced: u64 = registers.iter().map(Registers::fenced_lost).sum();
-        let refused: u64 = registers.iter().map(|it| it.refused).sum();
-        report(&format!(
-            "row {:<34} seed={seed} strikes={strikes} grants={} failed={} lost={} | violations={} ({:?}) late={} \
-             unfenced_lost={unfenced} | fenced_lost={fenced} refused={refused} tokens={} stuck={} silent={} unaware={} | \
-             outage={:.2}s back={:.2}s one={:.2}s | machine late={:.2}s in all={:.2}s",
-            self.name,
-            it.grants,
-            it.failed,
-            it.lost,
-            it.violations.len(),
-            self.promise,
-            it.late_notices,
-            it.tokens.len() + it.twins.len(),
-            it.stuck.len(),
-            it.silent.len(),
-            it.unaware.len(),
-            it.outage.as_secs_f64(),
-            it.back.as_secs_f64(),
-            it.outage_of_one.as_secs_f64(),
-            lateness.most.as_secs_f64(),
-            lateness.total.as_secs_f64(),
-        ));
-    }
-
-    fn problems(&self, it: &Findings, ring: &Ring, lateness: Lateness) -> Problems {
-        let registers = ring.witness.registers();
-        let unfenced: u64 = registers.iter().map(Registers::unfenced_lost).sum();
-        let fenced: u64 = registers.iter().map(Registers::fenced_lost).sum();
-        let Problems {
-            mut always,
-            mut in_time,
-        } = Problems::default();
-        if self.promise == Promise::Exclusion {
-            always.extend(it.violations.iter().cloned());
-            if unfenced > 0 {
-                always.push(format!(
-                    "{unfenced} updates of the unfenced registers are lost"
-                ));
-            }
-        }
-        // Two stores that count from the same clock give the same token if they grant in the same
-        // microsecond.
-        let by_chance =
-            self.promise == Promise::TwoStores && (1..=TWINS_MAX).contains(&it.twins.len());
-        if !by_chance {
-            always.extend(it.twins.iter().cloned());
-            if fenced > 0 {
-                always.push(format!("{fenced} updates of the fenced registers are lost"));
-            }
-        }
-        always.extend(it.tokens.iter().cloned());
-        if self.promise != Promise::TwoStores {
-            always.extend(it.unaware.iter().cloned());
-        }
-        in_time.extend(it.stuck.iter().chain(&it.silent).cloned());
-        if it.outage > self.outage_max + lateness.total {
-            in_time.push(format!("no grant for {:?}", it.outage));
-        }
-        if it.outage_of_one > self.outage_of_one_max + lateness.total {
-            in_time.push(format!("no grant of a lock for {:?}", it.outage_of_one));
-        }
-        // Calls and leases end by the clock.
-        if it.failed > 0 && !self.may_fail {
-            let why = ring.failures.lock().clone();
-            in_time.push(format!("{} calls failed: {why:#?}", it.failed));
-        }
-        if it.lost > 0 && !self.may_lose {
-            in_time.push(format!("{} grants were lost", it.lost));
-        }
-        Problems { always, in_time }
-    }
-}
-
-// === impl Problems ===
-
-impl Problems {
-    fn is_none(&self) -> bool {
-        self.always.is_empty() && self.in_time.is_empty()
-    }
-}
-
-/// What may have taken the time in a run besides the fault and the coordinators.
-fn excuse(bounds: &Bounds, struck_again: bool) -> Option<String> {
-    let Lateness { most, total } = bounds.lateness;
-    if struck_again {
-        // It cannot be told from when on the store could be used.
-        Some("another server took over once more".to_owned())
-    } else if most > STALL_MAX || total > bounds.end.mul_f64(SHARE_MAX) {
-        Some(format!(
-            "the machine was late by {most:?}, {total:?} in all"
-        ))
-    } else {
-        None
-    }
-}
-
-/// Decides who wants what when; what the machine makes of it is another matter.
-fn seed() -> u64 {
-    let seed = env::var("FAULT_SEED").ok();
-    seed.and_then(|it| it.parse().ok())
-        .unwrap_or_else(rand::random)
-}
-
-/// Writes a history down, for whoever looks into it.
-fn keep(name: &str, events: &[Event]) -> String {
-    let path =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.history", name.replace(' ', "-")));
-    let lines = events.iter().map(|it| {
-        format!(
-            "{:?} lock {} attempt {} {:?}\n",
-            it.at, it.name, it.attempt, it.what
-        )
-    });
-    fs::write(&path, lines.collect::<Vec<_>>().concat()).expect("written");
-    path.display().to_string()
-}
-
-#[expect(clippy::print_stderr, reason = "for whoever runs the test to see")]
-fn report(line: &str) {
-    eprintln!("{line}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_busy_machine_or_another_fault_is_an_excuse() {
-        let excused = |most: u64, total: u64, struck_again: bool| {
-            let bounds = Bounds {
-                lease: LEASE,
-                busy: SHORT,
-                fault: Duration::ZERO,
-                healed: Duration::ZERO,
-                stopped: Duration::from_secs(10),
-                end: Duration::from_secs(10),
-                lateness: Lateness {
-                    most: Duration::from_millis(most),
-                    total: Duration::from_millis(total),
-                },
-            };
-            excuse(&bounds, struck_again).is_some()
+        let bounds = Bounds {
+            lease: LEASE,
+            busy: SHORT,
+            fault: strikes.first,
+            healed: strikes.healed,
+            stopped: strikes.stopped,
+            end: ring.history.now(),
+            lateness: heartbeat::lateness(begun, Instant::now()),
         };
-        assert!(!excused(0, 0, false));
-        assert!(!excused(400, 900, false));
-        assert!(excused(600, 600, false));
-        assert!(excused(100, 1100, false));
-        assert!(excused(0, 0, true));
+        let events = ring.history.take();
+        let outcome = Outcome {
+            row: self,
+            seed,
+            strikes: strikes.count,
+            struck_again: strikes.struck_again,
+            findings: check(&events, &bounds),
+            bounds,
+            ring: &ring,
+        };
+        say(&outcome.line());
+        outcome.judge(&events)
+    }
+
+    /// Breaks things until the time is over, and then lets the contenders end.
+    async fn strike(&self, world: &mut World, ring: &Ring) -> Strikes {
+        let first = ring.history.now();
+        let until = Instant::now() + fault_seconds();
+        let mut count = 0;
+        let (healed, epoch) = loop {
+            self.fault.strike(world).await;
+            count += 1;
+            let healed = (ring.history.now(), world.store.epoch().await);
+            sleep(AFTER).await;
+            if Instant::now() >= until || !self.fault.can_strike_again() {
+                break healed;
+            }
+            self.fault.mend(world).await;
+        };
+        let stopped = ring.history.now();
+        ring.stop.cancel();
+        Strikes {
+            first,
+            healed,
+            stopped,
+            count,
+            struck_again: world.store.epoch().await != epoch,
+        }
     }
 }

@@ -42,7 +42,7 @@ fn take(answer: Result<Value, HostError>) {
         let _ = join!(
             scripts.renew(&[]),
             scripts.inspect("a", 10),
-            scripts.vouch("a", &["o", "p"]),
+            scripts.fair_keepalive("a", &["o", "p"]),
             scripts.set_count("a", 3, Some(LEASE), Some("r")),
             scripts.count_down("a", 1, Some("r")),
             scripts.inspect_latch("a"),

@@ -6,6 +6,7 @@ use futures::future::join_all;
 use lockkeeper_api::pb::{
     self, await_latch_response::Event, latch_service_client::LatchServiceClient,
 };
+use lockkeeper_testkit::prelude::*;
 use tokio::{task::JoinHandle, time::Instant};
 use tonic::{Status, Streaming, transport::Channel};
 
@@ -31,21 +32,13 @@ impl Ours {
     }
 
     async fn set_count(&mut self, count: u32) -> pb::SetCountResponse {
-        let request = pb::SetCountRequest {
-            name: NAME.to_owned(),
-            count,
-            ..Default::default()
-        };
+        let request = pb::SetCountRequest::named(NAME).count(count);
         self.0.set_count(request).await.unwrap().into_inner()
     }
 
     /// What is left.
     async fn count_down(&mut self, by: u32) -> Result<u32, Status> {
-        let request = pb::CountDownRequest {
-            name: NAME.to_owned(),
-            by,
-            ..Default::default()
-        };
+        let request = pb::CountDownRequest::named(NAME).count_by(by);
         Ok(self.0.count_down(request).await?.into_inner().count)
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use lockkeeper_api::pb::{
     self, acquire_permits_response::Event, semaphore_service_client::SemaphoreServiceClient,
 };
+use lockkeeper_testkit::prelude::*;
 use tokio::{task::JoinHandle, time::Instant};
 use tonic::{Status, Streaming, transport::Channel};
 
@@ -54,12 +55,9 @@ impl Ours {
     }
 
     pub(crate) async fn try_acquire(&mut self, permits: u32) -> pb::TryAcquirePermitsResponse {
-        let request = pb::TryAcquirePermitsRequest {
-            name: NAME.to_owned(),
-            session_id: self.session.id(),
-            permits,
-            ..Default::default()
-        };
+        let request = pb::TryAcquirePermitsRequest::named(NAME)
+            .of_session(self.session.id())
+            .permits(permits);
         let answer = self.api.try_acquire_permits(request).await;
         answer.unwrap().into_inner()
     }
@@ -114,12 +112,9 @@ impl Ours {
         &mut self,
         permit_ids: &[String],
     ) -> Result<pb::ReleasePermitsResponse, Status> {
-        let request = pb::ReleasePermitsRequest {
-            name: NAME.to_owned(),
-            session_id: self.session.id(),
-            permit_ids: permit_ids.to_vec(),
-            ..Default::default()
-        };
+        let request = pb::ReleasePermitsRequest::named(NAME)
+            .of_session(self.session.id())
+            .ids(permit_ids);
         Ok(self.api.release_permits(request).await?.into_inner())
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use deadpool_redis::redis::Value;
 use lockkeeper_api::pb::{self, session_request::Request};
+use lockkeeper_testkit::prelude::*;
 use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{
@@ -179,10 +180,7 @@ impl Ours {
 
     /// Whether it can be had now.
     pub(crate) async fn try_acquire(&mut self) -> pb::TryAcquireResponse {
-        let request = pb::TryAcquireRequest {
-            mode: self.kind.mode().into(),
-            ..try_request(&self.name, "")
-        };
+        let request = try_request(&self.name, "").in_mode(self.kind.mode());
         self.session.try_acquire(request).await
     }
 

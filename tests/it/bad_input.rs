@@ -1,6 +1,7 @@
 //! Bad input gets an error that names the field, and changes nothing.
 
 use lockkeeper_api::pb;
+use lockkeeper_testkit::prelude::*;
 use prost_types::Duration;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
@@ -79,10 +80,7 @@ async fn names_owners_modes_leases_and_waits_are_checked() {
     };
     let refused = client.acquire(request).await.err().unwrap();
     expect_field(&refused, "wait_timeout");
-    let request = pb::TryAcquireRequest {
-        request_id: "r".repeat(129),
-        ..try_request("a", "x")
-    };
+    let request = try_request("a", "x").with_id("r".repeat(129));
     expect_field(&client.try_with(request).await.unwrap_err(), "request_id");
     assert_eq!(world.store.key_count(), 0, "nothing was changed");
 }
@@ -157,12 +155,28 @@ async fn out_of_memory_refuses_new_locks_but_gives_back_and_renews() {
         (Code::ResourceExhausted, "STORE_OUT_OF_MEMORY")
     );
     client.renew("a", "x", secs(20)).await.unwrap();
-    let request = |id: &str| pb::ReleaseRequest {
-        name: "a".to_owned(),
-        owner: "x".to_owned(),
-        request_id: id.to_owned(),
-        ..Default::default()
-    };
+    let request = |id: &str| pb::ReleaseRequest::named("a").by("x").with_id(id);
     assert!(!client.release_with(request("r1")).await.unwrap().released);
     assert!(client.release_with(request("r2")).await.unwrap().released);
+}
+
+/// The default limit of messages refuses nothing that the other limits allow.
+#[test]
+fn the_largest_legal_request_fits_into_a_message() {
+    let limits = lockkeeper_server::config::Settings::default().limits;
+    let lock = pb::LockSpec {
+        name: "n".repeat(limits.name_bytes_max),
+        mode: pb::LockMode::Write.into(),
+    };
+    let largest = pb::AcquireAllRequest {
+        locks: vec![lock; limits.locks_per_request_max],
+        owner: "o".repeat(limits.owner_bytes_max),
+        request_id: "r".repeat(limits.request_id_bytes_max),
+        session_id: "s".repeat(64),
+        lease: Some(Duration::default()),
+        wait_timeout: Some(Duration::default()),
+        ..Default::default()
+    };
+    let bytes = prost::Message::encoded_len(&largest);
+    assert!(bytes <= limits.message_bytes_max, "{bytes}");
 }

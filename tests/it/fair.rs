@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lockkeeper_api::pb::{self, LockMode};
 use lockkeeper_store::{host::Value, script::keys};
+use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use crate::support::{
@@ -103,10 +104,7 @@ async fn mission_17_granted_in_the_order_of_asking_by_a_queue_in_the_store() {
 }
 
 fn fair_try(owner: &str) -> pb::TryAcquireRequest {
-    pb::TryAcquireRequest {
-        mode: LockMode::Fair.into(),
-        ..try_request("a", owner)
-    }
+    try_request("a", owner).in_mode(LockMode::Fair)
 }
 
 #[tokio::test(start_paused = true)]
@@ -246,10 +244,7 @@ async fn exclusive_and_fair_exclude_each_other_and_find_out_by_polls() {
         let mut longest = Duration::ZERO;
         for _ in 0..ROUNDS {
             hold(&mut client, "holder", held).await;
-            let request = pb::AcquireRequest {
-                mode: waits.into(),
-                ..wait("a", "waiter", LockMode::Fair)
-            };
+            let request = wait("a", "waiter", LockMode::Fair).in_mode(waits);
             let mut call = client.acquire(request).await.unwrap();
             call.expect_waiting().await;
             // Not a multiple of how often waiters are vouched for, which finds out too: one release

@@ -2,6 +2,7 @@
 
 use lockkeeper_api::pb;
 use lockkeeper_store::host::Value;
+use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use crate::support::{
@@ -11,19 +12,11 @@ use crate::support::{
 };
 
 fn with_id(name: &str, owner: &str, id: &str) -> pb::TryAcquireRequest {
-    pb::TryAcquireRequest {
-        request_id: id.to_owned(),
-        ..try_request(name, owner)
-    }
+    try_request(name, owner).with_id(id)
 }
 
 fn release(name: &str, owner: &str, id: &str) -> pb::ReleaseRequest {
-    pb::ReleaseRequest {
-        name: name.to_owned(),
-        owner: owner.to_owned(),
-        request_id: id.to_owned(),
-        ..Default::default()
-    }
+    pb::ReleaseRequest::named(name).by(owner).with_id(id)
 }
 
 #[tokio::test(start_paused = true)]
@@ -36,10 +29,7 @@ async fn a_repeated_acquire_adds_no_hold_and_gets_the_same_owner() {
         (first.owner.as_str(), first.fencing_token, 1),
         (again.owner.as_str(), again.fencing_token, again.hold_count)
     );
-    let streamed = pb::AcquireRequest {
-        request_id: "r1".to_owned(),
-        ..acquire_request("a", &first.owner)
-    };
+    let streamed = acquire_request("a", &first.owner).with_id("r1");
     assert_eq!(far.granted(streamed).await.hold_count, 1);
     assert!(near.release("a", &first.owner).await.unwrap().released);
 }
@@ -117,10 +107,7 @@ async fn a_late_repeat_of_a_release_leaves_what_is_held_since_alone() {
     let world = World::new();
     let mut client = world.client(0).await;
     let mut session = client.open().await;
-    let first = pb::ReleaseRequest {
-        session_id: session.id(),
-        ..release("a", "", "r1")
-    };
+    let first = release("a", "", "r1").of_session(session.id());
     session.acquire("a").await;
     client.api.release(first.clone()).await.unwrap();
     session.acquire("a").await;
@@ -134,18 +121,13 @@ async fn a_late_repeat_of_a_release_leaves_what_is_held_since_alone() {
     );
 
     // The same of a grant that nobody renews: the repeat does not make its end any later.
-    let held = pb::TryAcquireRequest {
-        session_id: session.id(),
-        lease: Some(proto(secs(10))),
-        ..try_request("b", "")
-    };
+    let held = try_request("b", "")
+        .of_session(session.id())
+        .lasting(secs(10));
     for _ in 0..2 {
         client.api.try_acquire(held.clone()).await.unwrap();
     }
-    let one = pb::ReleaseRequest {
-        session_id: session.id(),
-        ..release("b", "", "r2")
-    };
+    let one = release("b", "", "r2").of_session(session.id());
     let refreshed_at = Instant::now();
     client.api.release(one.clone()).await.unwrap();
     tokio::time::sleep(secs(8)).await;
@@ -170,10 +152,7 @@ async fn an_id_used_for_something_else_is_refused() {
         .try_acquire(with_id("held", "x", "r2"))
         .await
         .unwrap();
-    let wait = pb::AcquireRequest {
-        request_id: "r2".to_owned(),
-        ..acquire_request("held", "x")
-    };
+    let wait = acquire_request("held", "x").with_id("r2");
     let wait = client.acquire(wait).await.unwrap().end().await.unwrap_err();
     let other_operation = client
         .release_with(release("a", "x", "r1"))
@@ -203,14 +182,8 @@ async fn an_acquire_whose_answer_is_lost_is_undone_and_can_be_repeated() {
         try_request("a", ""),
         try_request("a", "x"),
         with_id("a", "x", "r1"),
-        pb::TryAcquireRequest {
-            session_id: id.clone(),
-            ..try_request("a", "")
-        },
-        pb::TryAcquireRequest {
-            session_id: id.clone(),
-            ..with_id("a", "", "r2")
-        },
+        try_request("a", "").of_session(id.clone()),
+        with_id("a", "", "r2").of_session(id.clone()),
     ]
     .into_iter()
     .enumerate()
@@ -228,12 +201,9 @@ async fn an_acquire_whose_answer_is_lost_is_undone_and_can_be_repeated() {
         let again = client.try_with(request.clone()).await.unwrap();
         assert_eq!(again.grant.as_ref().unwrap().hold_count, 1, "case {n}");
         let grant = again.grant.unwrap();
-        let back = pb::ReleaseRequest {
-            name: "a".to_owned(),
-            session_id: grant.session_id,
-            owner: grant.owner,
-            ..Default::default()
-        };
+        let back = pb::ReleaseRequest::named("a")
+            .of_session(grant.session_id)
+            .by(grant.owner);
         assert!(
             client.release_with(back).await.unwrap().released,
             "case {n}"
@@ -263,10 +233,7 @@ async fn a_release_whose_answer_is_lost_is_brought_to_its_end() {
         } else {
             faults.lose_requests("lock_release", 1);
         }
-        let request = pb::ReleaseRequest {
-            session_id: session.id(),
-            ..release("a", "", request_id)
-        };
+        let request = release("a", "", request_id).of_session(session.id());
         let lost = client.release_with(request.clone()).await.unwrap_err();
         assert_eq!(reason(&lost), "OUTCOME_UNKNOWN");
         if !request_id.is_empty() {

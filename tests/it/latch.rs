@@ -5,6 +5,7 @@ use lockkeeper_api::pb::{
     self, await_latch_response::Event, session_request::Request, session_response::Response,
 };
 use lockkeeper_store::script::keys;
+use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 use tonic::Code;
 
@@ -145,10 +146,7 @@ async fn counting_down_is_repeated_safely_and_never_below_zero() {
         reason(&latch.count_down(0).await.unwrap_err()),
         "INVALID_BY"
     );
-    let none = pb::SetCountRequest {
-        name: "m".to_owned(),
-        ..Default::default()
-    };
+    let none = pb::SetCountRequest::named("m");
     let none = latch.api.set_count(none).await.unwrap_err();
     assert_eq!(reason(&none), "INVALID_COUNT");
     let short = pb::SetCountRequest {
@@ -182,10 +180,7 @@ async fn latches_on_a_sessions_stream() {
     latch.set(1).await;
     let mut session = client.open().await;
     let ask = |request| Request::AwaitLatch(request);
-    let request = pb::AwaitLatchRequest {
-        name: "l".to_owned(),
-        ..Default::default()
-    };
+    let request = pb::AwaitLatchRequest::named("l");
     let cancelled = session.send(ask(request.clone()));
     let told = session.answer(cancelled).await;
     assert!(matches!(told, Response::WaitingForLatch(_)), "{told:?}");
@@ -196,11 +191,9 @@ async fn latches_on_a_sessions_stream() {
     assert_eq!(ended.reason(), pb::NotGrantedReason::Cancelled);
     let waits = session.send(ask(request));
     session.answer(waits).await;
-    let down = session.send(Request::CountDown(pb::CountDownRequest {
-        name: "l".to_owned(),
-        by: 1,
-        ..Default::default()
-    }));
+    let down = session.send(Request::CountDown(
+        pb::CountDownRequest::named("l").count_by(1),
+    ));
     let left = session.answer(down).await;
     assert!(matches!(left, Response::CountedDown(_)), "{left:?}");
     let opened = session.answer(waits).await;

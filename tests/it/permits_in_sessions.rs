@@ -2,6 +2,7 @@
 
 use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
 use lockkeeper_store::{host::Value, script::keys};
+use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use crate::support::{
@@ -80,11 +81,7 @@ async fn some_of_a_grant_are_given_back_and_the_rest_stays_watched() {
     }
     tokio::time::sleep(secs(100)).await;
     assert_eq!(permits.describe().await.available, 2);
-    let renew = pb::RenewPermitsRequest {
-        name: "s".to_owned(),
-        lease: Some(proto(secs(600))),
-        ..Default::default()
-    };
+    let renew = pb::RenewPermitsRequest::named("s").lasting(secs(600));
     let op_id = session.send(Request::RenewPermits(renew));
     let Response::PermitsRenewed(renewed) = session.answer(op_id).await else {
         panic!("not renewed");
@@ -266,11 +263,9 @@ async fn an_acquire_whose_outcome_is_not_known_is_undone_exactly() {
     let mut session = client.open().await;
     session.acquire_permits("s", 1).await;
     faults.lose_answers("permit_acquire", 1);
-    let tried = session.send(Request::TryAcquirePermits(pb::TryAcquirePermitsRequest {
-        name: "s".to_owned(),
-        permits: 2,
-        ..Default::default()
-    }));
+    let tried = session.send(Request::TryAcquirePermits(
+        pb::TryAcquirePermitsRequest::named("s").permits(2),
+    ));
     assert_eq!(session.expect_failed(tried).await, "OUTCOME_UNKNOWN");
     eventually("they are given back", || async {
         permits.clone().describe().await.available == 4
@@ -278,10 +273,9 @@ async fn an_acquire_whose_outcome_is_not_known_is_undone_exactly() {
     .await;
     // A release that may have happened: it is brought to its end, and nothing is lost.
     faults.lose_requests("permit_release", 1);
-    let release = session.send(Request::ReleasePermits(pb::ReleasePermitsRequest {
-        name: "s".to_owned(),
-        ..Default::default()
-    }));
+    let release = session.send(Request::ReleasePermits(pb::ReleasePermitsRequest::named(
+        "s",
+    )));
     assert_eq!(session.expect_failed(release).await, "OUTCOME_UNKNOWN");
     eventually("it is given back", || async {
         permits.clone().is_idle(5).await

@@ -1,16 +1,16 @@
 //! A quorum of embedded stores under a paused clock: answers that come late or never, and what is
 //! left behind.
 
-use lockkeeper_api::pb::{self, session_response::Response};
+use lockkeeper_api::pb::session_response::Response;
 use lockkeeper_store::{
     host::{Value, embedded::EmbeddedStore},
     script::keys,
 };
+use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use crate::support::{
-    Faults, FaultyHost, Options, World, client::proto, client::try_request, eventually, millis,
-    reason, secs,
+    Faults, FaultyHost, Options, World, client::try_request, eventually, millis, reason, secs,
 };
 
 /// A coordinator on so many stores, and the faults of each.
@@ -93,11 +93,7 @@ async fn a_grant_whose_answers_are_lost_is_undone_although_a_majority_made_it() 
     for faults in &faults[..2] {
         faults.lose_answers("lock_acquire", 1);
     }
-    let request = pb::TryAcquireRequest {
-        lease: Some(proto(secs(60))),
-        request_id: "once".to_owned(),
-        ..try_request("a", "x")
-    };
+    let request = try_request("a", "x").lasting(secs(60)).with_id("once");
     let refused = client.try_with(request.clone()).await.unwrap_err();
     assert_eq!(reason(&refused), "STORE_UNAVAILABLE");
     eventually("it is undone", || async { held(&world, "a") == 0 }).await;
@@ -209,11 +205,9 @@ async fn votes_that_are_split_between_two_are_given_back_and_one_of_them_comes_f
         "{left:?}: soon again"
     );
     let begun = Instant::now();
-    let request = pb::AcquireRequest {
-        lease: Some(proto(secs(5))),
-        wait_timeout: Some(proto(secs(5))),
-        ..crate::support::client::acquire_request("a", "x")
-    };
+    let request = crate::support::client::acquire_request("a", "x")
+        .lasting(secs(5))
+        .within(secs(5));
     let mut call = client.acquire(request).await.unwrap();
     call.expect_granted().await;
     assert!(begun.elapsed() < millis(500), "{:?}", begun.elapsed());

@@ -11,13 +11,12 @@ use std::{
 use futures::future::join_all;
 use lockkeeper_api::pb::{self, LockMode, session_request::Request, session_response::Response};
 use lockkeeper_store::host::Value;
+use lockkeeper_testkit::prelude::*;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use tokio::time::Instant;
 
 use crate::support::{
-    Faults, FaultyHost, Options, World,
-    client::{acquire_request, proto},
-    eventually, millis, secs,
+    Faults, FaultyHost, Options, World, client::acquire_request, eventually, millis, secs,
 };
 
 const STORES: usize = 5;
@@ -97,11 +96,9 @@ async fn contend(world: &World, number: usize, modes: &[LockMode], witness: &Wit
     let over = Instant::now() + RUN;
     while Instant::now() < over {
         let mode = modes[random.random_range(0..modes.len())];
-        let op_id = session.send(Request::Acquire(pb::AcquireRequest {
-            mode: mode.into(),
-            wait_timeout: Some(proto(secs(2))),
-            ..acquire_request("a", "")
-        }));
+        let op_id = session.send(Request::Acquire(
+            acquire_request("a", "").in_mode(mode).within(secs(2)),
+        ));
         let grant = loop {
             let answer = tokio::time::timeout(PATIENCE, session.answer(op_id)).await;
             match answer.unwrap_or_else(|_| panic!("{number}: no answer to an acquire of {mode:?}"))
@@ -116,11 +113,9 @@ async fn contend(world: &World, number: usize, modes: &[LockMode], witness: &Wit
             witness.enter(&grant);
             tokio::time::sleep(millis(random.random_range(0..20))).await;
             witness.leave(mode);
-            let op_id = session.send(Request::Release(pb::ReleaseRequest {
-                name: "a".to_owned(),
-                mode: mode.into(),
-                ..Default::default()
-            }));
+            let op_id = session.send(Request::Release(
+                pb::ReleaseRequest::named("a").in_mode(mode),
+            ));
             // What has no outcome is brought to its end in the background.
             let answer = tokio::time::timeout(PATIENCE, session.answer(op_id)).await;
             assert!(matches!(

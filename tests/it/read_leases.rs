@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lockkeeper_api::pb::{self, session_request::Request};
 use lockkeeper_store::host::Value;
+use lockkeeper_testkit::prelude::*;
 
 use crate::support::{
     World,
@@ -16,10 +17,7 @@ use crate::support::{
 /// cut; returns what is left of the lock soon after.
 async fn left_of_a_cut_lock(session_lease: Duration, lease: Option<Duration>) -> i64 {
     let world = World::new();
-    let open = pb::OpenSession {
-        lease: Some(proto(session_lease)),
-        ..Default::default()
-    };
+    let open = pb::OpenSession::default().lasting(session_lease);
     let mut session = world.client(0).await.open_with(open).await.unwrap();
     let request = pb::AcquireRequest {
         mode: pb::LockMode::Read.into(),

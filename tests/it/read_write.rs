@@ -3,6 +3,7 @@
 use futures::future::join_all;
 use lockkeeper_api::pb::{self, LockMode, session_request::Request};
 use lockkeeper_store::{host::Value, script::keys};
+use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use crate::support::{World, client::std_duration, eventually, millis, modes::wait, reason, secs};
@@ -107,11 +108,7 @@ async fn mission_18_a_writer_may_read_and_becomes_a_reader_that_lets_others_in()
     writer.expect_waiting().await;
     tokio::time::sleep(secs(5)).await;
     let released = Instant::now();
-    let request = pb::ReleaseRequest {
-        name: "a".to_owned(),
-        mode: WRITE.into(),
-        ..Default::default()
-    };
+    let request = pb::ReleaseRequest::named("a").in_mode(WRITE);
     let op_id = session.send(Request::Release(request));
     session.end(op_id).await;
     assert_eq!(field(&world, "mode").as_deref(), Some("read"));

@@ -1,6 +1,7 @@
 //! Taking, taking again, giving back.
 
 use lockkeeper_api::pb;
+use lockkeeper_testkit::prelude::*;
 
 use crate::support::{
     World,
@@ -99,10 +100,7 @@ async fn tokens_grow_through_expiry_and_are_checked() {
 async fn describe_shows_holders_and_waiters_but_no_session_ids() {
     let world = World::new();
     let mut client = world.client(0).await;
-    let open = |name: &str| pb::OpenSession {
-        client_name: name.to_owned(),
-        ..Default::default()
-    };
+    let open = |name: &str| pb::OpenSession::default().called(name);
     let mut holder = client.open_with(open("holder")).await.unwrap();
     let mut waiter = client.open_with(open("waiter")).await.unwrap();
     let grant = holder.acquire_as("a", "h").await;

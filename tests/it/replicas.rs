@@ -2,13 +2,14 @@
 
 use lockkeeper_api::pb::{self, LockMode, session_request::Request, session_response::Response};
 use lockkeeper_store::host::{Replicas, Value};
+use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use crate::support::{
     Faults, FaultyHost, Options, World,
-    client::{Client, Session, acquire_request, proto, std_duration, try_request},
+    client::{Client, Session, acquire_request, std_duration, try_request},
     counters::Semaphore,
     eventually, millis, reason, secs,
     several::{specs, try_all},
@@ -32,10 +33,7 @@ async fn world(policy: Option<Replicas>) -> (World, Faults, Client) {
 }
 
 fn wanting(min_replica_acks: u32) -> pb::TryAcquireRequest {
-    pb::TryAcquireRequest {
-        min_replica_acks,
-        ..try_request("a", "x")
-    }
+    try_request("a", "x").acked_by(min_replica_acks)
 }
 
 async fn try_with(
@@ -159,10 +157,7 @@ async fn what_was_busy_is_not_waited_for() {
     faults.set_replicas(1);
     try_with(&mut client, wanting(0)).await.unwrap();
     let before = faults.replicas_waited_for();
-    let other = pb::TryAcquireRequest {
-        owner: "y".to_owned(),
-        ..wanting(0)
-    };
+    let other = wanting(0).by("y");
     assert!(!try_with(&mut client, other).await.unwrap().acquired);
     assert!(client.release("a", "y").await.is_err());
     assert_eq!(faults.replicas_waited_for(), before);
@@ -179,11 +174,11 @@ async fn in_every_mode_and_session_the_undo_is_exact() {
         let (world, _faults, mut client) = world(None).await;
         let mut session = client.open().await;
         let request = |min_replica_acks| {
-            Request::Acquire(pb::AcquireRequest {
-                mode: mode.into(),
-                min_replica_acks,
-                ..acquire_request("a", "")
-            })
+            Request::Acquire(
+                acquire_request("a", "")
+                    .in_mode(mode)
+                    .acked_by(min_replica_acks),
+            )
         };
         // One that is free, then one that the owner holds already.
         for held in 0..2 {
@@ -209,10 +204,7 @@ async fn in_every_mode_and_session_the_undo_is_exact() {
 #[tokio::test(start_paused = true)]
 async fn a_repeat_of_the_request_is_a_new_attempt() {
     let (world, faults, mut client) = world(None).await;
-    let request = pb::TryAcquireRequest {
-        request_id: "r".to_owned(),
-        ..wanting(1)
-    };
+    let request = wanting(1).with_id("r");
     for _ in 0..2 {
         let refused = try_with(&mut client, request.clone()).await.unwrap_err();
         assert_eq!(reason(&refused), "NOT_REPLICATED");
@@ -233,10 +225,7 @@ async fn a_repeat_of_the_request_is_a_new_attempt() {
 async fn a_wait_ends_and_the_next_waiter_is_told_to_try() {
     let (world, _faults, mut client) = world(None).await;
     client.try_acquire("a", "holder", secs(60)).await.unwrap();
-    let wanting = pb::AcquireRequest {
-        min_replica_acks: 1,
-        ..acquire_request("a", "x")
-    };
+    let wanting = acquire_request("a", "x").acked_by(1);
     let mut first = client.acquire(wanting).await.unwrap();
     first.expect_waiting().await;
     let mut second = client.acquire(acquire_request("a", "y")).await.unwrap();
@@ -258,10 +247,7 @@ async fn a_wait_ends_and_the_next_waiter_is_told_to_try() {
 async fn several_locks_are_undone_together_and_in_order() {
     for words in [["a", "b:read"], ["a:fair", "b:write"]] {
         let (world, faults, mut client) = world(Some(AT_LEAST_1)).await;
-        let request = pb::TryAcquireAllRequest {
-            min_replica_acks: 2,
-            ..try_all(specs(&words), "x")
-        };
+        let request = try_all(specs(&words), "x").acked_by(2);
         faults.set_replicas(1);
         let refused = client.try_all(request.clone()).await.unwrap_err();
         assert_eq!(reason(&refused), "NOT_REPLICATED");
@@ -302,10 +288,7 @@ async fn a_renewal_that_too_few_replicas_know_of_does_not_count() {
         let (_world, faults, mut client) = world(policy).await;
         faults.set_replicas(1);
         let mut session = client.open().await;
-        let wanting = pb::AcquireRequest {
-            min_replica_acks,
-            ..acquire_request("a", "")
-        };
+        let wanting = acquire_request("a", "").acked_by(min_replica_acks);
         let op_id = session.send(Request::Acquire(wanting));
         session.expect_granted(op_id).await;
         faults.set_replicas(0);
@@ -329,10 +312,7 @@ async fn a_grant_is_not_held_up_by_one_that_needs_more() {
     let (_world, faults, mut client) = world(None).await;
     faults.set_replicas(1);
     let mut session = client.open().await;
-    let wanting = pb::AcquireRequest {
-        min_replica_acks: 1,
-        ..acquire_request("careful", "")
-    };
+    let wanting = acquire_request("careful", "").acked_by(1);
     let op_id = session.send(Request::Acquire(wanting));
     session.expect_granted(op_id).await;
     session.acquire("careless").await;
@@ -378,10 +358,7 @@ async fn a_release_counts_whoever_knows_of_it() {
 async fn a_resumed_session_needs_them_as_well() {
     let (world, faults, mut client) = world(Some(AT_LEAST_1)).await;
     faults.set_replicas(1);
-    let open = pb::OpenSession {
-        lease: Some(proto(secs(20))),
-        ..Default::default()
-    };
+    let open = pb::OpenSession::default().lasting(secs(20));
     let mut session = client.open_with(open).await.unwrap();
     let grant = session.acquire("a").await;
     let opened = session.opened.clone();

@@ -4,11 +4,12 @@ use lockkeeper_api::pb::{
     self, LostReason, OnDisconnect, session_request::Request, session_response::Response,
 };
 use lockkeeper_store::host::Value;
+use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use crate::support::{
     Options, World,
-    client::{acquire_request, proto, std_duration, try_request},
+    client::{acquire_request, std_duration, try_request},
     eventually, millis, reason, secs,
 };
 
@@ -171,10 +172,7 @@ async fn a_guess_is_no_session_and_a_forged_token_is_no_resume() {
     let mut client = world.client(0).await;
     let session = client.open().await;
     for guess in ["nonsense", "00000000-0000-4000-8000-000000000000"] {
-        let request = pb::TryAcquireRequest {
-            session_id: guess.to_owned(),
-            ..try_request("a", "")
-        };
+        let request = try_request("a", "").of_session(guess);
         let refused = client.try_with(request).await.unwrap_err();
         assert_eq!(
             (refused.code(), reason(&refused)),
@@ -207,10 +205,7 @@ async fn calls_name_the_session_and_end_with_it() {
     caller.try_acquire("held", "o", secs(600)).await.unwrap();
     let session = client.open().await;
     let id = session.id();
-    let in_session = |name| pb::AcquireRequest {
-        session_id: id.clone(),
-        ..acquire_request(name, "")
-    };
+    let in_session = |name| acquire_request(name, "").of_session(id.clone());
     let grant = caller.granted(in_session("a")).await;
     assert!(grant.watched);
     let mut waiting = caller.acquire(in_session("held")).await.unwrap();
@@ -240,10 +235,7 @@ async fn every_operation_is_also_a_frame() {
         .unwrap();
     assert_eq!(grant.session_id, session.id());
     let name = || "a".to_owned();
-    let op = session.send(Request::Renew(pb::RenewRequest {
-        name: name(),
-        ..Default::default()
-    }));
+    let op = session.send(Request::Renew(pb::RenewRequest::named(name())));
     let Response::Renewed(renewed) = session.end(op).await else {
         panic!()
     };
@@ -387,18 +379,12 @@ async fn what_comes_first_must_open_and_a_second_open_is_refused_without_harm() 
     let op = session.send(Request::Open(pb::OpenSession::default()));
     assert_eq!(session.expect_failed(op).await, "INVALID_REQUEST");
     assert!(session.release("a").await.released, "the session goes on");
-    let bad = pb::OpenSession {
-        lease: Some(proto(millis(1))),
-        ..Default::default()
-    };
+    let bad = pb::OpenSession::default().lasting(millis(1));
     assert_eq!(
         reason(&client.open_with(bad).await.err().unwrap()),
         "INVALID_LEASE"
     );
-    let bad = pb::OpenSession {
-        client_name: "x".repeat(129),
-        ..Default::default()
-    };
+    let bad = pb::OpenSession::default().called("x".repeat(129));
     assert_eq!(
         reason(&client.open_with(bad).await.err().unwrap()),
         "INVALID_CLIENT_NAME"
@@ -412,10 +398,7 @@ async fn a_hold_that_comes_after_the_stream_broke_is_undone_and_earlier_ones_sta
     let mut session = client.open().await;
     let grant = session.acquire("a").await;
     faults.set_answer_delay(millis(500));
-    let request = pb::TryAcquireRequest {
-        session_id: session.id(),
-        ..try_request("a", "")
-    };
+    let request = try_request("a", "").of_session(session.id());
     let (answer, ()) = tokio::join!(caller.api.try_acquire(request), async {
         tokio::time::sleep(millis(100)).await;
         client.cut();

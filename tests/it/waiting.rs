@@ -3,19 +3,17 @@
 use futures::future::join_all;
 use lockkeeper_api::pb;
 use lockkeeper_store::script::keys;
+use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use crate::support::{
     Options, World,
-    client::{acquire_request, proto, std_duration},
+    client::{acquire_request, std_duration},
     eventually, millis, reason, secs,
 };
 
 fn wait(name: &str, owner: &str, wait_timeout: std::time::Duration) -> pb::AcquireRequest {
-    pb::AcquireRequest {
-        wait_timeout: Some(proto(wait_timeout)),
-        ..acquire_request(name, owner)
-    }
+    acquire_request(name, owner).within(wait_timeout)
 }
 
 #[tokio::test(start_paused = true)]
@@ -260,10 +258,7 @@ async fn no_orphan_is_left_when_the_caller_goes_at_any_instant() {
     for at in 80..120 {
         holder.try_acquire("a", "x", millis(100)).await.unwrap();
         let mut waiter = world.client(0).await;
-        let request = pb::AcquireRequest {
-            lease: Some(proto(secs(5))),
-            ..acquire_request("a", "y")
-        };
+        let request = acquire_request("a", "y").lasting(secs(5));
         // The lease of the holder ends in the middle of the instants that are tried.
         let call = async { waiter.acquire(request).await.unwrap().end().await.unwrap() };
         let told = tokio::time::timeout(millis(at), call).await.is_ok();

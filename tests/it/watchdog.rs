@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use lockkeeper_api::pb::{self, LostReason, session_request::Request, session_response::Response};
 use lockkeeper_store::host::Value;
+use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use crate::support::{
     FaultyHost, Options, World,
-    client::{acquire_request, proto, std_duration},
+    client::{acquire_request, std_duration},
     eventually, millis, reason, secs,
 };
 
@@ -28,10 +29,7 @@ async fn mission_12_a_third_of_the_lease_after_another_it_is_renewed() {
         };
         assert!(left >= 19_900, "{left}");
     }
-    let open = pb::OpenSession {
-        lease: Some(proto(secs(6))),
-        ..Default::default()
-    };
+    let open = pb::OpenSession::default().lasting(secs(6));
     let mut quick = client.open_with(open).await.unwrap();
     assert_eq!(
         std_duration(quick.acquire("b").await.lease),
@@ -47,10 +45,7 @@ async fn a_new_grant_is_not_safe_for_as_long_as_one_that_the_store_has_forgotten
     let mut session = client.open().await;
     let first = session.acquire("a").await;
     world.redis(&["DEL", "a"]);
-    let fixed = pb::AcquireRequest {
-        lease: Some(proto(secs(4))),
-        ..acquire_request("a", "")
-    };
+    let fixed = acquire_request("a", "").lasting(secs(4));
     let op_id = session.send(Request::Acquire(fixed));
     let grant = session.expect_granted(op_id).await;
     assert!(grant.fencing_token > first.fencing_token);
@@ -63,10 +58,7 @@ async fn mission_12_a_lease_that_was_given_is_not_renewed() {
     let world = World::new();
     let mut client = world.client(0).await;
     let mut session = client.open().await;
-    let fixed = pb::AcquireRequest {
-        lease: Some(proto(secs(4))),
-        ..acquire_request("a", "")
-    };
+    let fixed = acquire_request("a", "").lasting(secs(4));
     let op_id = session.send(Request::Acquire(fixed));
     let grant = session.expect_granted(op_id).await;
     assert!(!grant.watched);
@@ -183,10 +175,7 @@ async fn a_forward_step_of_the_stores_clock_is_noticed_and_told() {
     let mut client = world.client(0).await;
     let mut session = client.open().await;
     session.acquire("a").await;
-    let fixed = pb::AcquireRequest {
-        lease: Some(proto(secs(60))),
-        ..acquire_request("b", "")
-    };
+    let fixed = acquire_request("b", "").lasting(secs(60));
     let op_id = session.send(Request::Acquire(fixed));
     session.expect_granted(op_id).await;
     tokio::time::sleep(secs(11)).await;
@@ -215,10 +204,7 @@ async fn what_was_granted_after_a_step_of_the_clock_is_kept_and_what_ended_says_
     tokio::time::sleep(secs(11)).await;
     world.store.clock().step_forward(secs(40));
     session.acquire("after").await;
-    let fixed = pb::AcquireRequest {
-        lease: Some(proto(secs(35))),
-        ..acquire_request("fixed", "")
-    };
+    let fixed = acquire_request("fixed", "").lasting(secs(35));
     let op_id = session.send(Request::Acquire(fixed));
     session.expect_granted(op_id).await;
     let mut notices = Vec::new();

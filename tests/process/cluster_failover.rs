@@ -19,8 +19,9 @@ use crate::{
     client::Client,
     cluster::{Cluster, MASTERS},
     coordinator::{Coordinator, Settings},
+    heartbeat,
     redis_server::eventually,
-    steps::{expect_serving, measured, millis, secs, timed_wait},
+    steps::{expect_serving, judged_by_time, measured, millis, secs, since, timed_wait},
 };
 
 const TASKS: usize = 64;
@@ -107,6 +108,7 @@ async fn mission_21_a_master_killed_under_load_costs_no_other_shard_anything() {
     let names = store.name_on_each_master("load").await;
     let slot = store.slot(&names[0]).await;
     let served: Vec<Arc<Served>> = (0..MASTERS).map(|_| Arc::default()).collect();
+    heartbeat::begin();
     let end = Instant::now() + secs(10);
     let client = coordinator.client().await;
     let tasks: Vec<_> = (0..TASKS)
@@ -141,7 +143,9 @@ async fn mission_21_a_master_killed_under_load_costs_no_other_shard_anything() {
         measured(&what, pause);
         if shard > 0 {
             assert_eq!(errors, 0, "shard {shard}");
-            assert!(pause < PAUSE_MAX, "shard {shard}: {pause:?}, {windows:?}");
+            let late = heartbeat::lateness(killed, end).total;
+            let text = format!("shard {shard}: {pause:?}, machine late {late:?}, {windows:?}");
+            assert!(pause < PAUSE_MAX + late, "{text}");
         }
     }
     let calls = std::mem::take(&mut *served[0].calls.lock());
@@ -226,38 +230,41 @@ async fn a_grant_that_the_promoted_replica_does_not_know_is_told_as_lost() {
 
 #[tokio::test]
 async fn a_master_that_comes_back_after_a_freeze_is_not_believed() {
-    let (store, coordinator) = deployment().await;
-    let mut client = coordinator.client().await;
-    let [name, other, _] = store.name_on_each_master("build").await;
-    let slot = store.slot(&name).await;
-    let mut holder = client.open().await;
-    holder.acquire(&name).await;
-    until_replicated(&store, &name, MASTERS).await;
-    store.stop(0);
-    let frozen = Instant::now();
-    // The others serve as if nothing had happened.
-    assert!(client.gets_for(&other, "x", secs(30)).await);
-    assert!(frozen.elapsed() < millis(500), "{:?}", frozen.elapsed());
-    let master = store.until_another_serves(slot, 0).await;
-    let sibling = format!("{{{name}}}:sibling");
-    eventually("the shard serves", || async {
-        let tried = client.clone().try_acquire(&sibling, "x", secs(30)).await;
-        tried.is_ok_and(|tried| tried.acquired)
+    judged_by_time(async || {
+        let (store, coordinator) = deployment().await;
+        let mut client = coordinator.client().await;
+        let [name, other, _] = store.name_on_each_master("build").await;
+        let slot = store.slot(&name).await;
+        let mut holder = client.open().await;
+        holder.acquire(&name).await;
+        until_replicated(&store, &name, MASTERS).await;
+        store.stop(0);
+        let frozen = Instant::now();
+        // The others serve as if nothing had happened.
+        assert!(client.gets_for(&other, "x", secs(30)).await);
+        since(frozen).must_be_below(millis(500), "a lock of another shard");
+        let master = store.until_another_serves(slot, 0).await;
+        let sibling = format!("{{{name}}}:sibling");
+        eventually("the shard serves", || async {
+            let tried = client.clone().try_acquire(&sibling, "x", secs(30)).await;
+            tried.is_ok_and(|tried| tried.acquired)
+        })
+        .await;
+        let mut waiter = client.open().await;
+        let op_id = waiter.send_acquire(&name, "");
+        eventually("it is renewed", || async {
+            let left = store.node(master).text(&["PTTL", &name]).await;
+            left.parse::<i64>().unwrap() > 19_000
+        })
+        .await;
+        assert!(holder.release(&name).await.released);
+        waiter.expect_granted(op_id).await;
+        store.cont(0);
+        store.until_settled().await;
+        assert!(waiter.release(&name).await.released);
+        assert_eq!(store.text_on(&name, &["EXISTS", &name]).await, "0");
     })
     .await;
-    let mut waiter = client.open().await;
-    let op_id = waiter.send_acquire(&name, "");
-    eventually("it is renewed", || async {
-        let left = store.node(master).text(&["PTTL", &name]).await;
-        left.parse::<i64>().unwrap() > 19_000
-    })
-    .await;
-    assert!(holder.release(&name).await.released);
-    waiter.expect_granted(op_id).await;
-    store.cont(0);
-    store.until_settled().await;
-    assert!(waiter.release(&name).await.released);
-    assert_eq!(store.text_on(&name, &["EXISTS", &name]).await, "0");
 }
 
 async fn until_replicated(store: &Cluster, name: &str, replica: usize) {

@@ -24,13 +24,24 @@ struct Call(TcpStream);
 
 impl Call {
     async fn begin(coordinator: &Coordinator, method: &str, message: &impl Message) -> Self {
+        let own = ("localhost", "http://localhost");
+        Self::begin_from(coordinator, own, method, message).await
+    }
+
+    /// The same from a page of this host and origin.
+    async fn begin_from(
+        coordinator: &Coordinator,
+        (host, origin): (&str, &str),
+        method: &str,
+        message: &impl Message,
+    ) -> Self {
         let mut body = vec![0];
         let bytes = message.encode_to_vec();
         body.extend(u32::try_from(bytes.len()).unwrap().to_be_bytes());
         body.extend(bytes);
         let head = format!(
-            "POST /lockkeeper.v1.LockService/{method} HTTP/1.1\r\nHost: lockkeeper\r\nOrigin: \
-             https://elsewhere.example\r\n\
+            "POST /lockkeeper.v1.LockService/{method} HTTP/1.1\r\nHost: {host}\r\nOrigin: \
+             {origin}\r\n\
              Content-Type: application/grpc-web+proto\r\nContent-Length: {}\r\n\
              Connection: close\r\n\r\n",
             body.len()
@@ -134,6 +145,39 @@ async fn calls_work_over_http_1_and_other_origins_are_not_let_in() {
     // Stock gRPC goes on beside it.
     let (session, _) = wait_for(&mut client, "a").await;
     session.close().await.unwrap();
+}
+
+/// A name that resolves to this machine makes a page of anywhere one of the same origin.
+#[tokio::test]
+async fn pages_of_other_sites_are_refused_whatever_their_name_resolves_to() {
+    let settings = Settings::on("embedded:")
+        .with("server.grpc_web", "true")
+        .with("server.allowed_hosts", "locks.example other.example");
+    let coordinator = Coordinator::start(&settings).await;
+    let asked = TryAcquireRequest {
+        name: "a".to_owned(),
+        owner: "o".to_owned(),
+        ..TryAcquireRequest::default()
+    };
+    for (host, origin, is_served) in [
+        ("evil.example", "http://evil.example", false),
+        ("localhost", "http://evil.example", false),
+        ("evil.example", "http://localhost", false),
+        ("localhost", "null", false),
+        ("locks.example", "https://locks.example", true),
+        ("127.0.0.1:1", "http://127.0.0.1:1", true),
+    ] {
+        let call = Call::begin_from(&coordinator, (host, origin), "TryAcquire", &asked);
+        let (head, frames) = call.await.end().await;
+        assert_eq!(
+            head.contains("grpc-status: 7"),
+            !is_served,
+            "{host}: {head}"
+        );
+        if is_served {
+            expect_ok(&frames);
+        }
+    }
 }
 
 #[tokio::test]

@@ -2,9 +2,10 @@
 
 use deadpool_redis::redis::Value;
 use lockkeeper_api::pb::{self, LockMode, session_response::Response};
+use lockkeeper_testkit::prelude::*;
 
 use crate::{
-    client::{Client, acquire_request, proto, try_request},
+    client::{Client, acquire_request, try_request},
     coordinator::{Coordinator, Settings},
     counters::{Latch, Semaphore},
     redis_server::RedisServer,
@@ -79,12 +80,10 @@ async fn every_key_has_the_prefix_and_no_answer_shows_it() {
     let redis = RedisServer::start().await;
     let (_coordinator, mut client) = under(&redis, "app:").await;
     for (number, mode) in (1..=4).map(|mode| (mode, LockMode::try_from(mode).unwrap())) {
-        let request = pb::TryAcquireRequest {
-            mode: mode.into(),
-            lease: Some(proto(secs(60))),
-            request_id: "r".to_owned(),
-            ..try_request(&format!("lock-{number}"), "x")
-        };
+        let request = try_request(&format!("lock-{number}"), "x")
+            .in_mode(mode)
+            .lasting(secs(60))
+            .with_id("r");
         let tried = client.try_with(request).await.unwrap();
         assert_eq!(tried.grant.unwrap().name, format!("lock-{number}"));
     }
@@ -105,10 +104,7 @@ async fn every_key_has_the_prefix_and_no_answer_shows_it() {
         .map(|grant| grant.name.as_str())
         .collect();
     assert_eq!(names, ["k", "l"]);
-    let others = pb::TryAcquireAllRequest {
-        owner: "y".to_owned(),
-        ..all
-    };
+    let others = all.by("y");
     let busy = client.try_all(others).await.unwrap();
     assert_eq!(busy.busy_name, "k");
 

@@ -6,7 +6,7 @@
 )]
 
 use lockkeeper_testkit::{
-    client, cluster, coordinator, counters, fake_redis, modes, quorum as quorum_members,
+    client, cluster, coordinator, counters, fake_redis, heartbeat, modes, quorum as quorum_members,
     redis_server, sentinels, several, stores, tcp_proxy,
 };
 

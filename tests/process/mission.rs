@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use deadpool_redis::redis::Value;
 use lockkeeper_api::pb;
+use lockkeeper_testkit::prelude::*;
 
 use crate::{
     client::{Client, try_request},
@@ -194,20 +195,12 @@ async fn mission_11_a_lock_its_channel_and_its_counter_share_a_hash_slot() {
     let cluster = RedisServer::start_with(&["--cluster-enabled", "yes"]).await;
     for name in ["build", "a:{b}", "{a}{b}", "{a{b}}", "x{a}y", "a b"] {
         let monitor = redis.monitor().await;
-        let take = pb::TryAcquireRequest {
-            request_id: "take".to_owned(),
-            ..try_request(name, "a")
-        };
+        let take = try_request(name, "a").with_id("take");
         client.api.try_acquire(take).await.unwrap();
         let mut session = client.open().await;
         let op_id = session.send_acquire(name, "");
         session.answer(op_id).await;
-        let give = pb::ReleaseRequest {
-            name: name.to_owned(),
-            owner: "a".to_owned(),
-            request_id: "give".to_owned(),
-            ..Default::default()
-        };
+        let give = pb::ReleaseRequest::named(name).by("a").with_id("give");
         client.api.release(give).await.unwrap();
         session.expect_granted(op_id).await;
         session.close().await.unwrap();

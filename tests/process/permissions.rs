@@ -2,9 +2,10 @@
 //! else.
 
 use lockkeeper_api::pb::{self, LockMode, session_request::Request};
+use lockkeeper_testkit::prelude::*;
 
 use crate::{
-    client::{Client, Session, acquire_request, proto, reason, try_request},
+    client::{Client, Session, acquire_request, reason, try_request},
     coordinator::{Coordinator, Settings},
     counters::{Latch, Semaphore},
     redis_server::{RedisServer, eventually},
@@ -52,11 +53,11 @@ async fn restricted(redis: &RedisServer) -> (Coordinator, Client, tempfile::Temp
 }
 
 fn wanting(name: &str, mode: LockMode) -> Request {
-    Request::Acquire(pb::AcquireRequest {
-        mode: mode.into(),
-        request_id: uuid::Uuid::new_v4().to_string(),
-        ..acquire_request(name, "")
-    })
+    Request::Acquire(
+        acquire_request(name, "")
+            .in_mode(mode)
+            .with_id(uuid::Uuid::new_v4().to_string()),
+    )
 }
 
 /// Two sessions take a lock in turns: the second waits and is woken.
@@ -76,19 +77,14 @@ async fn hand_over(client: &mut Client, name: &str, mode: LockMode) {
         async move { client.describe(name).await.waiter_count == 1 }
     })
     .await;
-    let renew = holder.send(Request::Renew(pb::RenewRequest {
-        name: name.to_owned(),
-        mode: mode.into(),
-        ..Default::default()
-    }));
+    let renew = holder.send(Request::Renew(pb::RenewRequest::named(name).in_mode(mode)));
     let renewed = holder.end(renew).await;
     assert!(format!("{renewed:?}").contains("Renewed"), "{renewed:?}");
-    let release = holder.send(Request::Release(pb::ReleaseRequest {
-        name: name.to_owned(),
-        mode: mode.into(),
-        request_id: "once".to_owned(),
-        ..Default::default()
-    }));
+    let release = holder.send(Request::Release(
+        pb::ReleaseRequest::named(name)
+            .in_mode(mode)
+            .with_id("once"),
+    ));
     let released = holder.end(release).await;
     assert!(format!("{released:?}").contains("Released"), "{released:?}");
     waiter.expect_granted(waiting).await;
@@ -159,11 +155,7 @@ async fn they_are_enough_for_counting_replicas() {
     eventually("the replica is counted", || {
         let mut client = client.clone();
         async move {
-            let request = pb::TryAcquireRequest {
-                lease: Some(proto(secs(60))),
-                min_replica_acks: 1,
-                ..try_request("build", "x")
-            };
+            let request = try_request("build", "x").lasting(secs(60)).acked_by(1);
             let tried = client.api.try_acquire(request).await;
             tried.is_ok_and(|tried| tried.into_inner().acquired)
         }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use lockkeeper_api::pb::{self, LockMode, session_response::Response};
+use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 use tonic::Code;
 
@@ -15,8 +16,8 @@ use crate::{
     redis_server::{RedisServer, eventually},
     several::{release_all, spec, specs, try_all},
     steps::{
-        PROMPT, expect_no_trace, lost_after_risk, measured, millis, open_with_lease, secs,
-        timed_wait,
+        PROMPT, between, expect_no_trace, judged_by_time, lost_after_risk, millis, open_with_lease,
+        secs, since, timed_wait,
     },
 };
 
@@ -57,98 +58,97 @@ async fn mission_5_locks_are_taken_renewed_and_released_while_a_majority_works()
 
 #[tokio::test]
 async fn mission_5_without_a_majority_nothing_is_granted_and_holders_are_told() {
-    let mut quorum = Quorum::start(5).await;
-    let coordinator = quorum.coordinator(&quorum.settings()).await;
-    let mut client = coordinator.client().await;
-    let mut session = open_with_lease(&mut client, secs(4)).await;
-    let held = session.acquire("held").await;
-    for dead in [0, 1, 2] {
-        quorum.members[dead].kill();
-    }
-    let killed_at = Instant::now();
-    let refused = client.try_acquire("other", "x", secs(5)).await.unwrap_err();
-    assert_eq!(
-        (refused.code(), reason(&refused).as_str()),
-        (Code::Unavailable, "STORE_UNAVAILABLE")
-    );
-    assert!(
-        refused
-            .message()
-            .contains("2 of 5 stores answered, 3 are needed"),
-        "{refused}"
-    );
-    assert!(killed_at.elapsed() < secs(2), "{:?}", killed_at.elapsed());
-    assert_eq!(
-        quorum.count_of(&[3, 4], "other").await,
-        0,
-        "what was got is given back"
-    );
+    judged_by_time(async || {
+        let mut quorum = Quorum::start(5).await;
+        let coordinator = quorum.coordinator(&quorum.settings()).await;
+        let mut client = coordinator.client().await;
+        let mut session = open_with_lease(&mut client, secs(4)).await;
+        let held = session.acquire("held").await;
+        for dead in [0, 1, 2] {
+            quorum.members[dead].kill();
+        }
+        let killed_at = Instant::now();
+        let refused = client.try_acquire("other", "x", secs(5)).await.unwrap_err();
+        assert_eq!(
+            (refused.code(), reason(&refused).as_str()),
+            (Code::Unavailable, "STORE_UNAVAILABLE")
+        );
+        assert!(
+            refused
+                .message()
+                .contains("2 of 5 stores answered, 3 are needed"),
+            "{refused}"
+        );
+        since(killed_at).must_be_below(secs(2), "refused by a minority");
+        assert_eq!(
+            quorum.count_of(&[3, 4], "other").await,
+            0,
+            "what was got is given back"
+        );
 
-    let (lost, risk) = lost_after_risk(&mut session).await;
-    measured("lost after the majority died", killed_at.elapsed());
-    assert!(risk.is_some(), "it is told before that it may happen");
-    assert_eq!(lost.grant.unwrap().fencing_token, held.fencing_token);
-    assert!(
-        killed_at.elapsed() < secs(4) + millis(200),
-        "{:?}",
-        killed_at.elapsed()
-    );
+        let (lost, risk) = lost_after_risk(&mut session).await;
+        assert!(risk.is_some(), "it is told before that it may happen");
+        assert_eq!(lost.grant.unwrap().fencing_token, held.fencing_token);
+        since(killed_at).must_be_below(secs(4) + millis(200), "lost after the majority died");
 
-    quorum.members[0].restart_on_same_port().await;
-    eventually("it serves again", || async {
-        let mut client = client.clone();
-        let tried = client.try_acquire("other", "x", secs(5)).await;
-        tried.is_ok_and(|tried| tried.acquired)
+        quorum.members[0].restart_on_same_port().await;
+        eventually("it serves again", || async {
+            let mut client = client.clone();
+            let tried = client.try_acquire("other", "x", secs(5)).await;
+            tried.is_ok_and(|tried| tried.acquired)
+        })
+        .await;
+        session.close().await.unwrap();
     })
     .await;
-    session.close().await.unwrap();
 }
 
 #[tokio::test]
 async fn mission_20_a_frozen_member_does_not_hold_others_up() {
-    let quorum = Quorum::start(5).await;
-    let coordinator = quorum.coordinator(&quorum.settings()).await;
-    let mut client = coordinator.client().await;
-    let mut session = open_with_lease(&mut client, secs(10)).await;
-    quorum.members[1].stop();
+    judged_by_time(async || {
+        let quorum = Quorum::start(5).await;
+        let coordinator = quorum.coordinator(&quorum.settings()).await;
+        let mut client = coordinator.client().await;
+        let mut session = open_with_lease(&mut client, secs(10)).await;
+        quorum.members[1].stop();
 
-    let begun = Instant::now();
-    let first = session.acquire("first").await;
-    let took = begun.elapsed();
-    measured("an acquire that finds a member frozen", took);
-    assert!(took >= MEMBER_TIMEOUT, "{took:?} does not wait for it");
-    assert!(took < secs(2), "{took:?}");
-    // The leases run from when they were asked for, less the drift that is allowed for.
-    let valid_for = std_duration(first.valid_for);
-    assert!(valid_for <= millis(10_000 - 250 - 102), "{valid_for:?}");
-    assert!(valid_for + took + millis(150) > secs(10), "{valid_for:?}");
+        let begun = Instant::now();
+        let first = session.acquire("first").await;
+        let took = begun.elapsed();
+        assert!(took >= MEMBER_TIMEOUT, "{took:?} does not wait for it");
+        since(begun).must_be_below(secs(2), "an acquire that finds a member frozen");
+        // The leases run from when they were asked for, less the drift that is allowed for.
+        let valid_for = std_duration(first.valid_for);
+        assert!(valid_for <= millis(10_000 - 250 - 102), "{valid_for:?}");
+        assert!(valid_for + took + millis(150) > secs(10), "{valid_for:?}");
 
-    let begun = Instant::now();
-    for number in 0..20 {
-        let name = format!("name-{number}");
-        session.acquire(&name).await;
-        assert!(session.release(&name).await.released);
-    }
-    let took = begun.elapsed() / 20;
-    measured("an acquire and a release while a member is frozen", took);
-    assert!(
-        took < MEMBER_TIMEOUT,
-        "{took:?}: each waits for the frozen member"
-    );
+        let begun = Instant::now();
+        for number in 0..20 {
+            let name = format!("name-{number}");
+            session.acquire(&name).await;
+            assert!(session.release(&name).await.released);
+        }
+        // Otherwise each would wait for the frozen member.
+        since(begun).must_be_below(
+            20 * MEMBER_TIMEOUT,
+            "20 times held while a member is frozen",
+        );
 
-    assert!(session.release("first").await.released);
-    quorum.members[1].cont();
-    // What reached the frozen member late is taken back there.
-    quorum.until_count(&ALL, "first", 0).await;
-    session.close().await.unwrap();
-    for member in &quorum.members {
-        expect_no_trace(member).await;
-    }
-    eventually("all members have a vote again", || async {
-        let mut client = client.clone();
-        let name = "again";
-        client.try_acquire(name, "x", millis(500)).await.unwrap();
-        quorum.count_of(&ALL, name).await == 5
+        assert!(session.release("first").await.released);
+        quorum.members[1].cont();
+        // What reached the frozen member late is taken back there.
+        quorum.until_count(&ALL, "first", 0).await;
+        session.close().await.unwrap();
+        for member in &quorum.members {
+            expect_no_trace(member).await;
+        }
+        eventually("all members have a vote again", || async {
+            let mut client = client.clone();
+            let name = "again";
+            client.try_acquire(name, "x", millis(500)).await.unwrap();
+            quorum.count_of(&ALL, name).await == 5
+        })
+        .await;
     })
     .await;
 }
@@ -180,31 +180,31 @@ async fn mission_20_a_try_that_fails_is_undone_on_all_members_that_seemed_to_fai
 
 #[tokio::test]
 async fn a_waiter_at_another_coordinator_is_woken_by_the_members_that_are_left() {
-    let mut quorum = Quorum::start(5).await;
-    let settings = quorum.settings().with("store.poll_interval", "60s");
-    let settings = settings.with("session.lease", "60s");
-    let (a, b) = (
-        quorum.coordinator(&settings).await,
-        quorum.coordinator(&settings).await,
-    );
-    let mut holder = a.client().await.open().await;
-    let held = holder.acquire("build").await;
-    quorum.members[2].kill();
-    quorum.members[4].kill();
-    let waiter = timed_wait(&mut b.client().await, "build").await;
-    // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's
-    // way.
-    tokio::time::sleep(secs(1)).await;
-    let released_at = Instant::now();
-    assert!(holder.release("build").await.released);
-    let (granted_at, (granted, session)) = waiter.await.unwrap();
-    let took = granted_at.saturating_duration_since(released_at);
-    measured("hand-over between coordinators on three of five", took);
-    assert!(took < PROMPT, "{took:?}");
-    assert!(granted.fencing_token > held.fencing_token);
-    session.close().await.unwrap();
-    holder.close().await.unwrap();
-    quorum.until_count(&[0, 1, 3], "build", 0).await;
+    judged_by_time(async || {
+        let mut quorum = Quorum::start(5).await;
+        let settings = quorum.settings().with("store.poll_interval", "60s");
+        let settings = settings.with("session.lease", "60s");
+        let (a, b) = (
+            quorum.coordinator(&settings).await,
+            quorum.coordinator(&settings).await,
+        );
+        let mut holder = a.client().await.open().await;
+        let held = holder.acquire("build").await;
+        quorum.members[2].kill();
+        quorum.members[4].kill();
+        let waiter = timed_wait(&mut b.client().await, "build").await;
+        // A confirmation by each member, and an attempt.
+        tokio::time::sleep(secs(1)).await;
+        let released_at = Instant::now();
+        assert!(holder.release("build").await.released);
+        let (granted_at, (granted, session)) = waiter.await.unwrap();
+        between(released_at, granted_at).must_be_below(PROMPT, "hand-over on three of five");
+        assert!(granted.fencing_token > held.fencing_token);
+        session.close().await.unwrap();
+        holder.close().await.unwrap();
+        quorum.until_count(&[0, 1, 3], "build", 0).await;
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -264,21 +264,14 @@ async fn what_a_quorum_cannot_keep_honest_is_refused_by_name() {
     let quorum = Quorum::start(3).await;
     let coordinator = quorum.coordinator(&quorum.settings()).await;
     let mut client = coordinator.client().await;
-    let fair = pb::TryAcquireRequest {
-        mode: LockMode::Fair.into(),
-        ..try_request("build", "x")
-    };
+    let fair = try_request("build", "x").in_mode(LockMode::Fair);
     let fair = client.try_with(fair).await.unwrap_err();
     let permits = Semaphore::new(&client, "build")
         .try_acquire("x", 1, secs(5))
         .await
         .unwrap_err();
     let mut latch = Latch::new(&client, "build");
-    let request = pb::CountDownRequest {
-        name: "build".to_owned(),
-        by: 1,
-        ..Default::default()
-    };
+    let request = pb::CountDownRequest::named("build").count_by(1);
     let latch = latch.api.count_down(request).await.unwrap_err();
     for (refused, what) in [
         (fair, "fair locks"),

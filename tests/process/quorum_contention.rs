@@ -6,11 +6,12 @@ use std::{
 };
 
 use futures::future::join_all;
-use lockkeeper_api::pb::{self, acquire_response::Event, session_response::Response};
+use lockkeeper_api::pb::{acquire_response::Event, session_response::Response};
+use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use crate::{
-    client::{acquire_request, proto},
+    client::acquire_request,
     coordinator::Coordinator,
     quorum_members::Quorum,
     steps::{LEASE, measured, millis, secs},
@@ -32,11 +33,9 @@ async fn mission_28_of_a_thousand_callers_at_once_exactly_one_is_granted() {
     let calls = (0..CALLERS).map(|number| {
         let mut client = client.clone();
         async move {
-            let request = pb::AcquireRequest {
-                lease: Some(proto(secs(60))),
-                wait_timeout: Some(proto(millis(10))),
-                ..acquire_request("build", &format!("owner-{number}"))
-            };
+            let request = acquire_request("build", &format!("owner-{number}"))
+                .lasting(secs(60))
+                .within(millis(10));
             let mut call = client.acquire(request).await.unwrap();
             matches!(call.end().await.unwrap(), Event::Granted(_))
         }

@@ -1,6 +1,7 @@
 //! Fencing tokens on a quorum: each member makes its own, and what is told grows all the same.
 
 use lockkeeper_api::pb;
+use lockkeeper_testkit::prelude::*;
 
 use crate::{
     client::{Client, reason, try_request},
@@ -73,10 +74,7 @@ async fn a_repeat_is_told_of_the_token_that_was_told_first() {
     quorum.members[1]
         .text(&["SET", counter, &AHEAD.to_string()])
         .await;
-    let request = pb::TryAcquireRequest {
-        request_id: "once".to_owned(),
-        ..try_request("build", "x")
-    };
+    let request = try_request("build", "x").with_id("once");
     let first = client.try_with(request.clone()).await.unwrap();
     let first = first.grant.unwrap();
     assert_eq!(first.fencing_token, AHEAD + 1);
@@ -94,12 +92,7 @@ async fn a_repeat_is_told_of_the_token_that_was_told_first() {
     let checked = client.api.check_token(check).await.unwrap().into_inner();
     assert!(checked.current && checked.held, "{checked:?}");
 
-    let give = pb::ReleaseRequest {
-        name: "build".to_owned(),
-        owner: "x".to_owned(),
-        request_id: "give".to_owned(),
-        ..Default::default()
-    };
+    let give = pb::ReleaseRequest::named("build").by("x").with_id("give");
     for _ in 0..2 {
         let given = client.release_with(give.clone()).await.unwrap();
         assert!(given.released);

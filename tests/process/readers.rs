@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use deadpool_redis::redis::Value;
 use lockkeeper_api::pb::{self, LockMode, session_request::Request, session_response::Response};
+use lockkeeper_testkit::prelude::*;
 
 use crate::{
     client::{Session, try_request},
@@ -36,10 +37,7 @@ async fn a_release_among_10_000_readers_costs_the_store_what_it_does_among_10() 
     let seen = client.describe("data").await;
     assert_eq!(seen.holder_count, u32::try_from(READERS).unwrap());
     assert_eq!(seen.mode, i32::from(LockMode::Read));
-    let write = || pb::TryAcquireRequest {
-        mode: LockMode::Write.into(),
-        ..try_request("data", "writer")
-    };
+    let write = || try_request("data", "writer").in_mode(LockMode::Write);
     let refused = client.try_with(write()).await.unwrap();
     assert!(!refused.acquired);
     for reader in 1..READERS {
@@ -136,19 +134,17 @@ async fn command_stats(redis: &RedisServer) -> BTreeMap<String, (u64, u64)> {
 }
 
 fn acquire_of(reader: usize) -> Request {
-    Request::Acquire(pb::AcquireRequest {
-        name: "data".to_owned(),
-        mode: LockMode::Read.into(),
-        owner: reader.to_string(),
-        ..Default::default()
-    })
+    Request::Acquire(
+        pb::AcquireRequest::named("data")
+            .in_mode(LockMode::Read)
+            .by(reader.to_string()),
+    )
 }
 
 fn release_of(reader: usize) -> Request {
-    Request::Release(pb::ReleaseRequest {
-        name: "data".to_owned(),
-        mode: LockMode::Read.into(),
-        owner: reader.to_string(),
-        ..Default::default()
-    })
+    Request::Release(
+        pb::ReleaseRequest::named("data")
+            .in_mode(LockMode::Read)
+            .by(reader.to_string()),
+    )
 }

@@ -16,6 +16,7 @@ use tokio::{
 
 use crate::{
     redis_server::{RedisServer, eventually},
+    steps::{judged_by_time, since},
     tcp_proxy::TcpProxy,
 };
 
@@ -46,6 +47,26 @@ fn host_at(url: &str) -> (Host, mpsc::Receiver<Wake>) {
 
 async fn append(host: &Host, key: &str, item: &str) -> Result<Value, HostError> {
     host.eval(call(&APPEND, key, item)).await
+}
+
+async fn expect_unavailable(host: &Host, key: &str, item: &str) {
+    let answer = append(host, key, item).await;
+    assert!(
+        matches!(answer, Err(HostError::Unavailable(_))),
+        "{answer:?}"
+    );
+}
+
+async fn until_served(host: &Host, key: &str, item: &str) {
+    eventually("calls succeed", || async {
+        append(host, key, item).await.is_ok()
+    })
+    .await;
+}
+
+fn expect_all_unknown(answers: &[Result<Value, HostError>]) {
+    let is_unknown = |it: &Result<_, _>| matches!(it, Err(HostError::OutcomeUnknown(_)));
+    assert!(answers.iter().all(is_unknown), "{answers:?}");
 }
 
 fn call(script: &'static Script, key: &str, argument: &str) -> Call {
@@ -107,100 +128,81 @@ async fn a_host_starts_without_its_server() {
     let mut server = RedisServer::start().await;
     server.kill();
     let (host, _wakes) = host_at(&server.url());
-    assert!(matches!(
-        append(&host, "list", "a").await,
-        Err(HostError::Unavailable(_))
-    ));
+    expect_unavailable(&host, "list", "a").await;
     server.restart_on_same_port().await;
-    eventually("the host connects", || async {
-        append(&host, "list", "b").await.is_ok()
-    })
-    .await;
+    until_served(&host, "list", "b").await;
 }
 
 #[tokio::test]
 async fn a_killed_server_is_unavailable_at_once_and_comes_back() {
-    let mut server = RedisServer::start().await;
-    let (host, mut wakes) = host_at(&server.url());
-    assert_eq!(append(&host, "list", "a").await, Ok(Value::Int(1)));
-    host.subscribe("channel").await.expect("subscribed");
+    judged_by_time(async || {
+        let mut server = RedisServer::start().await;
+        let (host, mut wakes) = host_at(&server.url());
+        assert_eq!(append(&host, "list", "a").await, Ok(Value::Int(1)));
+        host.subscribe("channel").await.expect("subscribed");
 
-    server.kill();
-    eventually("the host notices", || async {
-        matches!(
-            append(&host, "list", "b").await,
-            Err(HostError::Unavailable(_))
-        )
+        server.kill();
+        eventually("the host notices", || async {
+            matches!(
+                append(&host, "list", "b").await,
+                Err(HostError::Unavailable(_))
+            )
+        })
+        .await;
+        for _ in 0..100 {
+            let asked = Instant::now();
+            expect_unavailable(&host, "list", "c").await;
+            since(asked).must_be_below(AT_ONCE, "refused by a host without a server");
+        }
+
+        server.restart_on_same_port().await;
+        until_served(&host, "list", "d").await;
+        assert_eq!(next_wake(&mut wakes).await, Wake::Gap);
+        server.command(&["PUBLISH", "channel", "1"]).await;
+        assert_eq!(next_wake(&mut wakes).await, message("channel", "1"));
     })
     .await;
-    for _ in 0..100 {
-        let asked = Instant::now();
-        assert!(matches!(
-            append(&host, "list", "c").await,
-            Err(HostError::Unavailable(_))
-        ));
-        assert!(asked.elapsed() < AT_ONCE);
-    }
-
-    server.restart_on_same_port().await;
-    eventually("the host reconnects", || async {
-        append(&host, "list", "d").await.is_ok()
-    })
-    .await;
-    assert_eq!(next_wake(&mut wakes).await, Wake::Gap);
-    server.command(&["PUBLISH", "channel", "1"]).await;
-    assert_eq!(next_wake(&mut wakes).await, message("channel", "1"));
 }
 
 #[tokio::test]
 async fn a_frozen_server_keeps_its_connections_and_the_order_of_calls() {
-    let server = RedisServer::start().await;
-    let (host, _wakes) = host_at(&server.url());
-    let keys = ["a", "b", "c", "d"];
-    for key in keys {
-        assert_eq!(append(&host, key, "before").await, Ok(Value::Int(1)));
-    }
-    let connections = connection_ids(&server).await;
+    judged_by_time(async || {
+        let server = RedisServer::start().await;
+        let (host, _wakes) = host_at(&server.url());
+        let keys = ["a", "b", "c", "d"];
+        for key in keys {
+            assert_eq!(append(&host, key, "before").await, Ok(Value::Int(1)));
+        }
+        let connections = connection_ids(&server).await;
 
-    server.stop();
-    let asked = Instant::now();
-    let calls = join_all(keys.map(|key| append(&host, key, "timed out"))).await;
-    assert!(
-        calls
+        server.stop();
+        let asked = Instant::now();
+        let calls = join_all(keys.map(|key| append(&host, key, "timed out"))).await;
+        expect_all_unknown(&calls);
+        since(asked).must_be_below(CALL_TIMEOUT + AT_ONCE, "calls of a frozen server time out");
+        let calls = join_all(keys.map(|key| append(&host, key, "later"))).await;
+        expect_all_unknown(&calls);
+        // Load is turned away, before it fills the connection and the kernel gives that up.
+        let load = join_all((0..500).map(|_| append(&host, "load", "x"))).await;
+        let turned_away = load
             .iter()
-            .all(|it| matches!(it, Err(HostError::OutcomeUnknown(_)))),
-        "{calls:?}"
-    );
-    assert!(asked.elapsed() < CALL_TIMEOUT + AT_ONCE);
-    let calls = join_all(keys.map(|key| append(&host, key, "later"))).await;
-    assert!(
-        calls
-            .iter()
-            .all(|it| matches!(it, Err(HostError::OutcomeUnknown(_)))),
-        "{calls:?}"
-    );
-    // Load is turned away, so that it does not fill the connection until the kernel gives it up.
-    let load = join_all((0..500).map(|_| append(&host, "load", "x"))).await;
-    let turned_away = load
-        .iter()
-        .filter(|it| matches!(it, Err(HostError::Unavailable(_))))
-        .count();
-    assert!(turned_away > 400, "{turned_away}");
+            .filter(|it| matches!(it, Err(HostError::Unavailable(_))))
+            .count();
+        assert!(turned_away > 400, "{turned_away}");
 
-    server.cont();
-    eventually("the host goes on", || async {
-        append(&host, "load", "x").await.is_ok()
+        server.cont();
+        until_served(&host, "load", "x").await;
+        for key in keys {
+            eventually("all calls have run", || async {
+                server.text(&["LLEN", key]).await == "3"
+            })
+            .await;
+            assert_eq!(server.text(&["LINDEX", key, "1"]).await, "timed out");
+            assert_eq!(server.text(&["LINDEX", key, "2"]).await, "later");
+        }
+        assert_eq!(connection_ids(&server).await, connections);
     })
     .await;
-    for key in keys {
-        eventually("all calls have run", || async {
-            server.text(&["LLEN", key]).await == "3"
-        })
-        .await;
-        assert_eq!(server.text(&["LINDEX", key, "1"]).await, "timed out");
-        assert_eq!(server.text(&["LINDEX", key, "2"]).await, "later");
-    }
-    assert_eq!(connection_ids(&server).await, connections);
 }
 
 #[tokio::test]
@@ -229,27 +231,27 @@ async fn killed_connections_are_replaced() {
         server
             .command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])
             .await;
-        eventually("calls work", || async {
-            append(&host, "list", "a").await.is_ok()
-        })
-        .await;
+        until_served(&host, "list", "a").await;
     }
 }
 
 #[tokio::test]
 async fn subscriptions_that_fell_silent_are_noticed() {
-    let server = RedisServer::start().await;
-    let proxy = TcpProxy::to(server.port()).await;
-    let (host, mut wakes) = host_at(&proxy.url());
-    host.subscribe("channel").await.expect("subscribed");
+    judged_by_time(async || {
+        let server = RedisServer::start().await;
+        let proxy = TcpProxy::to(server.port()).await;
+        let (host, mut wakes) = host_at(&proxy.url());
+        host.subscribe("channel").await.expect("subscribed");
 
-    let silenced = Instant::now();
-    proxy.silence();
-    server.command(&["PUBLISH", "channel", "lost"]).await;
-    assert_eq!(next_wake(&mut wakes).await, Wake::Gap);
-    assert!(silenced.elapsed() < Duration::from_secs(2) + AT_ONCE);
-    server.command(&["PUBLISH", "channel", "found"]).await;
-    assert_eq!(next_wake(&mut wakes).await, message("channel", "found"));
+        let silenced = Instant::now();
+        proxy.silence();
+        server.command(&["PUBLISH", "channel", "lost"]).await;
+        assert_eq!(next_wake(&mut wakes).await, Wake::Gap);
+        since(silenced).must_be_below(Duration::from_secs(2) + AT_ONCE, "silence is noticed");
+        server.command(&["PUBLISH", "channel", "found"]).await;
+        assert_eq!(next_wake(&mut wakes).await, message("channel", "found"));
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -263,30 +265,24 @@ async fn connections_that_fell_silent_are_replaced() {
         append(&host, "list", "b").await,
         Err(HostError::OutcomeUnknown(_))
     ));
-    eventually("new connections are used", || async {
-        append(&host, "list", "c").await.is_ok()
-    })
-    .await;
+    until_served(&host, "list", "c").await;
 }
 
 #[tokio::test]
 async fn no_more_clients_is_an_error_and_no_wait() {
-    let server = RedisServer::start().await;
-    server.command(&["CONFIG", "SET", "maxclients", "1"]).await;
-    let (host, _wakes) = host_at(&server.url());
-    let asked = Instant::now();
-    assert!(matches!(
-        append(&host, "list", "a").await,
-        Err(HostError::Unavailable(_))
-    ));
-    assert!(host.subscribe("channel").await.is_err());
-    assert!(asked.elapsed() < CALL_TIMEOUT + AT_ONCE);
+    judged_by_time(async || {
+        let server = RedisServer::start().await;
+        server.command(&["CONFIG", "SET", "maxclients", "1"]).await;
+        let (host, _wakes) = host_at(&server.url());
+        let asked = Instant::now();
+        expect_unavailable(&host, "list", "a").await;
+        assert!(host.subscribe("channel").await.is_err());
+        since(asked).must_be_below(CALL_TIMEOUT + AT_ONCE, "refused by a full server");
 
-    server
-        .command(&["CONFIG", "SET", "maxclients", "100"])
-        .await;
-    eventually("the host is let in", || async {
-        append(&host, "list", "a").await.is_ok()
+        server
+            .command(&["CONFIG", "SET", "maxclients", "100"])
+            .await;
+        until_served(&host, "list", "a").await;
     })
     .await;
 }
@@ -311,24 +307,15 @@ async fn refusals_are_told_apart() {
     server
         .command(&["CONFIG", "SET", "min-replicas-to-write", "1"])
         .await;
-    assert!(matches!(
-        append(&host, "list", "a").await,
-        Err(HostError::Unavailable(_))
-    ));
+    expect_unavailable(&host, "list", "a").await;
     server
         .command(&["CONFIG", "SET", "min-replicas-to-write", "0"])
         .await;
 
     server.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
-    assert!(matches!(
-        append(&host, "list", "a").await,
-        Err(HostError::Unavailable(_))
-    ));
+    expect_unavailable(&host, "list", "a").await;
     server.command(&["REPLICAOF", "NO", "ONE"]).await;
-    eventually("it is a master again", || async {
-        append(&host, "list", "a").await.is_ok()
-    })
-    .await;
+    until_served(&host, "list", "a").await;
 }
 
 #[tokio::test]
@@ -423,20 +410,20 @@ async fn a_dropped_host_closes_its_connections() {
 
 #[tokio::test]
 async fn a_server_that_takes_connections_and_says_nothing_is_unavailable() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
-        .await
-        .expect("a free port");
-    let address = listener.local_addr().expect("its address");
-    let (host, _wakes) = host_at(&format!("redis://{address}"));
-    TcpStream::connect(address)
-        .await
-        .expect("it takes connections");
-    let asked = Instant::now();
-    assert!(matches!(
-        append(&host, "list", "a").await,
-        Err(HostError::Unavailable(_))
-    ));
-    assert!(asked.elapsed() < CALL_TIMEOUT + AT_ONCE);
+    judged_by_time(async || {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("a free port");
+        let address = listener.local_addr().expect("its address");
+        let (host, _wakes) = host_at(&format!("redis://{address}"));
+        TcpStream::connect(address)
+            .await
+            .expect("it takes connections");
+        let asked = Instant::now();
+        expect_unavailable(&host, "list", "a").await;
+        since(asked).must_be_below(CALL_TIMEOUT + AT_ONCE, "refused by a silent server");
+    })
+    .await;
 }
 
 async fn channels(server: &RedisServer) -> usize {

@@ -6,6 +6,7 @@ use lockkeeper_store::host::{
     Call, HostError, Script, Value,
     redis::{RedisConfig, TlsCertificates, connect},
 };
+use lockkeeper_testkit::prelude::*;
 use tempfile::TempDir;
 
 use crate::{
@@ -222,10 +223,7 @@ async fn mission_21_a_coordinator_shows_its_certificate_and_trusts_a_private_aut
     assert!(clients.contains("name=locks-of-ours"), "{clients}");
     // The connections for counting replicas are made in the same way.
     let mut client = coordinator.client().await;
-    let request = lockkeeper_api::pb::TryAcquireRequest {
-        min_replica_acks: 1,
-        ..try_request("build", "x")
-    };
+    let request = try_request("build", "x").acked_by(1);
     let refused = client.try_with(request).await.unwrap_err();
     assert_eq!(refused.message(), "0 of 1 replicas acknowledged");
 

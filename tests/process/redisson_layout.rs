@@ -1,6 +1,7 @@
 //! What is in Redis is what Redisson's `RLock` puts there, so that both can share a lock.
 
 use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
+use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use crate::{
@@ -9,7 +10,7 @@ use crate::{
     redis_server::RedisServer,
     redisson_client::RedissonClient,
     steps::{
-        HAND_OVER_MAX, LEASE, PROMPT, expect_no_trace, lease_end, measured, millis,
+        HAND_OVER_MAX, LEASE, PROMPT, between, expect_no_trace, judged_by_time, lease_end, millis,
         one_coordinator, secs, sessionless_wait, settings_on, timed_wait,
         until_relying_on_messages, until_waiting,
     },
@@ -74,37 +75,35 @@ async fn mission_6_and_7_keys_fields_values_leases_and_messages_are_redissons() 
 
 #[tokio::test]
 async fn we_wait_for_a_redisson_client_and_its_unlock_wakes_us() {
-    let (redis, _coordinator, mut client) = coordinator_without_polls().await;
-    let mut redisson = RedissonClient::connect(&redis).await;
-    assert_eq!(redisson.acquire("build", secs(30)).await, None);
-    let refused = client.try_acquire("build", "a", LEASE).await.unwrap();
-    assert!(!refused.acquired);
-    let left = refused.holder_remaining_lease.unwrap().seconds;
-    assert!((20..=30).contains(&left), "{left}");
-    let not_owner = client.release("build", "a").await.unwrap_err();
-    assert_eq!(reason(&not_owner), "NOT_OWNER");
-    let seen = client.describe("build").await;
-    assert_eq!(
-        (seen.holders[0].owner.as_str(), seen.holders[0].hold_count),
-        ("1", 1)
-    );
+    judged_by_time(async || {
+        let (redis, _coordinator, mut client) = coordinator_without_polls().await;
+        let mut redisson = RedissonClient::connect(&redis).await;
+        assert_eq!(redisson.acquire("build", secs(30)).await, None);
+        let refused = client.try_acquire("build", "a", LEASE).await.unwrap();
+        assert!(!refused.acquired);
+        let left = refused.holder_remaining_lease.unwrap().seconds;
+        assert!((20..=30).contains(&left), "{left}");
+        let not_owner = client.release("build", "a").await.unwrap_err();
+        assert_eq!(reason(&not_owner), "NOT_OWNER");
+        let seen = client.describe("build").await;
+        assert_eq!(
+            (seen.holders[0].owner.as_str(), seen.holders[0].hold_count),
+            ("1", 1)
+        );
 
-    let waiter = timed_wait(&mut client, "build").await;
-    until_relying_on_messages(&redis, "build").await;
-    assert_eq!(redisson.acquire("build", secs(30)).await, None);
-    assert_eq!(redisson.unlock("build").await, Some(false));
-    let unlocked = Instant::now();
-    assert_eq!(redisson.unlock("build").await, Some(true));
-    let (granted_at, (grant, session)) = waiter.await.unwrap();
-    measured("woken by a Redisson client", granted_at - unlocked);
-    assert!(
-        granted_at - unlocked < PROMPT,
-        "{:?}",
-        granted_at - unlocked
-    );
-    assert!(grant.fencing_token > 0);
-    session.close().await.unwrap();
-    expect_no_trace(&redis).await;
+        let waiter = timed_wait(&mut client, "build").await;
+        until_relying_on_messages(&redis, "build").await;
+        assert_eq!(redisson.acquire("build", secs(30)).await, None);
+        assert_eq!(redisson.unlock("build").await, Some(false));
+        let unlocked = Instant::now();
+        assert_eq!(redisson.unlock("build").await, Some(true));
+        let (granted_at, (grant, session)) = waiter.await.unwrap();
+        between(unlocked, granted_at).must_be_below(PROMPT, "woken by a Redisson client");
+        assert!(grant.fencing_token > 0);
+        session.close().await.unwrap();
+        expect_no_trace(&redis).await;
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -134,15 +133,20 @@ async fn a_redisson_client_waits_for_us_and_our_release_wakes_it() {
 
 #[tokio::test]
 async fn a_redisson_client_that_died_is_succeeded_when_its_lease_ends() {
-    let (redis, _coordinator, mut client) = coordinator_without_polls().await;
-    let mut redisson = RedissonClient::connect(&redis).await;
-    assert_eq!(redisson.acquire("build", millis(1500)).await, None);
-    let waiter = timed_wait(&mut client, "build").await;
-    let end = lease_end(&redis, "build").await;
-    drop(redisson);
-    let (granted_at, _) = waiter.await.unwrap();
-    let late = granted_at.saturating_duration_since(end);
-    assert!(late < HAND_OVER_MAX, "{late:?}");
+    judged_by_time(async || {
+        let (redis, _coordinator, mut client) = coordinator_without_polls().await;
+        let mut redisson = RedissonClient::connect(&redis).await;
+        assert_eq!(redisson.acquire("build", millis(1500)).await, None);
+        let waiter = timed_wait(&mut client, "build").await;
+        let end = lease_end(&redis, "build").await;
+        drop(redisson);
+        let (granted_at, _) = waiter.await.unwrap();
+        between(end, granted_at).must_be_below(
+            HAND_OVER_MAX,
+            "hand-over after the end of a Redisson client's lease",
+        );
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -172,10 +176,7 @@ async fn a_key_that_is_no_lock_is_told_apart_and_left_alone() {
         for request in [
             Request::Acquire(acquire_request(name, "")),
             Request::TryAcquire(try_request(name, "")),
-            Request::Release(pb::ReleaseRequest {
-                name: name.to_owned(),
-                ..Default::default()
-            }),
+            Request::Release(pb::ReleaseRequest::named(name)),
         ] {
             let op_id = session.send(request);
             assert_eq!(session.expect_failed(op_id).await, "WRONG_KIND", "{name}");

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::future::join_all;
 use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
+use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use crate::{
@@ -11,7 +12,7 @@ use crate::{
     coordinator::{Coordinator, Settings},
     redis_server::{RedisServer, eventually},
     sentinels::Sentinels,
-    steps::{PROMPT, lockkeeper, measured, millis, secs, settings_on},
+    steps::{PROMPT, Span, judged_by_time, lockkeeper, measured, millis, secs, settings_on, since},
     tcp_proxy::TcpProxy,
 };
 
@@ -71,10 +72,7 @@ impl Replicated {
 }
 
 fn wanting(name: &str, min_replica_acks: u32) -> pb::TryAcquireRequest {
-    pb::TryAcquireRequest {
-        min_replica_acks,
-        ..try_request(name, "x")
-    }
+    try_request(name, "x").acked_by(min_replica_acks)
 }
 
 /// How often the server was asked for something since it was started.
@@ -86,108 +84,106 @@ async fn calls(redis: &RedisServer, command: &str) -> usize {
     count.map_or(0, |count| count.parse().unwrap())
 }
 
+fn waited_for_acks(span: Span) {
+    assert!(span.took() >= ACK_TIMEOUT, "{span:?}");
+    span.must_be_below(ACK_TIMEOUT + PROMPT, "refused for want of replicas");
+}
+
 #[tokio::test]
 async fn mission_22_replicas_that_know_of_a_grant_are_counted() {
-    let redis = Replicated::start(2).await;
-    let (_coordinator, mut client) = redis.coordinator(&redis.settings()).await;
-    for wanted in [1, 2] {
-        let name = format!("build-{wanted}");
-        let tried = client.try_with(wanting(&name, wanted)).await.unwrap();
-        let grant = tried.grant.unwrap();
-        assert!(grant.replica_acks >= wanted, "{grant:?}");
-        let knowing = join_all(redis.replicas.iter().map(|replica| {
-            let name = name.clone();
-            async move { replica.lease_left(&name).await.is_some() }
-        }));
-        let knowing = knowing.await.into_iter().filter(|knows| *knows).count();
-        assert!(knowing >= wanted as usize, "{knowing} of {wanted}");
-        client.release(&name, "x").await.unwrap();
-    }
-    let asked = Instant::now();
-    let refused = client.try_with(wanting("build", 3)).await.unwrap_err();
-    assert_eq!(reason(&refused), "NOT_REPLICATED", "{refused}");
-    assert!(refused.message().contains("2 of 3"), "{refused}");
-    let took = asked.elapsed();
-    assert!(
-        took >= ACK_TIMEOUT && took < ACK_TIMEOUT + PROMPT,
-        "{took:?}"
-    );
-    assert_eq!(redis.master.lease_left("build").await, None);
+    judged_by_time(async || {
+        let redis = Replicated::start(2).await;
+        let (_coordinator, mut client) = redis.coordinator(&redis.settings()).await;
+        for wanted in [1, 2] {
+            let name = format!("build-{wanted}");
+            let tried = client.try_with(wanting(&name, wanted)).await.unwrap();
+            let grant = tried.grant.unwrap();
+            assert!(grant.replica_acks >= wanted, "{grant:?}");
+            let knowing = join_all(redis.replicas.iter().map(|replica| {
+                let name = name.clone();
+                async move { replica.lease_left(&name).await.is_some() }
+            }));
+            let knowing = knowing.await.into_iter().filter(|knows| *knows).count();
+            assert!(knowing >= wanted as usize, "{knowing} of {wanted}");
+            client.release(&name, "x").await.unwrap();
+        }
+        let asked = Instant::now();
+        let refused = client.try_with(wanting("build", 3)).await.unwrap_err();
+        assert_eq!(reason(&refused), "NOT_REPLICATED", "{refused}");
+        assert!(refused.message().contains("2 of 3"), "{refused}");
+        waited_for_acks(since(asked));
+        assert_eq!(redis.master.lease_left("build").await, None);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn mission_22_while_a_replica_stands_still_only_those_wait_who_asked_for_it() {
-    let redis = Replicated::start(1).await;
-    let (_coordinator, mut client) = redis.coordinator(&redis.settings()).await;
-    let first = client.try_with(wanting("warm-up", 1)).await.unwrap();
-    assert_eq!(first.grant.unwrap().replica_acks, 1);
-    redis.replicas[0].stop();
-    let careful = join_all((0..20).map(|number| {
-        let mut other = client.clone();
-        let request = wanting(&format!("careful-{number}"), 1);
-        async move {
-            let asked = Instant::now();
-            let refused = other.try_with(request).await.unwrap_err();
-            (reason(&refused), asked.elapsed())
-        }
-    }));
-    let others = async {
-        let mut slowest = secs(0);
-        for number in 0..50 {
-            let asked = Instant::now();
+    judged_by_time(async || {
+        let redis = Replicated::start(1).await;
+        let (_coordinator, mut client) = redis.coordinator(&redis.settings()).await;
+        let first = client.try_with(wanting("warm-up", 1)).await.unwrap();
+        assert_eq!(first.grant.unwrap().replica_acks, 1);
+        redis.replicas[0].stop();
+        let careful = join_all((0..20).map(|number| {
             let mut other = client.clone();
-            let tried = other
-                .try_with(wanting(&format!("careless-{number}"), 0))
-                .await;
-            assert_eq!(tried.unwrap().grant.unwrap().replica_acks, 0);
-            slowest = slowest.max(asked.elapsed());
+            let request = wanting(&format!("careful-{number}"), 1);
+            async move {
+                let asked = Instant::now();
+                let refused = other.try_with(request).await.unwrap_err();
+                (reason(&refused), since(asked))
+            }
+        }));
+        let others = async {
+            for number in 0..50 {
+                let asked = Instant::now();
+                let mut other = client.clone();
+                let tried = other
+                    .try_with(wanting(&format!("careless-{number}"), 0))
+                    .await;
+                assert_eq!(tried.unwrap().grant.unwrap().replica_acks, 0);
+                since(asked).must_be_below(ACK_TIMEOUT / 2, "one that asked for no replica");
+            }
+        };
+        let (careful, ()) = tokio::join!(careful, others);
+        for (number, (reason, took)) in careful.into_iter().enumerate() {
+            assert_eq!(reason, "NOT_REPLICATED");
+            waited_for_acks(took);
+            let left = redis.master.lease_left(&format!("careful-{number}")).await;
+            assert_eq!(left, None, "it is free when the answer comes");
         }
-        slowest
-    };
-    let (careful, slowest) = tokio::join!(careful, others);
-    measured("slowest of 50 that asked for no replica", slowest);
-    assert!(slowest < ACK_TIMEOUT / 2, "{slowest:?}");
-    for (number, (reason, took)) in careful.into_iter().enumerate() {
-        assert_eq!(reason, "NOT_REPLICATED");
-        assert!(
-            took >= ACK_TIMEOUT && took < ACK_TIMEOUT + PROMPT,
-            "{took:?}"
-        );
-        let left = redis.master.lease_left(&format!("careful-{number}")).await;
-        assert_eq!(left, None, "it is free when the answer comes");
-    }
-    redis.replicas[0].cont();
-    let tried = client.try_with(wanting("after", 1)).await.unwrap();
-    assert_eq!(tried.grant.unwrap().replica_acks, 1);
+        redis.replicas[0].cont();
+        let tried = client.try_with(wanting("after", 1)).await.unwrap();
+        assert_eq!(tried.grant.unwrap().replica_acks, 1);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_slow_number_does_not_hold_up_another() {
-    let redis = Replicated::start(2).await;
-    let (_coordinator, client) = redis.coordinator(&redis.settings()).await;
-    redis.replicas[1].stop();
-    let (mut two, mut one) = (client.clone(), client.clone());
-    let too_many = async {
-        let refused = two.try_with(wanting("two", 2)).await.unwrap_err();
-        (reason(&refused), Instant::now())
-    };
-    let enough = async {
-        let mut slowest = secs(0);
-        for number in 0..20 {
-            let asked = Instant::now();
-            let request = wanting(&format!("one-{number}"), 1);
-            assert!(one.try_with(request).await.unwrap().acquired);
-            slowest = slowest.max(asked.elapsed());
-        }
-        (slowest, Instant::now())
-    };
-    let ((reason, refused_at), (slowest, granted_at)) = tokio::join!(too_many, enough);
-    assert_eq!(reason, "NOT_REPLICATED");
-    measured("slowest of 20 that one replica was enough for", slowest);
-    assert!(
-        granted_at < refused_at && slowest < ACK_TIMEOUT / 2,
-        "{slowest:?}"
-    );
+    judged_by_time(async || {
+        let redis = Replicated::start(2).await;
+        let (_coordinator, client) = redis.coordinator(&redis.settings()).await;
+        redis.replicas[1].stop();
+        let (mut two, mut one) = (client.clone(), client.clone());
+        let too_many = async {
+            let refused = two.try_with(wanting("two", 2)).await.unwrap_err();
+            (reason(&refused), Instant::now())
+        };
+        let enough = async {
+            for number in 0..20 {
+                let asked = Instant::now();
+                let request = wanting(&format!("one-{number}"), 1);
+                assert!(one.try_with(request).await.unwrap().acquired);
+                since(asked).must_be_below(ACK_TIMEOUT / 2, "one that one replica is enough for");
+            }
+            Instant::now()
+        };
+        let ((reason, refused_at), granted_at) = tokio::join!(too_many, enough);
+        assert_eq!(reason, "NOT_REPLICATED");
+        assert!(granted_at < refused_at);
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! What a server is, is looked at before it is used, and said to whoever asks for a lock.
 
+use lockkeeper_testkit::prelude::*;
+
 use crate::{
     client::{reason, try_request},
     coordinator::{Coordinator, Settings},
@@ -107,10 +109,7 @@ async fn who_may_not_ask_goes_on_but_cannot_count_replicas() {
     let coordinator = Coordinator::start(&settings_on(&url)).await;
     expect_serving(&coordinator).await;
     let mut client = coordinator.client().await;
-    let request = lockkeeper_api::pb::TryAcquireRequest {
-        min_replica_acks: 1,
-        ..try_request("build", "x")
-    };
+    let request = try_request("build", "x").acked_by(1);
     let refused = client.try_with(request).await.unwrap_err();
     assert_eq!(reason(&refused), "NOT_REPLICATED");
     assert!(refused.message().contains("may not run INFO"), "{refused}");

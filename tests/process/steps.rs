@@ -4,15 +4,17 @@ use std::time::{Duration, SystemTime};
 
 use deadpool_redis::redis::Value;
 use lockkeeper_api::pb::{self, session_response::Response};
+use lockkeeper_testkit::prelude::*;
 use tokio::{process::Command, task::JoinHandle, time::Instant};
 
 use crate::{
-    client::{Client, Session, acquire_request, proto},
+    client::{Client, Session, acquire_request},
     coordinator::{Coordinator, Settings},
     redis_server::{RedisServer, eventually},
     redisson_client::channel,
 };
 
+pub(crate) use lockkeeper_testkit::pace::{Span, between, judged_by_time, since};
 pub(crate) use lockkeeper_testkit::time::{measured, millis, secs, timed};
 
 /// The lease of sessions in these tests: renewed often, and over soon.
@@ -132,6 +134,11 @@ pub(crate) async fn timed_wait(
     timed(async move { (session.expect_granted(op_id).await, session) })
 }
 
+/// A confirmation's and an attempt's way, of which there is nothing to see from outside.
+pub(crate) async fn until_settled() {
+    tokio::time::sleep(millis(200)).await;
+}
+
 /// The waiter has tried again after its subscription was confirmed, and relies on messages now.
 pub(crate) async fn until_relying_on_messages(redis: &RedisServer, name: &str) {
     let channel = channel(name);
@@ -140,25 +147,17 @@ pub(crate) async fn until_relying_on_messages(redis: &RedisServer, name: &str) {
         channels != Value::Array(Vec::new())
     })
     .await;
-    // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's
-    // way.
-    tokio::time::sleep(millis(200)).await;
+    until_settled().await;
 }
 
 pub(crate) async fn open_with_lease(client: &mut Client, lease: Duration) -> Session {
-    let open = pb::OpenSession {
-        lease: Some(proto(lease)),
-        ..Default::default()
-    };
+    let open = pb::OpenSession::default().lasting(lease);
     client.open_with(open).await.unwrap()
 }
 
 /// A request of a session's own call, besides its stream.
 pub(crate) fn sessionless_wait(name: &str, owner: &str, lease: Duration) -> pb::AcquireRequest {
-    pb::AcquireRequest {
-        lease: Some(proto(lease)),
-        ..acquire_request(name, owner)
-    }
+    acquire_request(name, owner).lasting(lease)
 }
 
 /// A loss was found out in time. The coordinator's own words show it, because on a busy machine the
@@ -167,11 +166,7 @@ pub(crate) fn assert_told_in_time(coordinator: &Coordinator, end: &LeaseEnd) {
     let told_at = Instant::now();
     let early = end.at.saturating_duration_since(told_at);
     measured("told before the end of the lease", early);
-    let late = told_at.saturating_duration_since(end.at);
-    assert!(
-        late < NOTICE_MAX,
-        "told {late:?} after the end of the lease"
-    );
+    between(end.at, told_at).must_be_below(NOTICE_MAX, "told after the end of the lease");
     let lost_at = coordinator.logged_at("grant lost").expect("it says so");
     assert!(lost_at < end.on_the_wall, "{lost_at:?} is too late");
 }

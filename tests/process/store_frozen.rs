@@ -4,55 +4,57 @@
 use std::time::Duration;
 
 use lockkeeper_api::pb::{self, LostReason, session_request::Request, session_response::Response};
+use lockkeeper_testkit::prelude::*;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::{
     client::reason,
     steps::{
         LEASE, assert_told_in_time, expect_no_trace, expect_serving, freeze_between_renewals,
-        lost_after_risk, measured, millis, one_coordinator, open_with_lease, secs, timed_wait,
+        judged_by_time, lost_after_risk, measured, millis, one_coordinator, open_with_lease, secs,
+        since, timed_wait,
     },
 };
 
 #[tokio::test]
 async fn longer_than_the_lease_the_holder_is_told_in_time_and_the_waiter_is_next() {
-    let (redis, coordinator, mut client) = one_coordinator().await;
-    let mut holder = client.open().await;
-    let held = holder.acquire("build").await;
-    let waiter = timed_wait(&mut client, "build").await;
+    judged_by_time(async || {
+        let (redis, coordinator, mut client) = one_coordinator().await;
+        let mut holder = client.open().await;
+        let held = holder.acquire("build").await;
+        let waiter = timed_wait(&mut client, "build").await;
 
-    let end = freeze_between_renewals(&redis, "build", LEASE).await;
-    let asked = Instant::now();
-    let unknown = client.try_acquire("other", "a", secs(1)).await.unwrap_err();
-    assert!(asked.elapsed() < millis(900), "{:?}", asked.elapsed());
-    assert_eq!(reason(&unknown), "OUTCOME_UNKNOWN");
-    let (lost, risk) = lost_after_risk(&mut holder).await;
-    assert_told_in_time(&coordinator, &end);
-    assert_eq!(lost.reason(), LostReason::StoreUnreachable);
-    assert_eq!(lost.grant.unwrap().fencing_token, held.fencing_token);
-    assert!(risk.is_some_and(|risk| risk.valid_for.is_some()));
+        let end = freeze_between_renewals(&redis, "build", LEASE).await;
+        let asked = Instant::now();
+        let unknown = client.try_acquire("other", "a", secs(1)).await.unwrap_err();
+        since(asked).must_be_below(millis(900), "refused by a frozen store");
+        assert_eq!(reason(&unknown), "OUTCOME_UNKNOWN");
+        let (lost, risk) = lost_after_risk(&mut holder).await;
+        assert_told_in_time(&coordinator, &end);
+        assert_eq!(lost.reason(), LostReason::StoreUnreachable);
+        assert_eq!(lost.grant.unwrap().fencing_token, held.fencing_token);
+        assert!(risk.is_some_and(|risk| risk.valid_for.is_some()));
 
-    sleep_until(end.at + millis(300)).await;
-    assert!(!waiter.is_finished());
-    redis.cont();
-    let continued = Instant::now();
-    let (granted_at, (granted, mut session)) = waiter.await.unwrap();
-    measured("granted after the store went on", granted_at - continued);
-    assert!(granted.fencing_token > held.fencing_token);
-    // What was sent while it was frozen has run now, and has not brought the old grant back.
-    let field = format!("{}:0", session.id());
-    assert_eq!(redis.text(&["HLEN", "build"]).await, "1");
-    assert_eq!(redis.text(&["HGET", "build", &field]).await, "1");
-    let renew = holder.send(Request::Renew(pb::RenewRequest {
-        name: "build".to_owned(),
-        ..Default::default()
-    }));
-    assert_eq!(holder.expect_failed(renew).await, "NOT_OWNER");
-    assert!(session.release("build").await.released);
-    session.close().await.unwrap();
-    holder.close().await.unwrap();
-    expect_no_trace(&redis).await;
-    expect_serving(&coordinator).await;
+        sleep_until(end.at + millis(300)).await;
+        assert!(!waiter.is_finished());
+        redis.cont();
+        let continued = Instant::now();
+        let (granted_at, (granted, mut session)) = waiter.await.unwrap();
+        measured("granted after the store went on", granted_at - continued);
+        assert!(granted.fencing_token > held.fencing_token);
+        // What was sent while it was frozen has run now, and has not brought the old grant back.
+        let field = format!("{}:0", session.id());
+        assert_eq!(redis.text(&["HLEN", "build"]).await, "1");
+        assert_eq!(redis.text(&["HGET", "build", &field]).await, "1");
+        let renew = holder.send(Request::Renew(pb::RenewRequest::named("build")));
+        assert_eq!(holder.expect_failed(renew).await, "NOT_OWNER");
+        assert!(session.release("build").await.released);
+        session.close().await.unwrap();
+        holder.close().await.unwrap();
+        expect_no_trace(&redis).await;
+        expect_serving(&coordinator).await;
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Bad days: the store has no memory left, or lets nobody in any more.
 
 use lockkeeper_api::pb;
+use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 use tonic::Code;
 
@@ -8,8 +9,8 @@ use crate::{
     client::reason,
     coordinator::Coordinator,
     steps::{
-        HAND_OVER_MAX, LEASE, PROMPT, expect_no_trace, expect_serving, measured, millis,
-        one_coordinator, sessionless_wait, settings_on, timed, timed_wait,
+        HAND_OVER_MAX, LEASE, PROMPT, between, expect_no_trace, expect_serving, judged_by_time,
+        millis, one_coordinator, sessionless_wait, settings_on, since, timed, timed_wait,
         until_relying_on_messages, until_waiting,
     },
 };
@@ -39,12 +40,9 @@ async fn without_memory_nothing_is_granted_but_what_is_held_is_renewed_and_given
         );
     }
     assert_eq!(holder.release("build").await.hold_count, 1);
-    let give_back = pb::ReleaseRequest {
-        name: "build".to_owned(),
-        session_id: holder.id(),
-        request_id: "give-back".to_owned(),
-        ..Default::default()
-    };
+    let give_back = pb::ReleaseRequest::named("build")
+        .of_session(holder.id())
+        .with_id("give-back");
     assert!(client.release_with(give_back).await.unwrap().released);
     // The waiter's turn: it cannot be granted, and is told why instead of being left to wait.
     let refused = wait.end().await.unwrap_err();
@@ -59,64 +57,63 @@ async fn without_memory_nothing_is_granted_but_what_is_held_is_renewed_and_given
 
 #[tokio::test]
 async fn at_the_limit_of_clients_those_that_are_in_go_on() {
-    let (redis, coordinator, mut client) = one_coordinator().await;
-    let second = Coordinator::start(&settings_on(&redis.url())).await;
-    let mut far = second.client().await;
-    // Only the first coordinator has a connection for its subscriptions.
-    expect_serving(&second).await;
-    let mut holder = client.open().await;
-    holder.acquire("build").await;
-    let waiter = timed_wait(&mut client, "build").await;
-    until_relying_on_messages(&redis, "build").await;
-    redis.command(&["CONFIG", "SET", "maxclients", "1"]).await;
+    judged_by_time(async || {
+        let (redis, coordinator, mut client) = one_coordinator().await;
+        let second = Coordinator::start(&settings_on(&redis.url())).await;
+        let mut far = second.client().await;
+        // Only the first coordinator has a connection for its subscriptions.
+        expect_serving(&second).await;
+        let mut holder = client.open().await;
+        holder.acquire("build").await;
+        let waiter = timed_wait(&mut client, "build").await;
+        until_relying_on_messages(&redis, "build").await;
+        redis.command(&["CONFIG", "SET", "maxclients", "1"]).await;
 
-    let late = Coordinator::start(&settings_on(&redis.url())).await;
-    let asked = Instant::now();
-    let refused = late
-        .client()
-        .await
-        .try_acquire("new", "a", LEASE)
-        .await
-        .unwrap_err();
-    assert!(asked.elapsed() < millis(900), "{:?}", asked.elapsed());
-    assert_eq!(
-        (refused.code(), reason(&refused).as_str()),
-        (Code::Unavailable, "STORE_UNAVAILABLE")
-    );
-    tokio::time::sleep(LEASE * 3 / 2).await;
-    assert!(redis.lease_left("build").await.is_some());
+        let late = Coordinator::start(&settings_on(&redis.url())).await;
+        let asked = Instant::now();
+        let refused = late
+            .client()
+            .await
+            .try_acquire("new", "a", LEASE)
+            .await
+            .unwrap_err();
+        since(asked).must_be_below(millis(900), "refused by a store that lets nobody in");
+        assert_eq!(
+            (refused.code(), reason(&refused).as_str()),
+            (Code::Unavailable, "STORE_UNAVAILABLE")
+        );
+        tokio::time::sleep(LEASE * 3 / 2).await;
+        assert!(redis.lease_left("build").await.is_some());
 
-    let released = Instant::now();
-    assert!(holder.release("build").await.released);
-    let (granted_at, (_, mut next)) = waiter.await.unwrap();
-    assert!(
-        granted_at - released < PROMPT,
-        "{:?}",
-        granted_at - released
-    );
-    // Without a subscription the waits at the second coordinator poll.
-    let mut polling = far
-        .acquire(sessionless_wait("build", "far", LEASE))
-        .await
-        .unwrap();
-    let polling = timed(async move {
-        polling.expect_granted().await;
-        polling
-    });
-    until_waiting(&far, "build", 1).await;
-    let released = Instant::now();
-    assert!(next.release("build").await.released);
-    let (granted_at, _) = polling.await.unwrap();
-    measured("granted by a poll alone", granted_at - released);
-    assert!(granted_at - released < millis(1200) + HAND_OVER_MAX);
-    far.release("build", "far").await.unwrap();
+        let released = Instant::now();
+        assert!(holder.release("build").await.released);
+        let (granted_at, (_, mut next)) = waiter.await.unwrap();
+        between(released, granted_at).must_be_below(PROMPT, "woken at the limit of clients");
+        // Without a subscription the waits at the second coordinator poll.
+        let mut polling = far
+            .acquire(sessionless_wait("build", "far", LEASE))
+            .await
+            .unwrap();
+        let polling = timed(async move {
+            polling.expect_granted().await;
+            polling
+        });
+        until_waiting(&far, "build", 1).await;
+        let released = Instant::now();
+        assert!(next.release("build").await.released);
+        let (granted_at, _) = polling.await.unwrap();
+        between(released, granted_at)
+            .must_be_below(millis(1200) + HAND_OVER_MAX, "granted by a poll alone");
+        far.release("build", "far").await.unwrap();
 
-    redis
-        .command(&["CONFIG", "SET", "maxclients", "1000"])
-        .await;
-    expect_serving(&late).await;
-    next.close().await.unwrap();
-    holder.close().await.unwrap();
-    expect_no_trace(&redis).await;
-    expect_serving(&coordinator).await;
+        redis
+            .command(&["CONFIG", "SET", "maxclients", "1000"])
+            .await;
+        expect_serving(&late).await;
+        next.close().await.unwrap();
+        holder.close().await.unwrap();
+        expect_no_trace(&redis).await;
+        expect_serving(&coordinator).await;
+    })
+    .await;
 }

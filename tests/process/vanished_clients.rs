@@ -16,8 +16,8 @@ use crate::{
     coordinator::{Coordinator, client_at},
     redis_server::{RedisServer, eventually},
     steps::{
-        LEASE, expect_no_trace, expect_serving, lockkeeper, measured, millis, open_with_lease,
-        secs, settings_on, timed, until_waiting, wait_for,
+        LEASE, expect_no_trace, expect_serving, judged_by_time, lockkeeper, millis,
+        open_with_lease, secs, settings_on, since, timed, until_waiting, wait_for,
     },
     tcp_proxy::TcpProxy,
 };
@@ -54,144 +54,147 @@ async fn waiting_process(coordinator: &Coordinator, client: &Client, name: &str)
 
 #[tokio::test]
 async fn a_waiting_process_that_is_killed_leaves_nothing() {
-    let (redis, coordinator, mut client) = watchful_coordinator().await;
-    let mut session = client.open().await;
-    session.acquire("build").await;
-    let mut process = waiting_process(&coordinator, &client, "build").await;
+    judged_by_time(async || {
+        let (redis, coordinator, mut client) = watchful_coordinator().await;
+        let mut session = client.open().await;
+        session.acquire("build").await;
+        let mut process = waiting_process(&coordinator, &client, "build").await;
 
-    let killed = Instant::now();
-    process.kill().await.unwrap();
-    until_waiting(&client, "build", 0).await;
-    measured("a killed client's wait ends", killed.elapsed());
-    assert!(killed.elapsed() < GONE_AFTER_MAX, "{:?}", killed.elapsed());
-    session.close().await.unwrap();
-    expect_no_trace(&redis).await;
-    expect_serving(&coordinator).await;
+        let killed = Instant::now();
+        process.kill().await.unwrap();
+        until_waiting(&client, "build", 0).await;
+        since(killed).must_be_below(GONE_AFTER_MAX, "a killed client's wait ends");
+        session.close().await.unwrap();
+        expect_no_trace(&redis).await;
+        expect_serving(&coordinator).await;
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_waiting_process_that_is_stopped_is_found_out_by_keepalives() {
-    let (redis, coordinator, mut client) = watchful_coordinator().await;
-    let mut session = client.open().await;
-    session.acquire("build").await;
-    let process = waiting_process(&coordinator, &client, "build").await;
+    judged_by_time(async || {
+        let (redis, coordinator, mut client) = watchful_coordinator().await;
+        let mut session = client.open().await;
+        session.acquire("build").await;
+        let process = waiting_process(&coordinator, &client, "build").await;
 
-    let stopped = Instant::now();
-    signal(&process, Signal::SIGSTOP);
-    until_waiting(&client, "build", 0).await;
-    measured("a stopped client's wait ends", stopped.elapsed());
-    assert!(
-        stopped.elapsed() < GONE_AFTER_MAX,
-        "{:?}",
-        stopped.elapsed()
-    );
-    session.close().await.unwrap();
-    expect_no_trace(&redis).await;
-    // When it goes on it finds out that it got nothing.
-    signal(&process, Signal::SIGCONT);
-    let output = process.wait_with_output().await.unwrap();
-    assert!(!output.status.success(), "{output:?}");
-    expect_no_trace(&redis).await;
+        let stopped = Instant::now();
+        signal(&process, Signal::SIGSTOP);
+        until_waiting(&client, "build", 0).await;
+        since(stopped).must_be_below(GONE_AFTER_MAX, "a stopped client's wait ends");
+        session.close().await.unwrap();
+        expect_no_trace(&redis).await;
+        // When it goes on it finds out that it got nothing.
+        signal(&process, Signal::SIGCONT);
+        let output = process.wait_with_output().await.unwrap();
+        assert!(!output.status.success(), "{output:?}");
+        expect_no_trace(&redis).await;
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_stopped_waiter_that_is_granted_the_lock_keeps_it_for_its_lease_at_most() {
-    let (redis, coordinator, mut client) = watchful_coordinator().await;
-    let mut session = client.open().await;
-    session.acquire("build").await;
-    let process = waiting_process(&coordinator, &client, "build").await;
-    // The connection still looks alive, so the grant goes out to nobody.
-    signal(&process, Signal::SIGSTOP);
-    session.close().await.unwrap();
-    let begun = Instant::now();
-    eventually("its lease is over", || async {
-        redis.lease_left("build").await.is_none()
+    judged_by_time(async || {
+        let (redis, coordinator, mut client) = watchful_coordinator().await;
+        let mut session = client.open().await;
+        session.acquire("build").await;
+        let process = waiting_process(&coordinator, &client, "build").await;
+        // The connection still looks alive, so the grant goes out to nobody.
+        signal(&process, Signal::SIGSTOP);
+        session.close().await.unwrap();
+        let begun = Instant::now();
+        eventually("its lease is over", || async {
+            redis.lease_left("build").await.is_none()
+        })
+        .await;
+        since(begun).must_be_below(LEASE + millis(700), "a stopped holder's lease ends");
+        expect_no_trace(&redis).await;
+        drop(process);
     })
     .await;
-    assert!(
-        begun.elapsed() < LEASE + millis(700),
-        "{:?}",
-        begun.elapsed()
-    );
-    expect_no_trace(&redis).await;
-    drop(process);
 }
 
 #[tokio::test]
 async fn a_client_that_is_cut_off_loses_its_waits_soon_and_its_locks_with_their_leases() {
-    const WAITS: u32 = 200;
-    let (redis, coordinator, mut client) = watchful_coordinator().await;
-    let proxy = TcpProxy::to(coordinator.address().port()).await;
-    let mut far = client_at(proxy.address()).await;
-    let mut holder = client.open().await;
-    holder.acquire("contended").await;
-    let mut session = far.open().await;
-    for owner in 0..WAITS {
-        session.send_acquire("contended", &owner.to_string());
-    }
-    let kept = session.acquire("kept").await;
-    let release = pb::OpenSession {
-        on_disconnect: pb::OnDisconnect::Release.into(),
-        ..Default::default()
-    };
-    let mut given_back = far.open_with(release).await.unwrap();
-    given_back.acquire("given-back").await;
-    until_waiting(&client, "contended", WAITS).await;
-    let (mut next, op_id) = wait_for(&mut client, "kept").await;
-    let next = timed(async move { next.expect_granted(op_id).await });
+    judged_by_time(async || {
+        const WAITS: u32 = 200;
+        let (redis, coordinator, mut client) = watchful_coordinator().await;
+        let proxy = TcpProxy::to(coordinator.address().port()).await;
+        let mut far = client_at(proxy.address()).await;
+        let mut holder = client.open().await;
+        holder.acquire("contended").await;
+        let mut session = far.open().await;
+        for owner in 0..WAITS {
+            session.send_acquire("contended", &owner.to_string());
+        }
+        let kept = session.acquire("kept").await;
+        let release = pb::OpenSession {
+            on_disconnect: pb::OnDisconnect::Release.into(),
+            ..Default::default()
+        };
+        let mut given_back = far.open_with(release).await.unwrap();
+        given_back.acquire("given-back").await;
+        until_waiting(&client, "contended", WAITS).await;
+        let (mut next, op_id) = wait_for(&mut client, "kept").await;
+        let next = timed(async move { next.expect_granted(op_id).await });
 
-    let cut = Instant::now();
-    proxy.silence();
-    until_waiting(&client, "contended", 0).await;
-    measured("the waits of a client that was cut off end", cut.elapsed());
-    assert!(cut.elapsed() < GONE_AFTER_MAX, "{:?}", cut.elapsed());
-    eventually("given back at once", || async {
-        redis.lease_left("given-back").await.is_none()
+        let cut = Instant::now();
+        proxy.silence();
+        until_waiting(&client, "contended", 0).await;
+        since(cut).must_be_below(GONE_AFTER_MAX, "the waits of a client that was cut off end");
+        eventually("given back at once", || async {
+            redis.lease_left("given-back").await.is_none()
+        })
+        .await;
+        since(cut).must_be_below(LEASE, "given back for a client that was cut off");
+        let (granted_at, grant) = next.await.unwrap();
+        // Its last renewal may have come just before it was found out.
+        let after = granted_at - cut;
+        assert!(after < GONE_AFTER_MAX + LEASE + millis(200), "{after:?}");
+        assert!(after > LEASE / 3, "{after:?}: its lease was still running");
+        assert!(grant.fencing_token > kept.fencing_token);
+        holder.close().await.unwrap();
+        expect_serving(&coordinator).await;
     })
     .await;
-    assert!(cut.elapsed() < LEASE, "{:?}", cut.elapsed());
-    let (granted_at, grant) = next.await.unwrap();
-    // Its last renewal may have come just before it was found out.
-    let after = granted_at - cut;
-    assert!(after < GONE_AFTER_MAX + LEASE + millis(200), "{after:?}");
-    assert!(after > LEASE / 3, "{after:?}: its lease was still running");
-    assert!(grant.fencing_token > kept.fencing_token);
-    holder.close().await.unwrap();
-    expect_serving(&coordinator).await;
 }
 
 #[tokio::test]
 async fn a_client_that_is_cut_off_is_not_taken_for_one_that_said_goodbye() {
-    const CLIENTS: usize = 20;
-    /// Still running when the loss of the connections has been noticed, also on a busy machine.
-    const LONG: Duration = secs(6);
-    let (redis, coordinator, client) = watchful_coordinator().await;
-    let proxy = TcpProxy::to(coordinator.address().port()).await;
-    let mut sessions = Vec::new();
-    for number in 0..CLIENTS {
-        let mut session = open_with_lease(&mut client_at(proxy.address()).await, LONG).await;
-        session.acquire(&format!("build-{number}")).await;
-        // Shows when the loss of the connection has been noticed.
-        session.send_acquire(&format!("build-{number}"), "another");
-        sessions.push(session);
-    }
-    proxy.silence();
-    let cut = Instant::now();
-    for number in 0..CLIENTS {
-        until_waiting(&client, &format!("build-{number}"), 0).await;
-    }
-    // None of what they held may have been given back: they may still be at work.
-    let left = join_all((0..CLIENTS).map(|number| {
-        let redis = &redis;
-        async move { redis.lease_left(&format!("build-{number}")).await }
-    }))
+    judged_by_time(async || {
+        const CLIENTS: usize = 20;
+        /// Still running when the loss of the connections has been noticed, also on a busy machine.
+        const LONG: Duration = secs(6);
+        let (redis, coordinator, client) = watchful_coordinator().await;
+        let proxy = TcpProxy::to(coordinator.address().port()).await;
+        let mut sessions = Vec::new();
+        for number in 0..CLIENTS {
+            let mut session = open_with_lease(&mut client_at(proxy.address()).await, LONG).await;
+            session.acquire(&format!("build-{number}")).await;
+            // Shows when the loss of the connection has been noticed.
+            session.send_acquire(&format!("build-{number}"), "another");
+            sessions.push(session);
+        }
+        proxy.silence();
+        let cut = Instant::now();
+        for number in 0..CLIENTS {
+            until_waiting(&client, &format!("build-{number}"), 0).await;
+        }
+        // None of what they held may have been given back: they may still be at work.
+        let left = join_all((0..CLIENTS).map(|number| {
+            let redis = &redis;
+            async move { redis.lease_left(&format!("build-{number}")).await }
+        }))
+        .await;
+        since(cut).must_be_below(
+            LONG / 2,
+            "the waits of twenty clients that were cut off end",
+        );
+        assert!(left.iter().all(Option::is_some), "{left:?}");
+        expect_no_trace(&redis).await;
+        expect_serving(&coordinator).await;
+    })
     .await;
-    assert!(
-        cut.elapsed() < LONG / 2,
-        "{:?}: too busy to tell",
-        cut.elapsed()
-    );
-    assert!(left.iter().all(Option::is_some), "{left:?}");
-    expect_no_trace(&redis).await;
-    expect_serving(&coordinator).await;
 }

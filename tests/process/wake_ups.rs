@@ -10,7 +10,7 @@ use crate::{
     coordinator::Coordinator,
     redis_server::RedisServer,
     steps::{
-        PROMPT, expect_no_trace, measured, millis, settings_on, timed_wait,
+        PROMPT, between, expect_no_trace, judged_by_time, millis, settings_on, timed_wait,
         until_relying_on_messages,
     },
     tcp_proxy::TcpProxy,
@@ -40,90 +40,78 @@ async fn behind_a_proxy(
 
 #[tokio::test]
 async fn a_killed_subscription_still_wakes() {
-    let (redis, _proxy, coordinator, mut client) = behind_a_proxy("60s", "60s").await;
-    let mut holder = client.open().await;
-    for _ in 0..5 {
-        holder.acquire("build").await;
-        let waiter = timed_wait(&mut client, "build").await;
-        until_relying_on_messages(&redis, "build").await;
-        redis.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
-        let released = Instant::now();
-        assert!(holder.release("build").await.released);
-        let (granted_at, (_, session)) = waiter.await.unwrap();
-        measured(
-            "woken although the subscription was killed",
-            granted_at - released,
-        );
-        assert!(
-            granted_at - released < PROMPT,
-            "{:?}",
-            granted_at - released
-        );
-        session.close().await.unwrap();
-    }
-    expect_no_trace(&redis).await;
-    coordinator.assert_alive();
+    judged_by_time(async || {
+        let (redis, _proxy, coordinator, mut client) = behind_a_proxy("60s", "60s").await;
+        let mut holder = client.open().await;
+        for _ in 0..5 {
+            holder.acquire("build").await;
+            let waiter = timed_wait(&mut client, "build").await;
+            until_relying_on_messages(&redis, "build").await;
+            redis.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+            let released = Instant::now();
+            assert!(holder.release("build").await.released);
+            let (granted_at, (_, session)) = waiter.await.unwrap();
+            between(released, granted_at)
+                .must_be_below(PROMPT, "woken although the subscription was killed");
+            session.close().await.unwrap();
+        }
+        expect_no_trace(&redis).await;
+        coordinator.assert_alive();
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_silent_subscription_is_made_up_for_by_polls() {
-    let (redis, proxy, _coordinator, mut client) = behind_a_proxy("1s", "60s").await;
-    let mut holder = client.open().await;
-    holder.acquire("build").await;
-    let waiter = timed_wait(&mut client, "build").await;
-    until_relying_on_messages(&redis, "build").await;
-    proxy.silence();
-    let released = Instant::now();
-    assert!(holder.release("build").await.released);
-    let (granted_at, (_, mut next)) = waiter.await.unwrap();
-    measured("granted by a poll", granted_at - released);
-    assert!(granted_at - released < POLL_MAX);
+    judged_by_time(async || {
+        let (redis, proxy, _coordinator, mut client) = behind_a_proxy("1s", "60s").await;
+        let mut holder = client.open().await;
+        holder.acquire("build").await;
+        let waiter = timed_wait(&mut client, "build").await;
+        until_relying_on_messages(&redis, "build").await;
+        proxy.silence();
+        let released = Instant::now();
+        assert!(holder.release("build").await.released);
+        let (granted_at, (_, mut next)) = waiter.await.unwrap();
+        between(released, granted_at).must_be_below(POLL_MAX, "granted by a poll");
 
-    // This one's subscription is never confirmed, which it is told of before the lock is released.
-    let waiter = timed_wait(&mut client, "build").await;
-    tokio::time::sleep(millis(500)).await;
-    let released = Instant::now();
-    assert!(next.release("build").await.released);
-    let (granted_at, _) = waiter.await.unwrap();
-    measured(
-        "granted by a poll, without a subscription",
-        granted_at - released,
-    );
-    assert!(granted_at - released < POLL_MAX);
+        // This one's subscription is never confirmed, which it hears before the release.
+        let waiter = timed_wait(&mut client, "build").await;
+        tokio::time::sleep(millis(500)).await;
+        let released = Instant::now();
+        assert!(next.release("build").await.released);
+        let (granted_at, _) = waiter.await.unwrap();
+        between(released, granted_at).must_be_below(POLL_MAX, "granted without a subscription");
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_silent_subscription_is_found_out_and_replaced() {
-    let (redis, proxy, _coordinator, mut client) = behind_a_proxy("60s", "300ms").await;
-    let mut holder = client.open().await;
-    holder.acquire("build").await;
-    let waiter = timed_wait(&mut client, "build").await;
-    until_relying_on_messages(&redis, "build").await;
-    proxy.silence();
-    let released = Instant::now();
-    assert!(holder.release("build").await.released);
-    let (granted_at, (_, mut next)) = waiter.await.unwrap();
-    measured(
-        "granted after a silent connection was replaced",
-        granted_at - released,
-    );
-    // A probe, and the time until the next, in which it should have been answered.
-    assert!(
-        granted_at - released < millis(600) + PROMPT,
-        "{:?}",
-        granted_at - released
-    );
+    judged_by_time(async || {
+        let (redis, proxy, _coordinator, mut client) = behind_a_proxy("60s", "300ms").await;
+        let mut holder = client.open().await;
+        holder.acquire("build").await;
+        let waiter = timed_wait(&mut client, "build").await;
+        until_relying_on_messages(&redis, "build").await;
+        proxy.silence();
+        let released = Instant::now();
+        assert!(holder.release("build").await.released);
+        let (granted_at, (_, mut next)) = waiter.await.unwrap();
+        // A probe, and the time until the next, in which it should have been answered.
+        between(released, granted_at).must_be_below(
+            millis(600) + PROMPT,
+            "granted after a silent connection was replaced",
+        );
 
-    // From here on messages arrive again.
-    let waiter = timed_wait(&mut client, "build").await;
-    until_relying_on_messages(&redis, "build").await;
-    let released = Instant::now();
-    assert!(next.release("build").await.released);
-    let (granted_at, (_, session)) = waiter.await.unwrap();
-    assert!(
-        granted_at - released < PROMPT,
-        "{:?}",
-        granted_at - released
-    );
-    session.close().await.unwrap();
+        // From here on messages arrive again.
+        let waiter = timed_wait(&mut client, "build").await;
+        until_relying_on_messages(&redis, "build").await;
+        let released = Instant::now();
+        assert!(next.release("build").await.released);
+        let (granted_at, (_, session)) = waiter.await.unwrap();
+        between(released, granted_at).must_be_below(PROMPT, "woken by the replaced subscription");
+        session.close().await.unwrap();
+    })
+    .await;
 }

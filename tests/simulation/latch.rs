@@ -10,25 +10,21 @@ use std::{
 };
 
 use futures::future::join_all;
-use lockkeeper_access::Account;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
-    Answer, AwaitLatch, CountDown, LockName, Operation, Reply, RequestId, SetCount,
+    Answer, AwaitLatch, CountDown, LockName, Operation, RequestId, SetCount,
 };
 use rand::RngExt as _;
-use tokio::{
-    sync::mpsc,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 
 use super::{
     mutants::Mutant,
-    number,
-    plan::{Dice, Incident, Plan, millis},
+    plan::{Dice, Plan, millis},
+    run::paused,
+    scenario::{self, Outcome, expect_all, expect_noticed, plan_without_operators},
     world::World,
 };
 
-const SEEDS: u64 = 2000;
 const MUTANT_SEEDS: u64 = 400;
 const NAME: &str = "start";
 const COUNTERS: u32 = 4;
@@ -40,38 +36,19 @@ type Begun = Arc<AtomicU32>;
 
 #[test]
 fn no_seed_opens_a_latch_early_or_never() {
-    let seeds = match number("SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("SEEDS").unwrap_or(SEEDS),
-    };
-    for seed in seeds {
-        if let Err(why) = run(seed, Mutant::None) {
-            panic!("{why}; replay with: make sim SEED={seed}");
-        }
-    }
+    expect_all(run);
 }
 
 #[test]
 fn a_latch_that_is_broken_on_purpose_is_noticed() {
-    for mutant in Mutant::all_of_latches() {
-        let noticed = (0..MUTANT_SEEDS).any(|seed| run(seed, mutant).is_err());
-        assert!(noticed, "not noticed: {}", mutant.name());
-    }
+    expect_noticed(Mutant::all_of_latches(), MUTANT_SEEDS, run);
 }
 
-fn run(seed: u64, mutant: Mutant) -> Result<(), String> {
-    let mut plan = Plan::of(seed);
-    plan.incidents
-        .retain(|(_, incident)| !matches!(incident, Incident::Delete(_) | Incident::Flush));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    runtime.block_on(live(plan, mutant))
+fn run(seed: u64, mutant: Mutant) -> Outcome<()> {
+    paused(live(plan_without_operators(seed), mutant))
 }
 
-async fn live(plan: Plan, mutant: Mutant) -> Result<(), String> {
+async fn live(plan: Plan, mutant: Mutant) -> Outcome<()> {
     let world = World::new(plan, mutant);
     let begun = Begun::default();
     let count = COUNTERS * COUNTS_EACH;
@@ -158,28 +135,11 @@ fn name(world: &World) -> LockName {
     LockName::parse(NAME, &world.limits).unwrap()
 }
 
-/// The last answer, unless it is an error or the coordinator is gone.
+/// The answer, unless it is an error or the coordinator is gone.
 async fn ask(world: &World, dice: &mut Dice, operation: Operation) -> Option<Answer> {
     let node = world.node(dice)?;
-    let (to, mut answers) = mpsc::channel(3);
-    let reply = Reply {
-        op_id: 1,
-        to: to.into(),
-        cancel: None,
-        slot: None,
-        account: Account::default(),
-    };
-    node.coordinator.submit(operation, reply);
-    loop {
-        let answer = tokio::select! {
-            biased;
-            () = node.down.cancelled() => return None,
-            answer = answers.recv() => answer,
-        };
-        match answer? {
-            (_, Answer::WaitingForLatch(_)) => {}
-            (_, Answer::Failed(_)) => return None,
-            (_, answer) => return Some(answer),
-        }
+    match scenario::ask(&node, operation).await? {
+        Answer::Failed(_) => None,
+        answer => Some(answer),
     }
 }

@@ -18,6 +18,7 @@ mod mutants;
 mod permits;
 mod plan;
 mod run;
+mod scenario;
 mod world;
 
 use std::{

@@ -8,24 +8,21 @@ use lockkeeper_access::Account;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
     AcquirePermits, Answer, Lease, LockName, Notice, OnDisconnect, Operation, Owner, PermitCount,
-    PermitGrant, ReleasePermits, Reply, RequestId,
+    PermitGrant, ReleasePermits, RequestId,
 };
 use lockkeeper_store::script::{Config, Scripts};
 use parking_lot::Mutex;
 use rand::RngExt as _;
-use tokio::{
-    sync::mpsc,
-    time::{Instant, sleep, timeout},
-};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     mutants::Mutant,
-    number,
-    plan::{Dice, Incident, Plan, happens, millis, pick},
+    plan::{Dice, Plan, happens, millis, pick},
+    run::paused,
+    scenario::{Outcome, ask, expect_all, expect_noticed, plan_without_operators},
     world::{Node, World},
 };
 
-const SEEDS: u64 = 2000;
 const MUTANT_SEEDS: u64 = 200;
 const NAME: &str = "pool";
 const TOTAL: u32 = 4;
@@ -35,26 +32,13 @@ type Holds = Arc<Mutex<Vec<(Instant, Instant, u32)>>>;
 
 #[test]
 fn no_seed_holds_more_permits_than_there_are() {
-    let seeds = match number("SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("SEEDS").unwrap_or(SEEDS),
-    };
-    let mut grants = 0;
-    for seed in seeds {
-        match run(seed, Mutant::None) {
-            Ok(granted) => grants += granted,
-            Err(why) => panic!("{why}; replay with: make sim SEED={seed}"),
-        }
-    }
+    let grants: usize = expect_all(run).into_iter().sum();
     assert!(grants > 0, "nobody got anything");
 }
 
 #[test]
 fn a_semaphore_that_is_broken_on_purpose_is_noticed() {
-    for mutant in Mutant::all_of_permits() {
-        let noticed = (0..MUTANT_SEEDS).any(|seed| run(seed, mutant).is_err());
-        assert!(noticed, "not noticed: {}", mutant.name());
-    }
+    expect_noticed(Mutant::all_of_permits(), MUTANT_SEEDS, run);
 }
 
 #[test]
@@ -65,21 +49,12 @@ fn more_than_there_are_is_found() {
     assert_eq!(most(&[hold(0, 5, 2), hold(4, 9, 3)]), 5);
 }
 
-/// How many grants there were, or what went wrong.
-fn run(seed: u64, mutant: Mutant) -> Result<usize, String> {
-    let mut plan = Plan::of(seed);
-    // What an operator takes away is nobody's any more.
-    plan.incidents
-        .retain(|(_, incident)| !matches!(incident, Incident::Delete(_) | Incident::Flush));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    runtime.block_on(live(plan, mutant))
+/// How many grants there were.
+fn run(seed: u64, mutant: Mutant) -> Outcome<usize> {
+    paused(live(plan_without_operators(seed), mutant))
 }
 
-async fn live(plan: Plan, mutant: Mutant) -> Result<usize, String> {
+async fn live(plan: Plan, mutant: Mutant) -> Outcome<usize> {
     let world = World::new(plan, mutant);
     let (host, _wakes) = world.ledger.store().connect();
     let config = Config {
@@ -277,29 +252,4 @@ async fn release(world: &World, owner: &Owner, grant: &PermitGrant, dice: &mut D
         request_id: None,
     });
     ask(&node, operation).await;
-}
-
-/// The last answer, unless it is an error or the coordinator is gone.
-async fn ask(node: &Node, operation: Operation) -> Option<Answer> {
-    let (to, mut answers) = mpsc::channel(3);
-    let reply = Reply {
-        op_id: 1,
-        to: to.into(),
-        cancel: None,
-        slot: None,
-        account: Account::default(),
-    };
-    node.coordinator.submit(operation, reply);
-    loop {
-        let answer = tokio::select! {
-            biased;
-            () = node.down.cancelled() => return None,
-            answer = answers.recv() => answer,
-        };
-        match answer? {
-            (_, Answer::WaitingForPermits(_)) => {}
-            (_, Answer::Failed(_)) => return None,
-            (_, answer) => return Some(answer),
-        }
-    }
 }

@@ -43,13 +43,7 @@ pub(crate) fn run(seed: u64, mutant: Mutant) -> Run {
     PANICS.take();
     let plan = Plan::of(seed);
     let bounds = Bounds::of(&plan);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    let events = runtime.block_on(live(plan, mutant));
-    drop(runtime);
+    let events = paused(live(plan, mutant));
     let mut violations = checker::check(&events, &bounds);
     for panic in PANICS.take() {
         violations.push(Violation {
@@ -67,6 +61,16 @@ pub(crate) fn run(seed: u64, mutant: Mutant) -> Run {
         events,
         violations,
     }
+}
+
+/// Runs under a clock that stands still until everybody waits.
+pub(crate) fn paused<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(future)
 }
 
 async fn live(plan: Plan, mutant: Mutant) -> Vec<Event> {

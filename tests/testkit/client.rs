@@ -1,6 +1,7 @@
 //! A client as its users would write one: plain calls, and a session that sends frames and sorts
 //! what comes back.
 
+use crate::prelude::*;
 use std::{collections::VecDeque, time::Duration};
 
 use lockkeeper_api::pb::{
@@ -65,10 +66,7 @@ impl Client {
         owner: &str,
         lease: Duration,
     ) -> Result<pb::TryAcquireResponse, Status> {
-        let request = pb::TryAcquireRequest {
-            lease: Some(proto(lease)),
-            ..try_request(name, owner)
-        };
+        let request = try_request(name, owner).lasting(lease);
         Ok(self.api.try_acquire(request).await?.into_inner())
     }
 
@@ -77,11 +75,7 @@ impl Client {
         name: &str,
         owner: &str,
     ) -> Result<pb::ReleaseResponse, Status> {
-        let request = pb::ReleaseRequest {
-            name: name.to_owned(),
-            owner: owner.to_owned(),
-            ..Default::default()
-        };
+        let request = pb::ReleaseRequest::named(name).by(owner);
         Ok(self.api.release(request).await?.into_inner())
     }
 
@@ -102,13 +96,10 @@ impl Client {
         mode: pb::LockMode,
         lease: Duration,
     ) -> Result<pb::Grant, Status> {
-        let request = pb::RenewRequest {
-            name: name.to_owned(),
-            owner: owner.to_owned(),
-            lease: Some(proto(lease)),
-            mode: mode.into(),
-            ..Default::default()
-        };
+        let request = pb::RenewRequest::named(name)
+            .by(owner)
+            .lasting(lease)
+            .in_mode(mode);
         Ok(self.api.renew(request).await?.into_inner().grant.unwrap())
     }
 
@@ -345,11 +336,7 @@ impl Session {
     }
 
     pub fn send_release(&mut self, name: &str, owner: &str) -> u64 {
-        self.send(Request::Release(pb::ReleaseRequest {
-            name: name.to_owned(),
-            owner: owner.to_owned(),
-            ..Default::default()
-        }))
+        self.send(Request::Release(pb::ReleaseRequest::named(name).by(owner)))
     }
 
     pub async fn release(&mut self, name: &str) -> pb::ReleaseResponse {
@@ -385,19 +372,11 @@ impl Session {
 }
 
 pub fn try_request(name: &str, owner: &str) -> pb::TryAcquireRequest {
-    pb::TryAcquireRequest {
-        name: name.to_owned(),
-        owner: owner.to_owned(),
-        ..Default::default()
-    }
+    pb::TryAcquireRequest::named(name).by(owner)
 }
 
 pub fn acquire_request(name: &str, owner: &str) -> pb::AcquireRequest {
-    pb::AcquireRequest {
-        name: name.to_owned(),
-        owner: owner.to_owned(),
-        ..Default::default()
-    }
+    pb::AcquireRequest::named(name).by(owner)
 }
 
 /// The reason that a status carries.

@@ -223,9 +223,19 @@ impl Coordinator {
     /// The memory that it has, in bytes.
     #[allow(dead_code, reason = "only some tests look at it")]
     pub fn memory(&self) -> u64 {
+        self.status("VmRSS:")
+    }
+
+    /// The most memory that it has had, in bytes.
+    #[allow(dead_code, reason = "only some tests look at it")]
+    pub fn peak_memory(&self) -> u64 {
+        self.status("VmHWM:")
+    }
+
+    fn status(&self, line: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let resident = status.lines().find_map(|it| it.strip_prefix("VmRSS:"));
-        let kilobytes = resident.unwrap().trim().trim_end_matches(" kB");
+        let size = status.lines().find_map(|it| it.strip_prefix(line));
+        let kilobytes = size.unwrap().trim().trim_end_matches(" kB");
         kilobytes.parse::<u64>().unwrap() * 1024
     }
 

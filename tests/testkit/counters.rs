@@ -1,5 +1,6 @@
 //! Semaphores and latches, as their users would call them.
 
+use crate::prelude::*;
 use std::time::Duration;
 
 use lockkeeper_api::pb::{
@@ -58,13 +59,10 @@ impl Semaphore {
         permits: u32,
         lease: Duration,
     ) -> Result<pb::TryAcquirePermitsResponse, Status> {
-        let request = pb::TryAcquirePermitsRequest {
-            name: self.name.clone(),
-            owner: owner.to_owned(),
-            permits,
-            lease: Some(proto(lease)),
-            ..Default::default()
-        };
+        let request = pb::TryAcquirePermitsRequest::named(self.name.clone())
+            .by(owner)
+            .permits(permits)
+            .lasting(lease);
         Ok(self.api.try_acquire_permits(request).await?.into_inner())
     }
 
@@ -97,12 +95,9 @@ impl Semaphore {
     }
 
     pub fn request(&self, owner: &str, permits: u32) -> pb::AcquirePermitsRequest {
-        pb::AcquirePermitsRequest {
-            name: self.name.clone(),
-            owner: owner.to_owned(),
-            permits,
-            ..Default::default()
-        }
+        pb::AcquirePermitsRequest::named(self.name.clone())
+            .by(owner)
+            .permits(permits)
     }
 
     pub async fn release(
@@ -110,12 +105,9 @@ impl Semaphore {
         owner: &str,
         permit_ids: &[String],
     ) -> Result<pb::ReleasePermitsResponse, Status> {
-        let request = pb::ReleasePermitsRequest {
-            name: self.name.clone(),
-            owner: owner.to_owned(),
-            permit_ids: permit_ids.to_vec(),
-            ..Default::default()
-        };
+        let request = pb::ReleasePermitsRequest::named(self.name.clone())
+            .by(owner)
+            .ids(permit_ids);
         Ok(self.api.release_permits(request).await?.into_inner())
     }
 
@@ -125,13 +117,10 @@ impl Semaphore {
         permit_ids: &[String],
         lease: Duration,
     ) -> Result<Vec<pb::PermitGrant>, Status> {
-        let request = pb::RenewPermitsRequest {
-            name: self.name.clone(),
-            owner: owner.to_owned(),
-            permit_ids: permit_ids.to_vec(),
-            lease: Some(proto(lease)),
-            ..Default::default()
-        };
+        let request = pb::RenewPermitsRequest::named(self.name.clone())
+            .by(owner)
+            .ids(permit_ids)
+            .lasting(lease);
         Ok(self.api.renew_permits(request).await?.into_inner().grants)
     }
 
@@ -200,11 +189,9 @@ impl PermitCall {
 
 impl Session {
     pub fn send_acquire_permits(&mut self, name: &str, permits: u32) -> u64 {
-        self.send(Request::AcquirePermits(pb::AcquirePermitsRequest {
-            name: name.to_owned(),
-            permits,
-            ..Default::default()
-        }))
+        self.send(Request::AcquirePermits(
+            pb::AcquirePermitsRequest::named(name).permits(permits),
+        ))
     }
 
     /// Takes watched permits.
@@ -228,11 +215,9 @@ impl Session {
         name: &str,
         permit_ids: &[String],
     ) -> pb::ReleasePermitsResponse {
-        let op_id = self.send(Request::ReleasePermits(pb::ReleasePermitsRequest {
-            name: name.to_owned(),
-            permit_ids: permit_ids.to_vec(),
-            ..Default::default()
-        }));
+        let op_id = self.send(Request::ReleasePermits(
+            pb::ReleasePermitsRequest::named(name).ids(permit_ids),
+        ));
         match self.answer(op_id).await {
             Response::PermitsReleased(released) => released,
             other => panic!("expected released, got {other:?}"),
@@ -258,11 +243,7 @@ impl Latch {
     }
 
     pub async fn set(&mut self, count: u32) -> bool {
-        let request = pb::SetCountRequest {
-            name: self.name.clone(),
-            count,
-            ..Default::default()
-        };
+        let request = pb::SetCountRequest::named(self.name.clone()).count(count);
         let set = self.api.set_count(request).await.unwrap();
         set.into_inner().set
     }

@@ -10,13 +10,17 @@
     reason = "helpers of tests"
 )]
 
+pub mod checker;
 pub mod client;
 pub mod cluster;
 pub mod coordinator;
 pub mod counters;
 pub mod fake_redis;
 pub mod heartbeat;
+pub mod history;
 pub mod modes;
+pub mod pace;
+pub mod prelude;
 pub mod quorum;
 pub mod redis_server;
 pub mod sentinels;

@@ -1,31 +1,23 @@
 //! Locks, also in a mode: short forms of the client's calls.
 
+use crate::prelude::*;
 use std::time::Duration;
 
 use lockkeeper_api::pb::{self, LockMode, session_request::Request, session_response::Response};
 use tonic::Status;
 
-use crate::client::{Client, Session, acquire_request, proto, try_request};
+use crate::client::{Client, Session, acquire_request, try_request};
 
 const LEASE: Duration = Duration::from_secs(60);
 
 /// A wait in some mode, with a lease of a minute.
 pub fn wait(name: &str, owner: &str, mode: LockMode) -> pb::AcquireRequest {
-    pb::AcquireRequest {
-        mode: mode.into(),
-        lease: Some(proto(LEASE)),
-        ..acquire_request(name, owner)
-    }
+    acquire_request(name, owner).in_mode(mode).lasting(LEASE)
 }
 
 /// A release of one hold in some mode.
 pub fn release(name: &str, owner: &str, mode: LockMode) -> pb::ReleaseRequest {
-    pb::ReleaseRequest {
-        name: name.to_owned(),
-        owner: owner.to_owned(),
-        mode: mode.into(),
-        ..Default::default()
-    }
+    pb::ReleaseRequest::named(name).by(owner).in_mode(mode)
 }
 
 impl Client {
@@ -75,11 +67,7 @@ impl Client {
         mode: LockMode,
         lease: Duration,
     ) -> Result<pb::TryAcquireResponse, Status> {
-        let request = pb::TryAcquireRequest {
-            mode: mode.into(),
-            lease: Some(proto(lease)),
-            ..try_request(name, owner)
-        };
+        let request = try_request(name, owner).in_mode(mode).lasting(lease);
         self.try_with(request).await
     }
 
@@ -104,10 +92,7 @@ impl Client {
 impl Session {
     /// Asks for a watched lock in some mode.
     pub fn send_in(&mut self, name: &str, mode: LockMode) -> u64 {
-        self.send(Request::Acquire(pb::AcquireRequest {
-            mode: mode.into(),
-            ..acquire_request(name, "")
-        }))
+        self.send(Request::Acquire(acquire_request(name, "").in_mode(mode)))
     }
 
     /// Takes a watched lock in some mode.

@@ -24,7 +24,12 @@ pub fn timed<T: Send + 'static>(
 }
 
 /// Shows a time that a test has measured, with `--nocapture`.
-#[expect(clippy::print_stderr, reason = "to be seen by the one that runs it")]
 pub fn measured(what: &str, time: Duration) {
-    eprintln!("measured: {what}: {time:?}");
+    say(&format!("measured: {what}: {time:?}"));
+}
+
+/// Shows something, with `--nocapture`.
+#[expect(clippy::print_stderr, reason = "to be seen by the one that runs it")]
+pub fn say(line: &str) {
+    eprintln!("{line}");
 }

@@ -13,18 +13,10 @@ const FUNCTION_LINES_MAX: usize = 70;
 const ROOTS: [&str; 2] = ["src/", "tests/"];
 const GENERATED: &str = "/generated/";
 
-/// Files that do not keep them yet.
-const EXCEPTIONS: [&str; 3] = [
-    "src/server/config/tests.rs",
-    "tests/faults/faults.rs",
-    "tests/faults/row.rs",
-];
-
 #[test]
 fn lines_files_and_functions_keep_their_measures() {
     let files = ROOTS.iter().flat_map(|root| rust_below(root));
     let files = files.filter(|file| !file.path.contains(GENERATED));
-    let files = files.filter(|file| !EXCEPTIONS.contains(&file.path.as_str()));
     let problems: Vec<_> = files.flat_map(|file| problems(&file)).collect();
     expect_none(&problems);
 }

@@ -92,7 +92,7 @@ async fn ask(
     let released = if mode == Mode::Exclusive && is_last && core.scripts.keeps_order() {
         let in_one_call = !core.waits_for_replicas(0);
         core.waiters
-            .hand_on(name, (owner, serial), in_one_call, call)
+            .hand_over(name, (owner, serial), in_one_call, call)
             .await
     } else {
         call.await

@@ -6,7 +6,7 @@ use lockkeeper_store::script::Mode;
 use crate::{error::Limit, types::LostReason};
 
 label! {
-    /// What somebody wants to hold.
+    /// What a caller wants to hold.
     pub(crate) enum Kind = "mode" {
         Exclusive = "exclusive",
         Fair = "fair",
@@ -54,7 +54,7 @@ label! {
 }
 
 label! {
-    /// What those who wait are woken by.
+    /// What wakes waiters.
     pub(crate) enum Source = "source" {
         Message = "message",
         Local = "local",
@@ -66,7 +66,7 @@ label! {
 }
 
 label! {
-    /// How a release that a lock was handed over by was heard of.
+    /// How the release before a hand-over was heard of.
     pub(crate) enum Heard = "source" {
         Message = "message",
         Local = "local",

@@ -43,7 +43,7 @@ struct Prepared {
 }
 
 /// The store's answer to a granted attempt.
-struct Told {
+struct GrantedMembers {
     grants: Vec<MemberGrant>,
     sent_at: Instant,
     repeated: bool,
@@ -70,18 +70,18 @@ pub(crate) async fn attempt_all(
     };
     match acquired {
         Ok(AcquiredAll::Granted { grants, repeated }) => {
-            let told = Told {
+            let granted = GrantedMembers {
                 grants,
                 sent_at,
                 repeated,
                 replica_acks: acks.achieved().unwrap_or(0),
             };
             if let Err(error) = acks.acknowledged() {
-                let taken = prepared.knowing(&told.grants);
+                let taken = prepared.knowing(&granted.grants);
                 let undo = (!repeated).then(|| undo_attempt(core, taken));
                 return Err(core.not_replicated(error, undo).await);
             }
-            deliver(core, request, prepared, &told).map(AttemptedAll::Granted)
+            deliver(core, request, prepared, &granted).map(AttemptedAll::Granted)
         }
         Ok(AcquiredAll::Busy { which, remaining }) => Ok(AttemptedAll::Busy {
             which,
@@ -172,9 +172,9 @@ fn deliver(
     core: &Arc<Core>,
     request: &AcquireAll,
     prepared: Prepared,
-    told: &Told,
+    granted: &GrantedMembers,
 ) -> Result<DeliveryAll, Error> {
-    let (sent_at, repeated) = (told.sent_at, told.repeated);
+    let (sent_at, repeated) = (granted.sent_at, granted.repeated);
     let Prepared {
         identity,
         known,
@@ -186,7 +186,7 @@ fn deliver(
     let grants = request
         .locks
         .iter()
-        .zip(&told.grants)
+        .zip(&granted.grants)
         .map(|((name, mode), taken)| Grant {
             name: name.clone(),
             mode,
@@ -197,7 +197,7 @@ fn deliver(
             lease: taken.lease,
             safe_until: safe_until(sent_at, taken.lease),
             watched,
-            replica_acks: told.replica_acks,
+            replica_acks: granted.replica_acks,
             min_replica_acks: request.min_replica_acks,
         });
     let grants: Vec<Grant> = grants.collect();

@@ -50,7 +50,7 @@ pub(crate) async fn release_all(
                 Some(why) if released.iter().all(|member| member.left.is_err()) => {
                     Err(Error::NotOwner(why))
                 }
-                _ => Ok(releasing.told(&released)),
+                _ => Ok(releasing.answer(&released)),
             }
         }
         Err(error @ CallError::OutcomeUnknown(_)) if releasing.session.is_some() => {
@@ -145,7 +145,7 @@ impl Releasing {
         }
     }
 
-    fn told(&self, released: &[ReleasedMember]) -> Vec<ReleasedLock> {
+    fn answer(&self, released: &[ReleasedMember]) -> Vec<ReleasedLock> {
         let names = self.request.locks.iter().map(|(name, _)| name);
         let locks = names.zip(self.modes()).zip(released);
         locks

@@ -107,7 +107,7 @@ impl Contest for Permits<'_> {
             } => {
                 if available != self.available {
                     self.available = available;
-                    line.tell_anew();
+                    line.notify_anew();
                 }
                 line.busy_until(self.core, next_end, None);
                 Ok(None)

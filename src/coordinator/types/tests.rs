@@ -35,7 +35,7 @@ fn names_are_checked() {
 }
 
 #[test]
-fn a_prefix_is_put_before_names_and_never_told() {
+fn a_prefix_is_in_the_store_key_and_not_in_the_public_name() {
     let under = |prefix: &str| Limits {
         key_prefix: prefix.into(),
         ..limits()

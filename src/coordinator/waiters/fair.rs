@@ -1,11 +1,11 @@
 //! Keepalive of the waiters of fair locks. The store's queue knows the next waiter, also among
 //! those of other coordinators and of Redisson clients. A queue entry lives as long as its
-//! coordinator vouches for the waiter, so a dead waiter is skipped after a few seconds.
+//! coordinator sends keepalives for the waiter, so a dead one is skipped after a few seconds.
 
 use std::sync::{Arc, atomic::Ordering};
 
 use futures::StreamExt as _;
-use lockkeeper_store::script::{Mode, Vouched};
+use lockkeeper_store::script::{Mode, QueuePositions};
 use tokio::time::Instant;
 
 use crate::{
@@ -17,23 +17,25 @@ use crate::{
     },
 };
 
-/// Vouches per waiter timeout.
-const VOUCHES_PER_TIMEOUT: u32 = 3;
+/// Keepalives per waiter timeout.
+const KEEPALIVES_PER_TIMEOUT: u32 = 3;
 
 /// Waiters of one lock in one call, so that no script blocks the store for long.
 const WAITERS_PER_CALL: usize = 250;
 
-/// Locks whose waiters are vouched for concurrently.
+/// Locks whose keepalives are sent concurrently.
 const LOCKS_AT_ONCE: usize = 16;
 
 /// Runs until the coordinator stops.
-pub(crate) async fn keep_places(core: Arc<Core>) {
+pub(crate) async fn keep_in_queues(core: Arc<Core>) {
     let stop = core.tasks.stop().clone();
-    let interval = core.scripts.config().fair_waiter_timeout / VOUCHES_PER_TIMEOUT;
+    let interval = core.scripts.config().fair_waiter_timeout / KEEPALIVES_PER_TIMEOUT;
     loop {
         let begun = Instant::now();
         futures::stream::iter(core.waiters.fair_waiters())
-            .for_each_concurrent(LOCKS_AT_ONCE, |(name, waiters)| vouch(&core, name, waiters))
+            .for_each_concurrent(LOCKS_AT_ONCE, |(name, waiters)| {
+                keep_in_queue(&core, name, waiters)
+            })
             .await;
         let pause = tokio::time::sleep_until(begun + interval);
         if stop.run_until_cancelled(pause).await.is_none() {
@@ -42,13 +44,13 @@ pub(crate) async fn keep_places(core: Arc<Core>) {
     }
 }
 
-async fn vouch(core: &Core, name: LockName, waiters: Vec<Arc<Waiter>>) {
+async fn keep_in_queue(core: &Core, name: LockName, waiters: Vec<Arc<Waiter>>) {
     // A call puts waiters that were removed from the queue back in front, so the first come last.
     for waiters in waiters.chunks(WAITERS_PER_CALL).rev() {
         let owners: Vec<&str> = waiters.iter().map(|it| it.owner.field()).collect();
-        match core.scripts.vouch(name.store_key(), &owners).await {
-            Ok(vouched) => core.waiters.placed(&name, waiters, &vouched),
-            // They are vouched for again soon; until then they keep their entries.
+        match core.scripts.fair_keepalive(name.store_key(), &owners).await {
+            Ok(kept) => core.waiters.apply_positions(&name, waiters, &kept),
+            // The next keepalive comes soon; until then they keep their entries.
             Err(error) => tracing::debug!(%name, %error, "waiters are not vouched for"),
         }
     }
@@ -68,10 +70,10 @@ impl Waiters {
 
     /// Applies the positions that the store returned. A waiter that is no longer in the queue must
     /// queue again.
-    fn placed(&self, name: &LockName, waiters: &[Arc<Waiter>], vouched: &Vouched) {
-        let holder_until = vouched.remaining.map(|left| Instant::now() + left);
+    fn apply_positions(&self, name: &LockName, waiters: &[Arc<Waiter>], kept: &QueuePositions) {
+        let holder_until = kept.remaining.map(|left| Instant::now() + left);
         let mut state = self.state.lock();
-        for (waiter, place) in waiters.iter().zip(&vouched.places) {
+        for (waiter, place) in waiters.iter().zip(&kept.places) {
             let channel = channel(name, Goal::Lock(Mode::Fair), &waiter.owner);
             let line = state
                 .channels

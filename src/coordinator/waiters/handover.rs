@@ -52,7 +52,7 @@ pub(crate) struct Awaited {
 
 /// A release in progress that was handed on: the line's count of grants before it, and when it was
 /// sent.
-struct HandedOn(u64, Instant);
+struct SentRelease(u64, Instant);
 
 pub(crate) const EXCLUSIVE: Goal = Goal::Lock(Mode::Exclusive);
 
@@ -62,7 +62,7 @@ impl Waiters {
     /// Passes the last hold of an exclusive lock, of the grant with this serial, to the head of the
     /// line. `in_one_call` permits the joint call; it is false if replicas must acknowledge the
     /// release. Otherwise `release` runs, and the next acquire follows right behind it.
-    pub(crate) async fn hand_on<F>(
+    pub(crate) async fn hand_over<F>(
         &self,
         name: &LockName,
         (owner, serial): (&Owner, Option<u64>),
@@ -75,7 +75,8 @@ impl Waiters {
         // Boxed, so that a release without waiters does not carry it.
         if in_one_call
             && let Some(handed_over) = self.offer(name, owner, serial)
-            && let Some(released) = Box::pin(self.hand_over(name, owner, handed_over)).await
+            && let Some(released) =
+                Box::pin(self.hand_over_in_one_call(name, owner, handed_over)).await
         {
             return released;
         }
@@ -83,15 +84,15 @@ impl Waiters {
         // Sends it, so that everything from here on comes after it.
         if let Poll::Ready(released) = poll!(&mut release) {
             if let Ok(Released::Done { held: 0, .. }) = released {
-                self.release_told(name);
+                self.release_announced(name);
             }
             return released;
         }
-        let Some(handed_on) = self.release_sent(name) else {
+        let Some(sent) = self.release_sent(name) else {
             return release.await;
         };
         let released = release.await;
-        self.release_ended(name, &handed_on, &released);
+        self.release_ended(name, &sent, &released);
         released
     }
 
@@ -105,14 +106,14 @@ impl Waiters {
     }
 
     /// A release has run, and its message reaches the waiters here and elsewhere.
-    fn release_told(&self, name: &LockName) {
+    fn release_announced(&self, name: &LockName) {
         if let Some(channel) = self.state.lock().channel_of(name) {
             channel.own_releases.turn_of_others();
         }
     }
 
     /// None if nobody waits here, or if others are due.
-    fn release_sent(&self, name: &LockName) -> Option<HandedOn> {
+    fn release_sent(&self, name: &LockName) -> Option<SentRelease> {
         let mut state = self.state.lock();
         let channel = state.channel_of(name)?;
         let granted = channel.lines.get(&EXCLUSIVE)?.granted;
@@ -125,13 +126,13 @@ impl Waiters {
         self.metrics.woken(Source::Local);
         channel.released = Some((sent_at, Heard::Local, Span::current()));
         channel.wake();
-        Some(HandedOn(granted, sent_at))
+        Some(SentRelease(granted, sent_at))
     }
 
     fn release_ended(
         &self,
         name: &LockName,
-        handed_on: &HandedOn,
+        sent: &SentRelease,
         released: &Result<Released, CallError>,
     ) {
         let mut state = self.state.lock();
@@ -147,10 +148,10 @@ impl Waiters {
         let Some(line) = channel.lines.get_mut(&EXCLUSIVE) else {
             return;
         };
-        if line.granted != handed_on.0 || line.hint {
+        if line.granted != sent.0 || line.hint {
             return;
         }
-        channel.released = Some((handed_on.1, Heard::Local, Span::current()));
+        channel.released = Some((sent.1, Heard::Local, Span::current()));
         if line.trying {
             line.hint_unless_granted = true;
         } else {
@@ -160,7 +161,7 @@ impl Waiters {
 
     /// Waits until the head of the line has made the offered call. None if it did not accept, or if
     /// nothing came of it: then the release is still to be made.
-    pub(crate) async fn hand_over(
+    pub(crate) async fn hand_over_in_one_call(
         &self,
         name: &LockName,
         owner: &Owner,
@@ -233,8 +234,8 @@ impl QueueTicket {
             name, owner: next, ..
         } = &*self.waiter;
         let hold = Hold::new(name.store_key(), Mode::Exclusive, owner.field());
-        let handed_on = scripts.hand_on(hold, serial, next.field(), lease).await;
-        let (released, acquired) = match handed_on {
+        let outcome = scripts.hand_over(hold, serial, next.field(), lease).await;
+        let (released, acquired) = match outcome {
             Ok(Some(token)) => {
                 let released = Released::Done {
                     hold_count: 0,

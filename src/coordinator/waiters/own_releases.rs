@@ -127,7 +127,7 @@ mod tests {
         assert!(own.sent(true) && own.sent(true));
         own.unsent();
         assert!(own.announced());
-        assert!(!own.announced(), "somebody else has released");
+        assert!(!own.announced(), "another owner has released");
     }
 
     #[tokio::test(start_paused = true)]
@@ -145,7 +145,7 @@ mod tests {
     async fn messages_that_were_not_heard_do_not_stand_for_others() {
         let mut own = OwnReleases::default();
         assert!(own.sent(false));
-        assert!(!own.announced(), "somebody else has released");
+        assert!(!own.announced(), "another owner has released");
         // One is lost on the way.
         assert!((0..IN_A_ROW_MAX - 1).all(|_| own.sent(true)));
         assert!((1..IN_A_ROW_MAX - 1).all(|_| own.announced()));

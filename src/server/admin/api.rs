@@ -58,13 +58,13 @@ pub(super) fn routes() -> Router<Admin> {
 async fn status(State(admin): State<Admin>, caller: Caller) -> Result<Json<Value>, Failure> {
     caller.looks(&admin, "Status", "")?;
     let coordinator = &admin.coordinator;
-    let store = coordinator.probe().await;
+    let store = admin.probe.store_answers().await;
     let load = coordinator.load();
     Ok(Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "draining": coordinator.is_draining(),
         "storeAnswers": store.is_ok(),
-        "storeError": store.err().map(|error| error.to_string()),
+        "storeError": store.err(),
         "sessions": load.sessions,
         "waiters": load.waiters,
         "forceReleaseAllowed": admin.allow_force_release,
@@ -124,6 +124,11 @@ async fn events(
     Query(page): Query<Listing>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Failure> {
     let asked = caller.asks(&admin, "Watch", &page.prefix, "")?;
+    let place = admin.streams.admit(caller.ip());
+    let place = place.map_err(|_full| {
+        let why = "too many event streams of this address, or in all";
+        Failure::new(StatusCode::TOO_MANY_REQUESTS, "LIMIT_REACHED", why)
+    })?;
     let watcher = admin.coordinator.watch(page.prefix.clone());
     let watcher = watcher.map_err(|error| {
         asked.failed(&error);
@@ -132,11 +137,12 @@ async fn events(
     asked.done();
     let coordinator = admin.coordinator.clone();
     // Ends when the coordinator drains.
-    let told = stream::unfold((watcher, coordinator), |(mut watcher, coordinator)| async {
+    let begin = (watcher, coordinator, place);
+    let told = stream::unfold(begin, |(mut watcher, coordinator, place)| async {
         let told = watcher.next().await.ok()?;
         let (name, data) = watched(&coordinator, &told);
         let event = Event::default().event(name).data(data.to_string());
-        Some((Ok(event), (watcher, coordinator)))
+        Some((Ok(event), (watcher, coordinator, place)))
     });
     Ok(Sse::new(told).keep_alive(KeepAlive::default()))
 }

@@ -1,6 +1,6 @@
 //! Checks the page's host and the caller's rights, and writes the audit log.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use axum::{
     extract::{ConnectInfo, FromRequestParts, Request, State},
@@ -12,7 +12,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use lockkeeper_access::{Audited, Identity, Right};
+use lockkeeper_access::{Audited, Identity, Right, Unauthenticated};
 
 use super::{Admin, failure::Failure};
 
@@ -44,14 +44,11 @@ const HEADERS: [(&str, &str); 8] = [
 ];
 
 /// Refuses requests that a page of another site may have sent, and adds the headers.
-///
-/// On a loopback address only names of this machine are accepted. Otherwise a site whose name
-/// resolves to this address would be of the same origin.
 pub(super) async fn guard(State(admin): State<Admin>, request: Request, next: Next) -> Response {
     let headers = request.headers();
     let host = host(headers, request.uri());
-    let refused = if admin.is_loopback && !host.as_deref().is_some_and(is_local) {
-        Some("this address serves requests to localhost only")
+    let refused = if !host.as_deref().is_some_and(|host| admin.hosts.allow(host)) {
+        Some("this host is not known here: add it to admin.allowed_hosts")
     } else if !is_same_origin(headers, host.as_deref()) {
         Some("the request comes from another site")
     } else {
@@ -73,18 +70,6 @@ fn host(headers: &HeaderMap, uri: &Uri) -> Option<String> {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
     let host = host.or_else(|| uri.authority().map(axum::http::uri::Authority::as_str));
     host.map(str::to_ascii_lowercase)
-}
-
-fn is_local(host: &str) -> bool {
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|it| it.is_ascii_digit()) => name,
-        _ => host,
-    };
-    let bare = name
-        .strip_prefix('[')
-        .and_then(|name| name.strip_suffix(']'));
-    let address = bare.unwrap_or(name).parse::<std::net::IpAddr>();
-    name == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// Browsers report a request's origin.
@@ -120,6 +105,20 @@ impl FromRequestParts<Admin> for Caller {
 // === impl Caller ===
 
 impl Caller {
+    /// Refuses a caller without an identity.
+    pub(super) fn identified(self) -> Result<Self, Failure> {
+        if self.identity.is_anonymous() {
+            let why = Unauthenticated("show a bearer token".to_owned());
+            return Err(Failure::unauthenticated(&why));
+        }
+        Ok(self)
+    }
+
+    /// The caller's address without its port.
+    pub(super) fn ip(&self) -> Option<IpAddr> {
+        self.peer.map(|peer| peer.ip())
+    }
+
     /// Refuses a caller without the admin right to this name, or to every name with this prefix.
     /// Returns the audit record of the request.
     pub(super) fn asks<'a>(
@@ -162,28 +161,6 @@ impl Caller {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_of_this_machine_are_known() {
-        for local in [
-            "localhost",
-            "localhost:7626",
-            "127.0.0.1:1",
-            "[::1]:7626",
-            "[::1]",
-        ] {
-            assert!(is_local(local), "{local}");
-        }
-        for other in [
-            "evil.example:7626",
-            "localhost.evil.example",
-            "10.0.0.1",
-            "",
-            "127.0.0.1.evil.example:80",
-        ] {
-            assert!(!is_local(other), "{other}");
-        }
-    }
 
     #[test]
     fn a_request_of_another_site_is_known() {

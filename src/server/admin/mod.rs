@@ -6,23 +6,29 @@ mod console;
 mod failure;
 mod guard;
 mod json;
+mod listen;
 mod metrics;
 mod repeats;
 mod state;
 
-pub use self::{metrics::Metrics, state::Admin};
+pub use self::{
+    metrics::Metrics,
+    state::{Admin, Config},
+};
 
-use std::{future::Future, net::SocketAddr, time::Duration};
+use std::{future::Future, time::Duration};
 
 use axum::{
     Router,
-    extract::State,
+    extract::{DefaultBodyLimit, State},
     http::{HeaderMap, StatusCode},
     middleware,
-    response::Response,
+    response::{IntoResponse as _, Response},
     routing::get,
 };
 use tokio::net::TcpListener;
+
+use self::{failure::Failure, guard::Caller};
 
 // === impl Admin ===
 
@@ -30,17 +36,18 @@ use tokio::net::TcpListener;
 /// shorter.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Serves the admin port until `stop` resolves. Fails if the listener does.
+/// The largest body of a request.
+const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// Serves the admin port until `stop` resolves. Connections beyond `connections_max`, or too many
+/// of one address, are closed at once.
 pub async fn serve(
-    mut admin: Admin,
+    admin: Admin,
     listener: TcpListener,
-    stop: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<()> {
-    admin.is_loopback = listener.local_addr()?.ip().is_loopback();
-    let routes = routes(admin).into_make_service_with_connect_info::<SocketAddr>();
-    axum::serve(listener, routes)
-        .with_graceful_shutdown(stop)
-        .await
+    connections_max: usize,
+    stop: impl Future<Output = ()>,
+) {
+    listen::serve(routes(admin), listener, connections_max, stop).await;
 }
 
 /// `/livez`: the process serves. `/readyz`: it accepts new work, so it does not drain and its store
@@ -53,6 +60,7 @@ fn routes(admin: Admin) -> Router {
         .route("/readyz", get(ready))
         .route("/metrics", get(show_metrics))
         .merge(console)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(admin)
 }
 
@@ -60,14 +68,24 @@ async fn ready(State(admin): State<Admin>) -> (StatusCode, String) {
     if admin.coordinator.is_draining() {
         return (StatusCode::SERVICE_UNAVAILABLE, "draining\n".to_owned());
     }
-    match admin.coordinator.ready().await {
+    match admin.probe.is_ready().await {
         Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
         Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
     }
 }
 
-async fn show_metrics(State(admin): State<Admin>, headers: HeaderMap) -> Response {
-    let _ = tokio::time::timeout(PROBE_TIMEOUT, admin.coordinator.probe()).await;
+/// Scrapers show a token if one is required; any identity will do.
+async fn show_metrics(
+    State(admin): State<Admin>,
+    caller: Result<Caller, Failure>,
+    headers: HeaderMap,
+) -> Response {
+    if admin.authenticates_metrics
+        && let Err(refused) = caller.and_then(Caller::identified)
+    {
+        return refused.into_response();
+    }
+    let _ = tokio::time::timeout(PROBE_TIMEOUT, admin.probe.store_answers()).await;
     admin.coordinator.refresh_metrics();
     admin.metrics.show(&headers)
 }

@@ -4,8 +4,14 @@ use std::sync::Arc;
 
 use lockkeeper_access::Access;
 use lockkeeper_coordinator::Coordinator;
+use prometheus_client::metrics::gauge::Gauge;
 
 use super::{metrics::Metrics, repeats::Repeats};
+use crate::{admission::Admission, hosts::AllowedHosts, probe::StoreProbe};
+
+/// Event streams, in total and of one address.
+const STREAMS_MAX: usize = 32;
+const STREAMS_PER_PEER_MAX: usize = STREAMS_MAX / 4;
 
 /// The state behind the pages.
 #[derive(Clone, Debug)]
@@ -16,9 +22,23 @@ pub struct Admin {
     pub access: Access,
     /// The exposed metrics.
     pub metrics: Metrics,
+    pub(super) probe: StoreProbe,
     pub(super) allow_force_release: bool,
-    pub(super) is_loopback: bool,
+    pub(super) authenticates_metrics: bool,
+    pub(super) hosts: Arc<AllowedHosts>,
+    pub(super) streams: Admission,
     pub(super) repeats: Arc<Repeats>,
+}
+
+/// What the port allows.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// Whether the console may release locks of others.
+    pub allow_force_release: bool,
+    /// Whether scrapers of metrics have to show a token.
+    pub authenticates_metrics: bool,
+    /// The hosts that pages may name.
+    pub hosts: AllowedHosts,
 }
 
 // === impl Admin ===
@@ -27,16 +47,20 @@ impl Admin {
     /// Pages about a coordinator, for callers that `access` allows.
     pub fn new(
         coordinator: Coordinator,
+        probe: StoreProbe,
         access: Access,
         metrics: Metrics,
-        allow_force_release: bool,
+        config: Config,
     ) -> Self {
         Self {
             coordinator,
             access,
             metrics,
-            allow_force_release,
-            is_loopback: false,
+            probe,
+            allow_force_release: config.allow_force_release,
+            authenticates_metrics: config.authenticates_metrics,
+            hosts: Arc::new(config.hosts),
+            streams: Admission::new(STREAMS_MAX, STREAMS_PER_PEER_MAX, Gauge::default()),
             repeats: Arc::default(),
         }
     }

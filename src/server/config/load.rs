@@ -16,8 +16,13 @@ const ENVIRONMENT_PREFIX: &str = "LOCKKEEPER__";
 
 /// Keys whose value is a word or a number.
 const NUMBERS_TOO: [&str; 1] = ["store.replica_acks"];
-/// The only list among the settings.
-const QUORUM: &str = "store.quorum";
+/// The lists among the settings, apart from the rules. Outside TOML, lists are words separated by
+/// spaces.
+const LISTS: [&str; 3] = [
+    "store.quorum",
+    "server.allowed_hosts",
+    "admin.allowed_hosts",
+];
 
 /// The sources of settings; later fields override earlier ones.
 #[derive(Clone, Debug, Default)]
@@ -76,8 +81,11 @@ impl Sources {
         }
         keys.refuse_problems()?;
 
-        // Outside TOML, lists are words separated by spaces.
-        let listed = environment.remove(&format!("{ENVIRONMENT_PREFIX}STORE__QUORUM"));
+        let listed = LISTS.map(|key| {
+            let variable = key.to_uppercase().replace('.', "__");
+            let words = environment.remove(&format!("{ENVIRONMENT_PREFIX}{variable}"));
+            words.map(|words| (key, words))
+        });
         let mut builder = Config::builder()
             .add_source(File::from_str(&file, FileFormat::Toml))
             .add_source(
@@ -86,11 +94,10 @@ impl Sources {
                     .separator("__")
                     .source(Some(environment)),
             );
-        let listed = listed.map(|words| (QUORUM, words));
         let flags = self.flags.iter();
         let flags = flags.map(|Flag { key, value, .. }| (key.as_str(), value.clone()));
-        for (key, value) in listed.into_iter().chain(flags) {
-            let set = if key == QUORUM {
+        for (key, value) in listed.into_iter().flatten().chain(flags) {
+            let set = if LISTS.contains(&key) {
                 let words: Vec<&str> = value.split_whitespace().collect();
                 builder.set_override(key, words)
             } else {

@@ -10,6 +10,8 @@ mod replica_acks;
 mod secret;
 mod security;
 #[cfg(test)]
+mod store_tests;
+#[cfg(test)]
 mod tests;
 mod tls;
 mod validate;
@@ -24,7 +26,7 @@ pub use self::{
     load::{Flag, Refused, Sources},
     replica_acks::ReplicaAcks,
     secret::{Secret, StoreUrl},
-    security::{Access, AccessQuotas, AccessRight, AccessRule, Auth, ServerTls},
+    security::{Access, AccessQuotas, AccessRight, AccessRule, Audit, Auth, ServerTls},
 };
 
 /// All settings.
@@ -37,6 +39,8 @@ pub struct Settings {
     pub auth: Auth,
     /// What callers may do.
     pub access: Access,
+    /// The audit log.
+    pub audit: Audit,
     /// The admin port: probes, metrics and the console.
     pub admin: Admin,
     /// The store of the locks.
@@ -86,6 +90,9 @@ pub struct Server {
     pub drain_grace: Duration,
     /// Accepts gRPC-Web.
     pub grpc_web: bool,
+    /// The names under which pages of a browser may call over gRPC-Web, besides `localhost` and
+    /// addresses.
+    pub allowed_hosts: Vec<String>,
     /// TLS.
     pub tls: ServerTls,
 }
@@ -101,6 +108,10 @@ pub struct Admin {
     pub allow_unauthenticated: bool,
     /// Lets callers with the admin right force-release locks in the console.
     pub allow_force_release: bool,
+    /// Scrapers of metrics have to show a bearer token.
+    pub authenticate_metrics: bool,
+    /// The names under which browsers may open the console, besides `localhost` and addresses.
+    pub allowed_hosts: Vec<String>,
 }
 
 /// The store of the locks.
@@ -226,8 +237,13 @@ pub struct Limits {
     pub waits_per_session_max: usize,
     /// Concurrent streams (RPCs) per connection.
     pub connection_streams_max: u32,
-    /// Connections per client address.
+    /// Connections per client address; an IPv6 /64 is one address.
     pub connections_per_peer_max: usize,
+    /// Connections that have not shown credentials, where they are required. Above it the oldest is
+    /// closed for a new one.
+    pub unauthenticated_connections_max: usize,
+    /// Bytes of messages that have begun and are incomplete, in total.
+    pub unfinished_bytes_max: usize,
     /// The size of a call's headers, as HTTP/2 counts it.
     pub header_list_bytes_max: u32,
 }
@@ -266,12 +282,13 @@ pub enum LogFormat {
 }
 
 impl Settings {
-    const SECTIONS: [&str; 12] = [
+    const SECTIONS: [&str; 13] = [
         "server",
         "server.tls",
         "auth",
         "access",
         "access.quotas",
+        "audit",
         "admin",
         "store",
         "store.tls",
@@ -329,6 +346,7 @@ impl Default for Server {
             keepalive_timeout: Duration::from_secs(10),
             drain_grace: Duration::from_secs(10),
             grpc_web: false,
+            allowed_hosts: Vec::new(),
             tls: ServerTls::default(),
         }
     }
@@ -377,7 +395,7 @@ impl Default for Limits {
             owner_bytes_max: 128,
             request_id_bytes_max: 128,
             client_name_bytes_max: 128,
-            message_bytes_max: 4 * 1024 * 1024,
+            message_bytes_max: 1024 * 1024,
             lease_min: Duration::from_millis(100),
             lease_max: Duration::from_secs(24 * 3600),
             waiters_per_lock_max: 20_000,
@@ -391,6 +409,8 @@ impl Default for Limits {
             waits_per_session_max: 20_000,
             connection_streams_max: 20_000,
             connections_per_peer_max: 10_000,
+            unauthenticated_connections_max: 1000,
+            unfinished_bytes_max: 32 * 1024 * 1024,
             header_list_bytes_max: 16 * 1024,
         }
     }

@@ -32,6 +32,16 @@ pub struct Auth {
     pub allow_plaintext: bool,
 }
 
+/// The audit log.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Audit {
+    /// A file of JSON lines; empty: the audit log is a part of the log.
+    pub file: PathBuf,
+    /// Calls wait until their line is written. Otherwise lines may be lost, which are counted.
+    pub blocking: bool,
+}
+
 /// What callers may do.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]

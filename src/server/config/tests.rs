@@ -7,12 +7,12 @@ use super::*;
 const EXAMPLE: &str = include_str!("../../../deploy/config.example.toml");
 
 /// Sources with a file that exists as long as the value.
-struct Given {
+pub(super) struct Given {
     sources: Sources,
     folder: TempDir,
 }
 
-fn given() -> Given {
+pub(super) fn given() -> Given {
     Given {
         sources: Sources::default(),
         folder: TempDir::new().unwrap(),
@@ -20,23 +20,23 @@ fn given() -> Given {
 }
 
 impl Given {
-    fn write(&self, name: &str, text: &str) -> PathBuf {
+    pub(super) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.folder.path().join(name);
         fs::write(&path, text).unwrap();
         path
     }
 
-    fn file(mut self, text: &str) -> Self {
+    pub(super) fn file(mut self, text: &str) -> Self {
         self.sources.file = Some(self.write("lockkeeper.toml", text));
         self
     }
 
-    fn variable(mut self, name: &str, value: &str) -> Self {
+    pub(super) fn variable(mut self, name: &str, value: &str) -> Self {
         self.sources.environment.push((name.into(), value.into()));
         self
     }
 
-    fn flag(mut self, key: &str, value: &str) -> Self {
+    pub(super) fn flag(mut self, key: &str, value: &str) -> Self {
         self.sources.flags.push(Flag {
             flag: format!("--set {key}"),
             key: key.to_owned(),
@@ -45,17 +45,17 @@ impl Given {
         self
     }
 
-    fn settings(&self) -> Settings {
+    pub(super) fn settings(&self) -> Settings {
         self.sources.load().unwrap()
     }
 
-    fn refusal(&self) -> String {
+    pub(super) fn refusal(&self) -> String {
         self.sources.load().unwrap_err().to_string()
     }
 }
 
 #[track_caller]
-fn assert_refused(key: &str, value: &str, problem: &str) {
+pub(super) fn assert_refused(key: &str, value: &str, problem: &str) {
     let refusal = given().flag(key, value).refusal();
     assert!(
         refusal.starts_with(&format!("{key}: ")) && refusal.contains(problem),
@@ -69,7 +69,7 @@ fn nothing_given_means_the_defaults() {
 }
 
 #[test]
-fn half_of_the_cores_serve_unless_told_otherwise() {
+fn half_of_the_cores_serve_by_default() {
     let mut server = Server::default();
     let by_cores = [1, 2, 3, 4, 64].map(|cores| server.workers(cores));
     assert_eq!(by_cores, [1, 1, 1, 2, 32]);
@@ -247,6 +247,12 @@ fn impossible_values_are_refused_with_the_key() {
     assert_refused("telemetry.sample_ratio", "1.5", "from 0 to 1");
     assert_refused("telemetry.sample_ratio", "nan", "from 0 to 1");
     assert_refused("telemetry.otlp_endpoint", "collector:4317", "http://");
+    given().flag("store.idle_token_retention", "0s").settings();
+    given().flag("store.url", "rediss://h:1/2").settings();
+}
+
+#[test]
+fn values_that_do_not_fit_together_are_refused_with_their_source() {
     for (given, line) in [
         (
             given().flag("limits.lease_min", "25h"),
@@ -287,8 +293,6 @@ fn impossible_values_are_refused_with_the_key() {
             "{line}: {refusal}"
         );
     }
-    given().flag("store.idle_token_retention", "0s").settings();
-    given().flag("store.url", "rediss://h:1/2").settings();
 }
 
 #[test]
@@ -336,262 +340,6 @@ fn the_secret_can_come_from_a_file() {
     assert_refused("session.secret_file", "/nowhere/secret", "/nowhere/secret");
 }
 
-#[test]
-fn secrets_are_not_shown() {
-    let settings = given()
-        .flag("session.secret", "tuna and other fish")
-        .flag("store.url", "redis://keeper:tuna@fish@example.com:6379/1")
-        .settings();
-    assert_eq!(
-        settings.store.url.expose(),
-        "redis://keeper:tuna@fish@example.com:6379/1"
-    );
-    let printed = settings.to_redacted_toml();
-    assert!(
-        printed.contains(r#"url = "redis://keeper:REDACTED@example.com:6379/1""#),
-        "{printed}"
-    );
-    assert!(printed.contains(r#"secret = "REDACTED""#), "{printed}");
-    for shown in [
-        printed.clone(),
-        format!("{settings:?}"),
-        settings.store.url.to_string(),
-    ] {
-        assert!(
-            !shown.contains("tuna") && !shown.contains("fish"),
-            "{shown}"
-        );
-    }
-    assert!(
-        given()
-            .file(&printed)
-            .refusal()
-            .contains("session.secret: must have at least")
-    );
-    assert_eq!(
-        StoreUrl::from("redis://swordfish@h").redacted(),
-        "redis://REDACTED@h"
-    );
-    assert_eq!(StoreUrl::from("swordfish").redacted(), "REDACTED");
-    assert_eq!(StoreUrl::from("redis://h:1").redacted(), "redis://h:1");
-    let refusal = given().flag("store.url", "user:swordfish@h").refusal();
-    assert!(!refusal.contains("swordfish"), "{refusal}");
-}
-
-#[test]
-fn an_address_shows_its_user_at_most() {
-    for (url, shown) in [
-        ("redis://:tuna@h:1/2", "redis://:REDACTED@h:1/2"),
-        ("redis://keeper:tuna@h", "redis://keeper:REDACTED@h"),
-        ("redis://h?password=tuna", "redis://h?REDACTED"),
-        (
-            "redis+sentinel://keeper:tuna@a:1,b:2/locks/3?sentinel_user=x&sentinel_password=tuna",
-            "redis+sentinel://keeper:REDACTED@a:1,b:2/locks/3?REDACTED",
-        ),
-    ] {
-        assert_eq!(StoreUrl::from(url).redacted(), shown);
-    }
-}
-
-#[test]
-fn the_password_can_come_from_a_file() {
-    let given = given();
-    let path = given.write("password", "tuna@/fish:ü\n");
-    let path = path.to_str().unwrap();
-    let with = |url: &str| {
-        self::given()
-            .flag("store.url", url)
-            .flag("store.password_file", path)
-    };
-    for (url, expected) in [
-        ("redis://h:1/2", "redis://:tuna%40%2Ffish%3A%C3%BC@h:1/2"),
-        (
-            "redis://keeper@h",
-            "redis://keeper:tuna%40%2Ffish%3A%C3%BC@h",
-        ),
-    ] {
-        let settings = with(url).settings();
-        assert_eq!(settings.store.url.expose(), expected);
-        assert!(!settings.to_redacted_toml().contains("tuna"));
-    }
-    let several = self::given()
-        .flag("store.quorum", "redis://a redis://keeper@b redis://c")
-        .flag("store.password_file", path)
-        .settings();
-    for url in &several.store.quorum {
-        let with_it = url.expose().contains(":tuna%40%2Ffish%3A%C3%BC@");
-        assert!(with_it, "{url}");
-    }
-    for url in ["embedded:", "redis://:known@h", "redis://keeper:known@h"] {
-        let refusal = with(url).refusal();
-        assert!(refusal.starts_with("store.password_file: "), "{refusal}");
-    }
-    assert_refused("store.password_file", "/nowhere/x", "/nowhere/x");
-}
-
-#[test]
-fn replicas_are_a_number_or_a_word() {
-    for (text, expected) in [
-        ("'none'", ReplicaAcks::None),
-        ("'all'", ReplicaAcks::All),
-        ("'2'", ReplicaAcks::AtLeast(2)),
-        ("2", ReplicaAcks::AtLeast(2)),
-        ("0", ReplicaAcks::None),
-    ] {
-        let file = format!("[store]\nurl = 'redis://h'\nreplica_acks = {text}");
-        let settings = given().file(&file).settings();
-        assert_eq!(settings.store.replica_acks, expected, "{text}");
-        let printed = settings.to_redacted_toml();
-        assert_eq!(given().file(&printed).settings(), settings);
-    }
-    let given = given()
-        .variable("LOCKKEEPER__STORE__URL", "redis://h")
-        .variable("LOCKKEEPER__STORE__REPLICA_ACKS", "1");
-    assert_eq!(given.settings().store.replica_acks, ReplicaAcks::AtLeast(1));
-    assert_refused("store.replica_acks", "some", "none, all or a number");
-    assert_refused("store.replica_acks", "-1", "none, all or a number");
-    assert_refused("store.replica_acks", "1", "the embedded store");
-}
-
-#[test]
-fn certificates_need_tls_and_each_other() {
-    let on = |url: &str, keys: &[&str]| {
-        let given = given().flag("store.url", url);
-        keys.iter().fold(given, |given, key| {
-            given.flag(&format!("store.tls.{key}"), "x.pem")
-        })
-    };
-    assert_eq!(
-        on("rediss://h", &["ca_file"]).settings().store.tls.ca_file,
-        PathBuf::from("x.pem")
-    );
-    on("rediss+sentinel://h/s", &["certificate_file", "key_file"]).settings();
-    let refusal = on("redis://h", &["ca_file"]).refusal();
-    assert!(refusal.starts_with("store.tls.ca_file: needs"), "{refusal}");
-    let refusal = on("rediss://h", &["certificate_file"]).refusal();
-    assert!(
-        refusal.starts_with("store.tls.key_file: must be set"),
-        "{refusal}"
-    );
-    let refusal = on("rediss://h", &["key_file"]).refusal();
-    assert!(
-        refusal.starts_with("store.tls.certificate_file: must"),
-        "{refusal}"
-    );
-    let given = given().file("[store.tls]\nca = 'x'");
-    assert!(given.refusal().starts_with("unknown key store.tls.ca "));
-    let given = self::given()
-        .variable("LOCKKEEPER__STORE__URL", "rediss://h")
-        .variable("LOCKKEEPER__STORE__TLS__CA_FILE", "y.pem");
-    assert_eq!(given.settings().store.tls.ca_file, PathBuf::from("y.pem"));
-}
-
-#[test]
-fn names_for_the_store_are_checked() {
-    assert_refused("store.client_name", "two words", "without spaces");
-    assert_refused("store.client_name", "", "not empty");
-    assert_refused("store.key_prefix", "a\n", "control characters");
-    assert_refused("store.key_prefix", &"x".repeat(129), "128 bytes");
-}
-
-#[test]
-fn printed_settings_can_be_read_back() {
-    let settings = given().flag("store.connections", "9").settings();
-    assert_eq!(
-        given().file(&settings.to_redacted_toml()).settings(),
-        settings
-    );
-}
-
-#[test]
-fn a_quorum_is_a_list_in_every_source() {
-    let expected = ["redis://a", "redis://:swordfish@b:1", "redis://c"].map(StoreUrl::from);
-    let words = "redis://a redis://:swordfish@b:1  redis://c";
-    let file = "[store]\nquorum = ['redis://a', 'redis://:swordfish@b:1', 'redis://c']";
-    for given in [
-        given().file(file),
-        given().variable("LOCKKEEPER__STORE__QUORUM", words),
-        given().flag("store.quorum", words),
-        given()
-            .file("[store]\nquorum = ['redis://x', 'redis://y', 'redis://z']")
-            .variable("LOCKKEEPER__STORE__QUORUM", words),
-        given()
-            .variable("LOCKKEEPER__STORE__QUORUM", "redis://x")
-            .flag("store.quorum", words),
-    ] {
-        let settings = given.settings();
-        assert_eq!(settings.store.quorum, expected);
-        let printed = settings.to_redacted_toml();
-        assert!(
-            printed.contains("redis://:REDACTED@b:1") && !printed.contains("swordfish"),
-            "{printed}"
-        );
-    }
-}
-
-#[test]
-fn lists_that_are_no_quorum_are_refused() {
-    for (urls, problem) in [
-        ("redis://a", "3 or 5, not 1"),
-        ("redis://a redis://b", "3 or 5, not 2"),
-        ("redis://a redis://b redis://c redis://d", "3 or 5, not 4"),
-        (
-            "redis://a rediss://b redis://c",
-            "must not mix schemes: redis, rediss",
-        ),
-        (
-            "redis://a redis+sentinel://b/s redis://c",
-            "must not mix schemes: redis, redis+sentinel",
-        ),
-        (
-            "redis://a redis://b redis://a:6379/2",
-            "stores 1 and 3 are the same",
-        ),
-        (
-            "redis://a redis://u:p@B redis://b:6379",
-            "stores 2 and 3 are the same",
-        ),
-        (
-            "redis+sentinel://a,b/s redis+sentinel://c/s redis+sentinel://b:26379/s",
-            "stores 1 and 3 are the same",
-        ),
-        (
-            "redis://a embedded: redis://c",
-            "store 2: an embedded store",
-        ),
-        ("redis://a swordfish redis://c", "store 2: not an address"),
-    ] {
-        assert_refused("store.quorum", urls, problem);
-        let refusal = given().flag("store.quorum", urls).refusal();
-        assert!(!refusal.contains("swordfish"), "{refusal}");
-    }
-    let three = "redis://a redis://b redis://c";
-    let both = given()
-        .flag("store.quorum", three)
-        .flag("store.url", "redis://d");
-    assert!(
-        both.refusal()
-            .contains("must not be set together with store.url")
-    );
-    let slow = given()
-        .flag("store.quorum", three)
-        .flag("store.quorum_member_timeout", "3s");
-    assert!(
-        slow.refusal()
-            .contains("must not be longer than store.call_timeout")
-    );
-    // The same sentinels may watch several independent masters.
-    given()
-        .flag(
-            "store.quorum",
-            "redis+sentinel://a,b/s redis+sentinel://a,b/t redis+sentinel://a,b/u",
-        )
-        .settings();
-    given()
-        .flag("store.quorum", "redis://a:1 redis://a:2 redis://[::1]:1")
-        .settings();
-}
-
 /// Refused for a key, with a word of the reason.
 #[track_caller]
 fn assert_insecure(given: &Given, key: &str, problem: &str) {
@@ -633,6 +381,11 @@ fn where_others_can_reach_it_callers_must_show_who_they_are() {
             .load()
             .is_ok()
     );
+    let forced = given()
+        .flag("admin.listen", "0.0.0.0:1")
+        .flag("admin.allow_unauthenticated", "true")
+        .flag("admin.allow_force_release", "true");
+    assert!(forced.refusal().contains("admin.allow_force_release"));
     let plain = || at("0.0.0.0:1").flag("auth.token_file", "t");
     assert_insecure(&plain(), "server.listen", "in plain text");
     let encrypted_elsewhere = plain().flag("auth.allow_plaintext", "true");

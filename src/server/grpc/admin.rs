@@ -152,15 +152,15 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         self.admit(&asked)?;
         let watcher = audited(&asked, self.coordinator.watch(request.prefix.clone()))?;
         let (coordinator, viewer) = (self.coordinator.clone(), self.viewer(&caller));
-        let told = futures::stream::unfold(Some(watcher), |watcher| async {
+        let items = futures::stream::unfold(Some(watcher), |watcher| async {
             let mut watcher = watcher?;
             match watcher.next().await {
-                Ok(told) => Some((Ok(told), Some(watcher))),
+                Ok(item) => Some((Ok(item), Some(watcher))),
                 Err(error) => Some((Err(status(&error)), None)),
             }
         });
-        let told = told.map(move |told| Ok(watched(&coordinator, &viewer, told?)));
-        Ok(Response::new(WatchStream(Box::pin(told))))
+        let items = items.map(move |item| Ok(watched(&coordinator, &viewer, item?)));
+        Ok(Response::new(WatchStream(Box::pin(items))))
     }
 }
 

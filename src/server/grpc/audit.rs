@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use lockkeeper_access::{Audited, Identity};
+use lockkeeper_access::{Account, Audited, Identity};
 use tonic::Request;
 
 use super::{Peer, auth};
@@ -12,6 +12,18 @@ use super::{Peer, auth};
 pub(super) struct Caller {
     pub(super) identity: Identity,
     peer: Option<SocketAddr>,
+}
+
+/// Audits an allowed call of an ordinary caller.
+pub(super) fn allowed(account: &Account, operation: &str, name: &str) {
+    let allowed = Audited {
+        identity: account.identity(),
+        peer: account.peer(),
+        operation,
+        name,
+        reason: "",
+    };
+    allowed.allowed();
 }
 
 // === impl Caller ===

@@ -3,18 +3,16 @@
 
 use std::{
     future::{Ready, ready},
-    net::SocketAddr,
     task::{Context, Poll},
 };
 
 use futures::future::Either;
 use http::{Request, Response, header::AUTHORIZATION};
-use lockkeeper_access::{Access, Account, Audited, Identity};
-use lockkeeper_coordinator::PeerAddress;
+use lockkeeper_access::{Access, Account};
 use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
-use super::status;
+use super::{budgets::Budgets, peer::Peer, status};
 
 /// Health checks need no credentials.
 const OPEN: &str = "/grpc.health.v1.Health/";
@@ -22,26 +20,18 @@ const OPEN: &str = "/grpc.health.v1.Health/";
 /// Requests to these services count towards quotas.
 const COUNTED: &str = "/lockkeeper.";
 
-/// The peer of a connection; in the extensions of each of its calls.
-#[derive(Clone, Debug, Default)]
-pub struct Peer {
-    /// None for a Unix-domain socket.
-    pub address: Option<SocketAddr>,
-    /// The identity of the connection: from its certificate, or the user of a Unix-domain socket.
-    pub identity: Option<Identity>,
-}
-
 /// Refuses calls without valid credentials, and adds the [`Account`] of others to their extensions.
 /// Where callers need not be identified, all are anonymous and nothing is added.
 #[derive(Clone, Debug)]
 pub struct AuthLayer {
     access: Access,
+    budgets: Budgets,
 }
 
 /// See [`AuthLayer`].
 #[derive(Clone, Debug)]
 pub struct AuthService<S> {
-    access: Access,
+    layer: AuthLayer,
     inner: S,
 }
 
@@ -50,59 +40,33 @@ pub(super) fn account(extensions: &tonic::Extensions) -> Account {
     extensions.get::<Account>().cloned().unwrap_or_default()
 }
 
-// === impl Peer ===
-
-impl Peer {
-    /// The address that other callers may see.
-    pub(super) fn address(&self) -> PeerAddress {
-        self.address.map_or(PeerAddress::Unix, PeerAddress::Tcp)
-    }
-}
-
 // === impl AuthLayer ===
 
 impl AuthLayer {
-    pub(super) fn new(access: Access) -> Self {
-        Self { access }
+    pub(super) fn new(access: Access, budgets: Budgets) -> Self {
+        Self { access, budgets }
     }
-}
 
-impl<S> Layer<S> for AuthLayer {
-    type Service = AuthService<S>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        AuthService {
-            access: self.access.clone(),
-            inner,
-        }
-    }
-}
-
-// === impl AuthService ===
-
-impl<S> AuthService<S> {
     fn admit(&self, request: &mut Request<Body>) -> Result<(), Status> {
+        let peer = request.extensions().get::<Peer>().cloned();
+        let peer = peer.unwrap_or_default();
         let path = request.uri().path();
         if path.starts_with(OPEN) {
+            if !peer.usage.is_authenticated() {
+                let place = self.budgets.call(&peer)?;
+                request.extensions_mut().insert(place);
+            }
             return Ok(());
         }
         let is_counted = path.starts_with(COUNTED);
-        let peer = request.extensions().get::<Peer>();
-        let address = peer.and_then(|peer| peer.address);
-        let connection = peer.and_then(|peer| peer.identity.as_ref());
-        let identity = self.access.identify(connection, bearer(request));
+        let token = bearer(request);
+        let identity = self.access.identify(peer.identity.as_ref(), token);
         let identity = identity.map_err(|why| {
-            let denied = Audited {
-                identity: &Identity::anonymous(),
-                peer: address,
-                operation: path,
-                name: "",
-                reason: &why.0,
-            };
-            denied.denied();
+            self.access.denied(peer.address, path, &why);
             status::unauthenticated(&why)
         })?;
-        let account = self.access.account(identity).used_from(address);
+        peer.usage.authenticate();
+        let account = self.access.account(identity).used_from(peer.address);
         if is_counted {
             account.request().map_err(status::quota)?;
         }
@@ -110,6 +74,17 @@ impl<S> AuthService<S> {
         Ok(())
     }
 }
+
+impl<S> Layer<S> for AuthLayer {
+    type Service = AuthService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        let layer = self.clone();
+        AuthService { layer, inner }
+    }
+}
+
+// === impl AuthService ===
 
 impl<S> Service<Request<Body>> for AuthService<S>
 where
@@ -124,8 +99,8 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        if self.access.asks()
-            && let Err(refused) = self.admit(&mut request)
+        if self.layer.access.asks()
+            && let Err(refused) = self.layer.admit(&mut request)
         {
             return Either::Left(ready(Ok(refused.into_http())));
         }

@@ -86,10 +86,10 @@ pub(super) fn listed_session(seen: SessionSeen) -> pb::SessionSummary {
 pub(super) fn watched(
     coordinator: &Coordinator,
     viewer: &Viewer,
-    told: Watched,
+    item: Watched,
 ) -> pb::WatchResponse {
     use pb::watch_response::Event;
-    let event = match told {
+    let event = match item {
         Watched::Delta(event) => Event::Delta(delta(coordinator, viewer, &event)),
         Watched::Snapshot {
             first,

@@ -8,6 +8,7 @@ use lockkeeper_coordinator::{
 };
 
 use super::{
+    audit,
     convert::{Requests, proto_wait_end, remaining, wait, whole_millis},
     pb,
     viewer::Viewer,
@@ -86,8 +87,10 @@ impl Requests<'_> {
     }
 
     pub(super) fn set_permits(&self, request: &pb::SetPermitsRequest) -> Result<SetPermits, Error> {
+        let name = self.name(&request.name, Right::Acquire)?;
+        audit::allowed(self.account, "SetPermits", name.public());
         Ok(SetPermits {
-            name: self.name(&request.name, Right::Acquire)?,
+            name,
             permits: request.permits,
             only_if_absent: request.only_if_absent,
         })

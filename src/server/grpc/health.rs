@@ -1,12 +1,20 @@
-//! `grpc.health.v1`. The store is probed only on request, so an idle coordinator sends it nothing.
+//! `grpc.health.v1`. The store is probed only while it is asked about, so an idle coordinator sends
+//! it nothing.
 //!
 //! The empty service is the process; those of `lockkeeper.v1` also need the store. All are
-//! `NOT_SERVING` from the start of a drain.
+//! `NOT_SERVING` from the start of a drain. All watches share one task, which looks once a second.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
-use lockkeeper_coordinator::Coordinator;
-use tokio::{sync::Mutex, time::Instant};
+use futures::{StreamExt as _, stream};
+use lockkeeper_base::tasks::spawn_detached;
+use tokio::{sync::watch, time::sleep};
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 use tonic_health::pb::{
@@ -15,6 +23,9 @@ use tonic_health::pb::{
     health_server::{Health, HealthServer},
 };
 
+use super::{budgets::Budgets, messages::Sizes, peer::Peer};
+use crate::probe::{PROBE_INTERVAL, StoreProbe};
+
 /// The services that need the store.
 const SERVICES: [&str; 3] = [
     "lockkeeper.v1.LockService",
@@ -22,52 +33,114 @@ const SERVICES: [&str; 3] = [
     "lockkeeper.v1.LatchService",
 ];
 
-/// How long a probe's result is valid, and the interval of a watch.
-const PROBE_INTERVAL: Duration = Duration::from_secs(1);
-
 /// Serves `grpc.health.v1`.
 #[derive(Clone, Debug)]
 pub(super) struct HealthService {
-    coordinator: Coordinator,
-    /// The time of the last probe of the store, and whether it answered.
-    probed: Arc<Mutex<Option<(Instant, bool)>>>,
+    probe: StoreProbe,
+    budgets: Budgets,
+    seen: Arc<Watched>,
+}
+
+/// What all watches see.
+#[derive(Debug)]
+struct Watched {
+    seen: watch::Sender<Seen>,
+    /// Whether a task keeps it current, which it does while there are watches.
+    is_kept: AtomicBool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Seen {
+    is_draining: bool,
+    store_answers: bool,
+}
+
+/// What a watch follows.
+#[derive(Clone, Copy, Debug)]
+enum Followed {
+    Process,
+    Store,
+    Unknown,
+}
+
+// === impl Followed ===
+
+impl Followed {
+    fn of(service: &str) -> Self {
+        match service {
+            "" => Self::Process,
+            service if SERVICES.contains(&service) => Self::Store,
+            _ => Self::Unknown,
+        }
+    }
+
+    fn status(self, seen: Seen) -> ServingStatus {
+        let serves = match self {
+            Self::Process => !seen.is_draining,
+            Self::Store => !seen.is_draining && seen.store_answers,
+            Self::Unknown => return ServingStatus::ServiceUnknown,
+        };
+        if serves {
+            ServingStatus::Serving
+        } else {
+            ServingStatus::NotServing
+        }
+    }
 }
 
 // === impl HealthService ===
 
 impl HealthService {
-    pub(super) fn server(coordinator: Coordinator) -> HealthServer<Self> {
-        HealthServer::new(Self {
-            coordinator,
-            probed: Arc::default(),
-        })
-    }
-
-    /// None for an unknown service.
-    async fn status(&self, service: &str) -> Option<ServingStatus> {
-        let serving = match service {
-            "" => !self.coordinator.is_draining(),
-            service if SERVICES.contains(&service) => {
-                !self.coordinator.is_draining() && self.store_answers().await
-            }
-            _ => return None,
+    pub(super) fn server(probe: StoreProbe, budgets: Budgets) -> HealthServer<Self> {
+        let seen = Watched {
+            seen: watch::Sender::new(Seen::default()),
+            is_kept: AtomicBool::new(false),
         };
-        Some(if serving {
-            ServingStatus::Serving
-        } else {
-            ServingStatus::NotServing
-        })
+        let service = Self {
+            probe,
+            budgets,
+            seen: Arc::new(seen),
+        };
+        HealthServer::new(service).max_decoding_message_size(Sizes::SMALL)
     }
 
-    /// Concurrent callers share one probe.
-    async fn store_answers(&self) -> bool {
-        let mut probed = self.probed.lock().await;
-        match *probed {
-            Some((at, answers)) if at.elapsed() < PROBE_INTERVAL => answers,
-            _ => {
-                let answers = self.coordinator.probe().await.is_ok();
-                *probed = Some((Instant::now(), answers));
-                answers
+    async fn look(&self, followed: Followed) -> Seen {
+        // Read before the probe: a drain that begins later is seen in the next round.
+        let is_draining = self.probe.is_draining();
+        let needs_store = matches!(followed, Followed::Store) && !is_draining;
+        Seen {
+            is_draining,
+            store_answers: needs_store && self.probe.store_answers().await.is_ok(),
+        }
+    }
+
+    /// What all watches see from now on, with the first look done.
+    async fn follow(&self) -> watch::Receiver<Seen> {
+        let receiver = self.seen.seen.subscribe();
+        let seen = self.look(Followed::Store).await;
+        self.seen.set(seen);
+        if !self.seen.is_kept.swap(true, Ordering::AcqRel) {
+            spawn_detached("health", self.clone().keep());
+        }
+        receiver
+    }
+
+    /// Looks once a second while there are watches, until the drain.
+    async fn keep(self) {
+        loop {
+            while self.seen.seen.receiver_count() > 0 {
+                let seen = self.look(Followed::Store).await;
+                self.seen.set(seen);
+                if seen.is_draining {
+                    return;
+                }
+                sleep(PROBE_INTERVAL).await;
+            }
+            self.seen.is_kept.store(false, Ordering::Release);
+            // A watch may have begun just before, and have found the task running.
+            let is_needed = self.seen.seen.receiver_count() > 0;
+            if !is_needed || self.seen.is_kept.swap(true, Ordering::AcqRel) {
+                return;
             }
         }
     }
@@ -79,9 +152,14 @@ impl Health for HealthService {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
-        let service = request.into_inner().service;
-        let status = self.status(&service).await;
-        let status = status.ok_or_else(|| Status::not_found(format!("no service {service:?}")))?;
+        // The extensions hold the call's place among those without credentials.
+        let (_metadata, _extensions, request) = request.into_parts();
+        let followed = Followed::of(&request.service);
+        if let Followed::Unknown = followed {
+            let service = &request.service;
+            return Err(Status::not_found(format!("no service {service:?}")));
+        }
+        let status = followed.status(self.look(followed).await);
         Ok(Response::new(HealthCheckResponse {
             status: status.into(),
         }))
@@ -94,32 +172,41 @@ impl Health for HealthService {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let (this, service) = (self.clone(), request.into_inner().service);
+        let peer = request.extensions().get::<Peer>().cloned();
+        let place = self.budgets.watch(&peer.unwrap_or_default())?;
+        let followed = Followed::of(&request.into_inner().service);
+        let seen = self.follow().await;
         // Ends with the drain, so that a watcher does not delay the exit.
-        let changes = futures::stream::unfold(None, move |told: Option<ServingStatus>| {
-            let (this, service) = (this.clone(), service.clone());
-            async move {
-                loop {
-                    // Read first: a drain that begins later shows in the next round, so the stream
-                    // sends NOT_SERVING before it ends.
-                    let draining = this.coordinator.is_draining();
-                    let status = this
-                        .status(&service)
-                        .await
-                        .unwrap_or(ServingStatus::ServiceUnknown);
-                    if told != Some(status) {
-                        let answer = HealthCheckResponse {
-                            status: status.into(),
-                        };
-                        return Some((Ok(answer), Some(status)));
-                    }
-                    if draining {
-                        return None;
-                    }
-                    tokio::time::sleep(PROBE_INTERVAL).await;
+        let begin = (seen, None, place);
+        let changes = stream::unfold(Some(begin), move |state| async move {
+            let (mut seen, told, place) = state?;
+            loop {
+                let now = *seen.borrow_and_update();
+                let status = followed.status(now);
+                if told != Some(status) {
+                    let answer = HealthCheckResponse {
+                        status: status.into(),
+                    };
+                    let next = (!now.is_draining).then_some((seen, Some(status), place));
+                    return Some((Ok(answer), next));
+                }
+                if now.is_draining || seen.changed().await.is_err() {
+                    return None;
                 }
             }
         });
-        Ok(Response::new(Box::pin(changes)))
+        Ok(Response::new(changes.boxed()))
+    }
+}
+
+// === impl Watched ===
+
+impl Watched {
+    fn set(&self, seen: Seen) {
+        self.seen.send_if_modified(|before| {
+            let is_new = *before != seen;
+            *before = seen;
+            is_new
+        });
     }
 }

@@ -8,7 +8,7 @@ use lockkeeper_coordinator::{
 
 use super::{
     answers::Answers,
-    auth,
+    audit, auth,
     call::{Calls, service, within},
     convert::{Requests, duration, proto_wait_end, wait, whole_millis},
     pb,
@@ -47,8 +47,10 @@ impl Requests<'_> {
     pub(super) fn set_count(&self, request: &pb::SetCountRequest) -> Result<SetCount, Error> {
         let limits = self.coordinator.limits();
         let ttl = |ttl| Ok::<_, Error>(Lease::named("ttl", duration("ttl", ttl)?, limits)?.get());
+        let name = self.name(&request.name, Right::Acquire)?;
+        audit::allowed(self.account, "SetCount", name.public());
         Ok(SetCount {
-            name: self.name(&request.name, Right::Acquire)?,
+            name,
             count: at_least_one("count", request.count)?,
             ttl: request.ttl.map(ttl).transpose()?,
             request_id: self.request_id(&request.request_id)?,
@@ -80,7 +82,9 @@ impl Requests<'_> {
     }
 
     pub(super) fn delete_latch(&self, request: &pb::DeleteLatchRequest) -> Result<LockName, Error> {
-        self.name(&request.name, Right::Acquire)
+        let name = self.name(&request.name, Right::Acquire)?;
+        audit::allowed(self.account, "DeleteLatch", name.public());
+        Ok(name)
     }
 }
 

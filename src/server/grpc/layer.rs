@@ -1,5 +1,9 @@
-//! Distinguishes a stream that its client ended from a broken one. tonic reports a reset stream
-//! like a half-closed one, but a reset keeps a session's grants and a half-close releases them.
+//! Follows the body of each request: a message that has begun must be complete soon, and counts
+//! towards a budget until then.
+//!
+//! It also distinguishes a session's stream that its client ended from a broken one. tonic reports
+//! a reset stream like a half-closed one, but a reset keeps a session's grants and a half-close
+//! releases them.
 
 use std::{
     pin::Pin,
@@ -8,31 +12,56 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
-use http::Request;
+use http::{Request, header::CONTENT_TYPE};
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use tonic::body::Body;
+use tokio::time::{Sleep, sleep};
+use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
-/// Only streams of this method are watched; others pay nothing.
-const METHOD: &str = "/Session";
+use super::{
+    budgets::{Budgets, Unfinished},
+    messages::{Messages, Sizes},
+    peer::Peer,
+    status,
+};
+
+/// Methods whose clients send messages as long as they like. The requests of others have one
+/// message, and end with it.
+const SESSION: &str = "/Session";
+const REFLECTION: &str = "/ServerReflectionInfo";
+
+/// How long a request of one message, or a message of a stream, may take from its begin to its end.
+const COMPLETE_WITHIN: Duration = Duration::from_secs(10);
 
 /// How a request's body ended; in the request's extensions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BodyFate(Arc<AtomicBool>);
 
-/// Adds [`BodyFate`] to requests.
-#[derive(Clone, Copy, Debug)]
-pub struct BodyFateLayer;
-
-/// See [`BodyFateLayer`].
+/// Follows the bodies of requests, and adds [`BodyFate`] to those of sessions.
 #[derive(Clone, Debug)]
-pub struct BodyFateService<S>(S);
+pub struct BodyLayer {
+    pub(super) budgets: Budgets,
+    pub(super) sizes: Sizes,
+}
+
+/// See [`BodyLayer`].
+#[derive(Clone, Debug)]
+pub struct BodyService<S> {
+    layer: BodyLayer,
+    inner: S,
+}
 
 struct Watched {
     body: Body,
-    fate: BodyFate,
+    fate: Option<BodyFate>,
+    is_stream: bool,
+    messages: Messages,
+    unfinished: Unfinished,
+    /// Runs once the body has been waited for.
+    deadline: Option<Pin<Box<Sleep>>>,
 }
 
 // === impl BodyFate ===
@@ -44,38 +73,95 @@ impl BodyFate {
     }
 }
 
-// === impl BodyFateLayer ===
+// === impl BodyLayer ===
 
-impl<S> Layer<S> for BodyFateLayer {
-    type Service = BodyFateService<S>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        BodyFateService(inner)
+impl BodyLayer {
+    fn watch(&self, mut request: Request<Body>) -> Request<Body> {
+        let path = request.uri().path();
+        let is_session = path.ends_with(SESSION);
+        let kind = request.headers().get(CONTENT_TYPE);
+        let is_web = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc-web"));
+        let messages = Messages::new(self.sizes.of(path, is_session), is_web);
+        let is_stream = is_session || path.ends_with(REFLECTION);
+        let peer = request.extensions().get::<Peer>();
+        let usage = peer.map(|peer| Arc::clone(&peer.usage));
+        let unfinished = self.budgets.unfinished(&usage.unwrap_or_default());
+        let fate = is_session.then(BodyFate::default);
+        if let Some(fate) = &fate {
+            request.extensions_mut().insert(fate.clone());
+        }
+        request.map(|body| {
+            Body::new(Watched {
+                body,
+                fate,
+                is_stream,
+                messages,
+                unfinished,
+                deadline: None,
+            })
+        })
     }
 }
 
-// === impl BodyFateService ===
+impl<S> Layer<S> for BodyLayer {
+    type Service = BodyService<S>;
 
-impl<S: Service<Request<Body>>> Service<Request<Body>> for BodyFateService<S> {
+    fn layer(&self, inner: S) -> Self::Service {
+        let layer = self.clone();
+        BodyService { layer, inner }
+    }
+}
+
+// === impl BodyService ===
+
+impl<S: Service<Request<Body>>> Service<Request<Body>> for BodyService<S> {
     type Response = S::Response;
     type Error = S::Error;
     type Future = S::Future;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.0.poll_ready(cx)
+        self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        if request.uri().path().ends_with(METHOD) {
-            let fate = BodyFate::default();
-            request.extensions_mut().insert(fate.clone());
-            request = request.map(|body| Body::new(Watched { body, fate }));
-        }
-        self.0.call(request)
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let request = if request.body().is_end_stream() {
+            request
+        } else {
+            self.layer.watch(request)
+        };
+        self.inner.call(request)
     }
 }
 
 // === impl Watched ===
+
+impl Watched {
+    /// Ready when the message has taken too long.
+    fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.is_stream && self.messages.unfinished() == 0 {
+            return Poll::Pending;
+        }
+        let deadline = self
+            .deadline
+            .get_or_insert_with(|| Box::pin(sleep(COMPLETE_WITHIN)));
+        deadline.as_mut().poll(cx)
+    }
+
+    /// Counts the bytes of a frame.
+    fn take(&mut self, data: &[u8]) -> Result<(), Status> {
+        self.messages.take(data)?;
+        if self.is_stream && self.messages.unfinished() == 0 {
+            self.deadline = None;
+        }
+        self.unfinished.set(self.messages.unfinished())
+    }
+
+    fn broken(&self) {
+        if let Some(fate) = &self.fate {
+            fate.0.store(true, Ordering::Release);
+        }
+    }
+}
 
 impl HttpBody for Watched {
     type Data = <Body as HttpBody>::Data;
@@ -85,7 +171,18 @@ impl HttpBody for Watched {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) else {
+            ready!(self.poll_late(cx));
+            self.broken();
+            return Poll::Ready(Some(Err(status::incomplete(COMPLETE_WITHIN))));
+        };
+        let frame = match frame {
+            Some(Ok(frame)) => match frame.data_ref().map(|data| self.take(data)) {
+                Some(Err(refused)) => Some(Err(refused)),
+                _ => Some(Ok(frame)),
+            },
+            other => other,
+        };
         let is_broken = match &frame {
             Some(Ok(_)) => false,
             Some(Err(_)) => true,
@@ -95,7 +192,7 @@ impl HttpBody for Watched {
             None => !self.body.is_end_stream(),
         };
         if is_broken {
-            self.fate.0.store(true, Ordering::Release);
+            self.broken();
         }
         Poll::Ready(frame)
     }

@@ -23,7 +23,7 @@ use tonic::{Code, body::Body};
 use tower::{Layer, Service};
 use tracing::Span;
 
-use super::{listen, pb, spans};
+use super::{budgets, listen, pb, spans};
 
 /// The gRPC codes by number, in the spelling of these metrics.
 const CODES: [&str; 17] = [
@@ -61,6 +61,7 @@ struct Families {
     unknown: Arc<Method>,
     frames_failed: Numbered<Counter>,
     connections: listen::Metrics,
+    budgets: budgets::Metrics,
 }
 
 /// The metrics of one method.
@@ -146,6 +147,7 @@ impl Default for Metrics {
             seconds: seconds.clone(),
             frames_failed: numbered("grpc_code", CODES.map(str::to_owned), Counter::default),
             connections: listen::Metrics::default(),
+            budgets: budgets::Metrics::default(),
         }))
     }
 }
@@ -159,6 +161,7 @@ impl Metrics {
             seconds,
             frames_failed,
             connections,
+            budgets,
             ..
         } = &*self.0;
         registry.register("grpc_server_started", "Calls that began", started.clone());
@@ -179,11 +182,17 @@ impl Metrics {
             frames_failed.0.clone(),
         );
         connections.register(&mut ours);
+        budgets.register(&mut ours);
     }
 
     /// The metrics of connections.
     pub fn connections(&self) -> &listen::Metrics {
         &self.0.connections
+    }
+
+    /// The metrics of budgets.
+    pub(super) fn budgets(&self) -> &budgets::Metrics {
+        &self.0.budgets
     }
 
     /// Counts a frame that was answered with an error of this code.

@@ -5,29 +5,33 @@ mod admin;
 mod answers;
 mod audit;
 pub mod auth;
+mod budgets;
 mod call;
+pub mod coalesced_writes;
 mod convert;
 mod convert_admin;
 mod convert_permits;
-pub mod direct;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-pub mod gathered;
 mod health;
 mod latch;
 pub mod layer;
 pub mod listen;
 mod lock;
+mod messages;
 mod metrics;
 mod multi;
 mod notice;
 mod outbound;
+mod peer;
+pub mod router_bypass;
 mod semaphore;
 mod session;
 mod spans;
 mod status;
 mod viewer;
+mod web;
 
 pub use metrics::Metrics;
 
@@ -42,7 +46,9 @@ use tonic::{
 };
 use tower::layer::util::{Identity, Stack};
 
-pub use auth::Peer;
+pub use peer::Peer;
+
+use crate::{hosts::AllowedHosts, probe::StoreProbe};
 
 /// The server's behaviour towards clients.
 #[derive(Clone, Debug)]
@@ -53,8 +59,12 @@ pub struct Config {
     pub keepalive_timeout: Duration,
     /// The size of a client's message, in bytes.
     pub message_bytes_max: usize,
+    /// The size of all messages together that have begun and are incomplete.
+    pub unfinished_bytes_max: usize,
     /// Whether gRPC-Web is accepted, also over HTTP/1.1.
     pub grpc_web: bool,
+    /// The hosts that pages of a browser may name; none: all.
+    pub allowed_hosts: Option<AllowedHosts>,
     /// Concurrent calls on one connection.
     pub connection_streams_max: u32,
     /// Concurrent operations of one session that do not wait. Above it, the stream is not read
@@ -77,28 +87,34 @@ const STREAM_WINDOW: u32 = 64 << 10;
 /// their sum reaches half of the connection's window.
 const UNREAD_MESSAGE: u32 = 256;
 
-/// The layers of every request: metrics, then authentication, then the end of its body, then the
-/// route to its service.
-pub type Layers = Stack<
-    direct::DirectLayer,
-    Stack<layer::BodyFateLayer, Stack<auth::AuthLayer, Stack<metrics::MetricsLayer, Identity>>>,
->;
+/// The layers of every request: metrics, then authentication, then its site, then its body, then
+/// the route to its service.
+pub type Layers =
+    Stack<router_bypass::RouterBypassLayer, Stack<layer::BodyLayer, Stack<web::WebLayer, Outer>>>;
+type Outer = Stack<auth::AuthLayer, Stack<metrics::MetricsLayer, Identity>>;
 
 /// All services, ready to be served; their calls are counted.
 pub fn router(
     coordinator: &Coordinator,
+    probe: StoreProbe,
     config: Config,
     access: &Access,
     metrics: &Metrics,
 ) -> Result<Router<Layers>, tonic_reflection::server::Error> {
     let config = Arc::new(config);
+    let sizes = messages::Sizes::new(config.message_bytes_max);
+    let budgets = budgets::Budgets::new(
+        config.unfinished_bytes_max,
+        sizes.largest(),
+        metrics.budgets(),
+    );
     let calls = call::Calls {
         coordinator: coordinator.clone(),
         access: access.clone(),
         metrics: metrics.clone(),
     };
     let lock = lock::LockService::new(calls.clone(), Arc::clone(&config));
-    let lock = direct::LockServer::new(lock).max_decoding_message_size(config.message_bytes_max);
+    let lock = router_bypass::LockServer::new(lock).max_decoding_message_size(sizes.largest());
     let semaphore = semaphore::SemaphoreService {
         calls: calls.clone(),
     };
@@ -115,7 +131,7 @@ pub fn router(
         .add_service(semaphore)
         .add_service(latch)
         .add_service(admin)
-        .add_service(health::HealthService::server(coordinator.clone()))
+        .add_service(health::HealthService::server(probe, budgets.clone()))
         .add_service(descriptors().build_v1()?)
         .add_service(descriptors().build_v1alpha()?);
     if config.grpc_web {
@@ -138,9 +154,10 @@ pub fn router(
         .http2_max_pending_accept_reset_streams(Some(PENDING_RESETS_MAX))
         .http2_max_local_error_reset_streams(Some(LOCAL_ERRORS_MAX))
         .layer(metrics::MetricsLayer(metrics.clone()))
-        .layer(auth::AuthLayer::new(access.clone()))
-        .layer(layer::BodyFateLayer)
-        .layer(direct::DirectLayer::new(direct))
+        .layer(auth::AuthLayer::new(access.clone(), budgets.clone()))
+        .layer(web::WebLayer(config.allowed_hosts.clone().map(Arc::new)))
+        .layer(layer::BodyLayer { budgets, sizes })
+        .layer(router_bypass::RouterBypassLayer::new(direct))
         .add_routes(routes);
     Ok(server)
 }

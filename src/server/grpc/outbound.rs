@@ -27,7 +27,7 @@ use super::{
 
 /// A frame that is not an answer.
 #[derive(Debug)]
-pub(super) enum Out {
+pub(super) enum Outgoing {
     Opened(Box<pb::SessionOpened>),
     Notice(Notice),
     /// Answers the ping with this id.
@@ -40,7 +40,7 @@ pub(super) enum Out {
 #[derive(Debug)]
 pub(super) struct Outbound {
     answers: mpsc::Receiver<(u64, Answer)>,
-    notices: mpsc::Receiver<Out>,
+    notices: mpsc::Receiver<Outgoing>,
     /// Counts the frames that were read.
     progress: Arc<AtomicU64>,
     waits: Waits,
@@ -61,7 +61,7 @@ enum State {
 impl Outbound {
     pub(super) fn new(
         answers: mpsc::Receiver<(u64, Answer)>,
-        notices: mpsc::Receiver<Out>,
+        notices: mpsc::Receiver<Outgoing>,
         progress: Arc<AtomicU64>,
         waits: Waits,
         viewer: Viewer,
@@ -95,12 +95,12 @@ impl Outbound {
         }
     }
 
-    fn notice(&mut self, out: Out) -> Option<pb::SessionResponse> {
+    fn notice(&mut self, out: Outgoing) -> Option<pb::SessionResponse> {
         let (op_id, response) = match out {
-            Out::Opened(opened) => (0, Response::Opened(*opened)),
-            Out::Notice(notice) => (0, notice::notice(notice)),
-            Out::Pong(op_id) => (op_id, Response::Pong(pb::Pong {})),
-            Out::End(status) => {
+            Outgoing::Opened(opened) => (0, Response::Opened(*opened)),
+            Outgoing::Notice(notice) => (0, notice::notice(notice)),
+            Outgoing::Pong(op_id) => (op_id, Response::Pong(pb::Pong {})),
+            Outgoing::End(status) => {
                 self.state = State::Ending(status);
                 return None;
             }

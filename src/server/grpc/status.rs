@@ -36,26 +36,17 @@ pub(super) fn status(error: &Error) -> Status {
                 Ownership::NeverHeld => "never_held",
                 Ownership::HeldInAnotherMode => "held_in_another_mode",
             };
-            plain(
-                Code::FailedPrecondition,
-                text,
-                "NOT_OWNER",
-                &[("state", state)],
-            )
+            failed(text, "NOT_OWNER", ("state", state))
         }
         Error::SessionNotFound => plain(Code::NotFound, text, "SESSION_NOT_FOUND", &[]),
-        Error::SessionDetached => plain(
-            Code::NotFound,
-            text,
-            "SESSION_NOT_FOUND",
-            &[("state", "detached")],
-        ),
-        Error::ResumeTokenInvalid => plain(
-            Code::NotFound,
-            text,
-            "SESSION_NOT_FOUND",
-            &[("state", "resume_token_invalid")],
-        ),
+        Error::SessionDetached => {
+            let state = [("state", "detached")];
+            plain(Code::NotFound, text, "SESSION_NOT_FOUND", &state)
+        }
+        Error::ResumeTokenInvalid => {
+            let state = [("state", "resume_token_invalid")];
+            plain(Code::NotFound, text, "SESSION_NOT_FOUND", &state)
+        }
         Error::LimitReached(limit) => {
             let mut details = info(&limit.name().to_uppercase(), &[("limit", limit.name())]);
             details.add_quota_failure_violation(limit_subject(*limit), limit.name());
@@ -71,22 +62,10 @@ pub(super) fn status(error: &Error) -> Status {
         ),
         Error::SemaphoreNotFound => plain(Code::NotFound, text, "SEMAPHORE_NOT_FOUND", &[]),
         Error::PermitsExceeded { total } => {
-            let total = total.to_string();
-            plain(
-                Code::FailedPrecondition,
-                text,
-                "PERMITS_EXCEEDED",
-                &[("total", &total)],
-            )
+            failed(text, "PERMITS_EXCEEDED", ("total", &total.to_string()))
         }
         Error::CountExceeded { count } => {
-            let count = count.to_string();
-            plain(
-                Code::FailedPrecondition,
-                text,
-                "COUNT_EXCEEDED",
-                &[("count", &count)],
-            )
+            failed(text, "COUNT_EXCEEDED", ("count", &count.to_string()))
         }
         Error::Draining => retry(Code::Unavailable, text, "DRAINING", &[], DRAIN_RETRY),
         Error::Store(error) | Error::StoreOf(_, error) => store_status(error, text),
@@ -124,6 +103,36 @@ pub(super) fn quota(reached: QuotaReached) -> Status {
         QuotaReached::Full(_) => LIMIT_RETRY,
     }));
     Status::with_error_details(Code::ResourceExhausted, reached.to_string(), details)
+}
+
+/// A budget is used up that callers without rights share; see `budgets.rs`.
+pub(super) fn exhausted(budget: &'static str) -> Status {
+    let reason = format!("BUDGET_{}", budget.to_uppercase());
+    let mut details = info(&reason, &[("budget", budget)]);
+    details.add_quota_failure_violation("coordinator", budget);
+    details.set_retry_info(Some(LIMIT_RETRY));
+    let text = format!("too many at once: {}", budget.replace('_', " "));
+    Status::with_error_details(Code::ResourceExhausted, text, details)
+}
+
+/// A page of another site.
+pub(super) fn another_site() -> Status {
+    let text = "the call comes from another site; see server.allowed_hosts".to_owned();
+    plain(Code::PermissionDenied, text, "ANOTHER_SITE", &[])
+}
+
+/// A message that is larger than the limit of its method.
+pub(super) fn too_large(bytes: usize, max: usize) -> Status {
+    let text = format!("the message has {bytes} bytes, the limit is {max}");
+    let (bytes, max) = (bytes.to_string(), max.to_string());
+    let about = [("bytes", bytes.as_str()), ("bytes_max", max.as_str())];
+    plain(Code::OutOfRange, text, "MESSAGE_TOO_LARGE", &about)
+}
+
+/// A message that has begun and was not completed within the time limit.
+pub(super) fn incomplete(within: Duration) -> Status {
+    let text = format!("the message must be complete within {} s", within.as_secs());
+    plain(Code::DeadlineExceeded, text, "MESSAGE_INCOMPLETE", &[])
 }
 
 /// A frame that is invalid at this point of the stream.
@@ -169,22 +178,10 @@ pub(super) fn message(status: &Status) -> tonic_types::Status {
 #[deny(clippy::wildcard_enum_match_arm)]
 fn store_status(error: &CallError, text: String) -> Status {
     match error {
-        CallError::Unavailable(_) => retry(
-            Code::Unavailable,
-            text,
-            "STORE_UNAVAILABLE",
-            &[],
-            STORE_RETRY,
-        ),
+        CallError::Unavailable(_) => unavailable(text, "STORE_UNAVAILABLE", &[]),
         CallError::OutcomeUnknown(_) => {
             let safe = [("safe_with", "request_id")];
-            retry(
-                Code::Unavailable,
-                text,
-                "OUTCOME_UNKNOWN",
-                &safe,
-                STORE_RETRY,
-            )
+            unavailable(text, "OUTCOME_UNKNOWN", &safe)
         }
         CallError::NotReplicated {
             acknowledged,
@@ -196,13 +193,7 @@ fn store_status(error: &CallError, text: String) -> Status {
                 ("acknowledged", acknowledged.as_str()),
                 ("required", required.as_str()),
             ];
-            retry(
-                Code::Unavailable,
-                text,
-                "NOT_REPLICATED",
-                &counts,
-                STORE_RETRY,
-            )
+            unavailable(text, "NOT_REPLICATED", &counts)
         }
         CallError::OutOfMemory => retry(
             Code::ResourceExhausted,
@@ -226,12 +217,7 @@ fn store_status(error: &CallError, text: String) -> Status {
             details.add_bad_request_violation("request_id", &text);
             Status::with_error_details(Code::InvalidArgument, text, details)
         }
-        CallError::RequestOver => plain(
-            Code::FailedPrecondition,
-            text,
-            "NOT_OWNER",
-            &[("state", "expired")],
-        ),
+        CallError::RequestOver => failed(text, "NOT_OWNER", ("state", "expired")),
         CallError::Unsupported(what) => {
             let kind = match what {
                 Unsupported::FairLocks => ("mode", "FAIR"),
@@ -239,13 +225,8 @@ fn store_status(error: &CallError, text: String) -> Status {
                 Unsupported::Latches => ("kind", "latch"),
                 Unsupported::SeveralAtOnce => ("kind", "several"),
             };
-            let store = ("store", "quorum");
-            plain(
-                Code::Unimplemented,
-                text,
-                "UNSUPPORTED_BY_STORE",
-                &[kind, store],
-            )
+            let metadata = [kind, ("store", "quorum")];
+            plain(Code::Unimplemented, text, "UNSUPPORTED_BY_STORE", &metadata)
         }
         CallError::Refused(_) => plain(Code::Internal, text, "STORE_REFUSED", &[]),
     }
@@ -258,6 +239,15 @@ fn limit_subject(limit: Limit) -> &'static str {
         Limit::Waiters | Limit::Sessions | Limit::Watchers => "coordinator",
         Limit::WaitsPerSession | Limit::GrantsPerSession => "session",
     }
+}
+
+fn failed(text: String, reason: &str, metadata: (&str, &str)) -> Status {
+    plain(Code::FailedPrecondition, text, reason, &[metadata])
+}
+
+/// The store has not done what was asked, or nobody knows.
+fn unavailable(text: String, reason: &str, metadata: &[(&str, &str)]) -> Status {
+    retry(Code::Unavailable, text, reason, metadata, STORE_RETRY)
 }
 
 fn plain(code: Code, text: String, reason: &str, metadata: &[(&str, &str)]) -> Status {
@@ -367,9 +357,8 @@ mod tests {
             (CallError::RequestOver, FailedPrecondition, "NOT_OWNER"),
             (CallError::Refused(text()), Internal, "STORE_REFUSED"),
         ];
-        let of_store = of_store.into_iter();
-        ours.into_iter()
-            .chain(of_store.map(|(error, code, reason)| (error.into(), code, reason)))
+        let of_store = of_store.map(|(error, code, reason)| (error.into(), code, reason));
+        ours.into_iter().chain(of_store)
     }
 
     #[test]

@@ -26,6 +26,15 @@ pub(crate) fn connections_max(configured: usize) -> usize {
     configured.min(room)
 }
 
+/// The limit of connections to the admin port: at most this many, and not more than half of the
+/// reserved files.
+pub(crate) fn admin_connections_max() -> usize {
+    const MOST: u64 = 256;
+    let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
+    let max = (kept(files) / 2).min(MOST);
+    usize::try_from(max).unwrap_or(usize::MAX)
+}
+
 /// Raises the process's limit to its maximum, and returns it. Lower limits are for programs that
 /// use `select`.
 fn raised() -> Option<u64> {
@@ -43,8 +52,11 @@ fn raised() -> Option<u64> {
 
 /// The share of these files for connections.
 fn room(files: u64) -> u64 {
-    let kept = KEPT.max(files / KEPT_PART);
-    files.saturating_sub(kept).max(files / 2)
+    files.saturating_sub(kept(files)).max(files / 2)
+}
+
+fn kept(files: u64) -> u64 {
+    KEPT.max(files / KEPT_PART)
 }
 
 #[cfg(test)]

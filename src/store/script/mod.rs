@@ -16,11 +16,11 @@ pub use calls::{
 };
 pub use error::{CallError, StoreLimit, Unsupported};
 pub use quorum::QuorumMember;
-pub use replicas::Tally;
+pub use replicas::ReplicationStatus;
 pub use store::{
     AcquiredAll, AttemptAll, CountSet, CountedDown, LatchInspected, Member, MemberGrant, Members,
     PermitAttempt, PermitHolder, PermitId, PermitRenewal, PermitRenewals, PermitsAcquired,
-    PermitsReleased, PermitsSet, ReleasedMember, Scripts, SemaphoreInspected, Vouched,
+    PermitsReleased, PermitsSet, QueuePositions, ReleasedMember, Scripts, SemaphoreInspected,
 };
 pub use walk::WalkCursor;
 

@@ -10,35 +10,35 @@ use crate::host::{Acks, Replicas};
 /// What replicas have acknowledged of the calls of one [`super::Scripts`]. Empty if nothing was to
 /// be waited for.
 #[derive(Clone, Debug, Default)]
-pub struct Tally(Option<Arc<Counting>>);
+pub struct ReplicationStatus(Option<Arc<WorstCall>>);
 
 #[derive(Debug)]
-struct Counting {
+struct WorstCall {
     replicas: Replicas,
     /// Of the call that fared worst.
     least: Mutex<Option<Acks>>,
 }
 
-// === impl Tally ===
+// === impl ReplicationStatus ===
 
-impl Tally {
+impl ReplicationStatus {
     pub(super) fn of(replicas: Option<Replicas>) -> Self {
         Self(replicas.map(|replicas| {
             let least = Mutex::new(None);
-            Arc::new(Counting { replicas, least })
+            Arc::new(WorstCall { replicas, least })
         }))
     }
 
     /// What is to be waited for.
     pub(super) fn wanted(&self) -> Option<Replicas> {
-        self.0.as_ref().map(|counting| counting.replicas)
+        self.0.as_ref().map(|worst| worst.replicas)
     }
 
     pub(super) fn count(&self, acks: Option<Acks>) {
-        let (Some(counting), Some(acks)) = (&self.0, acks) else {
+        let (Some(worst), Some(acks)) = (&self.0, acks) else {
             return;
         };
-        let mut least = counting.least.lock();
+        let mut least = worst.least.lock();
         let is_less = |known: &Acks| {
             (acks.are_enough(), acks.acknowledged) < (known.are_enough(), known.acknowledged)
         };
@@ -50,10 +50,7 @@ impl Tally {
     /// How many replicas have acknowledged everything: 0 if none was asked for. An error if they
     /// are too few.
     pub fn acknowledged(&self) -> Result<u32, CallError> {
-        let least = self
-            .0
-            .as_ref()
-            .and_then(|counting| counting.least.lock().clone());
+        let least = self.0.as_ref().and_then(|worst| worst.least.lock().clone());
         match least {
             None => Ok(0),
             Some(acks) if acks.are_enough() => Ok(acks.acknowledged),
@@ -91,7 +88,7 @@ mod tests {
             at_least: 1,
             all: false,
         };
-        let tally = Tally::of(Some(replicas));
+        let tally = ReplicationStatus::of(Some(replicas));
         assert_eq!(tally.acknowledged(), Ok(0));
         tally.count(Some(acks(3, 1)));
         tally.count(Some(acks(2, 1)));
@@ -111,7 +108,7 @@ mod tests {
 
     #[test]
     fn nothing_counts_if_nothing_was_asked_for() {
-        let tally = Tally::of(None);
+        let tally = ReplicationStatus::of(None);
         tally.count(Some(acks(0, 1)));
         assert_eq!(tally.acknowledged(), Ok(0));
     }

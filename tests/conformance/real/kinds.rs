@@ -53,7 +53,11 @@ pub(super) async fn fair_waiters_in_order(scene: &mut Scene) -> Result<()> {
 
 pub(super) async fn readers_share_and_a_writer_waits(scene: &mut Scene) -> Result<()> {
     scene.connect().await?;
-    let of_mode = |guard: &str, mode: &str| json!({ "do": "acquire", "name": "a", "guard": guard, "mode": mode });
+    let of_mode = |guard: &str, mode: &str| {
+        let mut command = acquire("a", guard);
+        command["mode"] = json!(mode);
+        command
+    };
     scene.first.run(of_mode("r1", "read")).await?;
     scene.second.run(of_mode("r2", "read")).await?;
     let writer = scene.first.send(of_mode("w", "write")).await?;
@@ -293,7 +297,10 @@ pub(super) async fn a_forced_release_is_a_loss(scene: &mut Scene) -> Result<()> 
 
 pub(super) async fn calls_without_a_session(scene: &mut Scene) -> Result<()> {
     scene.connect().await?;
-    let once = |action: &str, owner: &str| json!({ "do": action, "name": "a", "owner": owner, "lease_ms": 10000 });
+    let once = |action: &str, owner: &str| {
+        let name = "a";
+        json!({ "do": action, "name": name, "owner": owner, "lease_ms": 10_000 })
+    };
     let granted = scene.first.run(once("once_try_acquire", "me")).await?;
     ensure!(granted["acquired"] == true, "{granted}");
     ensure!(granted["fencing_token"].is_string(), "{granted}");

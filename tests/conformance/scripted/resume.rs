@@ -278,8 +278,8 @@ pub(super) async fn attempts_are_spread(stage: &mut Stage) -> Result<()> {
         "{} attempts",
         attempts.len()
     );
-    // After each round of two, 50 ms that double up to 1 s, less a part that chance decides. Several
-    // long pauses in a row that lack nothing were not left to chance.
+    // After each round of two, 50 ms that double up to 1 s, less a part that chance decides.
+    // Several long pauses in a row that lack nothing were not left to chance.
     attempts.sort();
     let rounds = attempts.windows(2).skip(1).step_by(2);
     let pauses: Vec<_> = rounds.map(|it| (it[1] - it[0]).as_millis()).collect();

@@ -6,6 +6,7 @@ mod stream;
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
+use lockkeeper_testkit::prelude::*;
 use parking_lot::Mutex;
 use rand::{RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -16,12 +17,16 @@ use crate::{
     history::{Attempt, History, Name, What},
     link::{Came, Link},
     witness::Witness,
+    world::LEASE,
 };
 
 /// Locks that many want for a moment, and then those that are held long enough to be renewed, and
 /// to be lost.
 pub(crate) const SHORT: usize = 5;
 pub(crate) const NAMES: usize = SHORT + 2;
+
+/// How long the long sections are at most.
+const LONG: Duration = LEASE.saturating_mul(2);
 
 /// After something failed.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -32,8 +37,6 @@ pub(crate) struct Ring {
     pub(crate) witness: Witness,
     /// Where the coordinators are. A contender begins at one and goes on at the others.
     pub(crate) coordinators: Vec<SocketAddr>,
-    /// How long the long sections are at most.
-    pub(crate) long: Duration,
     /// Why calls failed, and how often.
     pub(crate) failures: Mutex<BTreeMap<String, usize>>,
     /// Nothing new is begun.
@@ -66,6 +69,20 @@ struct Held {
 /// How a lock is called in the store.
 pub(crate) fn name(number: Name) -> String {
     format!("hot-{number}")
+}
+
+// === impl Ring ===
+
+impl Ring {
+    pub(crate) fn of(coordinators: Vec<SocketAddr>) -> Self {
+        Self {
+            history: History::begin(),
+            witness: Witness::of(NAMES),
+            coordinators,
+            failures: Mutex::default(),
+            stop: CancellationToken::new(),
+        }
+    }
 }
 
 // === impl Contender ===
@@ -125,11 +142,9 @@ impl Contender {
         let request_id = format!("a-{}-{}", self.number, self.requests);
         let attempt = self.ring.history.ask(number);
         let link = self.link.as_mut().expect("it is connected");
-        let op = link.send(Request::Acquire(pb::AcquireRequest {
-            name: name(number),
-            request_id,
-            ..Default::default()
-        }));
+        let op = link.send(Request::Acquire(
+            pb::AcquireRequest::named(name(number)).with_id(request_id),
+        ));
         loop {
             let Some(link) = self.link.as_mut() else {
                 self.note(attempt, number, What::Failed);
@@ -169,7 +184,7 @@ impl Contender {
         let Some(held) = &self.held else { return };
         let (name, token) = (held.name, held.grant.fencing_token);
         let busy = if name >= SHORT {
-            let most = self.ring.long.as_millis().try_into().unwrap_or(u64::MAX);
+            let most = LONG.as_millis().try_into().unwrap_or(u64::MAX);
             self.random.random_range(most / 2..=most)
         } else {
             self.random.random_range(2..25)
@@ -203,11 +218,9 @@ impl Contender {
             let Some(link) = self.link.as_mut() else {
                 break;
             };
-            let op = link.send(Request::Release(pb::ReleaseRequest {
-                name: self::name(name),
-                request_id: request_id.clone(),
-                ..Default::default()
-            }));
+            let op = link.send(Request::Release(
+                pb::ReleaseRequest::named(self::name(name)).with_id(request_id.clone()),
+            ));
             let answer = loop {
                 let Some(link) = self.link.as_mut() else {
                     break None;

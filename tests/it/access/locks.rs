@@ -2,31 +2,26 @@
 //! gets nowhere.
 
 use lockkeeper_api::pb::{self, LockMode, session_request::Request};
+use lockkeeper_testkit::prelude::*;
 use tonic::Status;
 
 use super::{assert_no_session, assert_not_owner, both};
 use crate::support::{
-    client::{Client, Session, acquire_request, proto, try_request},
+    client::{Client, Session, acquire_request, try_request},
     secs,
 };
 
 fn release_request(name: &str, session: &str, owner: &str) -> pb::ReleaseRequest {
-    pb::ReleaseRequest {
-        name: name.to_owned(),
-        session_id: session.to_owned(),
-        owner: owner.to_owned(),
-        ..Default::default()
-    }
+    pb::ReleaseRequest::named(name)
+        .of_session(session)
+        .by(owner)
 }
 
 fn renew_request(name: &str, session: &str, owner: &str) -> pb::RenewRequest {
-    pb::RenewRequest {
-        name: name.to_owned(),
-        session_id: session.to_owned(),
-        owner: owner.to_owned(),
-        lease: Some(proto(secs(60))),
-        ..Default::default()
-    }
+    pb::RenewRequest::named(name)
+        .of_session(session)
+        .by(owner)
+        .lasting(secs(60))
 }
 
 fn spec(name: &str) -> pb::LockSpec {
@@ -97,15 +92,9 @@ async fn acquire_and_try_acquire_with_anothers_session_add_no_hold() {
     let (_world, mut alice, mut mallory) = both().await;
     let mut session = alice.open().await;
     session.acquire("a").await;
-    let try_it = pb::TryAcquireRequest {
-        session_id: session.id(),
-        ..try_request("a", "")
-    };
+    let try_it = try_request("a", "").of_session(session.id());
     assert_no_session(mallory.api.try_acquire(try_it).await);
-    let wait = pb::AcquireRequest {
-        session_id: session.id(),
-        ..acquire_request("a", "")
-    };
+    let wait = acquire_request("a", "").of_session(session.id());
     assert_no_session(mallory.acquire(wait).await);
     assert_held_once(session, "a").await;
 }
@@ -197,10 +186,7 @@ pub(super) fn assert_digest(owner: &str) {
 #[tokio::test(start_paused = true)]
 async fn the_answer_to_anothers_request_is_told_to_nobody() {
     let (_world, mut alice, mut mallory) = both().await;
-    let request = pb::TryAcquireRequest {
-        request_id: "r1".to_owned(),
-        ..try_request("a", "")
-    };
+    let request = try_request("a", "").with_id("r1");
     let first = alice.api.try_acquire(request.clone()).await.unwrap();
     assert!(first.into_inner().acquired);
     let tried = mallory.api.try_acquire(request.clone()).await.unwrap();

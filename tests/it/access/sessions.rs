@@ -2,6 +2,7 @@
 
 use lockkeeper_access::Quotas;
 use lockkeeper_api::pb;
+use lockkeeper_testkit::prelude::*;
 use tonic::Code;
 use tonic_reflection::pb::v1::{
     ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
@@ -32,10 +33,7 @@ async fn a_frame_cannot_name_anothers_session() {
     let (_world, mut alice, mut mallory) = both().await;
     let session = alice.open().await;
     let mut own = mallory.open().await;
-    let request = pb::TryAcquireRequest {
-        session_id: session.id(),
-        ..try_request("a", "")
-    };
+    let request = try_request("a", "").of_session(session.id());
     let op_id = own.send(pb::session_request::Request::TryAcquire(request));
     assert_eq!(own.expect_failed(op_id).await, "INVALID_SESSION_ID");
 }

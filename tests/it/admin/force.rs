@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use lockkeeper_api::pb::{
     self, LockMode, LostReason, session_request::Request, session_response::Response,
 };
+use lockkeeper_testkit::prelude::*;
 
 use super::{admin, force};
 use crate::support::{Options, World, client::acquire_request, reason, secs};
@@ -62,10 +63,7 @@ async fn a_session_of_another_coordinator_is_told_why_at_its_next_look() {
         let (mut client, other) = (world.client(0).await, world.client(1).await);
         let mut session = client.open().await;
         session.acquire("a").await;
-        let read = pb::AcquireRequest {
-            mode: LockMode::Read.into(),
-            ..acquire_request("b", "")
-        };
+        let read = acquire_request("b", "").in_mode(LockMode::Read);
         let op_id = session.send(Request::Acquire(read));
         session.expect_granted(op_id).await;
         let begun = tokio::time::Instant::now();

@@ -4,14 +4,11 @@ use std::collections::BTreeSet;
 
 use lockkeeper_api::pb::{self, LockMode, NameKind, SessionPhase, session_response::Response};
 use lockkeeper_store::host::Value;
+use lockkeeper_testkit::prelude::*;
 use tonic::Code;
 
 use super::{Admin, admin, force};
-use crate::support::{
-    Options, World,
-    client::{proto, std_duration},
-    reason, secs,
-};
+use crate::support::{Options, World, client::std_duration, reason, secs};
 
 /// All pages of at most so many.
 async fn list(admin: &mut Admin, prefix: &str, page_size: u32) -> Vec<pb::LockSummary> {
@@ -44,10 +41,7 @@ async fn locks_are_listed_page_by_page_with_who_holds_and_waits() {
             ..Options::default()
         });
         let mut client = world.client(0).await;
-        let open = pb::OpenSession {
-            client_name: "worker 7".to_owned(),
-            ..Default::default()
-        };
+        let open = pb::OpenSession::default().called("worker 7");
         let mut session = client.open_with(open).await.unwrap();
         for number in 0..25 {
             session.acquire(&format!("orders:{number}")).await;
@@ -112,26 +106,15 @@ async fn semaphores_and_latches_are_listed_as_what_they_are() {
     let client = world.client(0).await;
     let mut semaphores =
         pb::semaphore_service_client::SemaphoreServiceClient::new(client.channel());
-    let set = pb::SetPermitsRequest {
-        name: "s".to_owned(),
-        permits: 3,
-        ..Default::default()
-    };
+    let set = pb::SetPermitsRequest::named("s").permits(3);
     semaphores.set_permits(set).await.unwrap();
-    let take = pb::TryAcquirePermitsRequest {
-        name: "s".to_owned(),
-        permits: 2,
-        owner: "x".to_owned(),
-        lease: Some(proto(secs(30))),
-        ..Default::default()
-    };
+    let take = pb::TryAcquirePermitsRequest::named("s")
+        .permits(2)
+        .by("x")
+        .lasting(secs(30));
     semaphores.try_acquire_permits(take).await.unwrap();
     let mut latches = pb::latch_service_client::LatchServiceClient::new(client.channel());
-    let set = pb::SetCountRequest {
-        name: "t".to_owned(),
-        count: 5,
-        ..Default::default()
-    };
+    let set = pb::SetCountRequest::named("t").count(5);
     latches.set_count(set).await.unwrap();
     let mut locks = list(&mut admin(&client), "", 100).await;
     locks.sort_by(|a, b| a.name.cmp(&b.name));

@@ -2,20 +2,18 @@
 //! a place in a queue is what gets it.
 
 use lockkeeper_api::pb;
+use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use super::{Call, all, back, expect_free, holders, names, released, tried, try_all};
 use crate::support::{
     World,
-    client::{acquire_request, proto, std_duration},
+    client::{acquire_request, std_duration},
     millis, secs,
 };
 
 fn single(name: &str, owner: &str) -> pb::AcquireRequest {
-    pb::AcquireRequest {
-        mode: pb::LockMode::Fair.into(),
-        ..acquire_request(name, owner)
-    }
+    acquire_request(name, owner).in_mode(pb::LockMode::Fair)
 }
 
 #[tokio::test(start_paused = true)]
@@ -36,11 +34,10 @@ async fn a_call_keeps_its_place_in_the_queue_of_a_fair_lock() {
         "what comes before is held"
     );
     assert!(holders(&mut near, "z").await.is_empty());
-    let release = |owner: &'static str| pb::ReleaseRequest {
-        name: "f".to_owned(),
-        owner: owner.to_owned(),
-        mode: pb::LockMode::Fair.into(),
-        ..Default::default()
+    let release = |owner: &'static str| {
+        pb::ReleaseRequest::named("f")
+            .by(owner)
+            .in_mode(pb::LockMode::Fair)
     };
     near.api.release(release("h")).await.unwrap();
     first.expect_granted().await;
@@ -118,11 +115,9 @@ async fn what_is_held_outlives_a_wait_that_is_longer_than_the_lease() {
     client.try_acquire("b", "y", secs(20)).await.unwrap();
     let mut session = client.open().await;
     for session_id in [String::new(), session.id()] {
-        let request = pb::AcquireAllRequest {
-            lease: Some(proto(secs(1))),
-            session_id,
-            ..all(&["a:fair", "b"], "x", secs(60))
-        };
+        let request = all(&["a:fair", "b"], "x", secs(60))
+            .lasting(secs(1))
+            .of_session(session_id);
         let mut call = Call::start(&mut client, request).await;
         call.expect_waiting().await;
         for _ in 0..20 {
@@ -149,10 +144,7 @@ async fn what_was_held_for_longer_than_the_lease_is_given_back_at_once() {
     let world = World::new();
     let mut client = world.client(0).await;
     client.try_acquire("b", "y", secs(60)).await.unwrap();
-    let request = pb::AcquireAllRequest {
-        lease: Some(proto(secs(2))),
-        ..all(&["a:fair", "b"], "x", secs(5))
-    };
+    let request = all(&["a:fair", "b"], "x", secs(5)).lasting(secs(2));
     let mut call = Call::start(&mut client, request).await;
     assert_eq!(call.expect_waiting().await, "b");
     call.expect_timeout().await;
@@ -164,10 +156,7 @@ async fn a_lock_that_is_lost_while_the_next_is_waited_for_is_taken_again() {
     let world = World::new();
     let mut client = world.client(0).await;
     client.try_acquire("b", "y", secs(60)).await.unwrap();
-    let request = pb::AcquireAllRequest {
-        lease: Some(proto(secs(3))),
-        ..all(&["a:fair", "b"], "x", secs(60))
-    };
+    let request = all(&["a:fair", "b"], "x", secs(60)).lasting(secs(3));
     let mut call = Call::start(&mut client, request).await;
     call.expect_waiting().await;
     world.redis(&["DEL", "a"]);

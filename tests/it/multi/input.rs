@@ -1,6 +1,7 @@
 //! What is refused, with the field `locks`, and limits.
 
 use lockkeeper_api::pb;
+use lockkeeper_testkit::prelude::*;
 use tonic::Code;
 use tonic_types::StatusExt as _;
 
@@ -121,10 +122,7 @@ async fn a_session_has_room_for_all_or_takes_none() {
     let mut session = client.open().await;
     take(&mut session, &["a", "b"]).await;
     for words in [["c", "d"], ["c:fair", "d"]] {
-        let request = pb::TryAcquireAllRequest {
-            session_id: session.id(),
-            ..try_all(&words, "")
-        };
+        let request = try_all(&words, "").of_session(session.id());
         let refused = client.try_all(request).await.unwrap_err();
         assert_eq!(refused.code(), Code::ResourceExhausted);
         assert_eq!(reason(&refused), "GRANTS_PER_SESSION_MAX");

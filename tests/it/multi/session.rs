@@ -1,13 +1,10 @@
 //! Several locks in a session: frames, the watchdog, losses one by one, resuming, and the end.
 
 use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
+use lockkeeper_testkit::prelude::*;
 
 use super::{all, back, expect_free, holders, names, specs, take, told, try_all};
-use crate::support::{
-    World,
-    client::{proto, std_duration},
-    eventually, millis, secs,
-};
+use crate::support::{World, client::std_duration, eventually, millis, secs};
 
 #[tokio::test(start_paused = true)]
 async fn frames_do_what_the_rpcs_do() {
@@ -117,10 +114,7 @@ async fn leases_of_their_own_run_out_together() {
     let world = World::new();
     let mut client = world.client(0).await;
     let mut session = client.open().await;
-    let request = pb::TryAcquireAllRequest {
-        lease: Some(proto(secs(2))),
-        ..try_all(&["a", "b"], "")
-    };
+    let request = try_all(&["a", "b"], "").lasting(secs(2));
     let op = session.send(Request::TryAcquireAll(request));
     match session.answer(op).await {
         Response::TriedAll(tried) => assert!(tried.acquired && !tried.grants[0].watched),

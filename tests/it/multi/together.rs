@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::join_all;
 use lockkeeper_api::pb;
+use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use super::{Call, all, back, expect_free, holders, names, released, specs, tried, try_all};
@@ -227,10 +228,7 @@ async fn opposite_orders_and_many_contenders_never_deadlock_and_never_overlap() 
 async fn a_repeat_gets_the_first_answer() {
     let world = World::of(2);
     let (mut near, mut far) = (world.client(0).await, world.client(1).await);
-    let with_id = |words: &[&str], owner: &str, id: &str| pb::TryAcquireAllRequest {
-        request_id: id.to_owned(),
-        ..try_all(words, owner)
-    };
+    let with_id = |words: &[&str], owner: &str, id: &str| try_all(words, owner).with_id(id);
     for (words, id) in [(["a", "b:read"], "r1"), (["a", "b:fair"], "r2")] {
         let first = tried(&mut near, with_id(&words, "", id)).await;
         let again = tried(&mut far, with_id(&words, "", id)).await;
@@ -242,10 +240,7 @@ async fn a_repeat_gets_the_first_answer() {
             again.grants.iter().map(identity).collect::<Vec<_>>()
         );
         let owner = first.grants[0].owner.clone();
-        let request = pb::ReleaseAllRequest {
-            request_id: format!("{id}-back"),
-            ..back(&words, &owner)
-        };
+        let request = back(&words, &owner).with_id(format!("{id}-back"));
         for client in [&mut near, &mut far] {
             assert_eq!(released(client, request.clone()).await, ["a=0", "b=0"]);
         }

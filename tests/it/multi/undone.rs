@@ -5,10 +5,11 @@ use lockkeeper_api::pb::{self, session_request::Request, session_response::Respo
 use lockkeeper_coordinator::{
     AcquireAll, Limits, LockName, Locks, Mode, Operation, Owner, Reply, RequestId, SessionId,
 };
+use lockkeeper_testkit::prelude::*;
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{Call, all, back, expect_free, holders, names, specs, take, tried, try_all};
-use crate::support::{World, client::proto, eventually, millis, reason, secs};
+use crate::support::{World, eventually, millis, reason, secs};
 
 /// Locks that are taken together, and such that are taken in order; of each the last is held by
 /// somebody else at first.
@@ -55,10 +56,7 @@ async fn no_orphan_is_left_when_the_caller_goes_at_any_instant() {
         for at in 85..115 {
             holder.try_acquire("c", "y", millis(100)).await.unwrap();
             let mut waiter = world.client(0).await;
-            let request = pb::AcquireAllRequest {
-                lease: Some(proto(secs(5))),
-                ..all(&words, "x", secs(60))
-            };
+            let request = all(&words, "x", secs(60)).lasting(secs(5));
             let call = async { Call::start(&mut waiter, request).await.end().await.unwrap() };
             let told = tokio::time::timeout(millis(at), call).await.is_ok();
             waiter.cut();
@@ -82,10 +80,8 @@ async fn an_attempt_whose_answer_is_lost_is_undone_and_can_be_repeated() {
     let mut client = world.client(0).await;
     let mut session = client.open().await;
     let words = ["a", "b:write", "c:read"];
-    let request = |session_id: String, owner: &str, id: &str| pb::TryAcquireAllRequest {
-        session_id,
-        request_id: id.to_owned(),
-        ..try_all(&words, owner)
+    let request = |session_id: String, owner: &str, id: &str| {
+        try_all(&words, owner).of_session(session_id).with_id(id)
     };
     for (n, request) in [
         request(String::new(), "x", ""),
@@ -109,10 +105,7 @@ async fn an_attempt_whose_answer_is_lost_is_undone_and_can_be_repeated() {
             let again = tried(&mut client, request.clone()).await;
             assert_eq!(names(&again.grants), ["a", "b", "c"], "case {n}");
             let grant = &again.grants[0];
-            let back = pb::ReleaseAllRequest {
-                session_id: grant.session_id.clone(),
-                ..back(&words, &grant.owner)
-            };
+            let back = back(&words, &grant.owner).of_session(grant.session_id.clone());
             client.api.release_all(back).await.unwrap();
             expect_free(&world, &["a", "b", "c"]).await;
             tokio::time::sleep(secs(61)).await;
@@ -168,10 +161,7 @@ async fn a_session_that_ends_while_the_answer_is_on_its_way_keeps_none() {
     for words in WORDS {
         let session = client.open().await;
         faults.set_answer_delay(millis(50));
-        let request = pb::TryAcquireAllRequest {
-            session_id: session.id(),
-            ..try_all(&words, "")
-        };
+        let request = try_all(&words, "").of_session(session.id());
         let (refused, closed) = tokio::join!(client.try_all(request), async {
             tokio::time::sleep(millis(10)).await;
             session.close().await

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lockkeeper_api::pb::{self, LockMode, acquire_response::Event};
 use lockkeeper_coordinator::SessionId;
+use lockkeeper_testkit::prelude::*;
 
 use crate::support::{
     World,
@@ -94,13 +95,10 @@ impl Lock {
 
     /// Holds left, or the reason of the refusal.
     pub(super) async fn try_unlock(&self) -> Result<u32, String> {
-        let request = pb::ReleaseRequest {
-            name: self.name.clone(),
-            session_id: self.session_id.clone(),
-            owner: self.owner.clone(),
-            mode: self.mode.into(),
-            ..Default::default()
-        };
+        let request = pb::ReleaseRequest::named(self.name.clone())
+            .of_session(self.session_id.clone())
+            .by(self.owner.clone())
+            .in_mode(self.mode);
         match self.client.clone().api.release(request).await {
             Ok(answer) => Ok(answer.into_inner().hold_count),
             Err(status) => Err(reason(&status)),

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use lockkeeper_store::{
     host::Value,
     script::{
-        Acquired, Attempt, CallError, Config, Forced, ForcedRecord, Hold, Inspected, Mode, Refusal,
-        Released, Renewal, Renewals, Scripts, Vouched, WalkCursor, keys,
+        Acquired, Attempt, CallError, Config, Forced, ForcedRecord, Hold, Inspected, Mode,
+        QueuePositions, Refusal, Released, Renewal, Renewals, Scripts, WalkCursor, keys,
     },
 };
 
@@ -83,7 +83,7 @@ impl Teller for Locks {
                 outcome.await.map(|outcome| released(&outcome))
             }
             ["hand_on", owner, next, lease, ..] => {
-                let token = scripts.hand_on(hold(owner), attempt.serial, next, time(lease));
+                let token = scripts.hand_over(hold(owner), attempt.serial, next, time(lease));
                 token.await.map(|token| self.handed_on(token))
             }
             ["undo", owner, ..] => {
@@ -97,7 +97,7 @@ impl Teller for Locks {
             }
             ["leave", owner, ..] => scripts.leave(hold(owner)).await.map(|()| String::new()),
             ["vouch", ref owners @ ..] => {
-                let vouched = scripts.vouch(on, owners).await;
+                let vouched = scripts.fair_keepalive(on, owners).await;
                 vouched.map(|vouched| vouched_for(&vouched))
             }
             [verb, owner, ref rest @ ..] if verb.ends_with("_all") => {
@@ -327,7 +327,7 @@ async fn walk(scripts: &Scripts, prefix: &str) -> Result<String, CallError> {
     Ok(or_nothing(&seen, " "))
 }
 
-fn vouched_for(vouched: &Vouched) -> String {
+fn vouched_for(vouched: &QueuePositions) -> String {
     let left = vouched.remaining.map_or("none".to_owned(), rounded);
     let places: Vec<_> = vouched.places.iter().map(u32::to_string).collect();
     format!("{left}, places {}", places.join(" "))

@@ -131,7 +131,7 @@ async fn locks(scripts: &Scripts, mode: Mode, errors: &mut Vec<CallError>) {
             errors.extend(busy.await.err());
         }
         if mode == Mode::Fair {
-            errors.extend(scripts.vouch(&name, &["y", "z"]).await.err());
+            errors.extend(scripts.fair_keepalive(&name, &["y", "z"]).await.err());
         }
         let renewal = Renewal {
             name: name.as_str().into(),
@@ -148,7 +148,7 @@ async fn locks(scripts: &Scripts, mode: Mode, errors: &mut Vec<CallError>) {
     }
     let again = scripts.acquire(hold("x"), secs(60), attempt(None, "a"), Refusal::Waits);
     errors.extend(again.await.err());
-    let next = scripts.hand_on(hold("x"), None, "y", secs(60));
+    let next = scripts.hand_over(hold("x"), None, "y", secs(60));
     errors.extend(next.await.err());
     errors.extend(scripts.force_release(&name, "why", 10).await.err());
     errors.extend(scripts.forced(&name).await.err());

@@ -109,7 +109,7 @@ async fn call_something(scripts: &Scripts, call: usize, random: &mut StdRng) {
         4..7 => drop(scripts.release(hold, None, lease, request_id).await),
         7 => drop(scripts.undo(hold, attempt).await),
         8 => drop(scripts.leave(hold).await),
-        9 => drop(scripts.vouch(name, &OWNERS).await),
+        9 => drop(scripts.fair_keepalive(name, &OWNERS).await),
         10 => {
             let holds = NAMES.map(|name| Renewal {
                 name: name.into(),

@@ -5,7 +5,10 @@ use std::{io, time::Duration};
 use hyper_util::rt::TokioIo;
 use lockkeeper_access::{Access, Identity};
 use lockkeeper_coordinator::{self, Coordinator, Limits};
-use lockkeeper_server::grpc::{self, Peer};
+use lockkeeper_server::{
+    grpc::{self, Peer},
+    probe::StoreProbe,
+};
 use lockkeeper_store::{
     host::{
         Connected, Replicas, Value,
@@ -246,13 +249,16 @@ impl Node {
             keepalive_interval: Duration::from_secs(20),
             keepalive_timeout: Duration::from_secs(10),
             grpc_web: false,
-            message_bytes_max: 4 * 1024 * 1024,
+            allowed_hosts: None,
+            message_bytes_max: 1024 * 1024,
+            unfinished_bytes_max: 32 * 1024 * 1024,
             connection_streams_max: 20_000,
             operations_per_session_max: options.operations_per_session_max,
             header_list_bytes_max: 16 * 1024,
         };
         let metrics = grpc::Metrics::default();
-        let router = grpc::router(&coordinator, config, &options.access, &metrics).unwrap();
+        let probe = StoreProbe::new(coordinator.clone());
+        let router = grpc::router(&coordinator, probe, config, &options.access, &metrics).unwrap();
         let (connections, incoming) = mpsc::unbounded_channel();
         let incoming = UnboundedReceiverStream::new(incoming);
         lockkeeper_base::tasks::spawn_detached("server", async move {

@@ -79,9 +79,14 @@ pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
 
 /// The headers of a call of this method, each a literal.
 pub(super) fn call(method: &str) -> Vec<u8> {
+    call_of(&format!("/lockkeeper.v1.LockService/{method}"))
+}
+
+/// The headers of a call of the method with this path.
+pub(super) fn call_of(path: &str) -> Vec<u8> {
     // POST, http, and names by their places in the static table.
     let mut block = vec![0x83, 0x86, 0x04];
-    text(&mut block, &format!("/lockkeeper.v1.LockService/{method}"));
+    text(&mut block, path);
     block.push(0x01);
     text(&mut block, "localhost");
     block.extend([0x0f, 0x10]);

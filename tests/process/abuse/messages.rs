@@ -45,7 +45,7 @@ async fn status_of(coordinator: &Coordinator, encoding: Option<&str>, body: &[By
 }
 
 /// A message as gRPC frames it.
-fn framed(is_compressed: bool, length: u32, message: &[u8]) -> Bytes {
+pub(super) fn framed(is_compressed: bool, length: u32, message: &[u8]) -> Bytes {
     let mut framed = vec![u8::from(is_compressed)];
     framed.extend(length.to_be_bytes());
     framed.extend(message);

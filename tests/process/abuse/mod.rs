@@ -1,14 +1,17 @@
 //! Clients that mean harm, or behave as if: what they use up is bounded, they are refused or cut
 //! off, and others are served all the while.
 
+mod admin_port;
 mod bursts;
 mod files;
 mod floods;
 mod frames;
+mod logs;
 mod many;
 mod masses;
 mod messages;
 mod readers;
+mod strangers;
 
 use std::{
     net::{Ipv4Addr, SocketAddr},

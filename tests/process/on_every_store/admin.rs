@@ -5,18 +5,15 @@ use std::collections::BTreeSet;
 use lockkeeper_api::pb::{
     self, LockMode, LostReason, lock_admin_service_client::LockAdminServiceClient,
 };
+use lockkeeper_testkit::prelude::*;
 
 use super::world::{LEASE, World};
-use crate::client::proto;
 use crate::modes::wait;
 
 const NAME: &str = "admin:taken";
 
 pub(super) async fn a_lock_is_listed_and_taken_away_and_its_holder_is_told_why(world: World) {
-    let open = pb::OpenSession {
-        lease: Some(proto(LEASE)),
-        ..Default::default()
-    };
+    let open = pb::OpenSession::default().lasting(LEASE);
     let mut holder = world.client(0).await.open_with(open).await.unwrap();
     let held = holder.acquire(NAME).await;
     let mut client = world.client(1).await;

@@ -3,6 +3,7 @@
 
 use lockkeeper_api::pb;
 use lockkeeper_store::script::keys;
+use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use super::world::{LATE_MAX, LEASE, World};
@@ -24,11 +25,7 @@ pub(super) async fn never_more_permits_are_held_than_there_are_or_semaphores_are
     if !world.kind().has_queues() {
         let refused = at_near.try_acquire("x", 1, LEASE).await.unwrap_err();
         assert_eq!(reason(&refused), UNSUPPORTED);
-        let request = pb::SetPermitsRequest {
-            name: NAME.to_owned(),
-            permits: 1,
-            ..Default::default()
-        };
+        let request = pb::SetPermitsRequest::named(NAME).permits(1);
         let refused = at_near.api.set_permits(request).await.unwrap_err();
         assert_eq!(reason(&refused), UNSUPPORTED);
         return;
@@ -108,11 +105,7 @@ async fn expect_no_latch(world: &World) {
     let mut latch = Latch::new(&world.client(0).await, "start");
     let refused = latch.count_down(1).await.unwrap_err();
     assert_eq!(reason(&refused), UNSUPPORTED);
-    let request = pb::SetCountRequest {
-        name: "start".to_owned(),
-        count: 1,
-        ..Default::default()
-    };
+    let request = pb::SetCountRequest::named("start").count(1);
     let refused = latch.api.set_count(request).await.unwrap_err();
     assert_eq!(reason(&refused), UNSUPPORTED);
 }

@@ -5,7 +5,8 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use lockkeeper_api::pb::{self, LostReason, session_request::Request};
+use lockkeeper_api::pb::{LostReason, session_request::Request};
+use lockkeeper_testkit::prelude::*;
 use tokio::{
     sync::Notify,
     time::{Instant, sleep},
@@ -13,7 +14,7 @@ use tokio::{
 
 use super::world::{LATE_MAX, World};
 use crate::{
-    client::{acquire_request, proto},
+    client::acquire_request,
     redis_server::eventually,
     steps::{secs, timed},
 };
@@ -25,10 +26,7 @@ pub(super) async fn mission_15_experiment_2_lease_3_s_work_5_s_two_contenders(wo
         let mut client = world.client(number).await;
         contenders.push(timed(async move {
             let mut session = client.open().await;
-            let request = pb::AcquireRequest {
-                lease: Some(proto(secs(3))),
-                ..acquire_request(NAME, "")
-            };
+            let request = acquire_request(NAME, "").lasting(secs(3));
             let op_id = session.send(Request::Acquire(request));
             let grant = session.expect_granted(op_id).await;
             let granted = Instant::now();
@@ -76,10 +74,7 @@ pub(super) async fn mission_16_experiment_3_no_lease_wait_6_s_work_5_s_two_conte
             if number > 0 {
                 has_begun.notified().await;
             }
-            let request = pb::AcquireRequest {
-                wait_timeout: Some(proto(secs(6))),
-                ..acquire_request(NAME, "")
-            };
+            let request = acquire_request(NAME, "").within(secs(6));
             let op_id = session.send(Request::Acquire(request));
             session.expect_granted(op_id).await;
             assert!(!is_inside.swap(true, Ordering::SeqCst), "held twice");

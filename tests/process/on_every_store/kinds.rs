@@ -7,6 +7,7 @@ use std::sync::{
 
 use lockkeeper_api::pb::LockMode;
 use lockkeeper_store::script::keys;
+use lockkeeper_testkit::prelude::*;
 use tokio::{task::JoinHandle, time::Instant};
 
 use super::world::{LATE_MAX, World};
@@ -204,11 +205,8 @@ async fn give_back_in(
     session: &str,
     mode: LockMode,
 ) {
-    let request = lockkeeper_api::pb::ReleaseRequest {
-        name: name.to_owned(),
-        session_id: session.to_owned(),
-        mode: mode.into(),
-        ..Default::default()
-    };
+    let request = lockkeeper_api::pb::ReleaseRequest::named(name)
+        .of_session(session)
+        .in_mode(mode);
     client.api.release(request).await.unwrap();
 }

@@ -2,6 +2,7 @@
 
 use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
 use lockkeeper_store::script::keys;
+use lockkeeper_testkit::prelude::*;
 
 use super::world::World;
 use crate::{client::std_duration, steps::secs};
@@ -71,9 +72,6 @@ pub(super) async fn mission_7_holds_are_counted_and_the_last_release_frees_and_s
     }
     let again = session.acquire(NAME).await;
     assert!(again.fencing_token > first.fencing_token);
-    let op_id = session.send(Request::Release(pb::ReleaseRequest {
-        name: NAME.to_owned(),
-        ..Default::default()
-    }));
+    let op_id = session.send(Request::Release(pb::ReleaseRequest::named(NAME)));
     assert!(matches!(session.answer(op_id).await, Response::Released(_)));
 }

@@ -1,6 +1,7 @@
 //! What outlives a call, a connection, or a coordinator.
 
 use lockkeeper_api::pb::{self, LockMode, LostReason, session_response::Response};
+use lockkeeper_testkit::prelude::*;
 use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
@@ -16,10 +17,7 @@ pub(super) async fn a_repeat_with_the_same_request_id_changes_nothing_wherever_i
 ) {
     const NAME: &str = "repeated";
     let mut clients = [world.client(0).await, world.client(1).await];
-    let take = pb::TryAcquireRequest {
-        request_id: "take".to_owned(),
-        ..try_request(NAME, "")
-    };
+    let take = try_request(NAME, "").with_id("take");
     let mut grants = Vec::new();
     for client in &mut clients {
         let tried = client.api.try_acquire(take.clone()).await.unwrap();
@@ -28,21 +26,15 @@ pub(super) async fn a_repeat_with_the_same_request_id_changes_nothing_wherever_i
     let identity = |grant: &pb::Grant| (grant.owner.clone(), grant.fencing_token);
     assert_eq!(identity(&grants[0]), identity(&grants[1]));
     assert_eq!((grants[0].hold_count, grants[1].hold_count), (1, 1));
-    let give = pb::ReleaseRequest {
-        name: NAME.to_owned(),
-        owner: grants[0].owner.clone(),
-        request_id: "give".to_owned(),
-        ..Default::default()
-    };
+    let give = pb::ReleaseRequest::named(NAME)
+        .by(grants[0].owner.clone())
+        .with_id("give");
     for client in &mut clients {
         let given = client.release_with(give.clone()).await.unwrap();
         assert_eq!((given.released, given.hold_count), (true, 0));
     }
     // It was had, and it was given back: the repeat neither takes it again nor says that it is had.
-    let again = pb::TryAcquireRequest {
-        owner: grants[0].owner.clone(),
-        ..take
-    };
+    let again = take.by(grants[0].owner.clone());
     let late = clients[1].try_with(again).await.unwrap_err();
     assert_eq!(reason(&late), "NOT_OWNER");
     assert!(clients[0].holders(NAME).await.is_empty());
@@ -118,10 +110,7 @@ pub(super) async fn a_session_goes_on_after_its_coordinator_was_killed_or_is_tol
 pub(super) async fn a_lock_is_described_and_tokens_are_checked(world: World) {
     const NAME: &str = "described";
     let (mut near, mut far) = (world.client(0).await, world.client(1).await);
-    let open = pb::OpenSession {
-        client_name: "holder".to_owned(),
-        ..Default::default()
-    };
+    let open = pb::OpenSession::default().called("holder");
     let mut holder = near.open_with(open).await.unwrap();
     let grant = holder.acquire_as(NAME, "h").await;
     let mut waiting = near

@@ -2,13 +2,14 @@
 
 use lockkeeper_api::pb::{self, LockMode, session_request::Request};
 use lockkeeper_store::script::keys;
+use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
 use super::world::{LATE_MAX, World};
 use crate::{
     client::{acquire_request, proto, std_duration, try_request},
     modes::wait,
-    steps::{millis, secs, sessionless_wait, timed, until_waiting},
+    steps::{secs, sessionless_wait, timed, until_settled, until_waiting},
 };
 
 /// Scripts of one wait of 4 s at most: a try, another when it is subscribed, and the poll that
@@ -67,10 +68,7 @@ pub(super) async fn mission_10_a_wait_sleeps_until_the_message_the_lease_or_its_
 
     let watch = store.watch(NAME).await;
     let begun = Instant::now();
-    let limited = pb::AcquireRequest {
-        wait_timeout: Some(proto(secs(4))),
-        ..wait(NAME, "limited", LockMode::Exclusive)
-    };
+    let limited = wait(NAME, "limited", LockMode::Exclusive).within(secs(4));
     far.acquire(limited).await.unwrap().expect_timeout().await;
     let waited = begun.elapsed();
     assert!(
@@ -91,9 +89,7 @@ pub(super) async fn mission_10_a_wait_sleeps_until_the_message_the_lease_or_its_
     waiting.expect_waiting().await;
     store.until_listened_to(NAME, &channel, true).await;
     let woken = timed(async move { waiting.expect_granted().await });
-    // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's
-    // way.
-    tokio::time::sleep(millis(200)).await;
+    until_settled().await;
     let released = Instant::now();
     near.release(NAME, "x").await.unwrap();
     let (granted_at, _) = woken.await.unwrap();

@@ -1,5 +1,6 @@
 //! TLS, tokens and sockets, as clients meet them: the real binary and real connections.
 
+mod audit;
 mod listeners;
 mod tls;
 mod tokens;

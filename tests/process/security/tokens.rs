@@ -86,7 +86,7 @@ async fn a_session_whose_token_is_refused_for_a_while_is_resumed_after_it() {
     coordinator.kill();
     coordinator.restart_on_same_address().await;
     eventually("it was refused", || async {
-        coordinator.log().matches("\"result\":\"denied\"").count() > 1
+        coordinator.log().contains("\"result\":\"denied\"")
     })
     .await;
     authority.file("token", OLD);

@@ -2,6 +2,7 @@
 //! credential.
 
 use lockkeeper_api::pb::{self, lock_admin_service_client::LockAdminServiceClient};
+use lockkeeper_testkit::prelude::*;
 use serde_json::Value;
 
 use super::collector::Collector;
@@ -20,11 +21,7 @@ async fn changes_are_told_with_their_trace_and_without_credentials() {
     let mut client = coordinator.client().await;
     let mut session = client.open().await;
     session.acquire_as("build", "the-owner").await;
-    let mut request = tonic::Request::new(pb::TryAcquireRequest {
-        name: "other".to_owned(),
-        owner: "a-credential".to_owned(),
-        ..Default::default()
-    });
+    let mut request = tonic::Request::new(pb::TryAcquireRequest::named("other").by("a-credential"));
     let context = format!("00-{TRACE}-00f067aa0ba902b7-01").parse().unwrap();
     request.metadata_mut().insert("traceparent", context);
     client.api.try_acquire(request).await.unwrap();

@@ -4,27 +4,36 @@
 use std::collections::BTreeMap;
 
 use lockkeeper_store::script::Mode;
+use lockkeeper_testkit::checker;
 
 use super::{Violation, violation};
 use crate::history::{Event, Holder, Kind, Millis, Name, Op, Told, What};
 
-/// A grant as it was told.
-#[derive(Clone, Copy, Debug)]
-struct Grant {
-    token: u64,
-    holder: Holder,
-    asked_at: Millis,
-    told_at: Millis,
-}
+type Grant = checker::Grant<Holder, Millis>;
 
 pub(super) fn check(events: &[Event]) -> Vec<Violation> {
     let mut violations = in_the_store(events);
     violations.extend(repeats(events));
     for (name, grants) in grants(events) {
         violations.extend(of_the_last_writer(events, name, &grants));
-        let (_, grants): (Vec<_>, Vec<_>) = grants.into_iter().partition(Grant::reads);
-        violations.extend(unique(name, &grants));
-        violations.extend(in_order(name, grants));
+        let writes = grants.into_iter().filter(|grant| !reads(grant));
+        let writes: Vec<_> = writes.collect();
+        let twins = checker::twins(&writes).into_iter().map(|[first, it]| {
+            let rule = format!(
+                "token: {} and {} have {} for lock {name}",
+                first.holder, it.holder, it.token
+            );
+            violation(it.told, rule)
+        });
+        violations.extend(twins);
+        let shrunk = checker::shrunk(&writes).into_iter().map(|[before, it]| {
+            let rule = format!(
+                "token: {} was granted lock {name} with {} after {}",
+                it.holder, it.token, before.token
+            );
+            violation(it.told, rule)
+        });
+        violations.extend(shrunk);
     }
     violations
 }
@@ -113,12 +122,12 @@ fn grants(events: &[Event]) -> BTreeMap<Name, Vec<Grant>> {
                 asked.insert(*op, (*holder, *name, event.at));
             }
             What::Told(op, Told::Granted(seen)) => {
-                if let Some((holder, name, asked_at)) = asked.get(op).copied() {
+                if let Some((holder, name, asked)) = asked.get(op).copied() {
                     grants.entry(name).or_default().push(Grant {
                         token: seen.token,
                         holder,
-                        asked_at,
-                        told_at: event.at,
+                        asked,
+                        told: event.at,
                     });
                 }
             }
@@ -141,12 +150,12 @@ fn of_the_last_writer(events: &[Event], name: Name, grants: &[Grant]) -> Vec<Vio
         }
     }
     let wrong = |grant: &&Grant| {
-        let after = counter.partition_point(|(at, _)| *at <= grant.told_at);
+        let after = counter.partition_point(|(at, _)| *at <= grant.told);
         let known = counter[..after].iter().rev();
         let mut known = known.scan(false, |before, (at, token)| {
-            (!std::mem::replace(before, *at < grant.asked_at)).then_some(*token)
+            (!std::mem::replace(before, *at < grant.asked)).then_some(*token)
         });
-        grant.reads() && !known.any(|token| token == grant.token)
+        reads(grant) && !known.any(|token| token == grant.token)
     };
     let grants = grants.iter().filter(wrong);
     grants
@@ -155,59 +164,11 @@ fn of_the_last_writer(events: &[Event], name: Name, grants: &[Grant]) -> Vec<Vio
                 "token: {} reads lock {name} with {}, which is not the last writer's",
                 grant.holder, grant.token
             );
-            violation(grant.told_at, rule)
+            violation(grant.told, rule)
         })
         .collect()
 }
 
-fn unique(name: Name, grants: &[Grant]) -> Vec<Violation> {
-    let mut owners: BTreeMap<u64, Holder> = BTreeMap::new();
-    let mut violations = Vec::new();
-    for grant in grants {
-        let owner = *owners.entry(grant.token).or_insert(grant.holder);
-        if owner != grant.holder {
-            let rule = format!(
-                "token: {owner} and {} have {} for lock {name}",
-                grant.holder, grant.token
-            );
-            violations.push(violation(grant.told_at, rule));
-        }
-    }
-    violations
-}
-
-/// A grant that was told before another was asked for has the smaller token, or it is the same
-/// grant.
-fn in_order(name: Name, mut grants: Vec<Grant>) -> Vec<Violation> {
-    let mut violations = Vec::new();
-    let mut told = grants.clone();
-    told.sort_by_key(|grant| grant.told_at);
-    grants.sort_by_key(|grant| grant.asked_at);
-    let mut earlier = told.into_iter().peekable();
-    let mut largest: Option<Grant> = None;
-    for grant in grants {
-        while let Some(before) = earlier.next_if(|before| before.told_at < grant.asked_at) {
-            if largest.is_none_or(|largest| largest.token < before.token) {
-                largest = Some(before);
-            }
-        }
-        let Some(before) = largest else { continue };
-        let same = before.token == grant.token && before.holder == grant.holder;
-        if grant.token <= before.token && !same {
-            let rule = format!(
-                "token: {} was granted lock {name} with {} after {}",
-                grant.holder, grant.token, before.token
-            );
-            violations.push(violation(grant.told_at, rule));
-        }
-    }
-    violations
-}
-
-// === impl Grant ===
-
-impl Grant {
-    fn reads(&self) -> bool {
-        self.holder.mode == Mode::Read
-    }
+fn reads(grant: &Grant) -> bool {
+    grant.holder.mode == Mode::Read
 }

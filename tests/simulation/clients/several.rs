@@ -2,16 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper_access::Account;
 use lockkeeper_coordinator::{
     AcquireAll, Answer, Error, Grant, Lease, LockName, Locks, Mode, Operation, Owner, ReleaseAll,
-    Reply, TriedAll,
+    TriedAll,
 };
 use rand::RngExt as _;
-use tokio::{
-    sync::mpsc,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 
 use super::{
     ask::{failed, seen},
@@ -20,6 +16,7 @@ use super::{
 use crate::{
     history::{Holder, Kind, Name, Op, Told, What},
     plan::{Dice, happens, millis, pick},
+    scenario::ask,
     world::{Node, World},
 };
 
@@ -177,35 +174,11 @@ impl Several {
         operation: Operation,
         patience: Option<Duration>,
     ) -> Answered {
-        let (to, mut answers) = mpsc::channel(3);
-        let reply = Reply {
-            op_id: 0,
-            to: to.into(),
-            cancel: None,
-            slot: None,
-            account: Account::default(),
+        let answered = match patience {
+            Some(patience) => timeout(patience, ask(node, operation)).await.ok(),
+            None => Some(ask(node, operation).await),
         };
-        node.coordinator.submit(operation, reply);
-        let last = async {
-            loop {
-                match answers.recv().await {
-                    Some((_, Answer::WaitingForAll(..))) => {}
-                    Some((_, answer)) => return Some(answer),
-                    None => return None,
-                }
-            }
-        };
-        let listen = async {
-            match patience {
-                Some(patience) => timeout(patience, last).await.ok(),
-                None => Some(last.await),
-            }
-        };
-        tokio::select! {
-            biased;
-            () = node.down.cancelled() => None,
-            answer = listen => answer,
-        }
+        answered.filter(|answer| answer.is_some() || !node.down.is_cancelled())
     }
 
     /// One operation in the history for each lock.

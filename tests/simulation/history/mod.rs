@@ -6,6 +6,7 @@ mod display;
 use std::{collections::HashMap, sync::Arc};
 
 use lockkeeper_store::script::Mode;
+use lockkeeper_testkit::history::{At, Log};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -157,13 +158,12 @@ pub(crate) struct History(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    start: Instant,
+    log: Log<Event>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    events: Vec<Event>,
     holders: HashMap<String, Holder>,
     ops: Op,
     sessions: SessionNo,
@@ -175,23 +175,25 @@ struct State {
 impl History {
     pub(crate) fn new() -> Self {
         Self(Arc::new(Shared {
-            start: Instant::now(),
+            log: Log::begin(),
             state: Mutex::default(),
         }))
     }
 
     pub(crate) fn now(&self) -> Millis {
-        self.millis(Instant::now())
+        millis(self.0.log.now())
     }
 
     /// Rounded down.
     pub(crate) fn millis(&self, at: Instant) -> Millis {
-        u64::try_from(at.duration_since(self.0.start).as_millis()).unwrap_or(Millis::MAX)
+        millis(self.0.log.at(at))
     }
 
     pub(crate) fn record(&self, what: What) {
-        let at = self.now();
-        self.0.state.lock().events.push(Event { at, what });
+        self.0.log.note(|at| Event {
+            at: millis(at),
+            what,
+        });
     }
 
     pub(crate) fn note(&self, text: impl Into<String>) {
@@ -231,8 +233,12 @@ impl History {
     }
 
     pub(crate) fn take(&self) -> Vec<Event> {
-        std::mem::take(&mut self.0.state.lock().events)
+        self.0.log.take()
     }
+}
+
+fn millis(at: At) -> Millis {
+    u64::try_from(at.as_millis()).unwrap_or(Millis::MAX)
 }
 
 // === impl Kind ===

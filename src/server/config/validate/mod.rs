@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
-use super::{Limits, Log, ReplicaAcks, Session, Settings, Store, StoreUrl, Telemetry};
+use super::{Limits, Log, ReplicaAcks, Server, Session, Settings, Store, StoreUrl, Telemetry};
 
 mod quorum;
 mod security;
@@ -94,6 +94,15 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
             "must not be longer than 10ms".to_owned(),
         );
     }
+    check_counts(server, store, limits, report);
+}
+
+fn check_counts(
+    server: &Server,
+    store: &Store,
+    limits: &Limits,
+    report: &mut dyn FnMut(&str, String),
+) {
     let counts = settings![
         server.connections_max,
         store.connections,
@@ -110,6 +119,8 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         limits.operations_per_session_max,
         limits.waits_per_session_max,
         limits.connections_per_peer_max,
+        limits.unauthenticated_connections_max,
+        limits.unfinished_bytes_max,
     ];
     let of_others = settings![
         limits.connection_streams_max,

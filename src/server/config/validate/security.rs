@@ -10,6 +10,8 @@ pub(super) fn check(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     check_tls(settings, report);
     check_tokens(settings, report);
     check_rules(settings, report);
+    check_audit(settings, report);
+    check_admin(settings, report);
 }
 
 /// Whether other machines can reach the address.
@@ -80,6 +82,37 @@ fn check_tokens(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
             (false, false) => report(key, "needs auth.jwks_file".to_owned()),
             _ => {}
         }
+    }
+}
+
+fn check_admin(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
+    let (admin, auth) = (&settings.admin, &settings.auth);
+    let is_public = admin.listen.0.is_some_and(is_public);
+    if is_public && admin.allow_unauthenticated && admin.allow_force_release {
+        let why = "must not be set with admin.allow_unauthenticated where other machines reach \
+                   admin.listen";
+        report("admin.allow_force_release", why.to_owned());
+    }
+    if admin.authenticate_metrics && !auth.takes_tokens() {
+        let why = "needs auth.token_file or auth.jwks_file";
+        report("admin.authenticate_metrics", why.to_owned());
+    }
+    let hosts = [
+        ("server.allowed_hosts", &settings.server.allowed_hosts),
+        ("admin.allowed_hosts", &admin.allowed_hosts),
+    ];
+    for (key, hosts) in hosts {
+        let is_name = |host: &String| !host.is_empty() && !host.contains(['/', ':', '*', ' ']);
+        if !hosts.iter().all(is_name) {
+            let why = "must be names of hosts, without a scheme, a port or *";
+            report(key, why.to_owned());
+        }
+    }
+}
+
+fn check_audit(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
+    if settings.audit.blocking && !is_set(&settings.audit.file) {
+        report("audit.blocking", "needs audit.file".to_owned());
     }
 }
 

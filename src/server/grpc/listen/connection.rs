@@ -13,11 +13,14 @@ use tokio::{
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
-use super::admission::Admitted;
-use crate::grpc::Peer;
+use crate::{admission::Admitted, grpc::Peer};
 
 /// The first bytes of every HTTP/2 connection.
 const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// The bytes that are read at once from a connection without credentials. Its calls are begun
+/// before more is read, so that they count.
+const STRANGER_READS: usize = 4096;
 
 /// A connection of any kind.
 #[derive(Debug)]
@@ -27,6 +30,8 @@ pub struct Connection {
     /// The first bytes, which were read here, and how many of them the server has not read yet.
     beginning: [u8; PREFACE.len()],
     beginning_left: usize,
+    /// It has been read without credentials; others' turn is next.
+    has_read: bool,
     _admitted: Admitted,
 }
 
@@ -50,6 +55,9 @@ impl Connection {
         let own = certificates.and_then(|it| it.first());
         let identity = own.and_then(|own| lockkeeper_access::of_certificate(own));
         let mut peer = peer;
+        if identity.is_some() {
+            peer.usage.authenticate();
+        }
         peer.identity = identity;
         Self::new(Stream::Tls(Box::new(stream)), peer, admitted)
     }
@@ -64,6 +72,7 @@ impl Connection {
             peer,
             beginning: PREFACE,
             beginning_left: 0,
+            has_read: false,
             _admitted: admitted,
         }
     }
@@ -80,6 +89,47 @@ impl Connection {
         self.beginning = beginning;
         self.beginning_left = beginning.len();
         Ok(self)
+    }
+
+    /// Reads a connection that has not shown credentials: a little at a time, and no more once it
+    /// is to be closed.
+    fn poll_read_slowly(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.has_read {
+            self.has_read = false;
+            // A task that wakes itself is queued behind all runnable ones.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        if self.peer.usage.is_closed_for(cx.waker()) {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        let count = buffer.remaining().min(STRANGER_READS);
+        let mut part = ReadBuf::new(buffer.initialize_unfilled_to(count));
+        let read = self.stream.poll_read(cx, &mut part);
+        let count = part.filled().len();
+        buffer.advance(count);
+        self.has_read = count > 0;
+        read
+    }
+}
+
+// === impl Stream ===
+
+impl Stream {
+    fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+        }
     }
 }
 
@@ -104,11 +154,10 @@ impl AsyncRead for Connection {
             self.beginning_left -= count;
             return Poll::Ready(Ok(()));
         }
-        match &mut self.stream {
-            Stream::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Stream::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Stream::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+        if self.peer.usage.is_authenticated() {
+            return self.stream.poll_read(cx, buffer);
         }
+        self.poll_read_slowly(cx, buffer)
     }
 }
 

@@ -11,14 +11,14 @@ use super::metrics::{Metrics, Refused};
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The interval of log entries on failures.
-const TOLD_EVERY: Duration = Duration::from_secs(10);
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The failures of one listener.
 #[derive(Debug)]
 pub(super) struct Failures {
     metrics: Metrics,
-    told_at: Option<Instant>,
-    untold: u64,
+    logged_at: Option<Instant>,
+    unlogged: u64,
 }
 
 // === impl Failures ===
@@ -27,8 +27,8 @@ impl Failures {
     pub(super) fn new(metrics: Metrics) -> Self {
         Self {
             metrics,
-            told_at: None,
-            untold: 0,
+            logged_at: None,
+            unlogged: 0,
         }
     }
 
@@ -47,11 +47,11 @@ impl Failures {
 
     /// The number of failures to log, if a log entry is due.
     fn due(&mut self) -> Option<u64> {
-        self.untold += 1;
-        let is_time = self.told_at.is_none_or(|at| at.elapsed() >= TOLD_EVERY);
+        self.unlogged += 1;
+        let is_time = self.logged_at.is_none_or(|at| at.elapsed() >= LOG_INTERVAL);
         is_time.then(|| {
-            self.told_at = Some(Instant::now());
-            std::mem::take(&mut self.untold)
+            self.logged_at = Some(Instant::now());
+            std::mem::take(&mut self.unlogged)
         })
     }
 }
@@ -61,15 +61,15 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn failures_that_come_one_after_the_other_are_told_together() {
+    async fn repeated_failures_are_logged_together() {
         let mut failures = Failures::new(Metrics::default());
         assert_eq!(failures.due(), Some(1), "the first at once");
-        let mut told = Vec::new();
+        let mut logged = Vec::new();
         for _ in 0..400 {
             tokio::time::sleep(PAUSE).await;
-            told.extend(failures.due());
+            logged.extend(failures.due());
         }
-        assert_eq!(told, [200, 200]);
+        assert_eq!(logged, [200, 200]);
     }
 
     #[tokio::test(start_paused = true)]

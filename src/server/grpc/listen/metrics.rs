@@ -10,6 +10,7 @@ label! {
     pub(super) enum Refused = "reason" {
         ConnectionsMax = "connections_max",
         ConnectionsPerPeerMax = "connections_per_peer_max",
+        UnauthenticatedMax = "unauthenticated_connections_max",
         Handshake = "handshake",
         Accept = "accept",
     }
@@ -37,12 +38,9 @@ impl Metrics {
         );
     }
 
-    pub(super) fn opened(&self) {
-        self.0.open.inc();
-    }
-
-    pub(super) fn closed(&self) {
-        self.0.open.dec();
+    /// Connections of clients.
+    pub(super) fn open(&self) -> Gauge {
+        self.0.open.clone()
     }
 
     pub(super) fn refused(&self, why: Refused) {

@@ -5,10 +5,10 @@
 //! no connections. Here each new connection has its own task with a time limit, so that none delays
 //! the accepting of others.
 
-mod admission;
 mod connection;
 mod failures;
 mod metrics;
+mod strangers;
 mod tls;
 mod unix;
 
@@ -33,12 +33,9 @@ use tokio::{
 use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
 use tracing::debug;
 
-use self::{
-    admission::{Admission, Admitted},
-    failures::Failures,
-    metrics::Refused,
-};
-use super::Peer;
+use self::{failures::Failures, metrics::Refused, strangers::Strangers};
+use super::{Peer, peer::Usage};
+use crate::admission::{Admission, Admitted, Full};
 
 /// Limits that apply before a client's first request.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +44,8 @@ pub struct Limits {
     pub connections_max: usize,
     /// Concurrent connections from one address.
     pub per_peer_max: usize,
+    /// Concurrent connections that have not shown credentials; none: they need none.
+    pub unauthenticated_max: Option<usize>,
     /// How long a connection may take to speak HTTP/2.
     pub handshake_timeout: Duration,
     /// Whether it may also speak HTTP/1.1.
@@ -89,7 +88,10 @@ pub fn accept(
 ) -> impl tokio_stream::Stream<Item = io::Result<Connection>> {
     let (ready, connections) = mpsc::channel(READY);
     let acceptor = Acceptor {
-        admission: Admission::new(limits.connections_max, limits.per_peer_max, metrics.clone()),
+        admission: Admission::new(limits.connections_max, limits.per_peer_max, metrics.open()),
+        strangers: limits
+            .unauthenticated_max
+            .map(|max| Strangers::new(max, metrics.clone())),
         metrics: metrics.clone(),
         handshake_timeout: limits.handshake_timeout,
         takes_http1: limits.takes_http1,
@@ -107,6 +109,7 @@ pub fn accept(
 #[derive(Clone)]
 struct Acceptor {
     admission: Admission,
+    strangers: Option<Strangers>,
     metrics: Metrics,
     handshake_timeout: Duration,
     takes_http1: bool,
@@ -139,7 +142,12 @@ impl Acceptor {
                 let peer = Peer {
                     address: Some(address),
                     identity: None,
+                    usage: Arc::default(),
                 };
+                match &self.strangers {
+                    Some(strangers) => strangers.add(&peer.usage),
+                    None => peer.usage.authenticate(),
+                }
                 let tls = tls.clone();
                 self.begin(async move { secure(stream, peer, tls, admitted).await });
             }
@@ -163,9 +171,13 @@ impl Acceptor {
             };
             if let Some(admitted) = self.admit(None) {
                 let user = stream.peer_cred().map(|peer| Identity::of_uid(peer.uid()));
+                // Who may open the file is trusted not to exhaust the process.
+                let usage = Arc::<Usage>::default();
+                usage.authenticate();
                 let peer = Peer {
                     address: None,
                     identity: user.ok(),
+                    usage,
                 };
                 self.begin(async move { Ok(Connection::over_unix(stream, peer, admitted)) });
             }
@@ -175,7 +187,11 @@ impl Acceptor {
     /// None at a limit; the connection is then closed at once, so that its client notices.
     fn admit(&self, from: Option<IpAddr>) -> Option<Admitted> {
         let admitted = self.admission.admit(from);
-        if let Err(limit) = admitted {
+        if let Err(full) = admitted {
+            let limit = match full {
+                Full::All => Refused::ConnectionsMax,
+                Full::OfPeer => Refused::ConnectionsPerPeerMax,
+            };
             self.metrics.refused(limit);
             debug!(limit = limit.value(), "a connection was refused");
             return None;

@@ -38,7 +38,8 @@ impl Tls {
 
     /// Reads the files again, for new connections. Unusable files change nothing. Blocking.
     pub fn reload(&self) {
-        self.0.reload("server.tls");
+        self.0
+            .reload("server.tls", |_, _| "certificates".to_owned());
     }
 
     pub(super) fn acceptor(&self) -> TlsAcceptor {

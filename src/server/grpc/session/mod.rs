@@ -29,12 +29,12 @@ use self::{
     waits::{OP_ID, Waits},
 };
 use super::{
-    Config,
+    Config, audit,
     call::Calls,
     convert::{self, Requests},
     convert_permits::permit_grant,
     layer::BodyFate,
-    outbound::{Out, Outbound},
+    outbound::{Outbound, Outgoing},
     pb::{self, session_request::Request},
     spans,
     status::{self, status},
@@ -79,7 +79,7 @@ struct Reader {
 #[derive(Clone)]
 struct Output {
     answers: mpsc::Sender<(u64, Answer)>,
-    notices: mpsc::Sender<Out>,
+    notices: mpsc::Sender<Outgoing>,
     waits: Waits,
     /// Bounds the operations in progress that do not wait.
     slots: Arc<Semaphore>,
@@ -151,7 +151,7 @@ impl Reader {
                 }
             },
         };
-        let _ = output.notices.send(Out::End(ended)).await;
+        let _ = output.notices.send(Outgoing::End(ended)).await;
     }
 
     /// Serves the stream; after a close, answers the operations in progress. Unfinished ones
@@ -171,9 +171,9 @@ impl Reader {
         let Some(frame) = self.frames.message().await.map_err(|_| None)? else {
             return Err(None);
         };
-        let opened = match frame.request {
-            Some(Request::Open(open)) => self.open_new(open),
-            Some(Request::Resume(resume)) => self.resume(resume).await,
+        let (opened, operation) = match frame.request {
+            Some(Request::Open(open)) => (self.open_new(open), "OpenSession"),
+            Some(Request::Resume(resume)) => (self.resume(resume).await, "ResumeSession"),
             _ => {
                 let why = "the first frame must be open or resume";
                 return Err(Some(status::invalid_frame("request", why)));
@@ -185,6 +185,7 @@ impl Reader {
             grants,
             permits,
         } = opened.map_err(|error| Some(status(&error)))?;
+        audit::allowed(&self.account, operation, &stream.id().digest());
         if let Some(peer) = self.peer {
             stream.comes_from(peer);
         }
@@ -197,7 +198,11 @@ impl Reader {
             grants: grants.iter().map(convert::grant).collect(),
             permits: permits.iter().map(permit_grant).collect(),
         };
-        let _ = self.output.notices.send(Out::Opened(Box::new(frame))).await;
+        let _ = self
+            .output
+            .notices
+            .send(Outgoing::Opened(Box::new(frame)))
+            .await;
         Ok(stream)
     }
 
@@ -278,7 +283,7 @@ impl Reader {
                         }
                         Some(Request::Ping(_)) => {
                             // A client that does not read its notices gets no answer.
-                            let _ = self.output.notices.try_send(Out::Pong(op_id));
+                            let _ = self.output.notices.try_send(Outgoing::Pong(op_id));
                         }
                         request => {
                             let span = spans::of_frame(request.as_ref(), &traceparent);
@@ -353,7 +358,7 @@ impl Output {
         while let Ok(room) = self.notices.reserve().await {
             let notice = stream.notice().await;
             let last = matches!(notice, Notice::GoingAway);
-            room.send(Out::Notice(notice));
+            room.send(Outgoing::Notice(notice));
             if last {
                 return;
             }

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_told_apart() {
+    fn refusals_are_distinguished() {
         for code in NOT_NOW {
             assert!(matches!(
                 reply(&format!("-{code} why\r\n")),

@@ -145,7 +145,7 @@ fn an_overdue_change_ends_in_a_gap() {
 }
 
 #[test]
-fn a_refused_channel_is_told_and_tried_again() {
+fn a_refused_channel_is_reported_and_tried_again() {
     let mut it = connected();
     let (_, mut outcome) = want(&mut it, "a");
     it.refused(&["a".to_owned()], &refusal());

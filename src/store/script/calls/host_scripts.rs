@@ -11,7 +11,7 @@ use super::encoding::{DONE, LIMIT_REACHED, REPEATED, numbers};
 use crate::{
     host::{Call, Partition, Replicas, Replication, Script, ScriptHost, Value},
     script::{
-        CallError, Config, Tally, keys,
+        CallError, Config, ReplicationStatus, keys,
         metrics::{Failure, StoreMetrics},
     },
 };
@@ -26,7 +26,7 @@ pub(crate) struct HostScripts {
     pub(super) host: Arc<dyn ScriptHost>,
     pub(super) config: Config,
     /// Counts the replicas that acknowledge what is done, if that is wanted.
-    tally: Tally,
+    tally: ReplicationStatus,
     metrics: StoreMetrics,
 }
 
@@ -37,7 +37,7 @@ impl HostScripts {
         Self {
             host,
             config,
-            tally: Tally::default(),
+            tally: ReplicationStatus::default(),
             metrics,
         }
     }
@@ -45,8 +45,8 @@ impl HostScripts {
     /// The same scripts, each of which waits for these replicas after a change, and what those have
     /// acknowledged.
     #[must_use]
-    pub(crate) fn replicated(&self, replicas: Option<Replicas>) -> (Self, Tally) {
-        let tally = Tally::of(replicas);
+    pub(crate) fn replicated(&self, replicas: Option<Replicas>) -> (Self, ReplicationStatus) {
+        let tally = ReplicationStatus::of(replicas);
         let scripts = Self {
             tally: tally.clone(),
             ..self.clone()

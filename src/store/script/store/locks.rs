@@ -20,7 +20,7 @@ use crate::script::{
 
 /// Positions in the queue of a fair lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Vouched {
+pub struct QueuePositions {
     /// What is left of the holder's lease; none if it is free or has no time to live.
     pub remaining: Option<Duration>,
     /// Their places, in the order they were named; 0: not in the queue.
@@ -70,7 +70,7 @@ impl Scripts {
     /// is free at no moment between. Returns the token of the new grant, which is its serial too;
     /// none if nothing changed, because it is not the last hold of that grant, or the store is a
     /// quorum.
-    pub async fn hand_on(
+    pub async fn hand_over(
         &self,
         hold: Hold<'_>,
         serial: Option<u64>,
@@ -114,7 +114,11 @@ impl Scripts {
     }
 
     /// Keeps the places of these waiters of a fair lock, and returns them.
-    pub async fn vouch(&self, name: &str, owners: &[&str]) -> Result<Vouched, CallError> {
+    pub async fn fair_keepalive(
+        &self,
+        name: &str,
+        owners: &[&str],
+    ) -> Result<QueuePositions, CallError> {
         let store = self.single(Unsupported::FairLocks)?;
         let script = &catalog::FAIR_VOUCH;
         let mut args = vec![millis(self.config.fair_waiter_timeout)];
@@ -122,7 +126,7 @@ impl Scripts {
         args.extend(owners.iter().copied().map(text));
         let reply = store.eval(script, fair_keys(name), args).await?;
         match reply.as_slice() {
-            [remaining, places @ ..] if places.len() == owners.len() => Ok(Vouched {
+            [remaining, places @ ..] if places.len() == owners.len() => Ok(QueuePositions {
                 remaining: time_to_live(*remaining),
                 places: places.iter().map(|place| count(*place)).collect(),
             }),

@@ -9,7 +9,7 @@ mod permits;
 mod scripts;
 
 pub use latch::{CountSet, CountedDown, LatchInspected};
-pub use locks::Vouched;
+pub use locks::QueuePositions;
 pub use multi::{AcquiredAll, AttemptAll, Member, MemberGrant, Members, ReleasedMember};
 pub use permit_outcomes::{
     PermitAttempt, PermitHolder, PermitId, PermitRenewal, PermitRenewals, PermitsAcquired,

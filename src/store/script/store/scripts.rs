@@ -9,7 +9,7 @@ use lockkeeper_base::{metrics::Registrar, tasks::Tasks};
 use crate::{
     host::{Acks, Partition, Replicas, ScriptHost},
     script::{
-        CallError, Config, Mode, QuorumMember, Tally, Unsupported,
+        CallError, Config, Mode, QuorumMember, ReplicationStatus, Unsupported,
         calls::{
             HostScripts,
             encoding::{flag, millis},
@@ -114,7 +114,7 @@ impl Scripts {
     /// The same scripts, each of which waits for these replicas after a change, and what those have
     /// acknowledged.
     #[must_use]
-    pub fn replicated(&self, replicas: Option<Replicas>) -> (Self, Tally) {
+    pub fn replicated(&self, replicas: Option<Replicas>) -> (Self, ReplicationStatus) {
         let (store, tally) = match &self.store {
             Store::One(scripts) => {
                 let (scripts, tally) = scripts.replicated(replicas);
@@ -123,7 +123,7 @@ impl Scripts {
             // What its stores have in replicas is not looked at.
             quorum @ Store::Quorum(_) => {
                 let none = |replicas| Acks::none(replicas, "a quorum counts stores, not replicas");
-                let tally = Tally::of(replicas);
+                let tally = ReplicationStatus::of(replicas);
                 tally.count(replicas.map(none));
                 (quorum.clone(), tally)
             }

@@ -31,7 +31,7 @@ const ABOUT_THE_SERVER: [&str; 4] = ["NOREPLICAS", "MISCONF", "BUSY", "MAXCLIENT
 
 /// Where to send a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum To {
+enum Route {
     /// The slot's master, by what is known.
     Master,
     /// The node that another one has named as the master.
@@ -45,7 +45,7 @@ enum To {
 enum After {
     GiveUp,
     Wait,
-    Redirected(To),
+    Redirected(Route),
 }
 
 /// Where a script ran.
@@ -66,7 +66,7 @@ pub(super) async fn evaluate(
         return Ok((value, None));
     };
     let slot = slot(key);
-    match attempt(router, call, slot, &To::Master, deadline).await {
+    match attempt(router, call, slot, &Route::Master, deadline).await {
         Ok((value, ran)) => Ok((value, Some(ran))),
         // Boxed, as it is rare: every evaluation would carry its state otherwise.
         Err(failed) => Box::pin(go_on(router, call, slot, deadline, failed)).await,
@@ -83,17 +83,17 @@ async fn attempt(
     router: &Router,
     call: &Call,
     slot: u16,
-    to: &To,
+    to: &Route,
     deadline: Instant,
 ) -> Result<(Value, Ran), Failed> {
     let node = match to {
-        To::Master => router.master(slot, deadline).await,
-        To::Named(address) | To::Next(address) => router.node(address),
+        Route::Master => router.master(slot, deadline).await,
+        Route::Named(address) | Route::Next(address) => router.node(address),
     };
     let node = node.map_err(|error| Failed { error, asked: None })?;
     let asked = async {
         let link = node.links.of(call);
-        let live = if *to == To::Master {
+        let live = if *to == Route::Master {
             tokio::select! {
                 biased;
                 live = link.live(deadline) => live?,
@@ -105,8 +105,8 @@ async fn attempt(
             link.live(deadline).await?
         };
         let value = match to {
-            To::Next(_) => evaluate_asking(&live, call, deadline).await?,
-            To::Master | To::Named(_) => evaluate_on(&live, call, deadline).await?,
+            Route::Next(_) => evaluate_asking(&live, call, deadline).await?,
+            Route::Master | Route::Named(_) => evaluate_on(&live, call, deadline).await?,
         };
         Ok((value, live.run_id()))
     };
@@ -138,7 +138,7 @@ async fn go_on(
             }
             After::Redirected(to) if redirections < REDIRECTIONS_MAX => {
                 redirections += 1;
-                if let To::Named(_) = to {
+                if let Route::Named(_) = to {
                     router.refresh_soon();
                 }
                 to
@@ -155,7 +155,7 @@ async fn go_on(
                     () = router.changed() => {}
                 }
                 pause = (pause * 2).min(PAUSE.1);
-                To::Master
+                Route::Master
             }
         };
         match attempt(router, call, slot, &to, deadline).await {
@@ -216,8 +216,8 @@ impl Failed {
                 let named = message.split(' ').nth(1).zip(self.asked.as_ref());
                 let address = named.and_then(|(named, asked)| Address::redirected(named, asked));
                 match address {
-                    Some(address) if code == "ASK" => After::Redirected(To::Next(address)),
-                    Some(address) => After::Redirected(To::Named(address)),
+                    Some(address) if code == "ASK" => After::Redirected(Route::Next(address)),
+                    Some(address) => After::Redirected(Route::Named(address)),
                     None => After::Wait,
                 }
             }
@@ -251,11 +251,11 @@ mod tests {
         for (error, expected) in [
             (
                 rejected("MOVED", "7 10.0.0.1:7000"),
-                After::Redirected(To::Named(there.clone())),
+                After::Redirected(Route::Named(there.clone())),
             ),
             (
                 rejected("ASK", "7 10.0.0.1:7000"),
-                After::Redirected(To::Next(there)),
+                After::Redirected(Route::Next(there)),
             ),
             (rejected("MOVED", "nonsense"), After::Wait),
             (rejected("WRONGTYPE", "x"), After::GiveUp),

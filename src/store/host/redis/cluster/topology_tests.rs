@@ -64,7 +64,7 @@ fn uncovered_slots_are_counted() {
 }
 
 #[test]
-fn a_failover_is_told_from_a_migration() {
+fn a_failover_is_distinguished_from_a_migration() {
     let before = topology(&[
         (0, 99, &[("a", 1), ("c", 3)]),
         (100, 16383, &[("b", 2), ("d", 4)]),

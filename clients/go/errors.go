@@ -1,0 +1,208 @@
+package lockkeeper
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/lockkeeper/lockkeeper/clients/go/internal/machine"
+)
+
+// Errors to compare with by [errors.Is].
+var (
+	// ErrLocked is any [*NotGrantedError]: the lock has another holder, too few permits are free,
+	// or the latch is closed.
+	ErrLocked = errors.New("lockkeeper: not granted")
+	// ErrLost is any [*LostError], and a [*RefusedError] that says NOT_OWNER: the lock or the
+	// permits are not held any more.
+	ErrLost = errors.New("lockkeeper: lost")
+	// ErrSessionEnded is any [*SessionEndedError].
+	ErrSessionEnded = errors.New("lockkeeper: the session has ended")
+	// ErrReleased is the cause of a [Grant.Context] that ended because of [Grant.Unlock].
+	ErrReleased = errors.New("lockkeeper: released")
+)
+
+// MisconfiguredError says that an address, a file or a value cannot be used. Nothing was sent.
+type MisconfiguredError struct {
+	// Field is what cannot be used, such as an address or the name of a file.
+	Field string
+	// Cause is why.
+	Cause error
+}
+
+func (e *MisconfiguredError) Error() string {
+	return fmt.Sprintf("lockkeeper: %s: %v", e.Field, e.Cause)
+}
+
+// Unwrap returns the cause.
+func (e *MisconfiguredError) Unwrap() error { return e.Cause }
+
+// UnreachableError says that no coordinator answered within 6 s. Nothing was acquired.
+type UnreachableError struct {
+	// Address is the last one that was tried.
+	Address string
+	// Cause is why it could not be reached.
+	Cause error
+}
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("lockkeeper: no coordinator at %s: %v", e.Address, e.Cause)
+}
+
+// Unwrap returns the cause.
+func (e *UnreachableError) Unwrap() error { return e.Cause }
+
+// NotGrantedReason is why a wait ended without a grant.
+type NotGrantedReason string
+
+// The reasons of a [NotGrantedError].
+const (
+	// WaitTimeout: the time to wait has passed, or there was none.
+	WaitTimeout NotGrantedReason = "WAIT_TIMEOUT"
+	// Cancelled: the wait was cancelled.
+	Cancelled NotGrantedReason = "CANCELLED"
+)
+
+// NotGrantedError says that nothing was granted: the lock has another holder, too few permits are
+// free, or the latch is closed. A later try may succeed.
+type NotGrantedError struct {
+	// Name is the lock, semaphore or latch; several locks are separated by commas.
+	Name string
+	// Reason is why the wait ended.
+	Reason NotGrantedReason
+	// HolderLease is the holder's remaining lease. It grows again if the holder renews it. 0 if it
+	// is not known.
+	HolderLease time.Duration
+}
+
+func (e *NotGrantedError) Error() string {
+	return fmt.Sprintf("lockkeeper: %s: not granted, %s", e.Name, e.Reason)
+}
+
+// Is makes the error an [ErrLocked].
+func (e *NotGrantedError) Is(target error) bool { return target == ErrLocked }
+
+// LostReason is why a grant was lost.
+type LostReason string
+
+// The reasons of a [LostError].
+const (
+	// LostSessionEnded: the session has ended.
+	LostSessionEnded LostReason = "UNSPECIFIED"
+	// LostExpired: the lease ended, or the store no longer had the grant.
+	LostExpired LostReason = "EXPIRED"
+	// LostTakenOver: another owner holds the lock.
+	LostTakenOver LostReason = "TAKEN_OVER"
+	// LostStoreUnreachable: the store was unreachable for too long. It may still have the grant.
+	LostStoreUnreachable LostReason = "STORE_UNREACHABLE"
+	// LostForceReleased: an operator released the lock.
+	LostForceReleased LostReason = "FORCE_RELEASED"
+)
+
+// LostError says that a lock or permits were lost. Another owner may hold them.
+type LostError struct {
+	// Name is the lock or the semaphore.
+	Name string
+	// Reason is why.
+	Reason LostReason
+	// Token is the fencing token of the lost grant; 0 for permits.
+	Token uint64
+	// Detail is the operator's reason, or why the session ended. May be empty.
+	Detail string
+}
+
+func (e *LostError) Error() string {
+	why := string(e.Reason)
+	switch {
+	case e.Reason == LostSessionEnded && e.Detail != "":
+		why = e.Detail
+	case e.Detail != "":
+		why += ", " + e.Detail
+	}
+	return fmt.Sprintf("lockkeeper: %s: lost: %s", e.Name, why)
+}
+
+// Is makes the error an [ErrLost].
+func (e *LostError) Is(target error) bool { return target == ErrLost }
+
+// RefusedError says that the coordinator refused a call, or that a call was lost on the way.
+type RefusedError struct {
+	// Code is the gRPC code.
+	Code codes.Code
+	// Reason is the stable reason, such as INVALID_NAME. Empty for errors of gRPC itself; the
+	// outcome of the call is unknown then.
+	Reason string
+	// Message is for developers.
+	Message string
+	// Metadata is what the reason comes with, such as the state of the lock.
+	Metadata map[string]string
+
+	status *status.Status
+}
+
+func (e *RefusedError) Error() string {
+	reason := e.Reason
+	if reason == "" {
+		reason = e.Code.String()
+	}
+	return fmt.Sprintf("lockkeeper: %s: %s", reason, e.Message)
+}
+
+// Is makes an error with the reason NOT_OWNER an [ErrLost].
+func (e *RefusedError) Is(target error) bool {
+	return target == ErrLost && e.Reason == "NOT_OWNER"
+}
+
+// GRPCStatus makes the error usable with the package google.golang.org/grpc/status.
+func (e *RefusedError) GRPCStatus() *status.Status { return e.status }
+
+// SessionEndedError says that the session has ended, and that everything in it was lost.
+type SessionEndedError struct {
+	// Cause is why, for people.
+	Cause string
+}
+
+func (e *SessionEndedError) Error() string {
+	return "lockkeeper: the session has ended: " + e.Cause
+}
+
+// Is makes the error an [ErrSessionEnded].
+func (e *SessionEndedError) Is(target error) bool { return target == ErrSessionEnded }
+
+func refused(it *status.Status) *RefusedError {
+	info := machine.ErrorInfo(it)
+	return &RefusedError{
+		Code: it.Code(), Reason: info.GetReason(), Message: it.Message(),
+		Metadata: info.GetMetadata(), status: it,
+	}
+}
+
+// errorOf is the error of an operation that the machine reports as failed.
+func errorOf(failure *machine.Failure) error {
+	switch failure.Kind {
+	case machine.NotGranted:
+		reason := strings.TrimPrefix(failure.Reason.String(), "NOT_GRANTED_REASON_")
+		return &NotGrantedError{
+			Name: failure.Name, Reason: NotGrantedReason(reason), HolderLease: failure.HolderLease,
+		}
+	case machine.LostGrant:
+		return lostError(&failure.Loss)
+	case machine.Refused:
+		return refused(failure.Status)
+	default:
+		return &SessionEndedError{failure.Cause}
+	}
+}
+
+func lostError(loss *machine.Loss) *LostError {
+	reason := strings.TrimPrefix(loss.Reason.String(), "LOST_REASON_")
+	return &LostError{loss.Name, LostReason(reason), loss.Token, loss.Detail}
+}
+
+func misconfigured(field, format string, args ...any) error {
+	return &MisconfiguredError{field, fmt.Errorf(format, args...)}
+}

@@ -1,0 +1,178 @@
+package lockkeeper
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	pb "github.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb"
+)
+
+// callTimeout limits a call that does not wait. It is longer than a coordinator waits for its
+// store.
+const callTimeout = 10 * time.Second
+
+// LeasedLock is a lock for an owner that outlives a process, or for an occasional call: it needs no
+// session. Nothing renews it and nothing reports its loss. Its owner can renew and release it from
+// any process.
+type LeasedLock struct {
+	client      *Client
+	name, owner string
+}
+
+// Lease is what a [LeasedLock] obtained.
+type Lease struct {
+	// FencingToken is larger for each new grant of the lock.
+	FencingToken uint64
+	// ValidUntil is until when the owner certainly holds the lock.
+	ValidUntil time.Time
+}
+
+// Leased returns a lock that an owner holds without a session. An empty owner is replaced by a
+// random one. It does nothing by itself.
+func (c *Client) Leased(name, owner string) *LeasedLock {
+	if owner == "" {
+		owner = rand.Text()
+	}
+	return &LeasedLock{c, name, owner}
+}
+
+// Owner is the owner. Anyone who knows it can act as that owner, unless the coordinator
+// authenticates its callers.
+func (l *LeasedLock) Owner() string { return l.owner }
+
+// TryAcquire acquires the lock for a lease if it is available now. 0 is the coordinator's default
+// (30 s). If it is not available, it fails with a [*NotGrantedError].
+func (l *LeasedLock) TryAcquire(ctx context.Context, lease time.Duration) (Lease, error) {
+	sentAt := time.Now()
+	answer, err := unary(ctx, l.client, pb.NewLockServiceClient,
+		pb.LockServiceClient.TryAcquire, &pb.TryAcquireRequest{
+			Name: l.name, Owner: l.owner, Lease: optional(lease), RequestId: rand.Text(),
+		})
+	if err != nil {
+		return Lease{}, err
+	}
+	if !answer.Acquired {
+		left := answer.HolderRemainingLease.AsDuration()
+		return Lease{}, &NotGrantedError{Name: l.name, Reason: WaitTimeout, HolderLease: left}
+	}
+	return leaseOf(sentAt, answer.Grant), nil
+}
+
+// Renew extends the lease from now. 0 is the coordinator's default (30 s). It fails with a
+// [*RefusedError], which is an [ErrLost], if the owner does not hold the lock.
+func (l *LeasedLock) Renew(ctx context.Context, lease time.Duration) (Lease, error) {
+	sentAt := time.Now()
+	answer, err := unary(ctx, l.client, pb.NewLockServiceClient,
+		pb.LockServiceClient.Renew, &pb.RenewRequest{
+			Name: l.name, Owner: l.owner, Lease: optional(lease),
+		})
+	if err != nil {
+		return Lease{}, err
+	}
+	return leaseOf(sentAt, answer.Grant), nil
+}
+
+// Release releases the lock. It fails with a [*RefusedError], which is an [ErrLost], if the owner
+// does not hold it.
+func (l *LeasedLock) Release(ctx context.Context) error {
+	_, err := unary(ctx, l.client, pb.NewLockServiceClient,
+		pb.LockServiceClient.Release, &pb.ReleaseRequest{
+			Name: l.name, Owner: l.owner, RequestId: rand.Text(),
+		})
+	return err
+}
+
+func leaseOf(sentAt time.Time, grant *pb.Grant) Lease {
+	return Lease{grant.GetFencingToken(), sentAt.Add(grant.GetValidFor().AsDuration())}
+}
+
+// LockState is what a lock was when the store was read.
+type LockState struct {
+	// Holders is the number of owners that hold the lock.
+	Holders uint32
+	// Waiters is the number of waiters: of a fair lock in the whole store, otherwise on the queried
+	// coordinator.
+	Waiters uint32
+	// LastFencingToken is the token of the newest grant; 0 if none is known.
+	LastFencingToken uint64
+	// RemainingLease is the remaining lease; 0 if the lock is not held.
+	RemainingLease time.Duration
+}
+
+// Describe returns what a lock is. It uses the session if one is open, and opens none.
+func (c *Client) Describe(ctx context.Context, name string) (LockState, error) {
+	request := &pb.DescribeRequest{Name: name}
+	frame := &pb.SessionRequest{Request: &pb.SessionRequest_Describe{Describe: request}}
+	answer, isOpen, err := c.doIfOpen(ctx, frame)
+	it := answer.GetDescribed()
+	if !isOpen {
+		it, err = unary(ctx, c, pb.NewLockServiceClient, pb.LockServiceClient.Describe, request)
+	}
+	return LockState{
+		it.GetHolderCount(), it.GetWaiterCount(), it.GetLastFencingToken(),
+		it.GetRemainingLease().AsDuration(),
+	}, err
+}
+
+// CheckToken returns whether a fencing token belongs to the newest grant of a lock. It is for
+// resources that cannot compare tokens: a newer grant can follow at any time. It uses the session
+// if one is open, and opens none.
+func (c *Client) CheckToken(ctx context.Context, name string, token uint64) (bool, error) {
+	request := &pb.CheckTokenRequest{Name: name, FencingToken: token}
+	frame := &pb.SessionRequest{Request: &pb.SessionRequest_CheckToken{CheckToken: request}}
+	answer, isOpen, err := c.doIfOpen(ctx, frame)
+	it := answer.GetTokenChecked()
+	if !isOpen {
+		it, err = unary(ctx, c, pb.NewLockServiceClient, pb.LockServiceClient.CheckToken, request)
+	}
+	return it.GetCurrent(), err
+}
+
+// Conn is a connection to the first coordinator that answers, for generated clients such as
+// lockkeeperpb.NewLockAdminServiceClient. It is closed by [Client.Close].
+func (c *Client) Conn() (grpc.ClientConnInterface, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.isClosed {
+		return nil, &SessionEndedError{"the client was closed"}
+	}
+	if c.conn == nil {
+		conn, err := connection(c.config, c.config.addresses, &c.faults)
+		if err != nil {
+			return nil, err
+		}
+		c.conn = conn
+	}
+	return c.conn, nil
+}
+
+// unary makes a call without a session.
+func unary[S, In, Out any](
+	ctx context.Context, c *Client, stub func(grpc.ClientConnInterface) S,
+	method func(S, context.Context, In, ...grpc.CallOption) (Out, error), request In,
+) (Out, error) {
+	var none Out
+	conn, err := c.Conn()
+	if err != nil {
+		return none, err
+	}
+	limited, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if parent := traceparent(ctx); parent != "" {
+		limited = metadata.AppendToOutgoingContext(limited, "traceparent", parent)
+	}
+	answer, err := method(stub(conn), limited, request)
+	switch {
+	case err == nil:
+		return answer, nil
+	case ctx.Err() != nil:
+		return none, context.Cause(ctx)
+	default:
+		_, err = c.faults.explain(err, c.config.addresses[0])
+		return none, err
+	}
+}

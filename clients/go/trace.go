@@ -1,0 +1,17 @@
+package lockkeeper
+
+import (
+	"context"
+	"fmt"
+
+	"go.opentelemetry.io/otel/trace"
+)
+
+// traceparent is the active OpenTelemetry span as a W3C header; empty if there is none.
+func traceparent(ctx context.Context) string {
+	span := trace.SpanContextFromContext(ctx)
+	if !span.IsValid() {
+		return ""
+	}
+	return fmt.Sprintf("00-%s-%s-%s", span.TraceID(), span.SpanID(), span.TraceFlags())
+}

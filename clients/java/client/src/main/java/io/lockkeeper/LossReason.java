@@ -1,0 +1,27 @@
+package io.lockkeeper;
+
+import io.lockkeeper.v1.LostReason;
+
+/** Why a lock or permits were lost. */
+public enum LossReason {
+    /** The session ended; the detail has the cause. */
+    UNSPECIFIED,
+    /** The lease ended, or the store no longer had the grant. */
+    EXPIRED,
+    /** Another owner holds the lock. */
+    TAKEN_OVER,
+    /** The store was unreachable until the lease ended. It may still have the grant. */
+    STORE_UNREACHABLE,
+    /** An operator force-released the lock; the detail has the operator's reason. */
+    FORCE_RELEASED;
+
+    static LossReason of(LostReason reason) {
+        return switch (reason) {
+            case LOST_REASON_EXPIRED -> EXPIRED;
+            case LOST_REASON_TAKEN_OVER -> TAKEN_OVER;
+            case LOST_REASON_STORE_UNREACHABLE -> STORE_UNREACHABLE;
+            case LOST_REASON_FORCE_RELEASED -> FORCE_RELEASED;
+            default -> UNSPECIFIED;
+        };
+    }
+}

@@ -1,0 +1,54 @@
+package io.lockkeeper;
+
+import java.time.Duration;
+import java.util.Optional;
+
+/** The wait ended without a grant. */
+public final class NotGrantedException extends LockkeeperException {
+
+    private static final long serialVersionUID = 1;
+
+    /** What was waited for. */
+    private final String name;
+
+    /** Why the wait ended. */
+    private final String reason;
+
+    /** Null if it is not known. */
+    private final Duration holderRemainingLease;
+
+    NotGrantedException(
+            String message, String name, String reason, Duration holderRemainingLease) {
+        super(message);
+        this.name = name;
+        this.reason = reason;
+        this.holderRemainingLease = holderRemainingLease;
+    }
+
+    /**
+     * What was waited for; several names are separated by commas.
+     *
+     * @return the name
+     */
+    public String name() {
+        return name;
+    }
+
+    /**
+     * Why the wait ended.
+     *
+     * @return {@code WAIT_TIMEOUT} or {@code CANCELLED}
+     */
+    public String reason() {
+        return reason;
+    }
+
+    /**
+     * The remaining lease of the holder.
+     *
+     * @return the lease; empty if it is not known or never ends
+     */
+    public Optional<Duration> holderRemainingLease() {
+        return Optional.ofNullable(holderRemainingLease);
+    }
+}

@@ -1,0 +1,211 @@
+package io.lockkeeper;
+
+import io.grpc.ClientInterceptor;
+import io.grpc.ManagedChannel;
+import io.grpc.Metadata;
+import io.grpc.StatusRuntimeException;
+import io.grpc.stub.MetadataUtils;
+import io.lockkeeper.internal.Failure;
+import io.lockkeeper.internal.Protos;
+import io.lockkeeper.v1.CheckTokenRequest;
+import io.lockkeeper.v1.CheckTokenResponse;
+import io.lockkeeper.v1.DescribeRequest;
+import io.lockkeeper.v1.DescribeResponse;
+import io.lockkeeper.v1.Grant;
+import io.lockkeeper.v1.LockServiceGrpc;
+import io.lockkeeper.v1.LockServiceGrpc.LockServiceBlockingStub;
+import io.lockkeeper.v1.ReleaseRequest;
+import io.lockkeeper.v1.RenewRequest;
+import io.lockkeeper.v1.TryAcquireRequest;
+import java.time.Duration;
+import java.util.Map;
+import java.util.Optional;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
+
+/**
+ * Calls without a session. A lock belongs to whoever knows its owner, and ends with its lease
+ * unless it is renewed. A call that is lost on its way is repeated with the same request id, at
+ * each endpoint in turn.
+ *
+ * <p>All methods throw {@link UnreachableException} if no coordinator answers and {@link
+ * RefusedException} if one refuses.
+ */
+public final class SessionlessLocks {
+
+    private static final Metadata.Key<String> TRACEPARENT =
+            Metadata.Key.of("traceparent", Metadata.ASCII_STRING_MARSHALLER);
+
+    /** Longer than a coordinator waits for its store. */
+    private static final long CALL_TIMEOUT_SECONDS = 6;
+
+    private static final long GIVE_UP_SECONDS = 6;
+
+    private static final int ROUNDS = 4;
+    private static final long PAUSE_MILLIS = 100;
+    private static final long PAUSE_MILLIS_MAX = 1000;
+
+    private final Connector connector;
+    private final Map<Address, ManagedChannel> channels = new ConcurrentHashMap<>();
+
+    SessionlessLocks(Connector connector) {
+        this.connector = connector;
+    }
+
+    /**
+     * Acquires an exclusive lock if it is free. The same owner can acquire it again.
+     *
+     * @param name the name
+     * @param owner the owner, a secret of the caller such as a UUID
+     * @param lease the time for which the lock is held unless it is renewed
+     * @return the grant, or nothing if the lock has another holder; count its {@code valid_for}
+     *     from before this call
+     * @throws InterruptedException if the thread is interrupted between two attempts
+     */
+    public Optional<Grant> tryAcquire(String name, String owner, Duration lease)
+            throws InterruptedException {
+        TryAcquireRequest request =
+                TryAcquireRequest.newBuilder()
+                        .setName(name)
+                        .setOwner(owner)
+                        .setLease(Protos.toProto(lease))
+                        .setRequestId(UUID.randomUUID().toString())
+                        .build();
+        var answer = call(stub -> stub.tryAcquire(request));
+        return answer.getAcquired() ? Optional.of(answer.getGrant()) : Optional.empty();
+    }
+
+    /**
+     * Extends the lease, counted from now; never shortens it.
+     *
+     * @param name the name
+     * @param owner the owner
+     * @param lease the new lease
+     * @return the grant; count its {@code valid_for} from before this call
+     * @throws RefusedException with reason {@code NOT_OWNER} if the owner does not hold the lock
+     * @throws InterruptedException if the thread is interrupted between two attempts
+     */
+    public Grant renew(String name, String owner, Duration lease) throws InterruptedException {
+        RenewRequest request =
+                RenewRequest.newBuilder()
+                        .setName(name)
+                        .setOwner(owner)
+                        .setLease(Protos.toProto(lease))
+                        .build();
+        return call(stub -> stub.renew(request)).getGrant();
+    }
+
+    /**
+     * Releases one hold.
+     *
+     * @param name the name
+     * @param owner the owner
+     * @throws RefusedException with reason {@code NOT_OWNER} if the owner does not hold the lock
+     * @throws InterruptedException if the thread is interrupted between two attempts
+     */
+    public void release(String name, String owner) throws InterruptedException {
+        ReleaseRequest request =
+                ReleaseRequest.newBuilder()
+                        .setName(name)
+                        .setOwner(owner)
+                        .setRequestId(UUID.randomUUID().toString())
+                        .build();
+        call(stub -> stub.release(request));
+    }
+
+    /**
+     * The holders and the waiters of a lock at the moment the store was read.
+     *
+     * @param name the name
+     * @return the state of the lock
+     * @throws InterruptedException if the thread is interrupted between two attempts
+     */
+    public DescribeResponse describe(String name) throws InterruptedException {
+        DescribeRequest request = DescribeRequest.newBuilder().setName(name).build();
+        return call(stub -> stub.describe(request));
+    }
+
+    /**
+     * Whether a fencing token belongs to the newest grant of a name, for resources that cannot
+     * compare tokens. A newer grant can follow at any time.
+     *
+     * @param name the name
+     * @param fencingToken the token that the holder presented
+     * @return whether it is current
+     * @throws InterruptedException if the thread is interrupted between two attempts
+     */
+    public CheckTokenResponse checkToken(String name, long fencingToken)
+            throws InterruptedException {
+        CheckTokenRequest request =
+                CheckTokenRequest.newBuilder()
+                        .setName(name)
+                        .setFencingToken(fencingToken)
+                        .build();
+        return call(stub -> stub.checkToken(request));
+    }
+
+    private <T> T call(Function<LockServiceBlockingStub, T> call) throws InterruptedException {
+        Failure failure = null;
+        long begun = System.nanoTime();
+        for (int round = 0; round < ROUNDS; round++) {
+            for (Address address : connector.addresses()) {
+                try {
+                    return call.apply(stub(address));
+                } catch (StatusRuntimeException failed) {
+                    failure = Errors.of(failed, address.toString());
+                }
+                if (!mayRetry(failure)) {
+                    throw Errors.of(failure);
+                }
+            }
+            if (System.nanoTime() - begun > TimeUnit.SECONDS.toNanos(GIVE_UP_SECONDS)) {
+                break;
+            }
+            if (round + 1 < ROUNDS) {
+                Thread.sleep(pause(round, failure));
+            }
+        }
+        throw Errors.of(failure);
+    }
+
+    private static boolean mayRetry(Failure failure) {
+        if (failure instanceof Failure.Refused refused) {
+            return switch (refused.reason()) {
+                case "STORE_UNAVAILABLE", "OUTCOME_UNKNOWN", "DRAINING" -> true;
+                default -> false;
+            };
+        }
+        return failure instanceof Failure.Unreachable;
+    }
+
+    private static long pause(int round, Failure failure) {
+        long pause = Math.min(PAUSE_MILLIS << round, PAUSE_MILLIS_MAX);
+        if (failure instanceof Failure.Refused refused && refused.retryDelay() != null) {
+            pause = refused.retryDelay().toMillis();
+        }
+        return (long) (pause * ThreadLocalRandom.current().nextDouble(0.5, 1));
+    }
+
+    private LockServiceBlockingStub stub(Address address) {
+        ManagedChannel channel = channels.computeIfAbsent(address, connector::connect);
+        // gRPC waits longer and longer between two attempts to connect; a caller does not.
+        channel.resetConnectBackoff();
+        Metadata headers = new Metadata();
+        String traceparent = TraceContext.traceparent();
+        if (!traceparent.isEmpty()) {
+            headers.put(TRACEPARENT, traceparent);
+        }
+        ClientInterceptor trace = MetadataUtils.newAttachHeadersInterceptor(headers);
+        return connector
+                .authorized(LockServiceGrpc.newBlockingStub(channel))
+                .withInterceptors(trace)
+                .withDeadlineAfter(CALL_TIMEOUT_SECONDS, TimeUnit.SECONDS);
+    }
+
+    void close() {
+        channels.values().forEach(ManagedChannel::shutdownNow);
+    }
+}

@@ -1,0 +1,24 @@
+package io.lockkeeper;
+
+/** No coordinator answered within 6 s; nothing was acquired. */
+public final class UnreachableException extends LockkeeperException {
+
+    private static final long serialVersionUID = 1;
+
+    /** The last address that was tried. */
+    private final String address;
+
+    UnreachableException(String message, String address) {
+        super(message);
+        this.address = address;
+    }
+
+    /**
+     * The last address that was tried.
+     *
+     * @return the address
+     */
+    public String address() {
+        return address;
+    }
+}

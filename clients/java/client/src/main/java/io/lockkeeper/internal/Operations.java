@@ -1,0 +1,188 @@
+package io.lockkeeper.internal;
+
+import io.lockkeeper.internal.Operation.Purpose;
+import io.lockkeeper.v1.CancelOperation;
+import io.lockkeeper.v1.Grant;
+import io.lockkeeper.v1.SessionRequest;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+
+/** The operations without an answer, sent or to be sent. */
+final class Operations {
+
+    /** The pause before an operation is sent again, if the coordinator names no other. */
+    static final long RETRY_PAUSE = TimeUnit.MILLISECONDS.toNanos(200);
+
+    private final Map<Long, Operation> byId = new LinkedHashMap<>();
+    private final Timers retries = new Timers();
+    private final Outbox outbox;
+
+    Operations(Outbox outbox) {
+        this.outbox = outbox;
+    }
+
+    /** Starts an operation: sends it now, or when the stream is next up. */
+    void start(Operation operation, long now) {
+        byId.put(operation.id, operation);
+        send(operation, now);
+    }
+
+    /** Starts an operation of the machine itself. */
+    void start(Purpose purpose, long subject, SessionRequest request, long now) {
+        SessionRequest repeatable = Requests.withRequestId(request, outbox.newRequestId());
+        start(new Operation(outbox.newId(), purpose, subject, repeatable), now);
+    }
+
+    private void send(Operation operation, long now) {
+        if (!outbox.canSend()) {
+            return;
+        }
+        outbox.send(operation.send(now));
+        if (operation.isAbandoned()) {
+            cancel(operation);
+        }
+    }
+
+    private void cancel(Operation operation) {
+        if (operation.waits() && operation.isSent() && outbox.canSend()) {
+            SessionRequest.Builder cancel = SessionRequest.newBuilder().setOpId(operation.id);
+            outbox.send(cancel.setCancel(CancelOperation.getDefaultInstance()).build());
+        }
+    }
+
+    Operation get(long id) {
+        return byId.get(id);
+    }
+
+    /** Takes the operation that is answered; null if it is not known. */
+    Operation take(long id) {
+        retries.remove(id);
+        return byId.remove(id);
+    }
+
+    /** The caller no longer waits. What is granted nevertheless is released. */
+    void abandon(long id) {
+        Operation operation = byId.get(id);
+        if (operation == null) {
+            return;
+        }
+        operation.abandon();
+        if (!operation.isSent() && !operation.isUncertain()) {
+            take(id);
+        } else {
+            cancel(operation);
+        }
+    }
+
+    /** An operation has failed. Returns it, or null if it is sent again. */
+    Operation onFailed(long id, Failure.Refused failure, long lease, long now) {
+        Operation operation = byId.get(id);
+        if (operation == null) {
+            return null;
+        }
+        if (operation.acquires() && operation.isUncertain() && failure.isNotOwner()) {
+            // It had been granted and released since.
+            operation.startAnew(outbox.newRequestId());
+            send(operation, now);
+            return null;
+        }
+        if (operation.retries(failure, now, lease)) {
+            long pause =
+                    failure.retryDelay() == null
+                            ? RETRY_PAUSE
+                            : Protos.saturated(failure.retryDelay());
+            retries.set(id, Timers.after(now, outbox.jittered(pause)));
+            return null;
+        }
+        return take(id);
+    }
+
+    /** What was sent may have been executed. Renewals start anew. */
+    void onStreamEnded() {
+        byId.values()
+                .removeIf(it -> it.purpose == Purpose.RENEWAL || it.purpose == Purpose.CLEANUP);
+        for (Operation operation : byId.values()) {
+            operation.onStreamEnded();
+            retries.remove(operation.id);
+        }
+    }
+
+    /** The locks that operations may have acquired when the stream broke. */
+    List<Grant> possibleGrants() {
+        return byId.values().stream().flatMap(it -> it.possibleGrants().stream()).toList();
+    }
+
+    /**
+     * Sends everything on a resumed stream, with the same request ids. Two kinds start anew:
+     * permits, which cannot be named in a resume, and several locks of which only some are held;
+     * those are released.
+     */
+    void onResumed(Collection<Holding> held, long now) {
+        Set<String> heldKeys = new HashSet<>();
+        held.forEach(it -> heldKeys.addAll(it.keys()));
+        List<Holding> partial = new ArrayList<>();
+        for (Operation operation : byId.values()) {
+            List<Holding> possible = Holding.ofLocks(operation.possibleGrants());
+            List<Holding> confirmed =
+                    possible.stream().filter(it -> heldKeys.containsAll(it.keys())).toList();
+            boolean isPartial = !confirmed.isEmpty() && confirmed.size() < possible.size();
+            if (isPartial) {
+                partial.addAll(confirmed);
+            }
+            boolean permits = operation.acquires() && possible.isEmpty();
+            if (isPartial || permits && operation.isUncertain()) {
+                operation.startAnew(outbox.newRequestId());
+            }
+        }
+        for (Holding holding : partial) {
+            start(Purpose.CLEANUP, 0, Holding.release(List.of(holding)), now);
+        }
+        sendUnsent(now);
+    }
+
+    private void sendUnsent(long now) {
+        for (Operation operation : byId.values()) {
+            if (!operation.isSent()) {
+                send(operation, now);
+            }
+        }
+    }
+
+    long wakeAt() {
+        return retries.next();
+    }
+
+    /** Sends again what has paused for long enough. */
+    void retryDue(long now) {
+        for (long id = retries.popDue(now); id >= 0; id = retries.popDue(now)) {
+            Operation operation = byId.get(id);
+            if (operation != null && !operation.isSent()) {
+                send(operation, now);
+            }
+        }
+    }
+
+    /** Fails the operations of callers: their waits, or all of them. */
+    void failAll(Failure failure, boolean onlyWaits) {
+        for (Operation operation : List.copyOf(byId.values())) {
+            if (operation.isAwaited() && (!onlyWaits || operation.waits())) {
+                outbox.add(new Effect.Failed(operation.id, failure));
+                abandonSilently(operation);
+            }
+        }
+    }
+
+    private void abandonSilently(Operation operation) {
+        operation.abandon();
+        if (!operation.isSent() && !operation.isUncertain()) {
+            take(operation.id);
+        }
+    }
+
+}

@@ -1,0 +1,229 @@
+package io.lockkeeper;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What cannot work says so, and what can go on goes on. */
+@Timeout(120)
+final class FailureTest {
+
+    @TempDir Path folder;
+
+    private static String message(Lockkeeper client, Class<? extends RuntimeException> kind) {
+        long begun = System.nanoTime();
+        try (client) {
+            String message = assertThrows(kind, client::open).getMessage();
+            long seconds = TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - begun);
+            assertTrue(seconds < 8, seconds + " s");
+            assertFalse(message.contains("\n"), message);
+            return message;
+        }
+    }
+
+    private static int unusedPort() throws IOException {
+        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            return socket.getLocalPort();
+        }
+    }
+
+    @Test
+    void aWrongAddressIsNamed() throws IOException {
+        String url = "http://127.0.0.1:" + unusedPort();
+        String message = message(Lockkeeper.connect(url), UnreachableException.class);
+        assertTrue(message.startsWith("no coordinator at " + url + ": "), message);
+        assertTrue(message.contains("refused"), message);
+    }
+
+    @Test
+    void aServerThatDoesNotAnswerIsGivenUp() throws IOException {
+        try (ServerSocket silent = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            String url = "http://127.0.0.1:" + silent.getLocalPort();
+            String message = message(Lockkeeper.connect(url), UnreachableException.class);
+            assertEquals("no coordinator at " + url + ": it does not answer", message);
+        }
+    }
+
+    @Test
+    void whatCannotBeUsedIsNamed() {
+        assertMisconfigured("endpoint: redis://x:1", "redis://x:1");
+        assertMisconfigured("endpoints: must not be empty");
+        MisconfiguredException unreadable =
+                assertThrows(
+                        MisconfiguredException.class,
+                        () ->
+                                Lockkeeper.builder()
+                                        .endpoints("https://localhost:1")
+                                        .tls(Tls.defaults().ca(Path.of("/nowhere/ca.pem")))
+                                        .connect());
+        assertEquals("/nowhere/ca.pem: does not exist", unreadable.getMessage());
+        MisconfiguredException noCertificate =
+                assertThrows(
+                        MisconfiguredException.class,
+                        () -> {
+                            Path text = Files.writeString(folder.resolve("text"), "text");
+                            Lockkeeper.builder()
+                                    .endpoints("https://localhost:1")
+                                    .tls(Tls.defaults().certificate(text, text))
+                                    .connect();
+                        });
+        assertTrue(noCertificate.getMessage().startsWith("tls: "), noCertificate.getMessage());
+        MisconfiguredException token =
+                assertThrows(
+                        MisconfiguredException.class,
+                        () -> Lockkeeper.builder().endpoints("a:1").token("s\u00e9cret").connect());
+        assertEquals("token: has letters that cannot be sent", token.getMessage());
+    }
+
+    private static void assertMisconfigured(String beginning, String... endpoints) {
+        String message =
+                assertThrows(MisconfiguredException.class, () -> Lockkeeper.connect(endpoints))
+                        .getMessage();
+        assertTrue(message.startsWith(beginning), message);
+    }
+
+    @Test
+    void certificatesAreChecked() throws Exception {
+        Certificates certificates = Certificates.make(folder);
+        try (Coordinator coordinator = Coordinator.start(certificates.settings())) {
+            String url = "https://localhost:" + coordinator.address().split(":")[1];
+            Tls right = Tls.defaults().ca(certificates.ca());
+            Tls mutual = right.certificate(certificates.client(), certificates.clientKey());
+            LockkeeperBuilder mtls = Lockkeeper.builder().endpoints(url).tls(mutual);
+            try (Lockkeeper client = mtls.connect().open();
+                    Grant grant = client.acquire("tls")) {
+                assertEquals("tls", grant.name());
+            }
+            Tls wrong = mutual.ca(certificates.otherCa());
+            LockkeeperBuilder untrusted = Lockkeeper.builder().endpoints(url).tls(wrong);
+            String message = message(untrusted.connect(), UnreachableException.class);
+            assertTrue(message.contains(url) && message.contains("certification path"), message);
+            LockkeeperBuilder anonymous = Lockkeeper.builder().endpoints(url).tls(right);
+            message(anonymous.connect(), UnreachableException.class);
+            LockkeeperBuilder misnamed =
+                    Lockkeeper.builder().endpoints(url).tls(mutual.serverName("elsewhere"));
+            assertTrue(
+                    message(misnamed.connect(), UnreachableException.class).contains("elsewhere"));
+            String plain = url.replace("https", "http");
+            assertEquals(
+                    "no coordinator at "
+                            + plain
+                            + ": the server there speaks TLS; its address begins with https://",
+                    message(Lockkeeper.connect(plain), UnreachableException.class));
+        }
+    }
+
+    @Test
+    void tokensAreSentWithEveryCall() throws Exception {
+        Path known = Files.writeString(folder.resolve("known"), "me 0123456789abcdef\n");
+        Path token = Files.writeString(folder.resolve("token"), "0123456789abcdef\n");
+        try (Coordinator coordinator =
+                Coordinator.start("--set", "auth.token_file=" + known)) {
+            LockkeeperBuilder file = Lockkeeper.builder().endpoints(coordinator.url());
+            try (Lockkeeper client = file.tokenFile(token).connect()) {
+                client.acquire("token").close();
+                client.withoutSession().describe("token");
+                Files.writeString(token, "another-token-that-is-unknown");
+                RefusedException refused =
+                        assertThrows(
+                                RefusedException.class,
+                                () -> client.withoutSession().describe("token"));
+                assertEquals(Optional.of("UNAUTHENTICATED"), refused.reason());
+            }
+            LockkeeperBuilder callback = Lockkeeper.builder().endpoints(coordinator.url());
+            try (Lockkeeper client = callback.token(() -> "0123456789abcdef").connect()) {
+                client.acquire("token").close();
+            }
+            LockkeeperBuilder wrong = Lockkeeper.builder().endpoints(coordinator.url());
+            String message = message(wrong.token("wrong").connect(), RefusedException.class);
+            assertTrue(message.startsWith("UNAUTHENTICATED: "), message);
+        }
+    }
+
+    @Test
+    void tlsToAServerWithoutItIsNamed() throws IOException {
+        try (Coordinator coordinator = Coordinator.start()) {
+            String url = "https://" + coordinator.address();
+            String message = message(Lockkeeper.connect(url), UnreachableException.class);
+            assertTrue(message.startsWith("no coordinator at " + url + ": "), message);
+            assertTrue(message.endsWith("its address begins with http://"), message);
+        }
+    }
+
+    @Test
+    void aCoordinatorIsKilledAndRestartedAndTheUserDoesNotNotice() throws Exception {
+        BlockingQueue<SessionEvent.Kind> events = new LinkedBlockingQueue<>();
+        try (RedisServer redis = RedisServer.start();
+                Coordinator coordinator =
+                        Coordinator.start(
+                                "--store",
+                                redis.url(),
+                                "--set",
+                                "session.secret=a secret of the tests",
+                                "--set",
+                                "session.lease=20s");
+                Lockkeeper client =
+                        Lockkeeper.builder()
+                                .endpoints(coordinator.url())
+                                .onSessionEvent(it -> events.add(it.kind()))
+                                .connect()) {
+            try (Grant grant = client.acquire("killed");
+                    Grant other = client.acquire("other")) {
+                coordinator.kill();
+                AcquireOptions patient = AcquireOptions.defaults();
+                var waiting = client.acquireAsync("killed", patient);
+                coordinator.restart();
+                while (events.poll(30, TimeUnit.SECONDS) != SessionEvent.Kind.RESUMED) {
+                    Thread.onSpinWait();
+                }
+                assertFalse(grant.isLost() || other.isLost());
+                assertEquals(Optional.empty(), client.tryAcquire("killed"));
+                long token = grant.fencingToken();
+                grant.releaseAsync().get(30, TimeUnit.SECONDS);
+                try (Grant next = waiting.get(30, TimeUnit.SECONDS)) {
+                    assertTrue(Long.compareUnsigned(next.fencingToken(), token) > 0);
+                }
+            }
+        }
+    }
+
+    @Test
+    void aSessionWhoseCoordinatorForgotItEndsAndTheNextAcquireOpensAnother() throws Exception {
+        try (Coordinator coordinator = Coordinator.start();
+                Lockkeeper client = Lockkeeper.connect(coordinator.url())) {
+            Grant grant = client.acquire("forgotten");
+            coordinator.kill();
+            coordinator.restart();
+            Loss loss = grant.lost().toCompletableFuture().get(30, TimeUnit.SECONDS);
+            assertEquals(LossReason.UNSPECIFIED, loss.reason());
+            assertThrows(LockLostException.class, grant::close);
+            client.acquire("forgotten").close();
+        }
+    }
+
+    @Test
+    void theNextEndpointIsTried() throws Exception {
+        try (Coordinator coordinator = Coordinator.start();
+                Lockkeeper client =
+                        Lockkeeper.connect("127.0.0.1:" + unusedPort(), coordinator.url())) {
+            client.acquire("second").close();
+            Duration lease = Duration.ofSeconds(5);
+            assertTrue(client.withoutSession().tryAcquire("second", "me", lease).isPresent());
+        }
+    }
+}

@@ -1,0 +1,2 @@
+/** A {@code LockProvider} of ShedLock whose locks are held by Lockkeeper. */
+package io.lockkeeper.shedlock;

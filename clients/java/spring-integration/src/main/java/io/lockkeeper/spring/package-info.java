@@ -1,0 +1,2 @@
+/** A {@code LockRegistry} of Spring Integration whose locks are held by Lockkeeper. */
+package io.lockkeeper.spring;

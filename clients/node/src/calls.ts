@@ -1,0 +1,250 @@
+/** Calls without a session: an owner and a lease, and nothing is renewed in the background. */
+
+import { randomUUID } from "node:crypto";
+import { setTimeout as pause } from "node:timers/promises";
+
+import { connectivityState } from "@grpc/grpc-js";
+import type { CallOptions, ClientUnaryCall, Metadata, ServiceError } from "@grpc/grpc-js";
+
+import type { Address } from "./address.js";
+import { toError } from "./connector.js";
+import type { Connector } from "./connector.js";
+import { lockDescription, tokenCheck } from "./describe.js";
+import type { LockDescription, TokenCheck } from "./describe.js";
+import { LockkeeperError, RefusedError, UnreachableError } from "./errors.js";
+import { OPEN_TIMEOUT, RETRY_PAUSE } from "./machine/events.js";
+import { toDuration, toMs } from "./machine/messages.js";
+import { checkCount, checkLease, checkName, fromWireMode, toWireMode } from "./options.js";
+import type { LockMode } from "./options.js";
+import type { LockServiceClient } from "./proto/lockkeeper/v1/lock_service.js";
+import type { Grant as WireGrant } from "./proto/lockkeeper/v1/types.js";
+import { traceparent } from "./telemetry.js";
+
+/** The time limit of a call with its repeats; longer than a coordinator waits for its store. */
+const CALL_TIMEOUT = 10_000;
+
+/** How often a call is sent at most. */
+const ATTEMPTS_MAX = 4;
+
+/** The options of calls without a session. */
+export interface CallOptionsOfLock {
+  /** The mode of the lock; `exclusive` by default. */
+  mode?: LockMode | undefined;
+  /** The lease in milliseconds; the coordinator's (30 s) by default. */
+  lease?: number | undefined;
+}
+
+/** The options of a try without a session. */
+export interface TryCallOptions extends CallOptionsOfLock {
+  /** The owner. The coordinator makes one if it is unset; the grant has it. */
+  owner?: string | undefined;
+  /** The minimum number of the store's replicas that must acknowledge the grant. */
+  minReplicaAcks?: number | undefined;
+}
+
+/** A lock that an owner without a session holds until its lease ends. */
+export class Grant {
+  readonly name: string;
+  readonly mode: LockMode;
+  /** The owner: who knows it can renew and release the lock. */
+  readonly owner: string;
+  /** The fencing token, to be sent to the protected resource. */
+  readonly fencingToken: bigint;
+  readonly holdCount: number;
+  readonly #validUntil: number;
+
+  /** @internal */
+  constructor(wire: WireGrant, sentAt: number) {
+    this.name = wire.name;
+    this.mode = fromWireMode(wire.mode) ?? "exclusive";
+    this.owner = wire.owner;
+    this.fencingToken = wire.fencingToken;
+    this.holdCount = wire.holdCount;
+    this.#validUntil = sentAt + toMs(wire.validFor);
+  }
+
+  /** How long it is certainly held from now on, in milliseconds. */
+  get validFor(): number {
+    return Math.max(this.#validUntil - performance.now(), 0);
+  }
+}
+
+/** A generated method of one call. */
+type Method<I, O> = (
+  request: I,
+  metadata: Metadata,
+  options: Partial<CallOptions>,
+  callback: (error: ServiceError | null, response: O) => void,
+) => ClientUnaryCall;
+
+/**
+ * Calls without a session, for occasional use. Each fails with {@link RefusedError} and
+ * {@link UnreachableError}. They carry a request id, and are repeated at the next coordinator.
+ */
+export class Calls {
+  readonly #connector: Connector;
+  readonly #clients = new Map<Address, LockServiceClient>();
+  /** The endpoint that answered last. */
+  #endpoint = 0;
+
+  /** @internal */
+  constructor(connector: Connector) {
+    this.#connector = connector;
+  }
+
+  /** Acquires a lock if it is free, else returns null. It is held until its lease ends. */
+  async tryAcquire(name: string, options: TryCallOptions = {}): Promise<Grant | null> {
+    checkCount(options.minReplicaAcks, "minReplicaAcks");
+    const { owner, minReplicaAcks } = options;
+    const request = {
+      ...fieldsOf(name, owner ?? "", options),
+      requestId: randomUUID(),
+      minReplicaAcks: minReplicaAcks ?? 0,
+    };
+    const [sentAt, { grant }] = await this.#call((it) => it.tryAcquire.bind(it), request);
+    return grant === undefined ? null : new Grant(grant, sentAt);
+  }
+
+  /** Renews a lock, from now on; a longer lease is not shortened. Fails if it is not held. */
+  async renew(name: string, owner: string, options: CallOptionsOfLock = {}): Promise<Grant> {
+    const request = fieldsOf(name, owner, options);
+    const [sentAt, { grant }] = await this.#call((it) => it.renew.bind(it), request);
+    if (grant === undefined) {
+      throw new RefusedError({ code: 13, message: "the coordinator's answer has no grant" });
+    }
+    return new Grant(grant, sentAt);
+  }
+
+  /** Releases one hold of a lock. Fails if it is not held. */
+  async release(name: string, owner: string, options: { mode?: LockMode } = {}): Promise<void> {
+    const request = { ...fieldsOf(name, owner, options), requestId: randomUUID() };
+    await this.#call((it) => it.release.bind(it), request);
+  }
+
+  /** The holders and the waiters of a lock. */
+  async describe(name: string): Promise<LockDescription> {
+    checkName(name);
+    return lockDescription((await this.#call((it) => it.describe.bind(it), { name }))[1]);
+  }
+
+  /** Whether a fencing token is that of the newest grant. */
+  async checkToken(name: string, fencingToken: bigint): Promise<TokenCheck> {
+    checkName(name);
+    const request = { name, fencingToken };
+    return tokenCheck((await this.#call((it) => it.checkToken.bind(it), request))[1]);
+  }
+
+  /** Closes the connections. */
+  close(): void {
+    this.#clients.forEach((it) => {
+      it.close();
+    });
+    this.#clients.clear();
+  }
+
+  /** Returns the answer, and when its request was sent. */
+  async #call<I, O>(
+    method: (client: LockServiceClient) => Method<I, O>,
+    request: I,
+  ): Promise<[number, O]> {
+    const { addresses } = this.#connector;
+    const deadline = performance.now() + CALL_TIMEOUT;
+    let unreachable = 0;
+    for (let attempt = 1; ; attempt += 1) {
+      const address = addresses[this.#endpoint % addresses.length] as Address;
+      try {
+        return await this.#attempt(address, method, request, deadline);
+      } catch (error) {
+        const failure = error as LockkeeperError;
+        unreachable += failure instanceof UnreachableError ? 1 : 0;
+        const attempts = Math.max(ATTEMPTS_MAX, addresses.length);
+        const mayRepeat = failure instanceof UnreachableError || isTemporary(failure);
+        const pauseFor = pauseAfter(failure);
+        const isLate = performance.now() + pauseFor >= deadline;
+        if (!mayRepeat || attempt >= attempts || unreachable >= addresses.length || isLate) {
+          throw failure;
+        }
+        this.#endpoint += 1;
+        await pause(pauseFor);
+      }
+    }
+  }
+
+  async #attempt<I, O>(
+    address: Address,
+    method: (client: LockServiceClient) => Method<I, O>,
+    request: I,
+    deadline: number,
+  ): Promise<[number, O]> {
+    const metadata = await this.#connector.headers();
+    const parent = traceparent();
+    if (parent !== "") {
+      metadata.set("traceparent", parent);
+    }
+    const client = this.#clients.get(address) ?? this.#connector.connect(address);
+    this.#clients.set(address, client);
+    const sentAt = performance.now();
+    const options = { deadline: Date.now() + Math.max(deadline - sentAt, 1) };
+    return new Promise((resolve, reject) => {
+      const fail = (error: LockkeeperError): void => {
+        // The next call connects anew, without gRPC's backoff.
+        this.#clients.delete(address);
+        client.close();
+        reject(error);
+      };
+      const call = method(client)(request, metadata, options, (error, response) => {
+        clearTimeout(timer);
+        if (error === null) {
+          resolve([sentAt, response]);
+        } else {
+          fail(toError(error, address, true));
+        }
+      });
+      const timer = setTimeout(() => {
+        const state = client.getChannel().getConnectivityState(false);
+        if (state !== connectivityState.READY) {
+          fail(new UnreachableError(address.text, "the coordinator does not answer"));
+          call.cancel();
+        }
+      }, OPEN_TIMEOUT);
+    });
+  }
+}
+
+function fieldsOf(
+  name: string,
+  owner: string,
+  { mode, lease }: CallOptionsOfLock,
+): {
+  name: string;
+  sessionId: string;
+  owner: string;
+  mode: ReturnType<typeof toWireMode>;
+  lease: ReturnType<typeof toDuration> | undefined;
+} {
+  checkName(name);
+  checkLease(lease);
+  return {
+    name,
+    sessionId: "",
+    owner,
+    mode: toWireMode(mode),
+    lease: lease === undefined ? undefined : toDuration(lease),
+  };
+}
+
+/** Whether the same request, with the same id, may succeed at once at another coordinator. */
+function isTemporary(error: LockkeeperError): boolean {
+  if (!(error instanceof RefusedError)) {
+    return false;
+  }
+  const { code, reason } = error;
+  return reason === undefined
+    ? code === 14 || code === 2
+    : ["STORE_UNAVAILABLE", "OUTCOME_UNKNOWN", "DRAINING"].includes(reason);
+}
+
+function pauseAfter(error: LockkeeperError): number {
+  const delay = error instanceof RefusedError ? (error.retryDelay ?? RETRY_PAUSE) : 0;
+  return delay * (0.5 + Math.random() / 2);
+}

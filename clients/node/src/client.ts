@@ -1,0 +1,226 @@
+/** The client. */
+
+import { EventEmitter } from "node:events";
+import { debuglog } from "node:util";
+
+import { Calls } from "./calls.js";
+import { Connector } from "./connector.js";
+import { lockDescription, tokenCheck } from "./describe.js";
+import type { LockDescription, TokenCheck } from "./describe.js";
+import { Lock, LockSet } from "./held.js";
+import { Latch } from "./latch.js";
+import type { SessionChange, Waiting } from "./machine/events.js";
+import { lockRequest, locksRequest } from "./requests.js";
+import type { LockName } from "./requests.js";
+import { checkLease, checkName } from "./options.js";
+import type {
+  ClientOptions,
+  LockOptions,
+  Logger,
+  RequestOptions,
+  TryLockOptions,
+} from "./options.js";
+import { Semaphore, tried } from "./semaphore.js";
+import { answerOf, Sessions } from "./sessions.js";
+
+/** The events of a client. */
+export interface ClientEvents {
+  /** The state of the session has changed. Safety does not depend on it: locks report losses. */
+  session: [change: SessionChange];
+  /** A request waits: reported at once, and on each change. */
+  waiting: [waiting: Waiting];
+}
+
+/** The function that `request` calls while the lock is held. */
+export type Work<T> = (lock: Lock) => T | Promise<T>;
+
+/**
+ * A client of the coordinators of one store. All its locks share one session, which is opened when
+ * it is first needed. Close the client when it is no longer needed: that releases everything.
+ *
+ * ```ts
+ * await using client = new Lockkeeper({ endpoints: "http://localhost:7625" });
+ * await using lock = await client.lock("reports");
+ * await write(lock.fencingToken, { signal: lock.signal });
+ * ```
+ */
+export class Lockkeeper extends EventEmitter<ClientEvents> implements AsyncDisposable {
+  /** Calls without a session. */
+  readonly calls: Calls;
+  readonly #sessions: Sessions;
+  #state: SessionChange["state"] | undefined;
+
+  /** Connects to nothing yet. Fails with {@link MisconfiguredError}. */
+  constructor(options: ClientOptions) {
+    super();
+    checkLease(options.lease);
+    const connector = new Connector(options);
+    const { lease, clientName, releaseOnDisconnect } = options;
+    const settings = { lease, clientName, releaseOnDisconnect };
+    const logger = options.logger ?? defaultLogger();
+    this.calls = new Calls(connector);
+    this.#sessions = new Sessions(
+      connector,
+      settings,
+      logger,
+      (change) => {
+        this.#state = change.state;
+        // An exception of a listener must not stop the session.
+        queueMicrotask(() => this.emit("session", change));
+      },
+      (waiting) => {
+        queueMicrotask(() => this.emit("waiting", waiting));
+      },
+    );
+  }
+
+  /** The state of the session; undefined before the first. */
+  get state(): SessionChange["state"] | undefined {
+    return this.#state;
+  }
+
+  /**
+   * Opens the session now, instead of with the first lock.
+   *
+   * Fails with {@link UnreachableError} if no coordinator answers within 6 s each, and with
+   * {@link RefusedError}.
+   */
+  async connect(): Promise<void> {
+    await this.#sessions.current().opened();
+  }
+
+  /**
+   * Waits for a lock.
+   *
+   * Fails with {@link NotGrantedError} after `wait` milliseconds, with the reason of `signal`, with
+   * {@link UnreachableError}, {@link RefusedError} and {@link SessionEndedError}.
+   */
+  async lock(name: string, options: LockOptions = {}): Promise<Lock> {
+    const request = lockRequest("wait", name, options, this.#sessions.nextOwner());
+    return new Lock(await this.#sessions.acquire(request, options));
+  }
+
+  /** Acquires a lock if it is free now, else returns null. Fails as {@link lock} does. */
+  async tryLock(name: string, options: TryLockOptions = {}): Promise<Lock | null> {
+    const request = lockRequest("try", name, options, this.#sessions.nextOwner());
+    return tried(this.#sessions.acquire(request, options).then((it) => new Lock(it)));
+  }
+
+  /** Waits for several locks: all of them or none. Fails as {@link lock} does. */
+  async lockAll(names: readonly LockName[], options: LockOptions = {}): Promise<LockSet> {
+    const request = locksRequest("wait", names, options, this.#sessions.nextOwner());
+    return new LockSet(await this.#sessions.acquire(request, options));
+  }
+
+  /** Acquires several locks if all are free now, else returns null. Fails as {@link lock} does. */
+  async tryLockAll(
+    names: readonly LockName[],
+    options: TryLockOptions = {},
+  ): Promise<LockSet | null> {
+    const request = locksRequest("try", names, options, this.#sessions.nextOwner());
+    return tried(this.#sessions.acquire(request, options).then((it) => new LockSet(it)));
+  }
+
+  /**
+   * Calls a function while a lock is held, as `navigator.locks.request` does, and returns its
+   * result. With `ifAvailable`, the function gets null if the lock is not free now.
+   *
+   * Fails as {@link lock} does, with the error of the function, and with {@link LockLostError} if
+   * the lock was lost while the function ran. The function should stop when `lock.signal` is
+   * aborted.
+   */
+  request<T>(name: string, work: Work<T>): Promise<T>;
+  request<T>(
+    name: string,
+    options: RequestOptions & { ifAvailable: true },
+    work: (lock: Lock | null) => T | Promise<T>,
+  ): Promise<T>;
+  request<T>(name: string, options: RequestOptions, work: Work<T>): Promise<T>;
+  async request<T>(
+    name: string,
+    optionsOrWork: RequestOptions | Work<T>,
+    workOrNothing?: (lock: Lock) => T | Promise<T>,
+  ): Promise<T> {
+    const isShort = typeof optionsOrWork === "function";
+    const options = isShort ? {} : optionsOrWork;
+    const work = (isShort ? optionsOrWork : workOrNothing) as (it: Lock | null) => T | Promise<T>;
+    const { ifAvailable } = options;
+    const lock = await (ifAvailable ? this.tryLock(name, options) : this.lock(name, options));
+    if (lock === null) {
+      return work(null);
+    }
+    let result: T;
+    try {
+      result = await work(lock);
+    } catch (error) {
+      // The error of the function says more than that of the release.
+      await lock.release().catch(() => undefined);
+      throw error;
+    }
+    await lock.release();
+    return result;
+  }
+
+  /** A semaphore. */
+  semaphore(name: string): Semaphore {
+    return new Semaphore(this.#sessions, name);
+  }
+
+  /** A latch. */
+  latch(name: string): Latch {
+    return new Latch(this.#sessions, name);
+  }
+
+  /** The holders and the waiters of a lock. Opens no session. */
+  async describe(name: string): Promise<LockDescription> {
+    checkName(name);
+    const { session } = this.#sessions;
+    if (session === undefined) {
+      return this.calls.describe(name);
+    }
+    const outcome = await session.run({ $case: "describe", value: { name } });
+    return lockDescription(answerOf("described", outcome));
+  }
+
+  /**
+   * Whether a fencing token is that of the newest grant, for a resource that cannot compare tokens
+   * itself. Opens no session.
+   */
+  async checkToken(name: string, fencingToken: bigint): Promise<TokenCheck> {
+    checkName(name);
+    const { session } = this.#sessions;
+    if (session === undefined) {
+      return this.calls.checkToken(name, fencingToken);
+    }
+    const outcome = await session.run({ $case: "checkToken", value: { name, fencingToken } });
+    return tokenCheck(answerOf("tokenChecked", outcome));
+  }
+
+  /**
+   * Ends the session and releases everything. The client cannot be used afterwards.
+   *
+   * Fails with {@link SessionEndedError} if no coordinator confirms it within 2 s; everything stays
+   * held until its lease ends then.
+   */
+  async close(): Promise<void> {
+    this.calls.close();
+    await this.#sessions.close();
+  }
+
+  /** Closes the client at the end of an `await using` block. A failure is only logged. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      await this.close();
+    } catch (error) {
+      this.#sessions.logger.warn(String(error));
+    }
+  }
+}
+
+function defaultLogger(): Logger {
+  const debug = debuglog("lockkeeper");
+  const log = (message: string): void => {
+    debug("%s", message);
+  };
+  return { debug: log, info: log, warn: log };
+}

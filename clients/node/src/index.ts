@@ -1,0 +1,40 @@
+/** The official client of Lockkeeper for Node.js. See {@link Lockkeeper}. */
+
+export { Lockkeeper } from "./client.js";
+export type { ClientEvents, Work } from "./client.js";
+export { Calls, Grant } from "./calls.js";
+export type { CallOptionsOfLock, TryCallOptions } from "./calls.js";
+export type {
+  HolderDescription,
+  LatchDescription,
+  LockDescription,
+  SemaphoreDescription,
+  TokenCheck,
+  WaiterDescription,
+} from "./describe.js";
+export {
+  LockkeeperError,
+  LockLostError,
+  MisconfiguredError,
+  NotGrantedError,
+  RefusedError,
+  SessionEndedError,
+  UnreachableError,
+} from "./errors.js";
+export type { ErrorKind, LostReason, NotGrantedReason, Refusal } from "./errors.js";
+export { Holding, Lock, LockSet, Permits } from "./held.js";
+export { Latch } from "./latch.js";
+export type { SessionChange, Waiting } from "./machine/events.js";
+export type {
+  AcquireOptions,
+  ClientOptions,
+  LockMode,
+  LockOptions,
+  Logger,
+  RequestOptions,
+  TlsOptions,
+  TryLockOptions,
+  TryOptions,
+} from "./options.js";
+export type { LockName } from "./requests.js";
+export { Semaphore } from "./semaphore.js";

@@ -1,0 +1,207 @@
+/** The thin I/O part, against a scripted coordinator in this process. */
+
+import assert from "node:assert/strict";
+import { AsyncLocalStorage } from "node:async_hooks";
+import { once } from "node:events";
+import { describe, test } from "node:test";
+import type { TestContext } from "node:test";
+
+import { Server, ServerCredentials } from "@grpc/grpc-js";
+import type { ServerDuplexStream } from "@grpc/grpc-js";
+import { context, ROOT_CONTEXT, trace } from "@opentelemetry/api";
+import type { Context, ContextManager } from "@opentelemetry/api";
+
+import type { Response } from "../../src/machine/messages.js";
+import { LockServiceService } from "../../src/proto/lockkeeper/v1/lock_service.js";
+import type { SessionRequest, SessionResponse } from "../../src/proto/lockkeeper/v1/session.js";
+import { LostReason } from "../../src/proto/lockkeeper/v1/types.js";
+import { clientOf, errorOf } from "../clients.js";
+import { grant, opened } from "../machine/bench.js";
+import { afterwards, eventually } from "../world.js";
+
+type Call = ServerDuplexStream<SessionRequest, SessionResponse>;
+
+/** Starts a coordinator that opens every session, and hands each other frame to a script. */
+async function scripted(
+  t: TestContext,
+  script: (frame: SessionRequest, reply: (response: Response, opId?: bigint) => void) => void,
+): Promise<{ url: string; authorizations: unknown[]; streams: Call[] }> {
+  const server = new Server();
+  const authorizations: unknown[] = [];
+  const streams: Call[] = [];
+  const session = (call: Call): void => {
+    streams.push(call);
+    authorizations.push(call.metadata.get("authorization")[0]);
+    call.on("error", () => undefined);
+    call.on("data", (frame: SessionRequest) => {
+      const reply = (response: Response, opId = 0n): void => {
+        call.write({ opId, response });
+      };
+      const { $case } = frame.request ?? {};
+      if ($case === "open" || $case === "resume") {
+        reply({ $case: "opened", value: opened() });
+      } else if ($case === "close") {
+        call.end();
+      } else {
+        script(frame, reply);
+      }
+    });
+  };
+  server.addService({ session: LockServiceService.session }, { session });
+  const port = await new Promise<number>((resolve, reject) => {
+    server.bindAsync("127.0.0.1:0", ServerCredentials.createInsecure(), (error, bound) => {
+      if (error === null) {
+        resolve(bound);
+      } else {
+        reject(error);
+      }
+    });
+  });
+  afterwards(t, () => {
+    server.forceShutdown();
+  });
+  return { url: `http://127.0.0.1:${String(port)}`, authorizations, streams };
+}
+
+/** Grants every lock. */
+const grants: Parameters<typeof scripted>[1] = ({ opId, request }, reply) => {
+  if (request?.$case === "acquire") {
+    const { name, owner } = request.value;
+    const value = grant(name, { owner, fencingToken: (1n << 63n) + 1n });
+    reply({ $case: "granted", value }, opId);
+  } else if (request?.$case === "release") {
+    reply({ $case: "released", value: { released: true, holdCount: 0 } }, opId);
+  }
+};
+
+describe("a notice", () => {
+  test("aborts the signal within 100 ms, with a token above 2^53", async (t) => {
+    const { url, streams } = await scripted(t, grants);
+    const lock = await clientOf(t, url).lock("a");
+    assert.equal(lock.fencingToken, 9223372036854775809n);
+    const lost = once(lock.signal, "abort");
+    const sentAt = performance.now();
+    const gone = grant("a", { owner: lock.owner, fencingToken: lock.fencingToken });
+    const value = { grant: gone, reason: LostReason.TAKEN_OVER, detail: "" };
+    streams[0]?.write({ opId: 0n, response: { $case: "lost", value } });
+    await lost;
+    assert.ok(performance.now() - sentAt < 100);
+    assert.equal(lock.loss?.message, "a: lost, another owner holds it");
+    assert.equal(lock.loss.fencingToken, 9223372036854775809n);
+  });
+
+  test("may be answered by a listener that uses the client", async (t) => {
+    const { url, streams } = await scripted(t, grants);
+    const client = clientOf(t, url);
+    const lock = await client.lock("a");
+    let next: Promise<unknown> | undefined;
+    lock.signal.addEventListener("abort", () => {
+      next = Promise.all([errorOf(lock.release()), client.lock("b")]);
+    });
+    const gone = grant("a", { owner: lock.owner, fencingToken: lock.fencingToken });
+    const value = { grant: gone, reason: LostReason.EXPIRED, detail: "" };
+    streams[0]?.write({ opId: 0n, response: { $case: "lost", value } });
+    await eventually("the listener was called", () => next !== undefined);
+    const [error] = (await next) as [unknown];
+    assert.equal(error, lock.loss);
+  });
+});
+
+describe("a session", () => {
+  test("is one for all locks of a client, and for many at once", async (t) => {
+    const { url, streams } = await scripted(t, grants);
+    const client = clientOf(t, url);
+    const locks = await Promise.all(
+      Array.from({ length: 2_000 }, (_, i) => client.lock(`lock-${String(i)}`)),
+    );
+    assert.equal(new Set(locks.map((it) => it.owner)).size, 2_000);
+    await Promise.all(locks.map((it) => it.release()));
+    assert.equal(streams.length, 1);
+  });
+
+  test("is not half-closed when it is idle, and survives a listener that throws", async (t) => {
+    const { url, streams } = await scripted(t, grants);
+    const client = clientOf(t, url);
+    await (await client.lock("a")).release();
+    let isHalfClosed = false;
+    streams[0]?.on("end", () => (isHalfClosed = true));
+    await (await client.lock("b")).release();
+    assert.equal(isHalfClosed, false);
+  });
+
+  test("asks for its token again when it is resumed", async (t) => {
+    const { url, authorizations, streams } = await scripted(t, grants);
+    let calls = 0;
+    const token = (): string => `token-${String((calls += 1))}`;
+    const client = clientOf(t, url, { token });
+    await client.lock("a");
+    streams[0]?.end();
+    await client.lock("b");
+    assert.deepEqual(authorizations, ["Bearer token-1", "Bearer token-2"]);
+  });
+
+  test("logs what happens to it in the logger of the user", async (t) => {
+    const { url, streams } = await scripted(t, grants);
+    const lines: string[] = [];
+    const log = (line: string): number => lines.push(line);
+    const client = clientOf(t, url, { logger: { debug: log, info: log, warn: log } });
+    await client.lock("a");
+    streams[0]?.end();
+    await client.lock("b");
+    assert.deepEqual(lines, [
+      "session connected",
+      "session resuming: the coordinator ended the stream",
+      "session connected",
+    ]);
+  });
+});
+
+describe("the trace context of a caller", () => {
+  test("is in the frame of its operation", async (t) => {
+    const seen: string[] = [];
+    const { url } = await scripted(t, (frame, reply) => {
+      seen.push(frame.traceparent);
+      grants(frame, reply);
+    });
+    context.setGlobalContextManager(new Contexts());
+    t.after(() => {
+      context.disable();
+    });
+    const client = clientOf(t, url);
+    const [traceId, spanId] = ["4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"];
+    const span = trace.wrapSpanContext({ traceId, spanId, traceFlags: 1 });
+    const lock = await context.with(trace.setSpan(ROOT_CONTEXT, span), () => client.lock("a"));
+    await lock.release();
+    assert.deepEqual(seen, [`00-${traceId}-${spanId}-01`, ""]);
+  });
+});
+
+/** A context manager as the SDK of OpenTelemetry has one. */
+class Contexts implements ContextManager {
+  readonly #storage = new AsyncLocalStorage<Context>();
+
+  active(): Context {
+    return this.#storage.getStore() ?? ROOT_CONTEXT;
+  }
+
+  with<A extends unknown[], F extends (...args: A) => ReturnType<F>>(
+    active: Context,
+    work: F,
+    self?: ThisParameterType<F>,
+    ...args: A
+  ): ReturnType<F> {
+    return this.#storage.run(active, () => work.apply(self as ThisParameterType<F>, args));
+  }
+
+  bind<T>(_: Context, target: T): T {
+    return target;
+  }
+
+  enable(): this {
+    return this;
+  }
+
+  disable(): this {
+    return this;
+  }
+}

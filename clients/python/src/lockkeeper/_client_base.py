@@ -1,0 +1,126 @@
+"""What both clients share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Callable
+
+from lockkeeper._clock import Seconds, seconds_of
+from lockkeeper._connect import Connector, StrPath, TokenCallback, parse_endpoints
+from lockkeeper._machine.messages import set_seconds
+from lockkeeper._options import mode_of
+from lockkeeper._session import SessionEvent
+from lockkeeper.errors import Error, Misconfigured, Refused, Unreachable
+from lockkeeper.v1 import lock_pb2, session_pb2
+
+#: The time limit of a call without a session.
+CALL_TIMEOUT = 6.0
+
+#: The response of each call without a session.
+RESPONSES: dict[str, Any] = {
+    "TryAcquire": lock_pb2.TryAcquireResponse,
+    "Renew": lock_pb2.RenewResponse,
+    "Release": lock_pb2.ReleaseResponse,
+    "Describe": lock_pb2.DescribeResponse,
+    "CheckToken": lock_pb2.CheckTokenResponse,
+}
+
+
+class ClientBase:
+    """The options of a client, and the process that it belongs to."""
+
+    def __init__(
+        self,
+        endpoints: str | Sequence[str] = "http://127.0.0.1:7625",
+        *,
+        lease: Seconds | None = None,
+        client_name: str = "",
+        release_on_disconnect: bool = False,
+        token: str | TokenCallback | None = None,
+        token_file: StrPath | None = None,
+        ca_file: StrPath | None = None,
+        cert_file: StrPath | None = None,
+        key_file: StrPath | None = None,
+        server_name: str | None = None,
+        on_event: Callable[[SessionEvent], None] | None = None,
+        interceptors: Sequence[Any] = (),
+    ) -> None:
+        """Make a client. It connects when it is first used.
+
+        Args:
+            endpoints: The coordinators of one store, in the order in which they are tried:
+                ``http://HOST:PORT``, ``https://HOST:PORT``, ``unix:///PATH`` or ``HOST:PORT``
+                (``http://``), as a sequence or separated by commas.
+            lease: How long locks outlive this process, and how long a broken stream may take to be
+                resumed. By default it is the coordinator's (30 s).
+            client_name: A name for operators, shown with the locks that this client holds.
+            release_on_disconnect: Releases everything as soon as the stream breaks. By default it
+                stays held until the lease ends, because this process may still be at work.
+            token: The bearer token, or a function that returns one for every call.
+            token_file: A file with the token. It is read for every call.
+            ca_file: The authorities to trust (PEM). By default those that gRPC trusts.
+            cert_file: The client's certificate (PEM), if the coordinator requires one.
+            key_file: The private key of that certificate (PEM).
+            server_name: The name in the coordinator's certificate, if it is not the host.
+            on_event: Called for each change of the session.
+            interceptors: Interceptors of gRPC, for every connection.
+
+        Raises:
+            Misconfigured: An address, a file or a value cannot be used.
+
+        """
+        self._addresses = parse_endpoints(endpoints)
+        self._connector = Connector(
+            token, token_file, ca_file, cert_file, key_file, server_name, interceptors
+        )
+        self._connector.check(self._addresses)
+        self._on_event = on_event
+        self._open_session = session_pb2.OpenSession(client_name=client_name)
+        if lease is not None:
+            set_seconds(self._open_session.lease, seconds_of(lease, "lease"))
+        if release_on_disconnect:
+            self._open_session.on_disconnect = session_pb2.ON_DISCONNECT_RELEASE
+        self._is_closed = False
+        self._process = os.getpid()
+        self._set_up()
+
+    def _set_up(self) -> None:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        addresses = ",".join(address.text for address in self._addresses)
+        return f"<{type(self).__module__}.{type(self).__name__} {addresses}>"
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise Misconfigured(
+                f"this client belongs to process {self._process}, and this is its fork "
+                f"{os.getpid()}, without its connection; make a client after the fork"
+            )
+
+
+def is_elsewhere(error: Error) -> bool:
+    """Tell whether another endpoint may execute the call."""
+    is_draining = isinstance(error, Refused) and error.reason == "DRAINING"
+    return is_draining or isinstance(error, Unreachable)
+
+
+def try_acquire_of(
+    name: str, owner: str, lease: Seconds | None, mode: str, request_id: str
+) -> lock_pb2.TryAcquireRequest:
+    """Return the request of an acquire without a session."""
+    request = lock_pb2.TryAcquireRequest(
+        name=name, owner=owner, mode=mode_of(mode), request_id=request_id
+    )
+    if lease is not None:
+        set_seconds(request.lease, seconds_of(lease, "lease"))
+    return request
+
+
+def renew_of(name: str, owner: str, lease: Seconds | None, mode: str) -> lock_pb2.RenewRequest:
+    """Return the request of a renewal without a session."""
+    request = lock_pb2.RenewRequest(name=name, owner=owner, mode=mode_of(mode))
+    if lease is not None:
+        set_seconds(request.lease, seconds_of(lease, "lease"))
+    return request

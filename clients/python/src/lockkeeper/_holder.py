@@ -1,0 +1,132 @@
+"""What the locks and semaphores of both clients share."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Callable, Generic, NamedTuple, TypeVar
+
+from lockkeeper import _clock
+from lockkeeper._clock import Seconds, seconds_of
+from lockkeeper._options import Options, Target
+from lockkeeper._session import Acquisition, Held
+from lockkeeper.errors import LockLost
+
+FlagT = TypeVar("FlagT")
+ClientT = TypeVar("ClientT")
+
+
+class Defaults(NamedTuple):
+    """How an object acquires, unless its caller says otherwise."""
+
+    blocking: bool
+    timeout: Seconds | None
+    on_lost: Callable[[LockLost], None] | None
+
+
+class HolderBase(Generic[ClientT, FlagT]):
+    """An object that acquires a target.
+
+    It may be shared: each thread or task that acquires has a guard of its own.
+    """
+
+    def __init__(
+        self, client: ClientT, target: Target, options: Options, defaults: Defaults
+    ) -> None:
+        self._client = client
+        self._target = target
+        self._options = options
+        self._defaults = defaults
+        self._guards: dict[Hashable, list[Held]] = {}
+        self._last: Held | None = None
+        #: Waits that `cancel` ends: sessions, and operations.
+        self._waits: set[tuple[Any, int]] = set()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}{' held' if self._guards else ''}>"
+
+    @property
+    def name(self) -> str:
+        """The name; several are separated by commas."""
+        return ", ".join(self._target.names())
+
+    # --- what is held
+
+    def _me(self) -> Hashable:
+        """Return what distinguishes the callers."""
+        raise NotImplementedError
+
+    def _add(self, held: Held) -> None:
+        self._guards.setdefault(self._me(), []).append(held)
+        self._last = held
+
+    def _owner_of_guard(self) -> Hashable | None:
+        """Return the caller, or the only one that holds something."""
+        me = self._me()
+        if me in self._guards:
+            return me
+        return next(iter(self._guards)) if len(self._guards) == 1 else None
+
+    def _take(self) -> Held:
+        owner = self._owner_of_guard()
+        if owner is None:
+            raise RuntimeError(f"{self.name}: it is not held")
+        held = self._guards[owner].pop()
+        if not self._guards[owner]:
+            del self._guards[owner]
+        return held
+
+    def _current(self) -> Held:
+        """Return what the caller holds, or held last."""
+        owner = self._owner_of_guard()
+        held = self._last if owner is None else self._guards[owner][-1]
+        if held is None:
+            raise RuntimeError(f"{self.name}: it was never acquired")
+        return held
+
+    def _holds(self) -> bool:
+        return self._me() in self._guards
+
+    def owned(self) -> bool:
+        """Return whether the caller certainly holds it now, as far as this client knows."""
+        owner = self._owner_of_guard()
+        return owner is not None and self._guards[owner][-1].valid_for > 0
+
+    @property
+    def lost(self) -> FlagT:
+        """An event that is set when it is lost. Stop the work then: another owner may hold it."""
+        return self._current().lost  # type: ignore[return-value]
+
+    @property
+    def loss(self) -> LockLost | None:
+        """Why it was lost; None while it is held."""
+        return self._current().loss
+
+    @property
+    def valid_for(self) -> float:
+        """How long it is certainly held unless it is renewed, in seconds; 0 once it is lost.
+
+        Renewals in the background extend it.
+        """
+        return self._current().valid_for
+
+    # --- requests
+
+    def _acquisition(self, blocking: bool | None, timeout: Seconds | None) -> Acquisition:
+        if self._holds() and not self._options.owner:
+            why = "it is held already through this object; release it, or use another object"
+            raise RuntimeError(f"{self.name}: {why}")
+        blocking = self._defaults.blocking if blocking is None else blocking
+        timeout = self._defaults.timeout if timeout is None else timeout
+        until = None
+        if not blocking:
+            kind, request = self._target.to_try(self._options)
+        else:
+            kind, request = self._target.to_wait(self._options)
+            if timeout is not None:
+                until = _clock.now() + seconds_of(timeout, "timeout")
+        return Acquisition(kind, request, until, self._options.patience, self._defaults.on_lost)
+
+
+def tokens_of(held: Held) -> dict[str, int]:
+    """Return the fencing tokens of locks by name."""
+    return {grant.name: grant.fencing_token for grant in held.grants}

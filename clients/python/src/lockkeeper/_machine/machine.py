@@ -1,0 +1,446 @@
+"""The session machine of clients/session-machine.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Callable
+
+from lockkeeper._machine import events as ev
+from lockkeeper._machine import stream as streams
+from lockkeeper._machine.grants import RENEW_PART, Grants
+from lockkeeper._machine.messages import (
+    ACQUIRES,
+    Request,
+    grants_in,
+    is_lock,
+    loss_in,
+    name_of,
+    refusal_in,
+    seconds,
+)
+from lockkeeper._machine.operations import RETRY_PAUSE, Operation, Operations, Purpose
+from lockkeeper._machine.stream import Attempts, Down, Ended, Opening, State, Up
+from lockkeeper.errors import (
+    Error,
+    Refused,
+    SessionEnded,
+    Unreachable,
+    lost_reason,
+)
+from lockkeeper.v1 import session_pb2
+
+#: The cause of an end that the user asked for.
+CLOSED = "it was closed"
+CLOSE_TIMEOUT = 2.0
+LEASE_DEFAULT = 30.0
+
+
+class Machine:
+    """One session: a function of a state, an event and the time, which returns effects."""
+
+    def __init__(
+        self,
+        endpoints: list[str],
+        open_session: session_pb2.OpenSession,
+        ids: Iterator[int],
+        new_id: Callable[[], str],
+        random: Callable[[], float],
+    ) -> None:
+        """Use the addresses of `endpoints` for people only; effects name them by their index."""
+        self._endpoints = endpoints
+        self._endpoint = 0
+        self._open = open_session
+        self._ids = ids
+        self._random = random
+        self._effects: list[ev.Effect] = []
+        self._state: State = Down(0.0, Attempts())
+        self._streams = 0
+        self._opened: session_pb2.SessionOpened | None = None
+        self._ping_interval: float | None = None
+        self._resume_deadline: float | None = None
+        self._close: ev.Close | None = None
+        self._close_deadline: float | None = None
+        self._close_sent = False
+        self._grants = Grants(ids, self._emit, self._release_failed, self._renew)
+        self._operations = Operations(ids, new_id, random, self._send)
+
+    # --- the interface
+
+    def step(self, event: ev.Event, now: float) -> list[ev.Effect]:
+        """Take over an event, and meet the deadlines that have passed."""
+        if isinstance(self._state, Ended):
+            self._on_ended(event)
+        else:
+            _EVENTS[type(event)](self, event, now)
+            if not isinstance(self._state, Ended) and self._streams:
+                self._meet_deadlines(now)
+        effects, self._effects = self._effects, []
+        return effects
+
+    def wake_at(self) -> float | None:
+        """Return when the next `Tick` is due."""
+        state = self._state
+        if isinstance(state, Ended) or not self._streams:
+            return None
+        instants = [self._grants.timers.next(), self._operations.timers.next()]
+        instants += [self._resume_deadline, self._close_deadline]
+        if isinstance(state, Up):
+            instants += [state.leave_at, self._ping_at(state)]
+        elif isinstance(state, Down):
+            instants.append(state.retry_at)
+        else:
+            instants.append(state.deadline)
+        return min((it for it in instants if it is not None), default=None)
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the session is over, or could not be opened."""
+        return isinstance(self._state, Ended)
+
+    @property
+    def ended(self) -> Error:
+        """Why the session is over."""
+        assert isinstance(self._state, Ended)
+        return self._state.error
+
+    def _emit(self, effect: ev.Effect) -> None:
+        self._effects.append(effect)
+
+    def _send(self, frame: session_pb2.SessionRequest) -> None:
+        self._effects.append(ev.Send(frame))
+
+    # --- time
+
+    def _meet_deadlines(self, now: float) -> None:
+        self._grants.due(now, self._operations.can_send)
+        self._operations.retry_due(now)
+        if self._close_deadline is not None and now >= self._close_deadline:
+            self._end("it was closed, and no coordinator has confirmed that", is_late=True)
+        elif self._resume_deadline is not None and now >= self._resume_deadline:
+            self._end("no coordinator was reachable for as long as the lease")
+        else:
+            self._check_stream(now)
+
+    def _check_stream(self, now: float) -> None:
+        state = self._state
+        if isinstance(state, Up):
+            ping_at = self._ping_at(state)
+            if state.leave_at is not None and now >= state.leave_at:
+                self._leave(now, "the coordinator is stopping")
+            elif ping_at is not None and now >= ping_at:
+                if state.pinged_at is not None:
+                    self._leave(now, "no answer to a ping")
+                elif self._operations.can_send:
+                    state.pinged_at = now
+                    self._send(session_pb2.SessionRequest(ping=session_pb2.Ping()))
+        elif isinstance(state, Opening) and now >= state.deadline:
+            self._emit(ev.CancelStream(state.stream))
+            self._on_attempt_failed(now, state, self._unreachable("it does not answer"))
+        state = self._state
+        if isinstance(state, Down) and now >= state.retry_at:
+            self._start_attempt(now, state.attempts)
+
+    def _ping_at(self, state: Up) -> float | None:
+        """When to ping, or to give up the stream without an answer."""
+        if self._ping_interval is None or state.leave_at is not None or self._close_sent:
+            return None
+        since = state.heard_at if state.pinged_at is None else state.pinged_at
+        return since + self._ping_interval
+
+    # --- the stream
+
+    def _on_open(self, _: ev.Open, now: float) -> None:
+        self._start_attempt(now, Attempts())
+
+    def _start_attempt(self, now: float, attempts: Attempts) -> None:
+        self._streams += 1
+        if self._opened is None:
+            frame = session_pb2.SessionRequest(open=self._open)
+            timeout = streams.OPEN_TIMEOUT
+        else:
+            frame = session_pb2.SessionRequest(resume=self._resume())
+            lease, endpoints = self._grants.lease, len(self._endpoints)
+            timeout = streams.resume_timeout(lease, attempts, endpoints)
+        self._state = Opening(self._streams, now, timeout, attempts)
+        self._emit(ev.OpenStream(self._streams, self._endpoint, frame))
+
+    def _resume(self) -> session_pb2.ResumeSession:
+        """Name everything that the session holds or may hold: the rest is released."""
+        assert self._opened
+        held = self._grants.messages()
+        possible = self._operations.possible_locks()
+        return session_pb2.ResumeSession(
+            session_id=self._opened.session_id,
+            resume_token=self._opened.resume_token,
+            grants=[it for it in held if is_lock(it)]
+            + [it for it in possible if self._grants.find(it) is None],
+            permits=[it for it in held if not is_lock(it)],
+        )
+
+    def _on_received(self, event: ev.Received, now: float) -> None:
+        state = self._state
+        if isinstance(state, (Down, Ended)) or event.stream != state.stream:
+            return
+        kind = event.frame.WhichOneof("response")
+        if isinstance(state, Up):
+            state.heard_at = now
+            state.pinged_at = None
+            if kind:
+                self._on_frame(now, event.frame, kind)
+        elif kind == "opened":
+            self._on_opened(now, state, event.frame.opened)
+        else:
+            self._emit(ev.CancelStream(event.stream))
+            cause = "it did not confirm that the session is open"
+            self._on_attempt_failed(now, state, self._unreachable(cause))
+
+    def _on_opened(self, now: float, state: Opening, opened: session_pb2.SessionOpened) -> None:
+        is_first = self._opened is None
+        grants = self._grants
+        if opened.HasField("lease") or is_first:
+            grants.lease = seconds(opened.lease) or LEASE_DEFAULT
+        interval = seconds(opened.renew_interval)
+        grants.renew_interval = interval or grants.lease * RENEW_PART
+        self._ping_interval = seconds(opened.ping_interval) or None
+        if self._opened is None:
+            self._opened = session_pb2.SessionOpened(
+                session_id=opened.session_id, resume_token=opened.resume_token
+            )
+        self._state = Up(state.stream, now)
+        self._resume_deadline = None
+        self._operations.can_send = True
+        self._emit(ev.Changed("connected"))
+        for grant in [*opened.grants, *opened.permits]:
+            grants.renewed(now, state.sent_at, grant)
+        if self._close:
+            self._send_close()
+        else:
+            self._operations.on_resumed(now, opened.grants, grants.is_held)
+            grants.check_all(now, can_renew=True)
+
+    def _on_stream_ended(self, event: ev.StreamEnded, now: float) -> None:
+        state = self._state
+        if isinstance(state, (Down, Ended)) or event.stream != state.stream:
+            return
+        if isinstance(state, Opening):
+            error = event.error or self._unreachable("it ended the stream")
+            self._on_attempt_failed(now, state, error)
+        elif self._close_sent and event.error is None:
+            self._end(CLOSED)
+        elif state.leave_at is not None:
+            self._on_broken(now, "the coordinator is stopping")
+        else:
+            self._on_broken(now, str(event.error or "the coordinator ended the stream"))
+
+    def _leave(self, now: float, cause: str) -> None:
+        assert isinstance(self._state, Up)
+        self._emit(ev.CancelStream(self._state.stream))
+        self._on_broken(now, cause)
+
+    def _on_broken(self, now: float, cause: str) -> None:
+        if self._resume_deadline is None:
+            self._resume_deadline = now + self._grants.lease
+        self._endpoint = (self._endpoint + 1) % len(self._endpoints)
+        self._state = Down(now + streams.FIRST_PAUSE * self._random(), Attempts())
+        self._close_sent = False
+        self._operations.can_send = False
+        self._operations.on_stream_ended()
+        self._grants.on_stream_ended()
+        self._emit(ev.Changed("resuming", cause))
+
+    def _on_attempt_failed(self, now: float, state: Opening, error: Error) -> None:
+        attempts = state.attempts.failed(error)
+        endpoints = len(self._endpoints)
+        is_over = attempts.refused >= endpoints
+        if self._opened is None:
+            is_over = streams.is_final(error) or attempts.count >= endpoints
+        self._endpoint = (self._endpoint + 1) % endpoints
+        self._state = Down(now + streams.pause(attempts, endpoints, self._random), attempts)
+        if is_over:
+            self._end(str(error), error if self._opened is None else None)
+
+    def _unreachable(self, cause: str) -> Unreachable:
+        return Unreachable(self._endpoints[self._endpoint], cause)
+
+    # --- frames
+
+    def _on_frame(self, now: float, frame: session_pb2.SessionResponse, kind: str) -> None:
+        response: ev.Message = getattr(frame, kind)
+        if kind in ("lost", "permits_lost"):
+            detail = response.detail if kind == "lost" else ""
+            self._grants.on_lost(now, response.grant, lost_reason(response.reason), detail)
+        elif kind == "at_risk":
+            cause = f"renewals fail, the first loss is {seconds(response.valid_for):.1f} s away"
+            self._emit(ev.Changed("at_risk", cause))
+        elif kind == "recovered":
+            self._emit(ev.Changed("connected"))
+        elif kind == "going_away":
+            assert isinstance(self._state, Up)
+            if self._state.leave_at is None:
+                self._state.leave_at = now + streams.LEAVE_TIMEOUT
+            self._operations.can_send = False
+        elif kind.startswith("waiting"):
+            operation = self._operations.get(frame.op_id)
+            if operation and not operation.abandoned:
+                self._emit(ev.Waits(frame.op_id, response))
+        elif kind == "failed":
+            self._on_failed(now, frame.op_id, Refused.of(response))
+        elif kind not in ("pong", "opened"):
+            self._on_answer(now, frame.op_id, kind, response)
+
+    def _on_answer(self, now: float, op_id: int, kind: str, response: ev.Message) -> None:
+        operation = self._operations.take(op_id)
+        if operation is None:
+            return
+        sent_at = now if operation.sent_at is None else operation.sent_at
+        if kind == "renewed":
+            self._grants.renewed(now, sent_at, response.grant)
+        elif kind == "permits_renewed":
+            for grant in response.grants:
+                self._grants.renewed(now, sent_at, grant)
+        if operation.purpose is Purpose.RENEWAL:
+            self._grants.on_renewal_answered(now, operation.target, self._operations.can_send)
+        elif operation.purpose is Purpose.RELEASE:
+            self._grants.end_release(op_id)
+            self._answer(operation, kind, response)
+        elif operation.purpose is Purpose.CALLER:
+            self._on_answer_to_caller(now, operation, sent_at, kind, response)
+
+    def _on_answer_to_caller(
+        self, now: float, operation: Operation, sent_at: float, kind: str, response: ev.Message
+    ) -> None:
+        grants = grants_in(kind, response)
+        if operation.kind not in ACQUIRES and kind != "latch_not_opened":
+            self._answer(operation, kind, response)
+        elif grants:
+            self._grants.add(now, sent_at, operation.op_id, grants)
+            if operation.abandoned and operation.op_id in self._grants.guards:
+                self._release_failed(now, operation.op_id)
+        else:
+            name = name_of(operation.kind, operation.request)
+            self._fail(operation, refusal_in(name, kind, response))
+
+    def _on_failed(self, now: float, op_id: int, error: Refused) -> None:
+        operation = self._operations.get(op_id)
+        if operation is None:
+            return
+        if self._operations.retried(now, operation, error, self._grants.lease):
+            return
+        self._operations.take(op_id)
+        reason = loss_in(error)
+        if operation.kind in ("renew", "renew_permits") and reason:
+            # The user's renewal says as much as one of the session.
+            self._grants.on_not_owner(now, operation.request, operation.token, reason)
+        if operation.purpose is Purpose.RENEWAL:
+            pause = min(RETRY_PAUSE, self._grants.lease / 6)
+            self._grants.on_renewal_failed(now, operation.target, pause)
+            return
+        if operation.purpose is Purpose.RELEASE:
+            self._grants.end_release(op_id)
+        self._fail(operation, error)
+
+    def _answer(self, operation: Operation, kind: str, response: ev.Message) -> None:
+        if not operation.abandoned:
+            self._emit(ev.Answered(operation.op_id, kind, response))
+
+    def _fail(self, operation: Operation, error: Error) -> None:
+        if not operation.abandoned:
+            self._emit(ev.Failed(operation.op_id, error))
+
+    # --- the user
+
+    def _on_call(self, call: ev.Call, now: float) -> None:
+        if self._close:
+            self._emit(ev.Failed(call.op_id, SessionEnded(CLOSED)))
+            return
+        if "owner" in call.request.DESCRIPTOR.fields_by_name and not call.request.owner:
+            # Two tasks of one session exclude each other.
+            call.request.owner = f"guard-{call.op_id}"
+        operation = self._operations.start(now, call, Purpose.CALLER)
+        if call.kind in ("renew", "renew_permits"):
+            operation.token = self._grants.token(call.request)
+
+    def _on_give_up(self, event: ev.GiveUp, now: float) -> None:
+        if event.op_id in self._operations:
+            self._operations.give_up(event)
+        elif event.op_id in self._grants.guards:
+            # The guard was on its way to the caller.
+            self._release_failed(now, event.op_id)
+
+    def _on_release(self, event: ev.Release, now: float) -> None:
+        guard = self._grants.guards.get(event.guard)
+        if guard is None or self._close_sent:
+            self._emit(ev.Failed(event.op_id, SessionEnded(CLOSED)))
+        elif guard.loss is not None:
+            self._emit(ev.Failed(event.op_id, guard.loss))
+            self._release_failed(now, event.guard)
+        else:
+            self._start_release(now, event)
+
+    def _start_release(self, now: float, event: ev.Release) -> Operation:
+        guard = self._grants.begin_release(event.guard, event.op_id)
+        call = ev.Call(event.op_id, *guard.release, traceparent=event.traceparent)
+        return self._operations.start(now, call, Purpose.RELEASE)
+
+    def _release_failed(self, now: float, guard: int) -> None:
+        """Release a guard that no caller has: a coordinator may still hold it."""
+        if not self._close_sent:
+            self._start_release(now, ev.Release(next(self._ids), guard)).abandoned = True
+
+    def _renew(self, now: float, holding: int, request: Request) -> None:
+        renewal = self._operations.start_own(now, request, Purpose.RENEWAL, holding)
+        renewal.token = self._grants.token(request[1])
+
+    # --- the end
+
+    def _on_close(self, event: ev.Close, now: float) -> None:
+        if self._opened is None:
+            self._close = event
+            self._end(CLOSED)
+            return
+        self._close, self._close_deadline = event, now + CLOSE_TIMEOUT
+        for operation in self._operations.take_callers():
+            self._fail(operation, SessionEnded(CLOSED))
+        if self._operations.can_send:
+            self._send_close()
+
+    def _send_close(self) -> None:
+        self._close_sent = True
+        self._operations.can_send = False
+        self._send(session_pb2.SessionRequest(close=session_pb2.CloseSession()))
+
+    def _end(self, cause: str, error: Error | None = None, is_late: bool = False) -> None:
+        """End the session; with an error if it was never open."""
+        if isinstance(self._state, (Up, Opening)):
+            self._emit(ev.CancelStream(self._state.stream))
+        ended = error or SessionEnded(cause)
+        self._state = Ended(ended)
+        self._grants.lose_all(ended)
+        for operation in self._operations.take_all():
+            if operation.purpose in (Purpose.CALLER, Purpose.RELEASE):
+                self._fail(operation, ended)
+        if self._opened is not None:
+            self._emit(ev.Changed("ended", cause))
+        if self._close and is_late:
+            self._emit(ev.Failed(self._close.op_id, ended))
+        elif self._close:
+            self._emit(ev.Answered(self._close.op_id, "close", None))
+
+    def _on_ended(self, event: ev.Event) -> None:
+        assert isinstance(self._state, Ended)
+        if isinstance(event, ev.Close):
+            self._emit(ev.Answered(event.op_id, "close", None))
+        elif isinstance(event, (ev.Call, ev.Release)):
+            self._emit(ev.Failed(event.op_id, self._state.error))
+
+
+_EVENTS: dict[type, Callable[[Machine, Any, float], None]] = {
+    ev.Open: Machine._on_open,
+    ev.Received: Machine._on_received,
+    ev.StreamEnded: Machine._on_stream_ended,
+    ev.Call: Machine._on_call,
+    ev.GiveUp: Machine._on_give_up,
+    ev.Release: Machine._on_release,
+    ev.Close: Machine._on_close,
+    ev.Tick: lambda *_: None,
+}

@@ -1,0 +1,103 @@
+"""Options of requests, and the requests that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Union
+
+from lockkeeper._clock import Seconds, seconds_of
+from lockkeeper._machine.events import Message
+from lockkeeper._machine.messages import Request, set_seconds
+from lockkeeper.errors import Misconfigured
+from lockkeeper.v1 import lock_pb2, semaphore_pb2, types_pb2
+
+#: The modes of locks.
+MODES = {
+    "exclusive": types_pb2.LOCK_MODE_EXCLUSIVE,
+    "fair": types_pb2.LOCK_MODE_FAIR,
+    "read": types_pb2.LOCK_MODE_READ,
+    "write": types_pb2.LOCK_MODE_WRITE,
+}
+
+#: The name of a lock, or a name and a mode.
+LockName = Union[str, tuple[str, str]]
+
+
+def mode_of(mode: str) -> types_pb2.LockMode:
+    """Return the mode of a lock by its name."""
+    try:
+        return MODES[mode]
+    except KeyError:
+        known = ", ".join(MODES)
+        raise Misconfigured(f"mode: {mode!r} is unknown; use one of {known}") from None
+
+
+class Target(NamedTuple):
+    """What is acquired: the field of the waiting request, and the request without options."""
+
+    kind: str
+    request: Message
+    tries: type
+
+    @classmethod
+    def lock(cls, name: str, mode: str) -> Target:
+        """Return the target of one lock."""
+        request = lock_pb2.AcquireRequest(name=name, mode=mode_of(mode))
+        return cls("acquire", request, lock_pb2.TryAcquireRequest)
+
+    @classmethod
+    def locks(cls, names: Iterable[LockName], mode: str) -> Target:
+        """Return the target of several locks."""
+        pairs = [(it, mode) if isinstance(it, str) else it for it in names]
+        specs = [lock_pb2.LockSpec(name=name, mode=mode_of(of)) for name, of in pairs]
+        request = lock_pb2.AcquireAllRequest(locks=specs)
+        return cls("acquire_all", request, lock_pb2.TryAcquireAllRequest)
+
+    @classmethod
+    def permits(cls, name: str, permits: int) -> Target:
+        """Return the target of permits."""
+        request = semaphore_pb2.AcquirePermitsRequest(name=name, permits=permits)
+        return cls("acquire_permits", request, semaphore_pb2.TryAcquirePermitsRequest)
+
+    def names(self) -> list[str]:
+        """Return the names."""
+        if self.kind == "acquire_all":
+            return [spec.name for spec in self.request.locks]
+        return [self.request.name]
+
+    def to_wait(self, options: Options) -> Request:
+        """Return the request that waits."""
+        request = type(self.request)()
+        request.CopyFrom(self.request)
+        return self.kind, options.apply(request)
+
+    def to_try(self, options: Options) -> Request:
+        """Return the request that does not wait."""
+        names = ("name", "mode", "locks", "permits")
+        known = self.request.DESCRIPTOR.fields_by_name
+        fields: dict[str, Any] = {it: getattr(self.request, it) for it in names if it in known}
+        return f"try_{self.kind}", options.apply(self.tries(**fields))
+
+
+class Options:
+    """The options of every acquire."""
+
+    def __init__(
+        self,
+        lease: Seconds | None,
+        owner: str | None,
+        min_replica_acks: int,
+        patience: Seconds | None,
+    ) -> None:
+        self.lease = None if lease is None else seconds_of(lease, "lease")
+        self.owner = owner or ""
+        self.min_replica_acks = min_replica_acks
+        self.patience = None if patience is None else seconds_of(patience, "patience")
+
+    def apply(self, request: Message) -> Message:
+        """Set the options in a request."""
+        request.owner = self.owner
+        request.min_replica_acks = self.min_replica_acks
+        if self.lease is not None:
+            set_seconds(request.lease, self.lease)
+        return request

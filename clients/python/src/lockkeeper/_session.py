@@ -1,0 +1,216 @@
+"""What the sessions of both clients share: a machine, and what its effects mean."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import random
+import uuid
+from collections.abc import Sequence
+from copy import copy
+from typing import Any, Callable, NamedTuple, Protocol
+
+from lockkeeper import _clock, _tracing
+from lockkeeper._connect import Address
+from lockkeeper._machine import CLOSED, Machine
+from lockkeeper._machine import events as ev
+from lockkeeper._machine.events import Message
+from lockkeeper.errors import Error, LockLost
+from lockkeeper.v1 import session_pb2
+
+logger = logging.getLogger("lockkeeper")
+
+#: A timer of the platform does not run while the machine sleeps; the clock does. No grant is
+#: found to be over later than this after the machine wakes.
+MAX_SLEEP = 1.0
+
+
+class SessionEvent(NamedTuple):
+    """A change of the session that a client's locks share."""
+
+    #: ``"connected"``, ``"at_risk"`` (renewals fail; losses may follow), ``"resuming"`` (the stream
+    #: broke; locks stay valid for as long as `valid_for` says) or ``"ended"`` (all is lost).
+    state: str
+    #: Why, for people; may be empty.
+    cause: str
+
+
+class Flag(Protocol):
+    """An event of `threading` or of `asyncio`."""
+
+    def set(self) -> None:
+        """Set it."""
+
+    def is_set(self) -> bool:
+        """Tell whether it is set."""
+
+
+class Acquisition(NamedTuple):
+    """What is to be acquired."""
+
+    kind: str
+    request: Message
+    wait_until: float | None
+    patience: float | None
+    on_lost: Callable[[LockLost], None] | None
+
+
+class Held:
+    """What one acquire obtained, as its user sees it."""
+
+    def __init__(self, session: SessionCore, effect: ev.Granted, lost: Flag) -> None:
+        self.session: Any = session
+        self.guard = effect.op_id
+        self.grants = effect.grants
+        self.valid_until = effect.valid_until
+        self.lost = lost
+        self.loss: LockLost | None = None
+        self.on_lost: list[Callable[[LockLost], None]] = []
+        #: The block of the asyncio client that holds it.
+        self.block: Any = None
+
+    @property
+    def valid_for(self) -> float:
+        """Return how long it is certainly held, in seconds."""
+        return 0.0 if self.loss else max(0.0, self.valid_until - _clock.now())
+
+    def check(self) -> None:
+        """Raise the loss if there is one."""
+        if self.loss:
+            raise copy(self.loss)
+
+
+class Hooks(NamedTuple):
+    """What a session needs of its client."""
+
+    #: Makes the event of a loss.
+    flag: Callable[[], Flag]
+    #: Runs a user's callback.
+    run: Callable[..., None]
+    #: The user's callback for events of the session.
+    on_event: Callable[[SessionEvent], None] | None
+
+
+class SessionCore:
+    """A machine, the futures of its operations, and what is held."""
+
+    def __init__(
+        self, addresses: Sequence[Address], open_session: session_pb2.OpenSession, hooks: Hooks
+    ) -> None:
+        self._addresses = addresses
+        self._hooks = hooks
+        self._ids = itertools.count(1)
+        self._machine = Machine(
+            [address.text for address in addresses],
+            open_session,
+            self._ids,
+            lambda: str(uuid.uuid4()),
+            random.random,
+        )
+        #: By operation; those that wait for the session to be open by a negative number.
+        self._futures: dict[int, Any] = {}
+        self._held: dict[int, Held] = {}
+        #: Callbacks for the losses of what operations will acquire.
+        self._listeners: dict[int, Callable[[LockLost], None]] = {}
+        self.state = "opening"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended. A user who sees a loss because of that can acquire anew at once."""
+        return self._machine.is_ended
+
+    def _listen(self, op_id: int, acquisition: Acquisition) -> ev.Call:
+        """Return the event that starts an acquire, after its losses have a listener."""
+        if acquisition.on_lost:
+            self._listeners[op_id] = acquisition.on_lost
+        return ev.Call(op_id, *acquisition[:-1], traceparent=_tracing.traceparent())
+
+    # --- input and output
+
+    def _open_stream(self, effect: ev.OpenStream) -> None:
+        raise NotImplementedError
+
+    def _send(self, effect: ev.Send) -> None:
+        raise NotImplementedError
+
+    def _cancel_stream(self, effect: ev.CancelStream) -> None:
+        raise NotImplementedError
+
+    # --- effects
+
+    def _step(self, event: ev.Event) -> None:
+        for effect in self._machine.step(event, _clock.now()):
+            _EFFECTS[type(effect)](self, effect)
+        if self._machine.is_ended:
+            self._fail_left()
+
+    def _resolve(self, op_id: int, result: Any) -> None:
+        future = self._futures.pop(op_id, None)
+        if future is not None and not future.done():
+            if isinstance(result, Error):
+                # The end of a session is raised by many; each gets a traceback of its own.
+                future.set_exception(copy(result))
+            else:
+                future.set_result(result)
+
+    def _fail_left(self) -> None:
+        """Fail what came after the end."""
+        for op_id in list(self._futures):
+            self._resolve(op_id, self._machine.ended)
+
+    def _on_granted(self, effect: ev.Granted) -> None:
+        if effect.op_id not in self._futures:
+            return  # Its caller gave up; the machine releases it.
+        held = Held(self, effect, self._hooks.flag())
+        if effect.op_id in self._listeners:
+            held.on_lost.append(self._listeners[effect.op_id])
+        self._held[held.guard] = held
+        self._resolve(effect.op_id, held)
+
+    def _on_answered(self, effect: ev.Answered) -> None:
+        self._resolve(effect.op_id, effect.response)
+
+    def _on_failed(self, effect: ev.Failed) -> None:
+        self._resolve(effect.op_id, effect.error)
+
+    def _on_extended(self, effect: ev.Extended) -> None:
+        held = self._held.get(effect.guard)
+        if held:
+            held.valid_until = effect.valid_until
+
+    def _on_lost(self, effect: ev.Lost) -> None:
+        held = self._held.pop(effect.guard, None)
+        if held:
+            held.loss = effect.error
+            held.lost.set()
+            logger.error("%s", effect.error)
+            for callback in held.on_lost:
+                self._hooks.run(callback, effect.error)
+
+    def _on_waits(self, effect: ev.Waits) -> None:
+        logger.debug("operation %d waits: %s", effect.op_id, effect.progress)
+
+    def _on_changed(self, effect: ev.Changed) -> None:
+        is_expected = effect.state == "connected" or effect.cause == CLOSED
+        level = logging.INFO if is_expected else logging.WARNING
+        logger.log(level, "session %s%s", effect.state, effect.cause and f": {effect.cause}")
+        self.state = effect.state
+        if effect.state == "connected":
+            for op_id in [it for it in self._futures if it < 0]:
+                self._resolve(op_id, None)
+        if self._hooks.on_event:
+            self._hooks.run(self._hooks.on_event, SessionEvent(*effect))
+
+
+_EFFECTS: dict[type, Callable[[SessionCore, Any], None]] = {
+    ev.OpenStream: lambda session, effect: session._open_stream(effect),
+    ev.Send: lambda session, effect: session._send(effect),
+    ev.CancelStream: lambda session, effect: session._cancel_stream(effect),
+    ev.Granted: SessionCore._on_granted,
+    ev.Answered: SessionCore._on_answered,
+    ev.Failed: SessionCore._on_failed,
+    ev.Extended: SessionCore._on_extended,
+    ev.Lost: SessionCore._on_lost,
+    ev.Waits: SessionCore._on_waits,
+    ev.Changed: SessionCore._on_changed,
+}

@@ -1,0 +1,229 @@
+"""Locks, semaphores and latches of the synchronous client."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from typing_extensions import Self
+
+from lockkeeper import _clock
+from lockkeeper._clock import Seconds, seconds_of
+from lockkeeper._holder import HolderBase, tokens_of
+from lockkeeper._machine.messages import renewal_of, set_seconds
+from lockkeeper._session import logger
+from lockkeeper.errors import Error, LockLost, NotGranted
+from lockkeeper.v1 import latch_pb2, semaphore_pb2
+
+if TYPE_CHECKING:
+    from lockkeeper._sync.client import Client
+
+_HolderT = TypeVar("_HolderT", bound="Holder")
+
+
+class Holder(HolderBase["Client", threading.Event]):
+    """Something that is acquired and released."""
+
+    def _me(self) -> Hashable:
+        return threading.get_ident()
+
+    def acquire(self, blocking: bool | None = None, timeout: Seconds | None = None) -> bool:
+        """Acquire it, and return whether that succeeded.
+
+        Args:
+            blocking: Whether to wait. By default as the object was made.
+            timeout: How long to wait, in seconds. By default as the object was made.
+
+        Raises:
+            Unreachable: No coordinator answered.
+            Refused: The coordinator refused the request.
+            LockLost: It was lost before its acquire could be confirmed.
+            SessionEnded: The session ended meanwhile.
+            concurrent.futures.CancelledError: Another thread called `cancel`.
+
+        """
+        try:
+            self._acquire(blocking, timeout)
+        except NotGranted:
+            return False
+        return True
+
+    def _acquire(self, blocking: bool | None = None, timeout: Seconds | None = None) -> None:
+        acquisition = self._acquisition(blocking, timeout)
+        session = self._client._session()
+        wait = (session, session.new_id())
+        self._waits.add(wait)
+        try:
+            held = session.acquire(wait[1], acquisition)
+        finally:
+            self._waits.discard(wait)
+        self._add(held)
+
+    def cancel(self) -> None:
+        """End the waits of other threads through this object.
+
+        Their `acquire` raises `concurrent.futures.CancelledError`.
+        """
+        self._client._check_process()
+        for session, op_id in list(self._waits):
+            session.cancel(op_id)
+
+    def release(self) -> None:
+        """Release it, and wait until the coordinator confirms that.
+
+        Raises:
+            LockLost: It was lost before. It is released nevertheless, if a coordinator has it.
+            Refused: The store did not answer for as long as the lease.
+            SessionEnded: The session ended meanwhile.
+            RuntimeError: It is not held.
+
+        """
+        self._client._check_process()
+        held = self._take()
+        held.session.release(held)
+
+    def extend(self, lease: Seconds | None = None) -> None:
+        """Renew a lease that the request set: to its former length, or to `lease` from now.
+
+        Without such a lease, it is renewed in the background.
+
+        Raises:
+            LockLost: It is lost.
+            Refused: The coordinator refused the renewal.
+            SessionEnded: The session ended meanwhile.
+
+        """
+        self._client._check_process()
+        held = self._current()
+        held.check()
+        for grant in held.grants:
+            kind, request = renewal_of(grant, with_lease=False)
+            if lease is not None:
+                set_seconds(request.lease, seconds_of(lease, "lease"))
+            try:
+                held.session.call(kind, request)
+            except Error:
+                held.check()
+                raise
+
+    def __enter__(self) -> Self:
+        """Acquire it, or raise `NotGranted`."""
+        self._acquire()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Release it. Raise `LockLost` if it was lost, in place of an error of the block."""
+        if not self._holds():
+            return  # The block has released it.
+        try:
+            self.release()
+        except LockLost:
+            if error is None or isinstance(error, Exception):
+                raise
+        except Error as failure:
+            if error is None:
+                raise
+            logger.warning("%s: not released: %s", self.name, failure)
+
+
+class Lock(Holder):
+    """One lock, or several that are acquired together; see `Client.lock` and `Client.locks`."""
+
+    @property
+    def fencing_token(self) -> int:
+        """The token to send with every write to the protected resource.
+
+        Of several locks it is that of the first by name.
+        """
+        return int(self._current().grants[0].fencing_token)
+
+    @property
+    def fencing_tokens(self) -> dict[str, int]:
+        """The fencing tokens of several locks by name."""
+        return tokens_of(self._current())
+
+    def locked(self) -> bool:
+        """Ask whether any owner holds the lock, or one of the locks, now."""
+        return any(self._client.describe(name).holder_count > 0 for name in self._target.names())
+
+
+class Semaphore(Holder):
+    """Permits of a semaphore; see `Client.semaphore`."""
+
+    @property
+    def permit_ids(self) -> list[str]:
+        """The ids of the permits. Anyone who knows them can release the permits."""
+        return list(self._current().grants[0].permit_ids)
+
+    def set_permits(
+        self, permits: int, *, only_if_absent: bool = False
+    ) -> semaphore_pb2.SetPermitsResponse:
+        """Set the total number of permits; 0 removes the semaphore."""
+        request = semaphore_pb2.SetPermitsRequest(
+            name=self.name, permits=permits, only_if_absent=only_if_absent
+        )
+        response: semaphore_pb2.SetPermitsResponse = self._client._call("set_permits", request)
+        return response
+
+    def describe(self) -> semaphore_pb2.DescribeSemaphoreResponse:
+        """Return the total, the free permits, the holders and the waiters."""
+        request = semaphore_pb2.DescribeSemaphoreRequest(name=self.name)
+        response: semaphore_pb2.DescribeSemaphoreResponse
+        response = self._client._call("describe_semaphore", request)
+        return response
+
+
+class Latch:
+    """A latch: it is open when its count is 0, or when it has none; see `Client.latch`.
+
+    The methods raise `Refused`, `Unreachable` and `SessionEnded`.
+    """
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client = client
+        #: The name.
+        self.name = name
+
+    def set_count(self, count: int, ttl: Seconds | None = None) -> int:
+        """Set the count, unless the latch has one; return its count.
+
+        The latch is forgotten, and so opens, after `ttl` seconds.
+        """
+        request = latch_pb2.SetCountRequest(name=self.name, count=count)
+        if ttl is not None:
+            set_seconds(request.ttl, seconds_of(ttl, "ttl"))
+        return int(self._call("set_count", request).count)
+
+    def count_down(self, by: int = 1) -> int:
+        """Lower the count, and return what is left. At 0 the latch opens."""
+        request = latch_pb2.CountDownRequest(name=self.name, by=by)
+        return int(self._call("count_down", request).count)
+
+    def wait(self, timeout: Seconds | None = None) -> bool:
+        """Wait until the latch is open, and return whether it is."""
+        until = None if timeout is None else _clock.now() + seconds_of(timeout, "timeout")
+        try:
+            self._call("await_latch", latch_pb2.AwaitLatchRequest(name=self.name), until)
+        except NotGranted:
+            return False
+        return True
+
+    def count(self) -> int:
+        """Return the count; 0 if the latch is open."""
+        request = latch_pb2.DescribeLatchRequest(name=self.name)
+        return int(self._call("describe_latch", request).count)
+
+    def delete(self) -> bool:
+        """Delete the latch, which opens it; return whether it had a count."""
+        request = latch_pb2.DeleteLatchRequest(name=self.name)
+        return bool(self._call("delete_latch", request).deleted)
+
+    def _call(self, kind: str, request: Any, until: float | None = None) -> Any:
+        return self._client._call(kind, request, until)

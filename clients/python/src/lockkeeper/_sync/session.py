@@ -1,0 +1,234 @@
+"""The session of the synchronous client: one background thread, and one that reads the stream."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError, Future
+from typing import Any, Callable, NamedTuple, Union
+
+import grpc
+
+from lockkeeper import _clock, _tracing
+from lockkeeper._connect import Address, Connector, error_of
+from lockkeeper._machine import events as ev
+from lockkeeper._machine.events import Message
+from lockkeeper._session import MAX_SLEEP, Acquisition, Held, Hooks, SessionCore, logger
+from lockkeeper.errors import Error
+from lockkeeper.v1 import session_pb2
+
+_METHOD = "/lockkeeper.v1.LockService/Session"
+
+
+class _Cancel(NamedTuple):
+    """End a wait of another thread."""
+
+    op_id: int
+
+
+_Event = Union[ev.Event, _Cancel]
+
+
+class Session(SessionCore):
+    """A session whose machine runs in a thread. The methods are for other threads.
+
+    An exception such as `KeyboardInterrupt` can hit a caller's thread anywhere, but never the
+    machine.
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[Address],
+        connector: Connector,
+        open_session: session_pb2.OpenSession,
+        hooks: Hooks,
+    ) -> None:
+        super().__init__(addresses, open_session, hooks)
+        self._connector = connector
+        self._queue: queue.SimpleQueue[_Event] = queue.SimpleQueue()
+        self._stream: _Stream | None = None
+        threading.Thread(target=self._run, name="lockkeeper-session", daemon=True).start()
+
+    # --- for callers
+
+    def connect(self) -> None:
+        """Wait until the session is open."""
+        op_id = -self.new_id()
+        future = self._future(op_id)
+        if self.state != "opening":
+            self._resolve(op_id, None)
+        self._wait(op_id, future)
+
+    def new_id(self) -> int:
+        """Return the id of an operation, with which it can be cancelled."""
+        return next(self._ids)
+
+    def acquire(self, op_id: int, acquisition: Acquisition) -> Held:
+        """Acquire something."""
+        try:
+            held = self._run_call(op_id, self._listen(op_id, acquisition))
+        finally:
+            self._listeners.pop(op_id, None)
+        assert isinstance(held, Held)
+        return held
+
+    def call(self, kind: str, request: Message, wait_until: float | None = None) -> Message:
+        """Run an operation that acquires nothing."""
+        op_id = self.new_id()
+        traceparent = _tracing.traceparent()
+        call = ev.Call(op_id, kind, request, wait_until, traceparent=traceparent)
+        return self._run_call(op_id, call)
+
+    def release(self, held: Held) -> None:
+        """Release a guard."""
+        self._held.pop(held.guard, None)
+        op_id = self.new_id()
+        event = ev.Release(op_id, held.guard, _tracing.traceparent())
+        future = self._future(op_id)
+        self._put(event)
+        held.check()
+        self._wait(op_id, future)
+
+    def close(self) -> None:
+        """Close the session and wait for its end."""
+        if self.is_over:
+            return
+        op_id = self.new_id()
+        future = self._future(op_id)
+        self._put(ev.Close(op_id))
+        self._wait(op_id, future)
+
+    def cancel(self, op_id: int) -> None:
+        """End a wait of another thread."""
+        self._put(_Cancel(op_id))
+
+    def _run_call(self, op_id: int, call: ev.Call) -> Any:
+        future = self._future(op_id)
+        self._put(call)
+        return self._wait(op_id, future)
+
+    def _future(self, op_id: int) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._futures[op_id] = future
+        return future
+
+    def _put(self, event: _Event) -> None:
+        self._queue.put(event)
+        if self.is_over:
+            # The thread may not have seen it.
+            self._fail_left()
+
+    def _wait(self, op_id: int, future: Future[Any]) -> Any:
+        try:
+            return future.result()
+        except (Error, CancelledError):
+            raise
+        except BaseException:
+            # Also if the future has a result: the caller does not get it.
+            self._put(ev.GiveUp(op_id))
+            raise
+
+    # --- the thread
+
+    def _run(self) -> None:
+        self._step(ev.Open())
+        while not self.is_over:
+            event = self._next_event()
+            if isinstance(event, _Cancel):
+                future = self._futures.pop(event.op_id, None)
+                if future is None:
+                    continue
+                future.set_exception(CancelledError())
+                event = ev.GiveUp(event.op_id)
+            if isinstance(event, ev.GiveUp):
+                self._held.pop(event.op_id, None)
+            self._step(event)
+
+    def _next_event(self) -> _Event:
+        wake_at = self._machine.wake_at()
+        if wake_at is None:
+            return self._queue.get()
+        try:
+            return self._queue.get(timeout=min(max(0.0, wake_at - _clock.now()), MAX_SLEEP))
+        except queue.Empty:
+            return ev.Tick()
+
+    def _open_stream(self, effect: ev.OpenStream) -> None:
+        address = self._addresses[effect.endpoint]
+        self._stream = _Stream(self._connector, address, effect, self._queue.put)
+        self._stream.start()
+
+    def _send(self, effect: ev.Send) -> None:
+        assert self._stream
+        self._stream.send(effect.frame)
+
+    def _cancel_stream(self, effect: ev.CancelStream) -> None:
+        if self._stream and self._stream.number == effect.stream:
+            self._stream.cancel()
+
+
+class _Stream(threading.Thread):
+    """Connects, and reads frames until the stream ends."""
+
+    def __init__(
+        self,
+        connector: Connector,
+        address: Address,
+        effect: ev.OpenStream,
+        deliver: Callable[[ev.Event], None],
+    ) -> None:
+        super().__init__(name=f"lockkeeper-stream-{effect.stream}", daemon=True)
+        self.number = effect.stream
+        self._connector = connector
+        self._address = address
+        self._deliver = deliver
+        self._frames: queue.SimpleQueue[session_pb2.SessionRequest | None] = queue.SimpleQueue()
+        self._frames.put(effect.frame)
+        self._mutex = threading.Lock()
+        self._call: Any = None
+        self._is_cancelled = False
+
+    def send(self, frame: session_pb2.SessionRequest) -> None:
+        """Send a frame. If the stream has ended, that was delivered."""
+        self._frames.put(frame)
+
+    def cancel(self) -> None:
+        """Break the stream."""
+        with self._mutex:
+            self._is_cancelled = True
+            if self._call is not None:
+                self._call.cancel()
+
+    def run(self) -> None:
+        """Deliver frames, then the end."""
+        error: Error | None = None
+        try:
+            channel = self._connector.channel(self._address)
+            try:
+                self._read(channel)
+            finally:
+                channel.close()
+                # Only now may gRPC's thread that sends come to an end: the end of the requests
+                # half-closes a stream that is still open, which releases everything.
+                self._frames.put(None)
+        except Exception as failure:
+            if not isinstance(failure, (Error, grpc.RpcError)):
+                logger.exception("the stream to %s failed", self._address.text)
+            error = error_of(self._address, failure)
+        self._deliver(ev.StreamEnded(self.number, error))
+
+    def _read(self, channel: grpc.Channel) -> None:
+        method = channel.stream_stream(
+            _METHOD,
+            session_pb2.SessionRequest.SerializeToString,
+            session_pb2.SessionResponse.FromString,
+        )
+        metadata = self._connector.metadata()
+        with self._mutex:
+            if self._is_cancelled:
+                return
+            frames: Iterator[session_pb2.SessionRequest] = iter(self._frames.get, None)
+            self._call = method(frames, metadata=metadata)
+        for frame in self._call:
+            self._deliver(ev.Received(self.number, frame))

@@ -1,0 +1,6 @@
+"""The client of Lockkeeper for asyncio."""
+
+from lockkeeper.aio._client import Client
+from lockkeeper.aio._lock import Latch, Lock, Semaphore
+
+__all__ = ["Client", "Latch", "Lock", "Semaphore"]

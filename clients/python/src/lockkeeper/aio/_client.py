@@ -1,0 +1,320 @@
+"""The asyncio client."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import uuid
+from collections.abc import Awaitable, Iterable
+from types import TracebackType
+from typing import Any, Callable, TypeVar
+
+import grpc
+import grpc.aio
+
+from lockkeeper._client_base import (
+    CALL_TIMEOUT,
+    RESPONSES,
+    ClientBase,
+    is_elsewhere,
+    renew_of,
+    try_acquire_of,
+)
+from lockkeeper._clock import Seconds
+from lockkeeper._connect import Address, error_of
+from lockkeeper._holder import Defaults
+from lockkeeper._machine.events import Message
+from lockkeeper._options import LockName, Options, Target, mode_of
+from lockkeeper._session import Hooks, logger
+from lockkeeper.aio._lock import Latch, Lock, Semaphore
+from lockkeeper.aio._session import Session
+from lockkeeper.errors import Error, LockLost, Misconfigured, SessionEnded
+from lockkeeper.v1 import lock_pb2, types_pb2
+
+_F = TypeVar("_F", bound=Callable[..., Awaitable[Any]])
+
+
+class Client(ClientBase):
+    """A client of the coordinators of one store. It may be shared by the tasks of a loop.
+
+    All locks share one session, which is opened when it is first needed. When a session has ended,
+    everything in it is lost; the next acquire opens a new one.
+
+    A client belongs to its process and to the event loop in which it is first used. Elsewhere its
+    methods raise `Misconfigured`. In a fork of the process, make another client.
+    """
+
+    def _set_up(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._shared: Session | None = None
+        self._channels: dict[Address, grpc.aio.Channel] = {}
+
+    def _check(self) -> None:
+        self._check_process()
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise Misconfigured("this client belongs to another event loop; make one for this loop")
+
+    # --- the session
+
+    async def connect(self) -> None:
+        """Open the session now, not with the first acquire.
+
+        Raises:
+            Unreachable: No coordinator answered within 6 s.
+            Refused: The coordinator refused the session.
+            Misconfigured: A TLS file or a token cannot be used.
+
+        """
+        await self._session().connect()
+
+    async def close(self) -> None:
+        """Close the session, which releases everything, and wait for its end.
+
+        Raises:
+            SessionEnded: No coordinator confirmed the end within 2 s. What is held ends with its
+                lease.
+
+        """
+        self._check()
+        self._is_closed = True
+        session, self._shared = self._shared, None
+        channels = list(self._channels.values())
+        self._channels.clear()
+        for channel in channels:
+            await channel.close()
+        if session:
+            await session.close()
+
+    async def __aenter__(self) -> Client:
+        """Return the client."""
+        self._check()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the client."""
+        try:
+            await self.close()
+        except Error as failure:
+            logger.warning("%s", failure)
+
+    def _session(self) -> Session:
+        self._check()
+        if self._is_closed:
+            raise SessionEnded("the client is closed")
+        if self._shared is None or self._shared.is_over:
+            hooks = Hooks(asyncio.Event, self._run_callback, self._on_event)
+            self._shared = Session(self._addresses, self._connector, self._open_session, hooks)
+        return self._shared
+
+    def _run_callback(self, callback: Callable[..., None], argument: Any) -> None:
+        asyncio.get_running_loop().call_soon(callback, argument)
+
+    async def _call(self, kind: str, request: Message, wait_until: float | None = None) -> Any:
+        return await self._session().call(kind, request, wait_until)
+
+    # --- locks, semaphores and latches
+
+    def lock(
+        self,
+        name: str,
+        mode: str = "exclusive",
+        lease: Seconds | None = None,
+        blocking: bool = True,
+        timeout: Seconds | None = None,
+        *,
+        owner: str | None = None,
+        min_replica_acks: int = 0,
+        patience: Seconds | None = None,
+        on_lost: Callable[[LockLost], None] | None = None,
+    ) -> Lock:
+        """Make a lock, to be acquired by ``async with`` or `Lock.acquire`.
+
+        Args:
+            name: The name of the lock.
+            mode: ``"exclusive"``, ``"fair"``, ``"read"`` or ``"write"``.
+            lease: A lease in seconds that is not renewed. By default it is the session's, renewed
+                in the background until the lock is released.
+            blocking: Whether to wait for the lock.
+            timeout: How long to wait, in seconds. By default there is no limit.
+            owner: The owner, who may acquire a lock several times. By default each acquire has an
+                owner of its own, so tasks exclude each other.
+            min_replica_acks: The minimum number of the store's replicas that must acknowledge the
+                grant.
+            patience: How long to retry while the store does not answer. By default for the lease.
+            on_lost: Called once if the lock is lost, by the event loop.
+
+        """
+        target = Target.lock(name, mode)
+        options = Options(lease, owner, min_replica_acks, patience)
+        return Lock(self, target, options, Defaults(blocking, timeout, on_lost))
+
+    def locks(
+        self,
+        names: Iterable[LockName],
+        mode: str = "exclusive",
+        lease: Seconds | None = None,
+        blocking: bool = True,
+        timeout: Seconds | None = None,
+        *,
+        owner: str | None = None,
+        min_replica_acks: int = 0,
+        patience: Seconds | None = None,
+        on_lost: Callable[[LockLost], None] | None = None,
+    ) -> Lock:
+        """Make a lock of several names, all of which are acquired or none.
+
+        A name may come with a mode of its own: ``client.locks(["a", ("b", "read")])``. The options
+        are those of `lock`.
+        """
+        target = Target.locks(names, mode)
+        options = Options(lease, owner, min_replica_acks, patience)
+        return Lock(self, target, options, Defaults(blocking, timeout, on_lost))
+
+    def semaphore(
+        self,
+        name: str,
+        permits: int = 1,
+        lease: Seconds | None = None,
+        blocking: bool = True,
+        timeout: Seconds | None = None,
+        *,
+        owner: str | None = None,
+        min_replica_acks: int = 0,
+        patience: Seconds | None = None,
+        on_lost: Callable[[LockLost], None] | None = None,
+    ) -> Semaphore:
+        """Make a semaphore, of which ``async with`` or `Semaphore.acquire` acquire `permits`.
+
+        They are acquired at once, all or none. The other options are those of `lock`.
+        """
+        target = Target.permits(name, permits)
+        options = Options(lease, owner, min_replica_acks, patience)
+        return Semaphore(self, target, options, Defaults(blocking, timeout, on_lost))
+
+    def latch(self, name: str) -> Latch:
+        """Make a latch."""
+        return Latch(self, name)
+
+    def locked(self, name: str, **options: Any) -> Callable[[_F], _F]:
+        """Decorate a coroutine function that runs under a lock. The options are those of `lock`."""
+        self.lock(name, **options)  # Wrong options fail here.
+
+        def decorate(function: _F) -> _F:
+            @functools.wraps(function)
+            async def locked(*args: Any, **kwargs: Any) -> Any:
+                async with self.lock(name, **options):
+                    return await function(*args, **kwargs)
+
+            return locked  # type: ignore[return-value]
+
+        return decorate
+
+    # --- calls without a session
+
+    async def try_acquire(
+        self,
+        name: str,
+        *,
+        owner: str = "",
+        lease: Seconds | None = None,
+        mode: str = "exclusive",
+    ) -> types_pb2.Grant | None:
+        """Acquire a lock without a session if it is free; None if it has another holder.
+
+        Nothing renews it: `renew` does. By default the coordinator makes the owner, which the grant
+        names, and the lease is the coordinator's (30 s).
+
+        Raises:
+            Unreachable: No coordinator answered.
+            Refused: The coordinator refused the call.
+
+        """
+        request = try_acquire_of(name, owner, lease, mode, str(uuid.uuid4()))
+        response: lock_pb2.TryAcquireResponse = await self._unary("TryAcquire", request)
+        return response.grant if response.acquired else None
+
+    async def renew(
+        self,
+        name: str,
+        *,
+        owner: str,
+        lease: Seconds | None = None,
+        mode: str = "exclusive",
+    ) -> types_pb2.Grant:
+        """Renew a lock that is held without a session. Raises as `try_acquire` does."""
+        request = renew_of(name, owner, lease, mode)
+        response: lock_pb2.RenewResponse = await self._unary("Renew", request)
+        return response.grant
+
+    async def release(self, name: str, *, owner: str, mode: str = "exclusive") -> int:
+        """Release a hold without a session; return how many holds the owner has left.
+
+        Raises as `try_acquire` does.
+        """
+        request = lock_pb2.ReleaseRequest(
+            name=name, owner=owner, mode=mode_of(mode), request_id=str(uuid.uuid4())
+        )
+        return int((await self._unary("Release", request)).hold_count)
+
+    async def describe(self, name: str) -> lock_pb2.DescribeResponse:
+        """Return the holders and the waiters of a lock. Raises as `try_acquire` does."""
+        response: lock_pb2.DescribeResponse
+        request = lock_pb2.DescribeRequest(name=name)
+        response = await self._either("describe", "Describe", request)
+        return response
+
+    async def check_token(self, name: str, fencing_token: int) -> bool:
+        """Return whether a fencing token is that of the newest grant.
+
+        A newer grant may follow at once. Raises as `try_acquire` does.
+        """
+        request = lock_pb2.CheckTokenRequest(name=name, fencing_token=fencing_token)
+        response = await self._either("check_token", "CheckToken", request)
+        return bool(response.current)
+
+    async def _either(self, kind: str, method: str, request: Message) -> Any:
+        """Use the session if there is one."""
+        self._check()
+        session = self._shared
+        if session is None or session.is_over:
+            return await self._unary(method, request)
+        return await session.call(kind, request)
+
+    async def _unary(self, method: str, request: Message) -> Any:
+        self._check()
+        error: Error = SessionEnded("the client is closed")
+        for address in () if self._is_closed else self._addresses:
+            try:
+                call = self._channel(address).unary_unary(
+                    f"/lockkeeper.v1.LockService/{method}",
+                    type(request).SerializeToString,
+                    RESPONSES[method].FromString,
+                )
+                metadata = await self._connector.aio_metadata()
+                return await call(request, timeout=CALL_TIMEOUT, metadata=metadata)
+            except grpc.RpcError as failure:
+                error = error_of(address, failure)
+                if not is_elsewhere(error):
+                    break
+                await self._drop_channel(address)
+        raise error
+
+    def _channel(self, address: Address) -> grpc.aio.Channel:
+        channel = self._channels.get(address)
+        if channel is None:
+            channel = self._channels[address] = self._connector.aio_channel(address)
+        return channel
+
+    async def _drop_channel(self, address: Address) -> None:
+        """Forget a connection: the next one has the certificates of its time."""
+        channel = self._channels.pop(address, None)
+        if channel:
+            await channel.close()

@@ -1,0 +1,204 @@
+"""The session of the asyncio client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from lockkeeper import _clock, _tracing
+from lockkeeper._connect import Address, Connector, error_of
+from lockkeeper._machine import events as ev
+from lockkeeper._machine.events import Message
+from lockkeeper._session import MAX_SLEEP, Acquisition, Held, Hooks, SessionCore, logger
+from lockkeeper.errors import Error
+from lockkeeper.v1 import session_pb2
+
+_METHOD = "/lockkeeper.v1.LockService/Session"
+
+
+class Session(SessionCore):
+    """A session whose machine runs in the event loop."""
+
+    def __init__(
+        self,
+        addresses: Sequence[Address],
+        connector: Connector,
+        open_session: session_pb2.OpenSession,
+        hooks: Hooks,
+    ) -> None:
+        super().__init__(addresses, open_session, hooks)
+        self._connector = connector
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._frames: asyncio.Queue[session_pb2.SessionRequest] = asyncio.Queue()
+        self._stream: asyncio.Task[None] | None = None
+        self._stream_number = 0
+        #: Cancelled streams that have not ended.
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._advance(ev.Open())
+
+    # --- for callers
+
+    async def connect(self) -> None:
+        """Wait until the session is open."""
+        op_id = -next(self._ids)
+        future = self._future(op_id)
+        if self.state != "opening":
+            self._resolve(op_id, None)
+        await self._wait(op_id, future)
+
+    async def acquire(self, acquisition: Acquisition) -> Held:
+        """Acquire something."""
+        op_id = next(self._ids)
+        try:
+            held = await self._run(self._listen(op_id, acquisition))
+        finally:
+            self._listeners.pop(op_id, None)
+        assert isinstance(held, Held)
+        return held
+
+    async def call(self, kind: str, request: Message, wait_until: float | None = None) -> Message:
+        """Run an operation that acquires nothing."""
+        traceparent = _tracing.traceparent()
+        op_id = next(self._ids)
+        call = ev.Call(op_id, kind, request, wait_until, traceparent=traceparent)
+        return await self._run(call)
+
+    async def release(self, held: Held) -> None:
+        """Release a guard. It goes on if the caller is cancelled."""
+        self._held.pop(held.guard, None)
+        op_id = next(self._ids)
+        future = self._future(op_id)
+        self._advance(ev.Release(op_id, held.guard, _tracing.traceparent()))
+        await self._wait(op_id, future)
+
+    async def close(self) -> None:
+        """Close the session and wait for its end."""
+        if not self.is_over:
+            op_id = next(self._ids)
+            future = self._future(op_id)
+            self._advance(ev.Close(op_id))
+            await self._wait(op_id, future)
+        # What is cancelled has to see it before the loop may be closed.
+        await asyncio.gather(*self._leaving, return_exceptions=True)
+
+    async def _run(self, call: ev.Call) -> Any:
+        future = self._future(call.op_id)
+        self._advance(call)
+        return await self._wait(call.op_id, future)
+
+    def _future(self, op_id: int) -> asyncio.Future[Any]:
+        future = self._loop.create_future()
+        self._futures[op_id] = future
+        return future
+
+    async def _wait(self, op_id: int, future: asyncio.Future[Any]) -> Any:
+        try:
+            return await future
+        except Error:
+            raise
+        except BaseException:
+            self._futures.pop(op_id, None)
+            self._held.pop(op_id, None)
+            # Also if the future has a result: the caller does not get it.
+            self._advance(ev.GiveUp(op_id))
+            raise
+
+    # --- the machine
+
+    def _advance(self, event: ev.Event) -> None:
+        self._step(event)
+        wake_at = self._machine.wake_at()
+        delay = None if wake_at is None else min(max(0.0, wake_at - _clock.now()), MAX_SLEEP)
+        if self._timer:
+            if delay is not None and self._timer.when() <= self._loop.time() + delay:
+                return  # It wakes in time, and is set again then.
+            self._timer.cancel()
+            self._timer = None
+        if delay is not None:
+            self._timer = self._loop.call_later(delay, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._advance(ev.Tick())
+
+    def _open_stream(self, effect: ev.OpenStream) -> None:
+        self._frames = asyncio.Queue()
+        self._frames.put_nowait(effect.frame)
+        address = self._addresses[effect.endpoint]
+        carry = self._carry(effect.stream, address, self._frames)
+        self._stream = self._loop.create_task(carry, name=f"lockkeeper-stream-{effect.stream}")
+        self._stream_number = effect.stream
+
+    def _send(self, effect: ev.Send) -> None:
+        self._frames.put_nowait(effect.frame)
+
+    def _cancel_stream(self, effect: ev.CancelStream) -> None:
+        stream = self._stream
+        if stream and effect.stream == self._stream_number and not stream.done():
+            self._leaving.add(stream)
+            stream.add_done_callback(self._leaving.discard)
+            stream.cancel()
+
+    # --- a stream
+
+    async def _carry(
+        self, number: int, address: Address, frames: asyncio.Queue[session_pb2.SessionRequest]
+    ) -> None:
+        """Connect, send and read frames until the stream ends, and report its end."""
+        error: Error | None = None
+        try:
+            await self._read(number, address, frames)
+        except Exception as failure:
+            if not isinstance(failure, (Error, grpc.RpcError)):
+                logger.exception("the stream to %s failed", address.text)
+            error = error_of(address, failure)
+        self._advance(ev.StreamEnded(number, error))
+
+    async def _read(
+        self, number: int, address: Address, frames: asyncio.Queue[session_pb2.SessionRequest]
+    ) -> None:
+        metadata = await self._connector.aio_metadata()
+        async with self._connector.aio_channel(address) as channel:
+            method = channel.stream_stream(
+                _METHOD,
+                session_pb2.SessionRequest.SerializeToString,
+                session_pb2.SessionResponse.FromString,
+            )
+            # Without an iterator of requests, only `done_writing` half-closes the stream.
+            call = method(metadata=metadata)
+            writer = self._loop.create_task(_write(call, frames))
+            try:
+                while True:
+                    frame: Any = await call.read()
+                    if frame is grpc.aio.EOF:
+                        break
+                    self._advance(ev.Received(number, frame))
+                await _check(call)
+            finally:
+                writer.cancel()
+                call.cancel()
+
+
+async def _write(call: Any, frames: asyncio.Queue[session_pb2.SessionRequest]) -> None:
+    try:
+        while True:
+            await call.write(await frames.get())
+    except (grpc.RpcError, asyncio.InvalidStateError):
+        return  # The reader sees why.
+
+
+async def _check(call: Any) -> None:
+    """Raise the error of a stream that has ended."""
+    code = await call.code()
+    if code is not grpc.StatusCode.OK:
+        raise grpc.aio.AioRpcError(
+            code,
+            await call.initial_metadata(),
+            await call.trailing_metadata(),
+            await call.details(),
+        )

@@ -1,0 +1,205 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
+from lockkeeper.v1 import types_pb2 as _types_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class NameKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NAME_KIND_UNSPECIFIED: _ClassVar[NameKind]
+    NAME_KIND_LOCK: _ClassVar[NameKind]
+    NAME_KIND_READ_WRITE_LOCK: _ClassVar[NameKind]
+    NAME_KIND_SEMAPHORE: _ClassVar[NameKind]
+    NAME_KIND_LATCH: _ClassVar[NameKind]
+
+class SessionPhase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SESSION_PHASE_UNSPECIFIED: _ClassVar[SessionPhase]
+    SESSION_PHASE_LIVE: _ClassVar[SessionPhase]
+    SESSION_PHASE_DETACHED: _ClassVar[SessionPhase]
+
+class WatchEvent(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    WATCH_EVENT_UNSPECIFIED: _ClassVar[WatchEvent]
+    WATCH_EVENT_GRANTED: _ClassVar[WatchEvent]
+    WATCH_EVENT_RELEASED: _ClassVar[WatchEvent]
+    WATCH_EVENT_LOST: _ClassVar[WatchEvent]
+    WATCH_EVENT_WAIT_BEGAN: _ClassVar[WatchEvent]
+    WATCH_EVENT_WAIT_ENDED: _ClassVar[WatchEvent]
+    WATCH_EVENT_ABANDONED: _ClassVar[WatchEvent]
+NAME_KIND_UNSPECIFIED: NameKind
+NAME_KIND_LOCK: NameKind
+NAME_KIND_READ_WRITE_LOCK: NameKind
+NAME_KIND_SEMAPHORE: NameKind
+NAME_KIND_LATCH: NameKind
+SESSION_PHASE_UNSPECIFIED: SessionPhase
+SESSION_PHASE_LIVE: SessionPhase
+SESSION_PHASE_DETACHED: SessionPhase
+WATCH_EVENT_UNSPECIFIED: WatchEvent
+WATCH_EVENT_GRANTED: WatchEvent
+WATCH_EVENT_RELEASED: WatchEvent
+WATCH_EVENT_LOST: WatchEvent
+WATCH_EVENT_WAIT_BEGAN: WatchEvent
+WATCH_EVENT_WAIT_ENDED: WatchEvent
+WATCH_EVENT_ABANDONED: WatchEvent
+
+class ListLocksRequest(_message.Message):
+    __slots__ = ("prefix", "page_size", "page_token")
+    PREFIX_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    prefix: str
+    page_size: int
+    page_token: str
+    def __init__(self, prefix: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListLocksResponse(_message.Message):
+    __slots__ = ("locks", "next_page_token")
+    LOCKS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    locks: _containers.RepeatedCompositeFieldContainer[LockSummary]
+    next_page_token: str
+    def __init__(self, locks: _Optional[_Iterable[_Union[LockSummary, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class LockSummary(_message.Message):
+    __slots__ = ("name", "kind", "mode", "holders", "holder_count", "remaining_lease", "last_fencing_token", "waiter_count", "total_permits", "available_permits", "count")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    HOLDERS_FIELD_NUMBER: _ClassVar[int]
+    HOLDER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_LEASE_FIELD_NUMBER: _ClassVar[int]
+    LAST_FENCING_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    WAITER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_PERMITS_FIELD_NUMBER: _ClassVar[int]
+    AVAILABLE_PERMITS_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    kind: NameKind
+    mode: _types_pb2.LockMode
+    holders: _containers.RepeatedCompositeFieldContainer[_types_pb2.Holder]
+    holder_count: int
+    remaining_lease: _duration_pb2.Duration
+    last_fencing_token: int
+    waiter_count: int
+    total_permits: int
+    available_permits: int
+    count: int
+    def __init__(self, name: _Optional[str] = ..., kind: _Optional[_Union[NameKind, str]] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., holders: _Optional[_Iterable[_Union[_types_pb2.Holder, _Mapping]]] = ..., holder_count: _Optional[int] = ..., remaining_lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., last_fencing_token: _Optional[int] = ..., waiter_count: _Optional[int] = ..., total_permits: _Optional[int] = ..., available_permits: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+
+class ListSessionsRequest(_message.Message):
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListSessionsResponse(_message.Message):
+    __slots__ = ("sessions", "next_page_token", "session_count")
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    SESSION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    sessions: _containers.RepeatedCompositeFieldContainer[SessionSummary]
+    next_page_token: str
+    session_count: int
+    def __init__(self, sessions: _Optional[_Iterable[_Union[SessionSummary, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., session_count: _Optional[int] = ...) -> None: ...
+
+class SessionSummary(_message.Message):
+    __slots__ = ("session_digest", "client_name", "identity", "phase", "age", "lease", "grant_count", "wait_count", "resumable_for", "peer_address")
+    SESSION_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_NAME_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    AGE_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    GRANT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    WAIT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    RESUMABLE_FOR_FIELD_NUMBER: _ClassVar[int]
+    PEER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    session_digest: str
+    client_name: str
+    identity: str
+    phase: SessionPhase
+    age: _duration_pb2.Duration
+    lease: _duration_pb2.Duration
+    grant_count: int
+    wait_count: int
+    resumable_for: _duration_pb2.Duration
+    peer_address: str
+    def __init__(self, session_digest: _Optional[str] = ..., client_name: _Optional[str] = ..., identity: _Optional[str] = ..., phase: _Optional[_Union[SessionPhase, str]] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., grant_count: _Optional[int] = ..., wait_count: _Optional[int] = ..., resumable_for: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., peer_address: _Optional[str] = ...) -> None: ...
+
+class ForceReleaseRequest(_message.Message):
+    __slots__ = ("name", "reason")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    reason: str
+    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class ForceReleaseResponse(_message.Message):
+    __slots__ = ("released", "holders", "holder_count")
+    RELEASED_FIELD_NUMBER: _ClassVar[int]
+    HOLDERS_FIELD_NUMBER: _ClassVar[int]
+    HOLDER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    released: bool
+    holders: _containers.RepeatedCompositeFieldContainer[_types_pb2.Holder]
+    holder_count: int
+    def __init__(self, released: bool = ..., holders: _Optional[_Iterable[_Union[_types_pb2.Holder, _Mapping]]] = ..., holder_count: _Optional[int] = ...) -> None: ...
+
+class WatchRequest(_message.Message):
+    __slots__ = ("prefix",)
+    PREFIX_FIELD_NUMBER: _ClassVar[int]
+    prefix: str
+    def __init__(self, prefix: _Optional[str] = ...) -> None: ...
+
+class WatchResponse(_message.Message):
+    __slots__ = ("snapshot", "delta")
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    DELTA_FIELD_NUMBER: _ClassVar[int]
+    snapshot: WatchSnapshot
+    delta: WatchDelta
+    def __init__(self, snapshot: _Optional[_Union[WatchSnapshot, _Mapping]] = ..., delta: _Optional[_Union[WatchDelta, _Mapping]] = ...) -> None: ...
+
+class WatchSnapshot(_message.Message):
+    __slots__ = ("first", "last", "entries")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    first: bool
+    last: bool
+    entries: _containers.RepeatedCompositeFieldContainer[WatchDelta]
+    def __init__(self, first: bool = ..., last: bool = ..., entries: _Optional[_Iterable[_Union[WatchDelta, _Mapping]]] = ...) -> None: ...
+
+class WatchDelta(_message.Message):
+    __slots__ = ("event", "name", "kind", "mode", "session_digest", "owner", "client_name", "fencing_token", "hold_count", "reason", "detail")
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    SESSION_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_NAME_FIELD_NUMBER: _ClassVar[int]
+    FENCING_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    HOLD_COUNT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    event: WatchEvent
+    name: str
+    kind: NameKind
+    mode: _types_pb2.LockMode
+    session_digest: str
+    owner: str
+    client_name: str
+    fencing_token: int
+    hold_count: int
+    reason: _types_pb2.LostReason
+    detail: str
+    def __init__(self, event: _Optional[_Union[WatchEvent, str]] = ..., name: _Optional[str] = ..., kind: _Optional[_Union[NameKind, str]] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., session_digest: _Optional[str] = ..., owner: _Optional[str] = ..., client_name: _Optional[str] = ..., fencing_token: _Optional[int] = ..., hold_count: _Optional[int] = ..., reason: _Optional[_Union[_types_pb2.LostReason, str]] = ..., detail: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,154 @@
+//! Denied calls without credentials, in the audit log: one entry per address and minute, however
+//! many calls there are, and however long the names in them.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::{audit::Audited, identity::Identity};
+
+/// How long the calls of an address are counted before they are logged again.
+const INTERVAL: Duration = Duration::from_secs(60);
+
+/// Addresses that are counted apart. Those beyond share one entry.
+const ADDRESSES_MAX: usize = 1024;
+
+/// Bytes of a name that its caller chose.
+const NAME_BYTES_MAX: usize = 128;
+
+/// The addresses whose calls were denied lately. None: of a Unix-domain socket, or beyond the
+/// number.
+#[derive(Debug, Default)]
+pub(super) struct Denials(Mutex<HashMap<Option<IpAddr>, Counted>>);
+
+/// The calls since the last entry.
+#[derive(Debug)]
+struct Counted {
+    since: Instant,
+    calls: u64,
+    last: Denied,
+}
+
+#[derive(Debug)]
+struct Denied {
+    peer: Option<SocketAddr>,
+    operation: String,
+    reason: String,
+}
+
+// === impl Denials ===
+
+impl Denials {
+    /// Logs a call, or counts it for the next entry.
+    pub(super) fn denied(&self, peer: Option<SocketAddr>, operation: &str, reason: &str) {
+        let mut known = self.0.lock();
+        let address = peer.map(|peer| peer.ip());
+        let is_kept = known.contains_key(&address) || known.len() < ADDRESSES_MAX;
+        let address = address.filter(|_| is_kept);
+        let last = Denied {
+            peer,
+            operation: shortened(operation).to_owned(),
+            reason: reason.to_owned(),
+        };
+        if let Some(counted) = known.get_mut(&address) {
+            counted.calls += 1;
+            counted.last = last;
+            return;
+        }
+        last.log(1);
+        let counted = Counted {
+            since: Instant::now(),
+            calls: 0,
+            last,
+        };
+        known.insert(address, counted);
+    }
+
+    /// Logs the calls that have been counted for long enough.
+    pub(super) fn flush(&self) {
+        self.0.lock().retain(|_, counted| {
+            if counted.since.elapsed() < INTERVAL {
+                return true;
+            }
+            if counted.calls == 0 {
+                return false;
+            }
+            counted.last.log(counted.calls);
+            counted.since = Instant::now();
+            counted.calls = 0;
+            true
+        });
+    }
+}
+
+// === impl Denied ===
+
+impl Denied {
+    fn log(&self, calls: u64) {
+        let audited = Audited {
+            identity: &Identity::anonymous(),
+            peer: self.peer,
+            operation: &self.operation,
+            name: "",
+            reason: &self.reason,
+        };
+        audited.denied_times(calls);
+    }
+}
+
+fn shortened(text: &str) -> &str {
+    let mut end = text.len().min(NAME_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_of_an_address_are_counted_for_a_minute() {
+        let denials = Denials::default();
+        let peer = |port| Some(SocketAddr::from(([10, 0, 0, 1], port)));
+        for port in 1..=3 {
+            denials.denied(peer(port), &"ä".repeat(100), "why");
+        }
+        let calls = || denials.0.lock().values().map(|it| it.calls).sum::<u64>();
+        assert_eq!(calls(), 2, "the first was logged at once");
+        let operation = denials
+            .0
+            .lock()
+            .values()
+            .next()
+            .unwrap()
+            .last
+            .operation
+            .len();
+        assert_eq!(operation, NAME_BYTES_MAX);
+        denials.flush();
+        assert_eq!(calls(), 2, "too early");
+        tokio::time::advance(INTERVAL).await;
+        denials.flush();
+        assert_eq!((calls(), denials.0.lock().len()), (0, 1));
+        tokio::time::advance(INTERVAL).await;
+        denials.flush();
+        assert_eq!(denials.0.lock().len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn addresses_beyond_the_number_share_one_entry() {
+        let denials = Denials::default();
+        for number in 0..2 * u32::try_from(ADDRESSES_MAX).unwrap() {
+            let peer = SocketAddr::from((number.to_be_bytes(), 1));
+            denials.denied(Some(peer), "x", "why");
+        }
+        assert_eq!(denials.0.lock().len(), ADDRESSES_MAX + 1);
+    }
+}

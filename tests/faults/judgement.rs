@@ -1,0 +1,208 @@
+//! What a run of a row comes to.
+
+use std::{fs, path::Path, time::Duration};
+
+use crate::{
+    checker::{Bounds, Findings},
+    contender::Ring,
+    heartbeat::Lateness,
+    history::Event,
+    row::{Promise, Row},
+    witness::Registers,
+};
+
+/// What a machine takes at once, and of each second, while a run still shows something.
+const STALL_MAX: Duration = Duration::from_millis(500);
+const SHARE_MAX: f64 = 0.1;
+
+/// So many tokens may be given twice where there are two stores: some twenty grants of a lock in a
+/// second by each make one in a few hundred runs, and bursts more.
+const TWINS_MAX: usize = 2;
+
+/// What a run comes to.
+pub(crate) enum Verdict {
+    Kept,
+    /// Something took too long, and the fault and the coordinators need not have been what took it.
+    Void(String),
+    Broken(String),
+}
+
+/// What a run showed.
+pub(crate) struct Outcome<'a> {
+    pub(crate) row: &'a Row,
+    pub(crate) seed: u64,
+    pub(crate) strikes: u32,
+    /// Another server took over once more.
+    pub(crate) struck_again: bool,
+    pub(crate) findings: Findings,
+    pub(crate) bounds: Bounds,
+    pub(crate) ring: &'a Ring,
+}
+
+/// What a run did not keep to.
+#[derive(Default)]
+struct Problems {
+    /// Whatever the machine did.
+    always: Vec<String>,
+    /// Unless the machine, or another fault than was meant, took the time.
+    in_time: Vec<String>,
+}
+
+// === impl Outcome ===
+
+impl Outcome<'_> {
+    /// The run as a line of the log.
+    pub(crate) fn line(&self) -> String {
+        let (row, it) = (self.row, &self.findings);
+        let lateness = self.bounds.lateness;
+        let [outage, back, one, late, in_all] = [
+            it.outage,
+            it.back,
+            it.outage_of_one,
+            lateness.most,
+            lateness.total,
+        ]
+        .map(|it| format!("{:.2}s", it.as_secs_f64()));
+        [
+            format!("row {:<34} seed={}", row.name, self.seed),
+            format!("strikes={}", self.strikes),
+            format!("grants={} failed={} lost={}", it.grants, it.failed, it.lost),
+            format!("| violations={} ({:?})", it.violations.len(), row.promise),
+            format!("late={}", it.late_notices),
+            format!("unfenced_lost={}", self.sum(Registers::unfenced_lost)),
+            format!("| fenced_lost={}", self.sum(Registers::fenced_lost)),
+            format!("refused={}", self.sum(|it| it.refused)),
+            format!("tokens={}", it.tokens.len() + it.twins.len()),
+            format!("stuck={} silent={}", it.stuck.len(), it.silent.len()),
+            format!("unaware={}", it.unaware.len()),
+            format!("| outage={outage} back={back} one={one}"),
+            format!("| machine late={late} in all={in_all}"),
+        ]
+        .join(" ")
+    }
+
+    fn sum(&self, of: impl Fn(&Registers) -> u64) -> u64 {
+        self.ring.witness.registers().iter().map(of).sum()
+    }
+
+    /// Writes the history down, too. That of a run that was not kept stays, under its seed.
+    pub(crate) fn judge(&self, events: &[Event]) -> Verdict {
+        let mut problems = self.problems();
+        if problems.always.is_empty() && problems.in_time.is_empty() {
+            keep(self.row.name, events);
+            return Verdict::Kept;
+        }
+        let file = keep(&format!("{} seed {}", self.row.name, self.seed), events);
+        let excuse = excuse(&self.bounds, self.struck_again);
+        if let Some(why) = excuse.filter(|_| problems.always.is_empty()) {
+            let problems = problems.in_time.join(", ");
+            return Verdict::Void(format!("{why}, history in {file}; {problems}"));
+        }
+        problems.always.append(&mut problems.in_time);
+        problems.always.truncate(20);
+        let problems = problems.always.join("\n");
+        Verdict::Broken(format!("history in {file}:\n{problems}"))
+    }
+
+    fn problems(&self) -> Problems {
+        let (row, it) = (self.row, &self.findings);
+        let unfenced = self.sum(Registers::unfenced_lost);
+        let fenced = self.sum(Registers::fenced_lost);
+        let late = self.bounds.lateness.total;
+        let Problems {
+            mut always,
+            mut in_time,
+        } = Problems::default();
+        if row.promise == Promise::Exclusion {
+            always.extend(it.violations.iter().cloned());
+            if unfenced > 0 {
+                always.push(format!(
+                    "{unfenced} updates of the unfenced registers are lost"
+                ));
+            }
+        }
+        // Two stores that count from the same clock give the same token if they grant in the same
+        // microsecond.
+        let by_chance =
+            row.promise == Promise::TwoStores && (1..=TWINS_MAX).contains(&it.twins.len());
+        if !by_chance {
+            always.extend(it.twins.iter().cloned());
+            if fenced > 0 {
+                always.push(format!("{fenced} updates of the fenced registers are lost"));
+            }
+        }
+        always.extend(it.tokens.iter().cloned());
+        if row.promise != Promise::TwoStores {
+            always.extend(it.unaware.iter().cloned());
+        }
+        in_time.extend(it.stuck.iter().chain(&it.silent).cloned());
+        if it.outage > row.outage_max + late {
+            in_time.push(format!("no grant for {:?}", it.outage));
+        }
+        if it.outage_of_one > row.outage_of_one_max + late {
+            in_time.push(format!("no grant of a lock for {:?}", it.outage_of_one));
+        }
+        // Calls and leases end by the clock.
+        if it.failed > 0 && !row.may_fail {
+            let why = self.ring.failures.lock().clone();
+            in_time.push(format!("{} calls failed: {why:#?}", it.failed));
+        }
+        if it.lost > 0 && !row.may_lose {
+            in_time.push(format!("{} grants were lost", it.lost));
+        }
+        Problems { always, in_time }
+    }
+}
+
+/// What may have taken the time in a run besides the fault and the coordinators.
+fn excuse(bounds: &Bounds, struck_again: bool) -> Option<String> {
+    let Lateness { most, total } = bounds.lateness;
+    if struck_again {
+        // It cannot be told from when on the store could be used.
+        Some("another server took over once more".to_owned())
+    } else if most > STALL_MAX || total > bounds.end.mul_f64(SHARE_MAX) {
+        Some(format!(
+            "the machine was late by {most:?}, {total:?} in all"
+        ))
+    } else {
+        None
+    }
+}
+
+/// Writes a history down, for whoever looks into it.
+fn keep(name: &str, events: &[Event]) -> String {
+    let name = name.replace(' ', "-");
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.history"));
+    let lines: Vec<_> = events.iter().map(|it| format!("{it}\n")).collect();
+    fs::write(&path, lines.concat()).expect("written");
+    path.display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_machine_or_another_fault_is_an_excuse() {
+        let excused = |most: u64, total: u64, struck_again: bool| {
+            let bounds = Bounds {
+                lease: Duration::from_secs(5),
+                busy: 0,
+                fault: Duration::ZERO,
+                healed: Duration::ZERO,
+                stopped: Duration::from_secs(10),
+                end: Duration::from_secs(10),
+                lateness: Lateness {
+                    most: Duration::from_millis(most),
+                    total: Duration::from_millis(total),
+                },
+            };
+            excuse(&bounds, struck_again).is_some()
+        };
+        assert!(!excused(0, 0, false));
+        assert!(!excused(400, 900, false));
+        assert!(excused(600, 600, false));
+        assert!(excused(100, 1100, false));
+        assert!(excused(0, 0, true));
+    }
+}

@@ -1,0 +1,208 @@
+//! The rows of the tables in `docs/robustness.md`, each a test: a store, a fault, and what is
+//! different from the other rows of that store.
+
+use std::time::Duration;
+
+use crate::{
+    fault::Fault::{
+        Busy, ClientsKilled, CoordinatorFrozen, CoordinatorKilled, CoordinatorsReplaced, CutOff,
+        Flushed, MasterFrozen, MasterKilled, MembersDown, OutOfMemory, Parted, ReplicasAway,
+        ReplicasFrozen, ScriptsFlushed, SlotMoved, WritesLost,
+    },
+    row::{
+        Promise::{Exclusion, TokensOnly, TwoStores},
+        cluster, long, quorum, sentinel, single,
+    },
+    world::{
+        LEASE,
+        Network::{Halves, OfFirst},
+    },
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// No longer than what a renewal leaves of a lease at the least.
+const BUSY: Duration = Duration::from_secs(2);
+
+/// Both sides believe that they are the deployment.
+const PARTED: crate::fault::Fault = Parted(Duration::from_secs(3));
+
+/// Grants count when a replica has them.
+const ACKS: &[(&str, &str)] = &[
+    ("store.replica_acks", "1"),
+    ("store.replica_ack_timeout", "300ms"),
+];
+
+/// Longer than a lease.
+fn for_long() -> Duration {
+    long(LEASE + SECOND, 15 * SECOND)
+}
+
+/// For faults that strike again and again.
+fn for_some_time() -> Duration {
+    long(2 * SECOND, 10 * SECOND)
+}
+
+fn replicas_away() -> Duration {
+    long(3 * SECOND, 6 * SECOND)
+}
+
+fn replicas_lag() -> Duration {
+    long(3 * SECOND, 10 * SECOND)
+}
+
+macro_rules! rows {
+    ($(fn $test:ident() = $row:expr;)*) => { $(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $test() {
+            $row.run().await;
+        }
+    )* };
+}
+
+rows! {
+    fn single_killed_and_restarted_with_its_file() =
+        single("single killed", MasterKilled);
+
+    fn single_killed_and_restarted_empty() =
+        single("single killed, back empty", MasterKilled)
+            .server(&["--appendonly", "no"])
+            .promises(TokensOnly)
+            .may_lose();
+
+    fn single_frozen_for_less_than_a_lease() =
+        single("single frozen 1 s", MasterFrozen(SECOND)).outage(4 * SECOND);
+
+    fn single_frozen_for_more_than_a_lease() =
+        single("single frozen for long", MasterFrozen(for_long())).away(for_long()).may_lose();
+
+    fn single_cut_off_from_one_coordinator() =
+        single("single cut off from 1 of 2", CutOff(for_long()))
+            .one_coordinator_goes_on()
+            .network(OfFirst);
+
+    fn single_forgets_its_scripts() =
+        single("single SCRIPT FLUSH", ScriptsFlushed(for_some_time())).harmless().outage(SECOND);
+
+    fn single_kills_connections_of_wake_ups() =
+        single("single CLIENT KILL pubsub", ClientsKilled("pubsub", for_some_time())).harmless();
+
+    fn single_kills_connections_of_commands() =
+        single("single CLIENT KILL normal", ClientsKilled("normal", for_some_time()));
+
+    fn single_out_of_memory() =
+        single("single out of memory", OutOfMemory(for_some_time()))
+            .outage(for_some_time() + 2 * SECOND)
+            .outage_of_one(for_some_time() + 2 * SECOND + LEASE);
+
+    fn single_flushed() =
+        single("single FLUSHALL", Flushed).promises(TokensOnly).may_lose();
+
+    fn single_busy_with_a_slow_script() =
+        single("single busy with a slow script", Busy(BUSY))
+            .outage(BUSY + 3 * SECOND)
+            .outage_of_one(BUSY + 3 * SECOND + LEASE);
+
+    fn coordinator_killed() =
+        single("coordinator killed", CoordinatorKilled).one_coordinator_goes_on();
+
+    fn coordinator_frozen_for_more_than_a_lease() =
+        single("coordinator frozen", CoordinatorFrozen(for_long())).one_coordinator_goes_on();
+
+    fn coordinators_replaced_one_by_one() =
+        single("coordinators replaced", CoordinatorsReplaced);
+
+    fn sentinel_master_killed() =
+        sentinel("sentinel master killed", MasterKilled);
+
+    // It may be back in the moment in which another takes over, and serve those who have not heard
+    // of that.
+    fn sentinel_master_frozen_and_back() =
+        sentinel("sentinel master frozen", MasterFrozen(long(4 * SECOND, 15 * SECOND)))
+            .promises(TwoStores);
+
+    fn sentinel_cut_off_from_one_coordinator() =
+        sentinel("sentinel cut off from 1 of 2", CutOff(for_long()))
+            .one_coordinator_goes_on()
+            .network(OfFirst);
+
+    fn sentinel_failover_that_loses_writes() =
+        sentinel("sentinel failover that loses writes", WritesLost(3 * SECOND));
+
+    fn sentinel_failover_without_replicas_that_hear() =
+        sentinel("loses writes, min-replicas 1", WritesLost(3 * SECOND)).server(&[]);
+
+    fn sentinel_replicas_away() =
+        sentinel("sentinel NOREPLICAS", ReplicasAway(replicas_away()))
+            .server(&[])
+            .promises(Exclusion)
+            .away(replicas_away());
+
+    fn sentinel_failover_that_loses_writes_with_acks() =
+        sentinel("loses writes, replica_acks 1", WritesLost(3 * SECOND)).settings(ACKS);
+
+    fn sentinel_master_killed_with_acks() =
+        sentinel("sentinel killed, replica_acks 1", MasterKilled).settings(ACKS);
+
+    fn sentinel_replicas_that_lag_with_acks() =
+        sentinel("sentinel replicas lag, acks 1", ReplicasFrozen(replicas_lag()))
+            .settings(ACKS)
+            .promises(Exclusion)
+            .outage(replicas_lag() + LEASE + SECOND)
+            .outage_of_one(replicas_lag() + 2 * LEASE);
+
+    fn sentinel_forgets_its_scripts() =
+        sentinel("sentinel SCRIPT FLUSH", ScriptsFlushed(for_some_time())).harmless();
+
+    fn sentinel_kills_connections_of_wake_ups() =
+        sentinel("sentinel CLIENT KILL pubsub", ClientsKilled("pubsub", for_some_time()))
+            .harmless();
+
+    fn sentinel_parted_with_one_coordinator() =
+        sentinel("sentinel parted, 1 of 2 inside", PARTED).promises(TwoStores).network(Halves);
+
+    fn sentinel_parted_with_one_coordinator_and_min_replicas() =
+        sentinel("parted, min-replicas 1, lag 2 s", PARTED)
+            .server(&["--min-replicas-max-lag", "2"])
+            .promises(TwoStores)
+            .network(Halves);
+
+    fn sentinel_parted_with_one_coordinator_and_acks() =
+        sentinel("parted, replica_acks 1", PARTED).settings(ACKS).network(Halves);
+
+    fn cluster_master_killed() =
+        cluster("cluster master killed", MasterKilled);
+
+    fn cluster_master_frozen_and_back() =
+        cluster("cluster master frozen", MasterFrozen(long(5 * SECOND, 15 * SECOND)));
+
+    fn cluster_cut_off_from_one_coordinator() =
+        cluster("cluster cut off from 1 of 2", CutOff(for_long()))
+            .one_coordinator_goes_on()
+            .network(OfFirst);
+
+    fn cluster_slot_of_a_used_lock_moved() =
+        cluster("cluster slot moved", SlotMoved(long(4 * SECOND, 15 * SECOND))).harmless();
+
+    fn cluster_forgets_its_scripts() =
+        cluster("cluster SCRIPT FLUSH", ScriptsFlushed(for_some_time())).harmless();
+
+    fn cluster_kills_connections_of_wake_ups() =
+        cluster("cluster CLIENT KILL pubsub", ClientsKilled("pubsub", for_some_time())).harmless();
+
+    // A renewal does not bring a grant to members that did not take it, so one that a bare majority
+    // took is lost with one of those.
+    fn quorum_two_of_five_down() =
+        quorum("quorum 2 of 5 down", MembersDown(2, for_long())).may_lose();
+
+    fn quorum_three_of_five_down() =
+        quorum("quorum 3 of 5 down", MembersDown(3, for_long())).away(for_long()).may_lose();
+
+    fn quorum_cut_off_from_one_coordinator() =
+        quorum("quorum cut off from 1 of 2", CutOff(for_long()))
+            .one_coordinator_goes_on()
+            .network(OfFirst);
+
+    fn quorum_forgets_its_scripts() =
+        quorum("quorum SCRIPT FLUSH", ScriptsFlushed(for_some_time())).harmless();
+}

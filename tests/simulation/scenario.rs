@@ -1,0 +1,83 @@
+//! What the scenarios share that have no history: semaphores and latches among the same incidents.
+
+use std::ops::Range;
+
+use lockkeeper_access::Account;
+use lockkeeper_coordinator::{Answer, Operation, Reply};
+use tokio::sync::mpsc;
+
+use super::{
+    mutants::Mutant,
+    number,
+    plan::{Incident, Plan},
+    world::Node,
+};
+
+const SEEDS: u64 = 2000;
+
+/// A seed's run: what it came to, or what went wrong.
+pub(crate) type Outcome<T> = Result<T, String>;
+
+/// Runs the seeds that were asked for, none of which may fail.
+pub(crate) fn expect_all<T>(run: impl Fn(u64, Mutant) -> Outcome<T>) -> Vec<T> {
+    let outcome = |seed| match run(seed, Mutant::None) {
+        Ok(outcome) => outcome,
+        Err(why) => panic!("{why}; replay with: make sim SEED={seed}"),
+    };
+    seeds().map(outcome).collect()
+}
+
+fn seeds() -> Range<u64> {
+    match number("SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("SEEDS").unwrap_or(SEEDS),
+    }
+}
+
+/// Every breakage shows in one of the first seeds.
+pub(crate) fn expect_noticed<T>(
+    mutants: impl IntoIterator<Item = Mutant>,
+    seeds: u64,
+    run: impl Fn(u64, Mutant) -> Outcome<T>,
+) {
+    for mutant in mutants {
+        let noticed = (0..seeds).any(|seed| run(seed, mutant).is_err());
+        assert!(noticed, "not noticed: {}", mutant.name());
+    }
+}
+
+/// A plan in which no operator takes anything away: that would be nobody's any more.
+pub(crate) fn plan_without_operators(seed: u64) -> Plan {
+    let mut plan = Plan::of(seed);
+    plan.incidents
+        .retain(|(_, incident)| !matches!(incident, Incident::Delete(_) | Incident::Flush));
+    plan
+}
+
+/// The last answer, or none if the coordinator is gone.
+pub(crate) async fn ask(node: &Node, operation: Operation) -> Option<Answer> {
+    let (to, mut answers) = mpsc::channel(3);
+    let reply = Reply {
+        op_id: 1,
+        to: to.into(),
+        cancel: None,
+        slot: None,
+        account: Account::default(),
+    };
+    node.coordinator.submit(operation, reply);
+    let last = async {
+        loop {
+            match answers.recv().await?.1 {
+                Answer::WaitingForAll(..)
+                | Answer::WaitingForPermits(_)
+                | Answer::WaitingForLatch(_) => {}
+                answer => return Some(answer),
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        () = node.down.cancelled() => None,
+        answer = last => answer,
+    }
+}

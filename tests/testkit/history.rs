@@ -1,0 +1,168 @@
+//! Histories: what clients did and were told, in order, by one clock. The lines of a kept history
+//! are the same whichever program wrote them: time, lock, attempt, event.
+
+use std::{
+    fmt,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// A lock, by its number.
+pub type Name = usize;
+
+/// One acquire and what came of it.
+pub type Attempt = u64;
+
+/// Since the beginning of the history.
+pub type At = Duration;
+
+/// Events of any kind, in the order of their times.
+#[derive(Debug)]
+pub struct Log<E> {
+    begun: Instant,
+    events: Mutex<Vec<E>>,
+}
+
+/// What a client did or was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub at: At,
+    pub attempt: Attempt,
+    pub name: Name,
+    pub what: What,
+}
+
+/// What it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// An acquire was sent.
+    Asked,
+    /// It was told as granted.
+    Granted { token: u64 },
+    /// It ended without a grant: the store or the coordinator was away.
+    Failed,
+    /// Renewals fail; the grant can be relied on for this long.
+    AtRisk(Duration),
+    /// They succeed again.
+    Recovered,
+    /// The grant was told as lost.
+    Lost,
+    /// The stream broke.
+    Broke,
+    /// The session goes on at a coordinator, which still has the grant.
+    Resumed,
+    /// From here on the holder does nothing under the lock.
+    ReleaseSent,
+    /// It was given back.
+    Released,
+    /// It could not be given back, because it was not held any more: the holder has been told.
+    Refused,
+}
+
+/// All events of a run against real servers.
+pub struct History {
+    log: Log<Event>,
+    attempts: AtomicU64,
+}
+
+// === impl Log ===
+
+impl<E> Log<E> {
+    pub fn begin() -> Self {
+        Self {
+            begun: Instant::now(),
+            events: Mutex::default(),
+        }
+    }
+
+    pub fn now(&self) -> At {
+        self.at(Instant::now())
+    }
+
+    pub fn at(&self, instant: Instant) -> At {
+        instant.duration_since(self.begun)
+    }
+
+    /// Writes down what happens now.
+    pub fn note(&self, event: impl FnOnce(At) -> E) {
+        let mut events = self.events.lock();
+        // Under the lock, so that the events are in order.
+        let at = self.now();
+        events.push(event(at));
+    }
+
+    pub fn take(&self) -> Vec<E> {
+        std::mem::take(&mut self.events.lock())
+    }
+}
+
+// === impl History ===
+
+impl History {
+    pub fn begin() -> Self {
+        Self {
+            log: Log::begin(),
+            attempts: AtomicU64::new(0),
+        }
+    }
+
+    pub fn now(&self) -> At {
+        self.log.now()
+    }
+
+    /// Writes down that an acquire is sent.
+    pub fn ask(&self, name: Name) -> Attempt {
+        let attempt = self.attempts.fetch_add(1, Ordering::Relaxed);
+        self.note(attempt, name, What::Asked);
+        attempt
+    }
+
+    /// Writes down what happens now.
+    pub fn note(&self, attempt: Attempt, name: Name, what: What) {
+        self.log.note(|at| Event {
+            at,
+            attempt,
+            name,
+            what,
+        });
+    }
+
+    pub fn grants(&self) -> usize {
+        let events = self.log.events.lock();
+        let granted = |event: &&Event| matches!(event.what, What::Granted { .. });
+        events.iter().filter(granted).count()
+    }
+
+    pub fn take(&self) -> Vec<Event> {
+        self.log.take()
+    }
+}
+
+// === impl Event ===
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            at,
+            attempt,
+            name,
+            what,
+        } = self;
+        write!(f, "{at:?} lock {name} attempt {attempt} {what:?}")
+    }
+}
+
+#[test]
+fn a_line_has_the_time_the_lock_the_attempt_and_the_event() {
+    let event = Event {
+        at: Duration::from_millis(1500),
+        attempt: 7,
+        name: 2,
+        what: What::Granted { token: 5 },
+    };
+    let line = "1.5s lock 2 attempt 7 Granted { token: 5 }";
+    assert_eq!(event.to_string(), line);
+}
