@@ -10,6 +10,7 @@ use tokio::{sync::Mutex, time::Instant};
 pub(crate) const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
 type Answer = Result<(), String>;
+type Ready = Result<(), &'static str>;
 
 /// Probes the store at most once per [`PROBE_INTERVAL`], and only when asked: an idle coordinator
 /// sends it nothing. Cheap to clone.
@@ -18,6 +19,8 @@ pub struct StoreProbe {
     coordinator: Coordinator,
     /// The time and the result of the last probe: the problem, if it failed.
     last: Arc<Mutex<Option<(Instant, Answer)>>>,
+    /// The same of the last look whether the store takes writes as well.
+    last_ready: Arc<Mutex<Option<(Instant, Ready)>>>,
 }
 
 // === impl StoreProbe ===
@@ -28,19 +31,34 @@ impl StoreProbe {
         Self {
             coordinator,
             last: Arc::default(),
+            last_ready: Arc::default(),
         }
     }
 
-    /// Whether the store answered and took writes within the last [`PROBE_INTERVAL`]; the error says why not.
+    /// Whether the store answered within the last [`PROBE_INTERVAL`]; the error says why not.
     /// Concurrent callers share one probe.
     pub(crate) async fn store_answers(&self) -> Answer {
         let mut last = self.last.lock().await;
         match &*last {
             Some((at, answer)) if at.elapsed() < PROBE_INTERVAL => answer.clone(),
             _ => {
-                let answer = self.coordinator.ready().await.map_err(str::to_owned);
+                let answer = self.coordinator.probe().await;
+                let answer = answer.map_err(|error| error.to_string());
                 *last = Some((Instant::now(), answer.clone()));
                 answer
+            }
+        }
+    }
+
+    /// The same for a store that answers and takes writes.
+    pub(crate) async fn is_ready(&self) -> Ready {
+        let mut last = self.last_ready.lock().await;
+        match *last {
+            Some((at, ready)) if at.elapsed() < PROBE_INTERVAL => ready,
+            _ => {
+                let ready = self.coordinator.ready().await;
+                *last = Some((Instant::now(), ready));
+                ready
             }
         }
     }

@@ -68,7 +68,7 @@ async fn ready(State(admin): State<Admin>) -> (StatusCode, String) {
     if admin.coordinator.is_draining() {
         return (StatusCode::SERVICE_UNAVAILABLE, "draining\n".to_owned());
     }
-    match admin.probe.store_answers().await {
+    match admin.probe.is_ready().await {
         Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
         Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
     }
