@@ -1,12 +1,12 @@
 # Everything that is done with this tree, for people and for CI. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-fast test-clients test-deploy conformance interop sim faults fuzz bench proto lint fmt doc deny dist ci clean
+.PHONY: help run build test test-all test-fast test-clients test-deploy conformance interop mixed-versions sim faults fuzz bench proto lint fmt doc deny dist ci clean
 
 CARGO ?= cargo
 
 help: ## This list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
 
 run: ## A coordinator on 127.0.0.1:7625, its console on http://127.0.0.1:7626, with the embedded store (ARGS="--store redis://..." for another)
 	$(CARGO) run --release --locked -- serve --admin-listen 127.0.0.1:7626 $(ARGS)
@@ -34,6 +34,9 @@ test-deploy: ## The Helm chart and the manifests against Kubernetes' schemas; ne
 
 interop: ## The tests with the real Redisson; needs Java and Maven, and names what is missing
 	scripts/test --interop
+
+mixed-versions: ## The tests that put an older coordinator beside the current one, which is built from the history
+	scripts/mixed-versions
 
 sim: ## The simulation: SEED=n replays one seed, SEEDS=n runs that many
 	$(CARGO) test --locked --test simulation -- --nocapture

@@ -3,9 +3,9 @@
 -- KEYS: 1 lock, 2 queue, 3 deadlines of the queue, 4 vouched waiters
 -- ARGV: 1 how long a waiter that nobody vouches for keeps its place ms, 2 channel, to be followed
 --       by the owner that is woken, 3 publish command, 4 message, then the owners, in the order
---       they came
+--       they came, at most 1000
 -- Returns: {remaining lease ms, then for each owner its place in the queue; 0: it is not in the
---           queue}; the lease is -2 if nobody holds the lock, -1 if it has no time to live
+--           queue, 1001: behind the first 1000}; the lease is -2 if nobody holds the lock, -1 if it has no time to live
 -- Publishes: the message on the channel of the first waiter if the lock is free
 
 local lock = KEYS[1]
@@ -15,35 +15,49 @@ local q = {
 }
 local now = now_millis()
 
+local owners = {unpack(ARGV, 5)}
+local deadlines = redis.call('zmscore', q.deadlines, unpack(owners))
+local vouched = redis.call('zmscore', q.vouched, unpack(owners))
+
 -- Waiters that another program's script removed as dead were ahead of all that remain. An owner
 -- that waits twice is listed twice.
-for i = #ARGV, 5, -1 do
-  if redis.call('zscore', q.vouched, ARGV[i]) and not redis.call('zscore', q.deadlines, ARGV[i]) then
-    redis.call('lpush', q.queue, ARGV[i])
-    redis.call('zadd', q.deadlines, string.format('%.0f', now), ARGV[i])
+local lost = {}
+for i = #owners, 1, -1 do
+  local owner = owners[i]
+  if vouched[i] and not deadlines[i] and not lost[owner] then
+    lost[owner] = true
+    redis.call('lpush', q.queue, owner)
+    redis.call('zadd', q.deadlines, string.format('%.0f', now), owner)
   end
 end
 
-local ours = {}
-for _, owner in ipairs(redis.call('zrange', q.vouched, 0, -1)) do
-  ours[owner] = true
-end
 local places, others, before = {}, 0, {}
-for place, owner in ipairs(redis.call('lrange', q.queue, 0, -1)) do
+local first = redis.call('lrange', q.queue, 0, LOOKED_AT_MAX - 1)
+local ours = #first > 0 and redis.call('zmscore', q.vouched, unpack(first)) or {}
+for place, owner in ipairs(first) do
   places[owner], before[owner] = place, others
-  if not ours[owner] then
+  if not ours[place] then
     others = others + 1
   end
 end
 
 local remaining = redis.call('pttl', lock)
-local reply = {remaining}
-for i = 5, #ARGV do
-  local place = ours[ARGV[i]] and places[ARGV[i]]
+local reply, kept = {remaining}, {{}, {}}
+for i, owner in ipairs(owners) do
+  local place = vouched[i] and (places[owner] or (#first == LOOKED_AT_MAX and LOOKED_AT_MAX + 1))
   if place then
-    vouch(q, ARGV[i], now, before[ARGV[i]])
+    local ahead = before[owner] or others_before(tonumber(deadlines[i] or vouched[i]), tonumber(vouched[i]))
+    local scores = {now + q.patience + ahead * REDISSON_WAIT, now + q.patience}
+    for k = 1, 2 do
+      kept[k][#kept[k] + 1] = string.format('%.0f', scores[k])
+      kept[k][#kept[k] + 1] = owner
+    end
   end
-  reply[i - 3] = place or 0
+  reply[i + 1] = place or 0
+end
+if #kept[1] > 0 then
+  redis.call('zadd', q.deadlines, unpack(kept[1]))
+  redis.call('zadd', q.vouched, unpack(kept[2]))
 end
 if remaining == -2 then
   wake_head(q, now)

@@ -3,7 +3,8 @@
 -- KEYS: 1 latch, 2 kind, 3 leases that a semaphore of the name would have, 4 record of the request
 --       (only with a request id)
 -- ARGV: 1 by how many, 2 retention of the record ms, 3 publish command, 4 channel, which is no key
---       because Redisson's name of it need not share the latch's slot
+--       because Redisson's name of it need not share the latch's slot, 5 '1' to accept a number of
+--       others
 -- Returns: {1, count left}  lowered
 --          {5, count left}  the same, as answer to a repeat
 --          {0, count}       it would be below zero, so nothing changed
@@ -14,7 +15,7 @@
 local latch, kind, leases, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local by, retention, publish, channel = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 
-local number = read_number(latch, kind, 'latch', leases)
+local number = read_number(latch, kind, 'latch', leases, ARGV[5])
 if number == false then
   return {4}
 end
@@ -43,6 +44,6 @@ else
 end
 if record then
   redis.call('hset', record, 'op', 'count_down', 'by', by, 'answer', left)
-  redis.call('pexpire', record, retention)
+  expire_new(record, retention)
 end
 return {1, left}

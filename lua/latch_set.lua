@@ -4,7 +4,7 @@
 --       (only with a request id)
 -- ARGV: 1 count, 2 time to live ms; 0: none, 3 time to live of an idle kind ms, 4 retention of the
 --       record ms, 5 publish command, 6 channel, which is no key because Redisson's name of it need
---       not share the latch's slot
+--       not share the latch's slot, 7 '1' to accept a number of others
 -- Returns: {1, count}  set
 --          {5, count}  the same, as answer to a repeat
 --          {0, count}  it has a count already: this
@@ -16,7 +16,7 @@ local latch, kind, leases, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local count, ttl, kind_ttl, retention = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local publish, channel = ARGV[5], ARGV[6]
 
-local number = read_number(latch, kind, 'latch', leases)
+local number = read_number(latch, kind, 'latch', leases, ARGV[7])
 if number == false then
   return {4}
 end
@@ -42,6 +42,6 @@ end
 mark_kind(kind, 'latch', kind_ttl)
 if record then
   redis.call('hset', record, 'op', 'set_count', 'answer', count)
-  redis.call('pexpire', record, retention)
+  expire_new(record, retention)
 end
 return {1, tonumber(count)}

@@ -12,6 +12,7 @@
 --                                                    the grant has ended
 --          {3}                                       the request id was used for something else
 --          {4}                                       the key or its counter is not such a lock's
+--          {9}                                       the counter is out of range
 -- Publishes: nothing
 
 local lock, counter, record = KEYS[1], KEYS[2], KEYS[3]
@@ -33,7 +34,11 @@ if not record and redis.call('pttl', lock) == -2 then
       redis.call('set', counter, text, 'px', ARGV[3])
     end
     redis.call('hset', lock, owner, '1')
-    redis.call('pexpire', lock, ARGV[2])
+    -- As in lib/expire.lua.
+    if type(redis.pcall('pexpire', lock, ARGV[2])) == 'table' then
+      redis.pcall('del', lock)
+      redis.call('pexpire', lock, ARGV[2])
+    end
     return {1, 1, token, lease, token}
   end
 end

@@ -12,71 +12,69 @@
 --                                                                             of lock_inspect
 --          {0}  nobody holds it
 --          {4}  the key or its counter is not such a lock's
+--          {9}  the fencing counter is out of range
 -- Publishes: the message on the lock's channel and on that of the first in the queue; of a
 --            read/write lock the message for all
 
 local lock, counter, record, max = KEYS[1], KEYS[2], KEYS[10], tonumber(ARGV[8])
 local publish = ARGV[1]
--- A program that sent a hold twice may have inflated its count, so the script limits the number of
--- keys that it reads.
+-- At most this many keys of read holds are deleted. Others end with their leases, and mean nothing
+-- without the lock.
+local HOLDS_DELETED_MAX = 500
+-- The most of one reader, whose count another program may have inflated.
 local HOLDS_LOOKED_AT = 100
 
-local fields, token, now = redis.call('hgetall', lock), read_token(counter), now_millis()
+local mode, token, why = redis.call('hget', lock, 'mode'), read_token(counter)
+local number, now = redis.call('hlen', lock) - (mode and 1 or 0), now_millis()
 if not token then
-  return {4}
-elseif #fields == 0 then
+  return {why}
+elseif number < 1 and not mode then
   return {0}
-end
-local mode, remaining = 'sole', redis.call('pttl', lock)
-for i = 1, #fields, 2 do
-  if fields[i] == 'mode' then
-    mode = fields[i + 1]
-  elseif not tonumber(fields[i + 1]) then
-    return {4}
-  end
-end
-if mode ~= 'sole' and mode ~= 'read' and mode ~= 'write' then
+elseif mode and mode ~= 'read' and mode ~= 'write' then
   return {4}
 end
+local remaining = redis.call('pttl', lock)
 
-local holders, number, gone = {}, 0, {lock}
+local holders, gone = {}, {}
+local fields = redis.call('hscan', lock, '0', 'count', HOLDS_DELETED_MAX)[2]
 for i = 1, #fields, 2 do
   local owner, count, left = fields[i], tonumber(fields[i + 1]), remaining
-  if owner ~= 'mode' then
-    if mode ~= 'sole' and string.sub(owner, -6) ~= ':write' then
+  if owner ~= 'mode' or not mode then
+    if not count or not (mode or may_be_lock(owner, remaining)) then
+      return {4}
+    elseif mode and string.sub(owner, -6) ~= ':write' then
       local base = KEYS[8] .. ':' .. owner .. ':rwlock_timeout:'
-      left = redis.call('pttl', base .. string.format('%.0f', count))
-      for hold = count, math.max(count - HOLDS_LOOKED_AT, 1), -1 do
+      left = #holders < 3 * max and redis.call('pttl', base .. string.format('%.0f', count))
+      local hold = count
+      while hold >= 1 and hold > count - HOLDS_LOOKED_AT and #gone < HOLDS_DELETED_MAX do
         gone[#gone + 1] = base .. string.format('%.0f', hold)
+        hold = hold - 1
       end
     end
-    number = number + 1
-    if number <= max then
-      holders[3 * number - 2], holders[3 * number - 1], holders[3 * number] = owner, count, left
+    if #holders < 3 * max and #owner <= OWNER_BYTES_MAX then
+      holders[#holders + 1], holders[#holders + 2], holders[#holders + 3] = owner, shown_count(count), left
     end
   end
 end
 
 -- As in a release, a refused message leaves everything unchanged, and the first write is one that a
 -- full store allows.
-if mode == 'sole' then
+if not mode then
   publish_to(publish, KEYS[3], ARGV[2])
+  redis.call('unlink', lock)
 else
   publish_to(publish, KEYS[9], ARGV[3])
-  gone[#gone + 1] = KEYS[7]
-end
-for first = 1, #gone, 1000 do
-  redis.call('del', unpack(gone, first, math.min(first + 999, #gone)))
+  redis.call('unlink', lock, KEYS[7], unpack(gone))
 end
 if token > 0 then
   raise_token(counter, token, tonumber(ARGV[5]))
 end
 redis.call('hset', record, 'token', string.format('%.0f', token), 'reason', ARGV[6])
-redis.call('pexpire', record, string.format('%.0f', math.max(tonumber(ARGV[7]), remaining)))
-if mode == 'sole' and redis.call('llen', KEYS[4]) > 0 then
+expire_new(record, math.max(tonumber(ARGV[7]), remaining))
+if not mode and redis.call('llen', KEYS[4]) > 0 then
   wake_head({
     queue = KEYS[4], deadlines = KEYS[5], vouched = KEYS[6],
     patience = tonumber(ARGV[4]), channel = KEYS[3], publish = publish, message = ARGV[2],
   }, now)
 end
-return {1, mode, token, number, holders}
+return {1, mode or 'sole', token, number, holders}

@@ -6,44 +6,47 @@
 --           waiters}
 --            mode: 'free', 'sole' (exclusive or fair), 'read', 'write'
 --            remaining lease ms: -2: nobody holds it, -1: no time to live
+--            number of holders: readers whose lease has ended count if they are not looked at
 --            holders: for each its field, hold count, remaining lease ms; waiters: owners
 --          {4}  a key is not such a lock's
+--          {9}  the fencing counter is out of range
 -- Publishes: nothing
 
 local lock, max = KEYS[1], tonumber(ARGV[1])
-local token = read_token(KEYS[2])
-local fields = redis.call('hgetall', lock)
+local token, why = read_token(KEYS[2])
 if not token then
+  return {why}
+end
+local mode, remaining = redis.call('hget', lock, 'mode'), redis.call('pttl', lock)
+local number = redis.call('hlen', lock) - (mode and 1 or 0)
+if mode and mode ~= 'read' and mode ~= 'write' then
   return {4}
 end
-local remaining = redis.call('pttl', lock)
-local mode, wrong = #fields == 0 and 'free' or 'sole', false
-for i = 1, #fields, 2 do
-  if fields[i] == 'mode' then
-    mode = fields[i + 1]
-    wrong = mode ~= 'read' and mode ~= 'write'
-  end
-end
 
-local holders, number = {}, 0
+-- The script looks at a page, not at all holders: a tenant may have made many.
+local holders = {}
+local fields = redis.call('hscan', lock, '0', 'count', max + 1)[2]
 for i = 1, #fields, 2 do
   local owner, count, left = fields[i], tonumber(fields[i + 1]), remaining
-  if owner ~= 'mode' then
-    wrong = wrong or not count
-    if mode ~= 'sole' and count and string.sub(owner, -6) ~= ':write' then
+  if owner ~= 'mode' or not mode then
+    if not count then
+      return {4}
+    elseif mode and string.sub(owner, -6) ~= ':write' then
       left = redis.call('pttl', KEYS[4] .. ':' .. owner .. ':rwlock_timeout:' .. string.format('%.0f', count))
     end
     -- The field of a reader whose lease has ended may still exist.
-    if left ~= -2 or remaining == -2 then
-      number = number + 1
-      if number <= max then
-        holders[3 * number - 2], holders[3 * number - 1], holders[3 * number] = owner, count or 0, left
-      end
+    if left == -2 and remaining ~= -2 then
+      number = number - 1
+    elseif #holders < 3 * max and #owner <= OWNER_BYTES_MAX then
+      holders[#holders + 1], holders[#holders + 2], holders[#holders + 3] = owner, shown_count(count), left
     end
   end
 end
-if wrong then
-  return {4}
+local waiters = {}
+for _, owner in ipairs(redis.call('lrange', KEYS[3], 0, max - 1)) do
+  if #owner <= OWNER_BYTES_MAX then
+    waiters[#waiters + 1] = owner
+  end
 end
-local waiters = redis.call('lrange', KEYS[3], 0, max - 1)
-return {1, mode, remaining, token, number, holders, redis.call('llen', KEYS[3]), waiters}
+local is = mode or (number > 0 and 'sole' or 'free')
+return {1, is, remaining, token, number, holders, redis.call('llen', KEYS[3]), waiters}

@@ -11,9 +11,9 @@
 local lock, counter, record = KEYS[1], KEYS[2], KEYS[3]
 local owner, token, counter_ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
-local before = read_token(counter)
+local before, why = read_token(counter)
 if not before then
-  return {4}
+  return {why}
 elseif redis.call('hexists', lock, owner) == 0 then
   return {0}
 end

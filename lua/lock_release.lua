@@ -24,7 +24,8 @@ local owner, lease, publish, message, serial = ARGV[1], tonumber(ARGV[2]), ARGV[
 -- in lib/publish.lua.
 if not record then
   local fields = redis.call('hmget', lock, owner, 'mode')
-  if fields[1] == '1' and not fields[2] and not (serial and (tonumber(redis.call('get', counter) or 0) or 0) > serial) then
+  -- Without a session in the owner it could be another program's hash of numbers.
+  if fields[1] == '1' and not fields[2] and string.find(owner, '^%x+%-%x+%-%x+%-%x+%-%x+') and not (serial and (tonumber(redis.call('get', counter) or 0) or 0) > serial) then
     if publish == 'SPUBLISH' then
       redis.pcall('spublish', channel, message)
       publish = 'publish'

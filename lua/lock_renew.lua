@@ -21,7 +21,11 @@ local function renew(lock, counter, owner, lease)
     -- A hold in another mode does not count as the requested hold.
     return redis.call('exists', lock) == 1 and -2 or -1, 0, 0
   end
-  lease = math.max(lease, redis.call('pttl', lock))
+  local left = redis.call('pttl', lock)
+  if not may_be_lock(owner, left) then
+    return -2, 0, 0
+  end
+  lease = math.max(lease, left)
   redis.call('pexpire', lock, lease)
   return lease, tonumber(count) or 1, kept_token(counter, counter_ttl)
 end

@@ -4,45 +4,32 @@
 --       of the request
 -- ARGV: 1 to 6 as of lock_acquire, 7 what tells these locks from others, 8 field of the owner's
 --       write holds, 9 serial of read grants that are new ones, 10 how long a waiting writer holds
---       readers back ms, 11 '1' if the caller waits, then for each lock: mode ('sole', 'read',
---       'write'), holds that the caller knows the owner has ('' if it does not know)
+--       readers back ms, 11 '1' if the caller waits, 12 how many may hold a lock, then for each
+--       lock: mode ('sole', 'read', 'write'), holds that the caller knows the owner has ('' if it
+--       does not know)
 -- Returns: {1, then for each lock: hold count, token, lease ms, serial}  granted
 --          {5, then for each lock: hold count, token, lease ms, serial}  the same, for a repeat
 --          {0, which, remaining lease ms}  none is taken, this one is held; -1: no time to live
 --          {2}         a repeat of a request that was granted, but one of the grants has ended
 --          {3}         the request id was used for something else
---          {4, which}  a key is not such a lock's
---          {6, which}  the owner holds this one for reading and would wait for itself
+--          {4, which}  a key is not such a lock's; 9: its fencing counter is out of range; 10: as
+--                      many hold it as may; 6: the owner holds it for reading and would wait for
+--                      itself
 -- Publishes: nothing
 
 local owner, lease, counter_ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local record_refusal, locks, writer, hold_back = ARGV[6] == '1', ARGV[7], ARGV[8], tonumber(ARGV[10])
-local members, record = members_of(KEYS, ARGV, 12, {'known'}, {sole = 2, read = 5, write = 6})
+local members, record = members_of(KEYS, ARGV, 13, {'known'}, {sole = 2, read = 6, write = 6})
 local now = now_millis()
 
-local function look(member)
-  local keys, known = member.keys, tonumber(member.known)
-  if member.mode == 'read' then
-    return look_read(keys[1], keys[3], keys[5], owner, writer, hold_back, known)
-  elseif member.mode == 'write' then
-    return look_write(keys, writer, owner, member.token, known, now)
-  end
-  return look_sole(keys[1], owner, member.token, known)
-end
-
-local function take(member)
-  local keys, known, token, seen = member.keys, tonumber(member.known), member.token, member.seen
-  if member.mode == 'read' then
-    return take_read(keys[1], keys[3], keys[4], owner, lease, known, tonumber(ARGV[9]), token, seen, now)
-  elseif member.mode == 'write' then
-    return take_write(keys, counter_ttl, writer, lease, known, token, seen)
-  end
-  return take_sole(keys[1], keys[2], counter_ttl, owner, lease, known, token, seen)
-end
+local call = {
+  owner = owner, writer = writer, lease = lease, counter_ttl = counter_ttl, hold_back = hold_back,
+  serial = tonumber(ARGV[9]), holders_max = tonumber(ARGV[12]), now = now, work = new_work(),
+}
 
 local function remember(answer)
   redis.call('hset', record, 'op', 'acquire_all', 'owner', owner, 'locks', locks, 'attempt', ARGV[4], 'answer', answer)
-  redis.call('pexpire', record, ARGV[5])
+  expire_new(record, ARGV[5])
 end
 
 -- Same as `repeated` of lib/acquire.lua; its comments apply here too.
@@ -74,10 +61,11 @@ end
 
 for i, member in ipairs(members) do
   local kind = redis.call('type', member.keys[1]).ok
-  member.token = read_token(member.keys[2])
-  member.seen = member.token and (kind == 'none' or kind == 'hash') and look(member)
+  local why
+  member.token, why = read_token(member.keys[2])
+  member.seen = member.token and (kind == 'none' or kind == 'hash') and look_member(member, call)
   if not member.seen then
-    return {4, i}
+    return {member.token and 4 or why, i}
   end
 end
 local answer = repeated()
@@ -87,6 +75,8 @@ end
 for i, member in ipairs(members) do
   if member.seen.deadlock then
     return {6, i}
+  elseif member.seen.open and member.seen.full then
+    return {10, i}
   end
 end
 for i, member in ipairs(members) do
@@ -102,7 +92,7 @@ for i, member in ipairs(members) do
 end
 local reply, serials = {1}, {}
 for i, member in ipairs(members) do
-  local count, token, held_for, serial = take(member)
+  local count, token, held_for, serial = take_member(member, call)
   reply[4 * i - 2], reply[4 * i - 1], reply[4 * i], reply[4 * i + 1] = count, token, held_for, serial
   serials[i] = string.format('%.0f', serial)
 end

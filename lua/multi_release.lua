@@ -23,7 +23,7 @@ local who = {
 }
 local locks = ARGV[8]
 local members, record = members_of(KEYS, ARGV, 9, {'lease', 'serial'}, MEMBER_KEYS)
-local now = now_millis()
+local now, work = now_millis(), new_work()
 
 for i, member in ipairs(members) do
   member.hold = member_hold(member, who)
@@ -56,7 +56,7 @@ local reply, answers = {0}, {}
 for i, member in ipairs(members) do
   local hold = member.hold
   if hold.count and not hold.newer then
-    local left, lease = drop_member(member, who, hold, tonumber(member.lease), now)
+    local left, lease = drop_member(member, who, hold, tonumber(member.lease), now, work)
     write(reply, i, 1, left, left, lease)
     reply[1] = 1
   else
@@ -66,6 +66,6 @@ for i, member in ipairs(members) do
 end
 if record and reply[1] == 1 then
   redis.call('hset', record, 'op', 'release_all', 'owner', who.owner, 'locks', locks, 'answer', table.concat(answers, ' '))
-  redis.call('pexpire', record, ARGV[3])
+  expire_new(record, ARGV[3])
 end
 return reply

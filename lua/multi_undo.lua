@@ -19,7 +19,7 @@ local who = {
 }
 local sizes = {[''] = 0, sole = MEMBER_KEYS.sole, read = MEMBER_KEYS.read, write = MEMBER_KEYS.write}
 local members, record = members_of(KEYS, ARGV, 8, {'expected', 'serial'}, sizes)
-local now = now_millis()
+local now, work = now_millis(), new_work()
 
 for i, member in ipairs(members) do
   if member.mode ~= '' then
@@ -38,7 +38,7 @@ end
 local function lower(member, expected)
   local hold, lowered = member.hold, 0
   while (hold.count or 0) > expected do
-    hold.count = drop_member(member, who, hold, hold.left, now)
+    hold.count = drop_member(member, who, hold, hold.left, now, work)
     lowered = 1
   end
   return lowered

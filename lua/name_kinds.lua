@@ -8,8 +8,6 @@
 --           3: a semaphore, 4: a latch
 -- Publishes: nothing
 
-local OWNER = '^%x+%-%x+%-%x+%-%x+%-%x+:'
-
 local function has_type(key, wanted)
   return redis.call('type', key).ok == wanted
 end
@@ -21,10 +19,9 @@ local function of_hash(name)
   elseif redis.call('hlen', name) ~= 1 then
     return 0
   end
-  local field = redis.call('hgetall', name)
+  local field = redis.call('hscan', name, '0', 'count', 1)[2]
   local counts = string.match(field[2], '^%d+$')
-  local ends = redis.call('pttl', name) >= 0
-  return counts and (ends or string.find(field[1], OWNER)) and 1 or 0
+  return counts and may_be_lock(field[1], redis.call('pttl', name)) and 1 or 0
 end
 
 local function of_text(kind, leases)

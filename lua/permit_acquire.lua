@@ -4,7 +4,8 @@
 --       request id)
 -- ARGV: 1 owner, 2 lease ms, 3 time to live of an idle kind ms, 4 attempt, 5 retention of the
 --       record ms, 6 '1' to record a refusal too (an answer), '0' not to (the caller will wait),
---       7 publish command, 8 the ids of the permits, 16 bytes each
+--       7 publish command, 8 '1' to accept a number of others, 9 how many permits may be taken,
+--       10 the ids of the permits, 16 bytes each, at most 1000
 -- Returns: {1, available, total, lease ms}           granted
 --          {5, available, total, lease ms, ids}      a repeat's answer: the ids of the first in hex
 --          {0, available, total, ms}                 too few are free; ms until a lease ends, or -1
@@ -13,15 +14,16 @@
 --          {4}         the key is not a semaphore's
 --          {7}         there is no semaphore
 --          {8, total}  there are not as many
+--          {10}        as many are taken as may be
 -- Publishes: what is available, if permits whose leases are over were swept and some are left
 
 local semaphore, leases, owners, kind, channel, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local owner, lease, kind_ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local attempt, retention, record_refusal, publish = ARGV[4], ARGV[5], ARGV[6] == '1', ARGV[7]
-local ids = split_ids(ARGV[8])
+local adopt, taken_max, ids = ARGV[8], tonumber(ARGV[9]), split_ids(ARGV[10])
 
 local now = now_millis()
-local state = read_semaphore(semaphore, leases, owners, kind, now)
+local state = read_semaphore(semaphore, leases, owners, kind, adopt, now, #ids)
 if not state then
   return {4}
 end
@@ -29,7 +31,7 @@ end
 local function remember(answer)
   if record then
     redis.call('hset', record, 'op', 'acquire_permits', 'owner', owner, 'attempt', attempt, 'answer', answer)
-    redis.call('pexpire', record, retention)
+    expire_new(record, retention)
   end
 end
 
@@ -41,13 +43,9 @@ local function repeated(answer)
   elseif #answer ~= 32 * #ids then
     return {3}
   end
-  local ends
-  for _, id in ipairs(split_ids(unhex(answer))) do
-    local until_ms = held_until(leases, owners, id, owner, now)
-    if not until_ms then
-      return {2}
-    end
-    ends = math.min(ends or until_ms, until_ms)
+  local ends = held_until(leases, owners, split_ids(unhex(answer)), owner, now)
+  if not ends then
+    return {2}
   end
   -- Several attempts may now know of the grant, so no undo of one of them may remove it: it finds
   -- no attempt's mark. PEXPIRE is first, because it works when memory is full.
@@ -70,6 +68,8 @@ if not state.available then
   return {7}
 elseif #ids > state.total then
   return {8, state.total}
+elseif state.taken + #ids > taken_max then
+  return {10}
 end
 
 if #ids > state.available then
@@ -94,14 +94,8 @@ local available = state.available - #ids
 if #state.expired > 0 and available > 0 then
   publish_to(publish, channel, string.format('%.0f', available))
 end
-drop_permits(semaphore, leases, owners, state.expired, #state.expired - #ids)
-local ends, digits = string.format('%.0f', now + lease), {}
-for i, id in ipairs(ids) do
-  digits[i] = hex(id)
-  redis.call('zadd', leases, ends, id)
-  redis.call('hset', owners, digits[i], owner)
-end
-redis.call('pexpire', owners, math.max(lease, redis.call('pttl', owners)))
+local digits = take_permits(semaphore, leases, owners, owner, ids, lease, now)
+drop_permits(semaphore, leases, owners, state.expired, #state.expired)
 if ttl >= 0 then
   redis.call('pexpire', leases, math.max(ttl, 1))
 end

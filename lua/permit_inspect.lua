@@ -2,30 +2,33 @@
 -- Changes nothing.
 --
 -- KEYS: 1 semaphore, 2 leases, 3 owners, 4 kind
--- ARGV: none
--- Returns: {1, total, available, then for each owner: owner, permits, ms until the last of its
---           leases ends; -1: never}; the owner is '' for permits that Redisson clients took
+-- ARGV: 1 '1' to accept a number of others, 2 how many permits to pass over, in the order in which
+--       their leases end, 3 how many to look at, at most 1000
+-- Returns: {1, total, available, permits looked at, then for each of their owners: owner, permits,
+--           ms until the last of its leases ends; -1: never}; the owner is '' for permits that
+--           Redisson clients took
 --          {4}  the key is not a semaphore's
 -- Publishes: nothing
 
 local semaphore, leases, owners, kind = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
 local now = now_millis()
-local state = read_semaphore(semaphore, leases, owners, kind, now)
+local state = read_semaphore(semaphore, leases, owners, kind, ARGV[1], now, 0)
 if not state then
   return {4}
 end
 
-local known = {}
-local all = redis.call('hgetall', owners)
-for i = 1, #all, 2 do
-  known[all[i]] = all[i + 1]
-end
-
-local reply, places = {1, state.total, state.available or 0}, {}
-local taken = redis.call('zrangebyscore', leases, string.format('(%.0f', now), '+inf', 'withscores')
+local taken = redis.call('zrangebyscore', leases, string.format('(%.0f', now), '+inf', 'withscores', 'limit', ARGV[2], ARGV[3])
+local reply, places, digits = {1, state.total, state.available or 0, #taken / 2}, {}, {}
 for i = 1, #taken, 2 do
-  local owner, ends = known[hex(taken[i])] or '', tonumber(taken[i + 1])
+  digits[#digits + 1] = hex(taken[i])
+end
+local known = #digits > 0 and redis.call('hmget', owners, unpack(digits)) or {}
+for i = 1, #digits do
+  local owner, ends = known[i] or '', tonumber(taken[2 * i])
+  if #owner > OWNER_BYTES_MAX then
+    owner = ''
+  end
   local place = places[owner]
   if not place then
     place = #reply + 1

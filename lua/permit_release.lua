@@ -1,12 +1,15 @@
--- Gives permits back, all that are named or none, and wakes those who wait.
+-- Gives permits back, all that are named or none, and wakes those who wait. Without names it gives
+-- back those of the owner, a page of the owners in each call.
 --
 -- KEYS: 1 semaphore, 2 leases, 3 owners, 4 kind, 5 channel, 6 record of the request (only with a
 --       request id)
--- ARGV: 1 owner, 2 the ids of the permits, 16 bytes each; '' for all that the owner has,
---       3 retention of the record ms, 4 publish command
--- Returns: {1, permits given back, available}  given back
---          {5, permits given back, available}  the same, as answer to a repeat; the second number
---                                              is that of now
+-- ARGV: 1 owner, 2 the ids of the permits, 16 bytes each, at most 1000; '' for all that the owner
+--       has, 3 retention of the record ms, 4 publish command, 5 '1' to accept a number of others,
+--       6 page of the owners ('0': the first), 7 permits given back by the pages before
+-- Returns: {1, permits given back, available, next page}  given back, those before included; the
+--                                                         page is 0 after the last
+--          {5, permits given back, available, 0}  the same, as answer to a repeat; the second
+--                                                 number is that of now
 --          {0, 1}  not the owner of one of them: somebody else has it
 --          {0, 2}  not the owner of one of them: its lease has ended, or it was given back
 --          {0, 3}  the owner has none
@@ -16,9 +19,10 @@
 
 local semaphore, leases, owners, kind, channel, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local owner, ids, retention, publish = ARGV[1], split_ids(ARGV[2]), ARGV[3], ARGV[4]
+local before, page = tonumber(ARGV[7]), '0'
 
 local now = now_millis()
-local state = read_semaphore(semaphore, leases, owners, kind, now)
+local state = read_semaphore(semaphore, leases, owners, kind, ARGV[5], now, #ids)
 if not state then
   return {4}
 end
@@ -29,32 +33,34 @@ if record then
     if first[1] ~= 'release_permits' or first[2] ~= owner then
       return {3}
     end
-    return {5, tonumber(first[3]), state.available or 0}
+    return {5, tonumber(first[3]), state.available or 0, 0}
   end
 end
 
-if #ids == 0 then
-  local all = redis.call('hgetall', owners)
-  for i = 1, #all, 2 do
-    local id = unhex(all[i])
-    if held_until(leases, owners, id, owner, now) then
-      ids[#ids + 1] = id
+if ARGV[2] == '' then
+  local scanned = redis.call('hscan', owners, ARGV[6], 'count', CHUNK)
+  page = scanned[1]
+  for i = 1, #scanned[2], 2 do
+    if scanned[2][i + 1] == owner then
+      ids[#ids + 1] = unhex(scanned[2][i])
     end
   end
-  if #ids == 0 then
+  ids = held_of(leases, ids, now)
+  if #ids == 0 and page ~= '0' then
+    return {1, before, state.available or 0, tonumber(page)}
+  elseif #ids == 0 and before == 0 then
     return {0, 3}
   end
-end
-for _, id in ipairs(ids) do
-  local held, why = held_until(leases, owners, id, owner, now)
+else
+  local held, why = held_until(leases, owners, ids, owner, now)
   if not held then
     return {0, why}
   end
 end
 
 local available = give_back(semaphore, leases, owners, channel, publish, state, ids)
-if record then
-  redis.call('hset', record, 'op', 'release_permits', 'owner', owner, 'answer', #ids)
-  redis.call('pexpire', record, retention)
+if record and page == '0' then
+  redis.call('hset', record, 'op', 'release_permits', 'owner', owner, 'answer', before + #ids)
+  expire_new(record, retention)
 end
-return {1, #ids, available}
+return {1, before + #ids, available, tonumber(page)}

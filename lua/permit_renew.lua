@@ -17,13 +17,9 @@ local function renew(leases, owners, owner, lease, ids)
   if redis.call('type', leases).ok ~= 'zset' or redis.call('type', owners).ok ~= 'hash' then
     return -1
   end
-  local least
-  for _, id in ipairs(ids) do
-    local held, why = held_until(leases, owners, id, owner, now)
-    if not held then
-      return why == 1 and -2 or -1
-    end
-    least = math.min(least or held, held)
+  local least, why = held_until(leases, owners, ids, owner, now)
+  if not least then
+    return why == 1 and -2 or -1
   end
   -- A semaphore with a time to live ends together with its permits.
   local ttl = redis.call('pttl', leases)
@@ -32,10 +28,11 @@ local function renew(leases, owners, owner, lease, ids)
   end
   -- PEXPIRE is first, because it works when memory is full.
   redis.call('pexpire', owners, math.max(lease, redis.call('pttl', owners), 1))
-  local ends = string.format('%.0f', now + lease)
-  for _, id in ipairs(ids) do
-    redis.call('zadd', leases, 'xx', 'gt', ends, id)
+  local ends, scored = string.format('%.0f', now + lease), {}
+  for i, id in ipairs(ids) do
+    scored[2 * i - 1], scored[2 * i] = ends, id
   end
+  redis.call('zadd', leases, 'xx', 'gt', unpack(scored))
   return math.max(least - now, lease)
 end
 

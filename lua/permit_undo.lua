@@ -3,7 +3,8 @@
 --
 -- KEYS: 1 semaphore, 2 leases, 3 owners, 4 kind, 5 channel, 6 record of the request (only with a
 --       request id)
--- ARGV: 1 attempt, 2 the ids of its permits, 16 bytes each, 3 publish command
+-- ARGV: 1 attempt, 2 the ids of its permits, 16 bytes each, at most 1000, 3 publish command,
+--       4 '1' to accept a number of others
 -- Returns: {1, permits}  so many were given back
 --          {0, 0}        there was nothing to undo, or a repeat of the request has taken the grant
 --                        over
@@ -14,7 +15,7 @@ local semaphore, leases, owners, kind, channel, record = KEYS[1], KEYS[2], KEYS[
 local attempt, publish = ARGV[1], ARGV[3]
 
 local now = now_millis()
-local state = read_semaphore(semaphore, leases, owners, kind, now)
+local state = read_semaphore(semaphore, leases, owners, kind, ARGV[4], now, #ARGV[2] / ID_BYTES)
 if not state then
   return {4}
 end
@@ -27,12 +28,7 @@ if record then
 end
 
 -- The ids belong to this attempt alone, so they identify everything to undo.
-local ids = {}
-for _, id in ipairs(split_ids(ARGV[2])) do
-  if tonumber(redis.call('zscore', leases, id) or 0) > now then
-    ids[#ids + 1] = id
-  end
-end
+local ids = held_of(leases, split_ids(ARGV[2]), now)
 if #ids == 0 then
   return {0, 0}
 end

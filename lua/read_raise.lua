@@ -9,9 +9,9 @@
 local lock, counter, prefix = KEYS[1], KEYS[2], KEYS[3]
 local owner, token, counter_ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
-local before = read_token(counter)
+local before, why = read_token(counter)
 if not before then
-  return {4}
+  return {why}
 end
 if not read_hold(lock, prefix, owner) then
   return {0}

@@ -13,5 +13,5 @@ if not hold then
   return {4}
 end
 return release(KEYS[7], request, hold, function()
-  return drop_read_hold(KEYS, request.owner, hold, tonumber(ARGV[2]), ARGV[4], ARGV[5], now_millis())
+  return drop_read_hold(KEYS, request.owner, hold, tonumber(ARGV[2]), ARGV[4], ARGV[5], now_millis(), new_work())
 end)

@@ -14,5 +14,5 @@ if not hold then
   return {4}
 end
 return undo(KEYS[7], request, hold, function()
-  return (drop_read_hold(KEYS, owner, hold, hold.left, ARGV[4], ARGV[5], now_millis()))
+  return (drop_read_hold(KEYS, owner, hold, hold.left, ARGV[4], ARGV[5], now_millis(), new_work()))
 end)

@@ -14,6 +14,7 @@
 --                                                    the grant has ended
 --          {3}                                       the request id was used for something else
 --          {4}                                       a key is not such a lock's
+--          {9}                                       the fencing counter is out of range
 --          {6}                                       the owner holds it for reading and would wait
 --                                                    for itself
 -- Publishes: nothing
@@ -23,7 +24,7 @@ local owner, lease, counter_ttl, known = ARGV[1], tonumber(ARGV[2]), tonumber(AR
 local request = {owner = owner, attempt = ARGV[4], retention = ARGV[5], record_refusal = ARGV[6] == '1'}
 
 return acquire(KEYS[2], record, request, function(token)
-  return look_write(KEYS, owner, ARGV[8], token, known, now_millis())
+  return look_write(KEYS, owner, ARGV[8], token, known, now_millis(), new_work())
 end, function(token, seen)
   return take_write(KEYS, counter_ttl, owner, lease, known, token, seen)
 end, function(seen)

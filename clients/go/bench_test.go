@@ -69,11 +69,13 @@ func BenchmarkBareStream(b *testing.B) {
 		b.Fatal(err)
 	}
 	frames := make(chan *pb.SessionRequest, 2*benchmarkTasks)
-	go func() {
+	var sender sync.WaitGroup
+	sender.Go(func() {
 		for frame := range frames {
 			send(frame)
 		}
-	}()
+	})
+	defer sender.Wait()
 	defer close(frames)
 	b.ResetTimer()
 	number := 0

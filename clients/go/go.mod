@@ -2,6 +2,9 @@ module github.com/lockkeeper/lockkeeper/clients/go
 
 go 1.26.0
 
+// What ./test downloads and builds.
+ignore ./target
+
 require (
 	go.opentelemetry.io/otel/trace v1.47.0
 	golang.org/x/sys v0.49.0

@@ -8,12 +8,13 @@
 --     and left, ms of its lease
 --   open: whether the owner may take the lock now
 --   deadlock: whether the owner would wait for itself
+--   full: whether as many hold it as may
 -- take(token, seen): holds, token, lease ms, serial
 -- refuse(seen): remaining lease ms, place in the queue (0: unknown)
 
 local function remember(record, request, answer)
   redis.call('hset', record, 'op', 'acquire', 'owner', request.owner, 'attempt', request.attempt, 'answer', answer)
-  redis.call('pexpire', record, request.retention)
+  expire_new(record, request.retention)
 end
 
 -- Returns the answer to a repeat of a request; nil if this is the first call with its id.
@@ -41,10 +42,10 @@ local function repeated(record, request, token, seen)
 end
 
 local function acquire(counter, record, request, look, take, refuse)
-  local token = read_token(counter)
+  local token, why = read_token(counter)
   local seen = token and look(token)
   if not seen then
-    return {4}
+    return {why or 4}
   end
   local answer = record and repeated(record, request, token, seen)
   if answer then
@@ -57,6 +58,8 @@ local function acquire(counter, record, request, look, take, refuse)
       remember(record, request, 'busy ' .. remaining)
     end
     return {0, remaining, place, token}
+  elseif seen.full then
+    return {10}
   end
   local count, newest, lease, serial = take(token, seen)
   if record then

@@ -36,5 +36,8 @@ local function sole_hold(lock, counter, owner, serial, record)
   end
   local newer = serial and (read_token(counter) or 0) > serial
   local left = (record or count ~= 1) and redis.call('pttl', lock) or 0
+  if count and not string.find(owner, OWNER) and redis.call('pttl', lock) == -1 then
+    return nil
+  end
   return {count = count, newer = newer, left = left, refused = refused}
 end

@@ -1,16 +1,20 @@
 -- Redisson stores a semaphore and a latch alike, as a number under the name, so a key of our own
--- records the kind. It expires when the name has been idle for long. Then, as for a number that a
--- Redisson client created, the caller's kind is accepted.
+-- records the kind. If numbers that Redisson clients created are accepted, the caller's kind is
+-- accepted for one without a record, and the record expires when the name has been idle for long.
 
 -- Returns the number under a name; nil if there is none, false if it is not a number or is of
--- another kind. Only a semaphore has `leases`.
-local function read_number(key, kind, wanted, leases)
+-- another kind. Only a semaphore has `leases`. `adopt`: '1' to accept a number without a record,
+-- which any other program may have created.
+local function read_number(key, kind, wanted, leases, adopt)
   local value, known = redis.call('get', key), redis.call('get', kind)
-  if redis.call('zcard', leases) > 0 and wanted == 'latch' then
+  local permits = redis.call('zcard', leases) > 0
+  if permits and wanted == 'latch' then
     return false
   elseif not value then
     return nil
   elseif (known and known ~= wanted) or not string.match(value, '^-?%d+$') then
+    return false
+  elseif not known and not permits and adopt ~= '1' then
     return false
   end
   return tonumber(value)

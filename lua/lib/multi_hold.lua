@@ -21,11 +21,11 @@ local function member_hold(member, who)
 end
 
 -- Removes one hold; the remaining ones get at least `lease`. Returns the number of holds left and
--- their lease.
-local function drop_member(member, who, hold, lease, now)
+-- their lease. `work`: what may be looked at.
+local function drop_member(member, who, hold, lease, now, work)
   local keys, ttl = member.keys, math.max(lease, hold.left)
   if member.mode == 'read' then
-    return drop_read_hold(keys, who.owner, hold, lease, who.publish, who.one, now)
+    return drop_read_hold(keys, who.owner, hold, lease, who.publish, who.one, now, work)
   elseif member.mode == 'write' then
     return drop_write_hold(keys[1], who.writer, hold.count, ttl, keys[3], who.publish, who.all), ttl
   end

@@ -5,13 +5,15 @@
 -- The score of a permit that never ends. Only Redisson clients acquire such permits.
 local NEVER = 922337203685477
 local ID_BYTES = 16
--- The maximum number of members in one command.
+local DIGITS = string.rep('%02x', ID_BYTES)
+-- The maximum number of members in one command, and of permits that one script looks at.
 local CHUNK = 1000
+-- A script that is about many permits removes at least as many expired ones.
+local SWEPT_MIN = 100
 
+-- The hexadecimal digits of an id of ours.
 local function hex(id)
-  return (string.gsub(id, '.', function(byte)
-    return string.format('%02x', string.byte(byte))
-  end))
+  return #id == ID_BYTES and string.format(DIGITS, string.byte(id, 1, ID_BYTES)) or ''
 end
 
 local function unhex(digits)
@@ -33,69 +35,55 @@ local function now_millis()
   return math.floor(now_micros() / 1000)
 end
 
--- Returns when the lease of an owner's permit ends. Otherwise nil and a reason: 1 another owner
--- holds it, 2 its lease has ended.
-local function held_until(leases, owners, id, owner, now)
-  local score = tonumber(redis.call('zscore', leases, id) or 0)
-  if score <= now then
-    return nil, 2
-  elseif redis.call('hget', owners, hex(id)) ~= owner then
-    return nil, 1
+-- Returns the earliest end of the leases of an owner's permits. Otherwise nil and a reason: 1
+-- another owner holds one of them, 2 its lease has ended. At most CHUNK ids.
+local function held_until(leases, owners, ids, owner, now)
+  local digits = {}
+  for i, id in ipairs(ids) do
+    digits[i] = hex(id)
   end
-  return score
+  local ends = redis.call('zmscore', leases, unpack(ids))
+  local holders = redis.call('hmget', owners, unpack(digits))
+  local least
+  for i = 1, #ids do
+    local score = tonumber(ends[i] or 0)
+    if score <= now then
+      return nil, 2
+    elseif holders[i] ~= owner then
+      return nil, 1
+    end
+    least = math.min(least or score, score)
+  end
+  return least
+end
+
+-- Returns those ids whose leases have not ended.
+local function held_of(leases, ids, now)
+  local held = {}
+  local ends = #ids > 0 and redis.call('zmscore', leases, unpack(ids)) or {}
+  for i, id in ipairs(ids) do
+    if tonumber(ends[i] or 0) > now then
+      held[#held + 1] = id
+    end
+  end
+  return held
 end
 
 -- Reads a semaphore; permits whose leases have ended count as free. Returns `available` (nil if
--- there is no semaphore), `total` and `expired`, which are still to be removed; nil if the key is
--- not a semaphore's. Changes nothing.
-local function read_semaphore(semaphore, leases, owners, kind, now)
-  local number = read_number(semaphore, kind, 'semaphore', leases)
-  local expired = redis.call('zrangebyscore', leases, '-inf', now)
-  local taken = redis.call('zcard', leases) - #expired
+-- there is no semaphore), `taken`, `total`, `over` (the number of permits whose leases have ended)
+-- and `expired` (some of them, which are to be removed); nil if the key is not a semaphore's.
+-- Changes nothing. `adopt`: as in read_number; `permits`: those that the call is about.
+local function read_semaphore(semaphore, leases, owners, kind, adopt, now, permits)
+  local number = read_number(semaphore, kind, 'semaphore', leases, adopt)
+  local over, expired = redis.call('zcount', leases, '-inf', now), {}
+  if over > 0 then
+    expired = redis.call('zrangebyscore', leases, '-inf', now, 'limit', 0, math.max(CHUNK - permits, SWEPT_MIN))
+  end
+  local taken = redis.call('zcard', leases) - over
   redis.call('hlen', owners)
   if number == false then
     return nil
   end
-  local available = number and number + #expired
-  return { available = available, taken = taken, total = (available or 0) + taken, expired = expired }
-end
-
--- Removes held permits. Without a semaphore there is nothing to return them to. ZREM is before
--- INCRBY, because a store that is out of memory refuses INCRBY as the first write of a script.
-local function drop_permits(semaphore, leases, owners, ids, change)
-  for first = 1, #ids, CHUNK do
-    local last = math.min(first + CHUNK - 1, #ids)
-    local fields = {}
-    for i = first, last do
-      fields[#fields + 1] = hex(ids[i])
-    end
-    redis.call('zrem', leases, unpack(ids, first, last))
-    redis.call('hdel', owners, unpack(fields))
-  end
-  if change ~= 0 then
-    redis.call('incrby', semaphore, change)
-  end
-end
-
--- Releases the expired permits and `ids`, and returns the number then available. PUBLISH is first,
--- so that its refusal changes nothing. Nothing is published if no permit is available. The number
--- is negative if a semaphore was made smaller than its held permits, and Redisson cannot handle
--- that.
-local function give_back(semaphore, leases, owners, channel, publish, state, ids)
-  local gone = {}
-  for _, list in ipairs({ state.expired, ids }) do
-    for _, id in ipairs(list) do
-      gone[#gone + 1] = id
-    end
-  end
-  if not state.available then
-    drop_permits(semaphore, leases, owners, gone, 0)
-    return 0
-  end
-  local available = state.available + #ids
-  if #gone > 0 and available > 0 then
-    publish_to(publish, channel, string.format('%.0f', available))
-  end
-  drop_permits(semaphore, leases, owners, gone, #gone)
-  return available
+  local available = number and number + over
+  return {available = available, taken = taken, total = (available or 0) + taken, over = over, expired = expired}
 end

@@ -26,19 +26,21 @@ end
 
 -- Removes one hold; the last reader frees the lock. Remaining holds get `lease`. Returns the number
 -- of holds left and their lease. Writes that a full store refuses come after those that it allows.
-local function drop_read_hold(keys, owner, hold, lease, publish, message, now)
+-- `work`: what may be looked at.
+local function drop_read_hold(keys, owner, hold, lease, publish, message, now, work)
   local lock, prefix, readers, base, channel = keys[1], keys[3], keys[4], keys[5], keys[6]
-  local newest = prefix .. ':' .. string.format('%.0f', hold.count)
+  local newest = hold_key(prefix, hold.count)
   if hold.count > 1 then
     lease = math.max(lease, hold.left, 1)
     redis.call('del', newest)
+    keep_at_least(lock, lease)
     redis.call('hincrby', lock, owner, -1)
-    write_read_hold(lock, prefix, readers, owner, hold.count - 1, lease, hold.serial or 0, now)
+    write_read_hold(prefix, readers, owner, hold.count - 1, lease, hold.serial or 0, now)
     return hold.count - 1, lease
   end
   if redis.call('hlen', lock) == 2 then
     publish_to(publish, channel, message)
-    redis.call('del', lock, readers, newest)
+    redis.call('unlink', lock, readers, newest)
     return 0, 0
   end
   redis.call('hdel', lock, owner)
@@ -47,11 +49,11 @@ local function drop_read_hold(keys, owner, hold, lease, publish, message, now)
   if redis.call('hget', lock, 'mode') == 'write' then
     return 0, 0
   end
-  local longest = longest_read(lock, readers, base, now)
+  local longest, unsure = longest_read(lock, readers, base, now, work)
   if not longest then
     publish_to(publish, channel, message)
-    redis.call('del', lock, readers)
-  elseif redis.call('hlen', lock) - 1 == redis.call('zcard', readers) then
+    redis.call('unlink', lock, readers)
+  elseif not unsure and redis.call('hlen', lock) - 1 == redis.call('zcard', readers) then
     -- None of the readers belongs to another program, so the lock need not outlive ours.
     redis.call('pexpire', lock, string.format('%.0f', longest))
   end

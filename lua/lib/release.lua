@@ -31,7 +31,7 @@ local function release(record, request, hold, drop)
   local left, lease = drop(hold)
   if record then
     redis.call('hset', record, 'op', 'release', 'owner', request.owner, 'answer', left)
-    redis.call('pexpire', record, request.retention)
+    expire_new(record, request.retention)
   end
   return {1, left, lease}
 end

@@ -12,7 +12,7 @@ local function look_sole(lock, owner, token, known)
   end
   local fields = redis.call('hmget', lock, owner, 'mode')
   local count = tonumber(fields[1])
-  if fields[2] or (fields[1] and not count) then
+  if fields[2] or (fields[1] and not count) or (count and not may_be_lock(owner, remaining)) then
     return nil
   end
   return {remaining = remaining, count = count, serial = token, left = remaining, open = count ~= nil and known ~= 0}
@@ -30,6 +30,10 @@ local function take_sole(lock, counter, counter_ttl, owner, lease, known, token,
     count = (known or seen.count) + 1
   end
   redis.call('hset', lock, owner, string.format('%.0f', count))
-  redis.call('pexpire', lock, lease)
+  if seen.remaining == -2 then
+    expire_new(lock, lease)
+  else
+    redis.call('pexpire', lock, lease)
+  end
   return count, token, lease, token
 end

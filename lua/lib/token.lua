@@ -7,13 +7,21 @@ local function now_micros()
   return now[1] * 1000000 + now[2]
 end
 
--- Returns the counter's value; 0 if it does not exist, nil if the key does not hold a number.
+-- From here on a script cannot tell a number from the next one.
+local TOKENS_END = 9007199254740991
+
+-- Returns the counter's value; 0 if it does not exist. Otherwise nil and a reason: 4 the key does
+-- not hold a number, 9 the number is out of range, so no larger token can follow.
 local function read_token(counter)
   local value = redis.call('get', counter)
   if not value then
     return 0
   end
-  return tonumber(value)
+  local token = tonumber(value)
+  if token and not (token > -TOKENS_END and token < TOKENS_END) then
+    return nil, 9
+  end
+  return token, 4
 end
 
 -- Time is divided into windows of this share of a counter's time to live. A counter in use gets its
@@ -47,8 +55,8 @@ local function raise_token(counter, previous, ttl)
   return raise_to(counter, previous, token, ttl)
 end
 
--- Returns the counter's value, 0 if it is not a number. The counter of a name in use is kept: it
--- outlives the grant, however long the grant is renewed.
+-- Returns the counter's value, 0 if it is not a number in range. The counter of a name in use is
+-- kept: it outlives the grant, however long the grant is renewed.
 local function kept_token(counter, ttl)
   local left = redis.call('pttl', counter)
   if left >= 0 and left * 2 < ttl then
@@ -58,7 +66,8 @@ local function kept_token(counter, ttl)
   if type(token) == 'table' then
     return 0
   end
-  return tonumber(token or 0) or 0
+  token = tonumber(token or 0) or 0
+  return token < TOKENS_END and token or 0
 end
 
 local function now_millis()

@@ -2,8 +2,8 @@
 -- count. The token is the serial of a grant.
 
 -- Same as `look` of lib/acquire.lua. keys: the KEYS of write_acquire. `reads_as`: the owner as a
--- reader. `known`: as in look_sole.
-local function look_write(keys, owner, reads_as, token, known, now)
+-- reader. `known`: as in look_sole. `work`: what may be looked at.
+local function look_write(keys, owner, reads_as, token, known, now, work)
   local lock = keys[1]
   local seen = {remaining = redis.call('pttl', lock)}
   if seen.remaining == -2 then
@@ -20,7 +20,7 @@ local function look_write(keys, owner, reads_as, token, known, now)
   end
   seen.deadlock = read_hold(lock, keys[3], reads_as) ~= nil
   if not seen.deadlock then
-    local longest = longest_read(lock, keys[4], keys[5], now)
+    local longest = longest_read(lock, keys[4], keys[5], now, work)
     seen.reads, seen.open = longest ~= nil, longest == nil
     seen.remaining = longest or seen.remaining
   end
@@ -48,10 +48,14 @@ local function take_write(keys, counter_ttl, owner, lease, known, token, seen)
     count = (known or seen.count) + 1
   else
     -- The remains of readers whose leases have ended are deleted too.
-    redis.call('del', lock, readers, mark)
+    redis.call('unlink', lock, readers, mark)
   end
   redis.call('hset', lock, 'mode', 'write', owner, string.format('%.0f', count))
-  redis.call('pexpire', lock, lease)
+  if seen.count then
+    redis.call('pexpire', lock, lease)
+  else
+    expire_new(lock, lease)
+  end
   return count, token, lease, token
 end
 

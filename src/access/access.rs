@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use lockkeeper_base::metrics::Registrar;
+use tokio::sync::watch;
 
 use super::{
     account::{Account, Accounts, Quotas},
@@ -13,6 +14,7 @@ use super::{
     jwt::{JwtConfig, Jwts},
     rules::{Right, Rule, Rules},
     tokens::Tokens,
+    watchers::{WatcherPlace, Watchers},
 };
 
 /// How callers authenticate, and what they may do.
@@ -58,6 +60,8 @@ struct Shared {
     rules: Rules,
     accounts: Accounts,
     denials: Denials,
+    watchers: Watchers,
+    changes: watch::Sender<u64>,
 }
 
 // === impl Access ===
@@ -87,6 +91,8 @@ impl Access {
             rules: Rules::new(config.rules),
             accounts: Accounts::new(config.quotas),
             denials: Denials::default(),
+            watchers: Watchers::default(),
+            changes: watch::Sender::default(),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -117,12 +123,31 @@ impl Access {
     /// Writes due entries of the audit log. Blocking; to be called once a second.
     pub fn reload(&self) {
         self.shared.denials.flush();
-        if let Some(tokens) = &self.shared.tokens {
-            tokens.reload("auth.token_file", Tokens::compare);
+        let Shared { tokens, jwts, .. } = &*self.shared;
+        let tokens = tokens.as_ref();
+        let jwts = jwts.as_ref();
+        let changed = [
+            tokens.is_some_and(|it| it.reload("auth.token_file", Tokens::compare)),
+            jwts.is_some_and(|it| it.reload("auth.jwks_file", Jwts::compare)),
+        ];
+        if changed.contains(&true) {
+            self.has_changed();
         }
-        if let Some(jwts) = &self.shared.jwts {
-            jwts.reload("auth.jwks_file", Jwts::compare);
-        }
+    }
+
+    /// Notes that credentials may have changed, for [`Access::changes`].
+    pub fn has_changed(&self) {
+        self.shared.changes.send_modify(|count| *count += 1);
+    }
+
+    /// Counts changes after which credentials have to be looked at again.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.shared.changes.subscribe()
+    }
+
+    /// When a token that was accepted is refused, in seconds since 1970, if it says so itself.
+    pub fn end_of(&self, token: &str) -> Option<u64> {
+        self.shared.jwts.as_ref()?.get().end_of(token)
     }
 
     /// The caller's identity: of the token, else of the connection, else anonymous. Fails if the
@@ -158,6 +183,22 @@ impl Access {
         }
         // Without rules admitted callers may use locks, but not those held by other callers.
         right != Right::Admin || (!is_on && self.port.is_trusted)
+    }
+
+    /// Whether an identity has any right at all.
+    pub fn allows_anything(&self, identity: &Identity) -> bool {
+        let rules = &self.shared.rules;
+        rules.is_empty() || rules.know(identity)
+    }
+
+    /// A place for a watcher of this identity; none if it or all have too many. Where callers are
+    /// not identified, only the coordinator's limit applies.
+    pub fn watch(&self, identity: &Identity) -> Option<WatcherPlace> {
+        if !self.is_on() {
+            return Some(WatcherPlace::UNCOUNTED);
+        }
+        let sees_all = self.allows(identity, Right::Admin, "");
+        self.shared.watchers.place(identity, sees_all)
     }
 
     /// The account that is charged for this identity's calls.

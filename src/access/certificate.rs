@@ -31,6 +31,12 @@ pub fn of_certificate(der: &[u8]) -> Option<Identity> {
     (is_usable && !name.is_empty()).then(|| Identity::named(&name))
 }
 
+/// When a certificate (DER) ends, in seconds since 1970.
+pub fn end_of_certificate(der: &[u8]) -> Option<u64> {
+    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+    u64::try_from(certificate.validity().not_after.timestamp()).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use rcgen::{CertificateParams, DnType, KeyPair, SanType};

@@ -42,17 +42,18 @@ impl<T> Watched<T> {
         Arc::clone(&self.value.read())
     }
 
-    /// Reads the files again. A change is audited, with what `compare` says of the old and the new
-    /// value. A problem is logged once, under the key of their setting, and the value stays.
+    /// Reads the files again, and returns whether the value has changed. A change is audited, with
+    /// what `compare` says of the old and the new value. A problem is logged once, under the key of
+    /// their setting, and the value stays.
     ///
     /// The contents are compared and not the times, because files swapped by a symbolic link may be
     /// older than their predecessors.
-    pub fn reload(&self, key: &str, compare: impl Fn(&T, &T) -> String) {
+    pub fn reload(&self, key: &str, compare: impl Fn(&T, &T) -> String) -> bool {
         let mut seen = self.seen.lock();
         let read = read(&self.files);
         if read.as_ref().is_ok_and(|contents| *contents == seen.0) {
             seen.1 = None;
-            return;
+            return false;
         }
         let parsed = read.and_then(|contents| {
             let value =
@@ -66,6 +67,7 @@ impl<T> Watched<T> {
                 *seen = (contents, None);
                 tracing::info!(key, "reloaded");
                 Audited::reloaded(key, &changed);
+                return true;
             }
             Err(problem) if seen.1.as_ref() == Some(&problem) => {}
             Err(problem) => {
@@ -76,6 +78,7 @@ impl<T> Watched<T> {
                 seen.1 = Some(problem);
             }
         }
+        false
     }
 }
 

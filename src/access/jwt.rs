@@ -110,6 +110,13 @@ impl Jwts {
         Ok(identity)
     }
 
+    /// When an accepted token is refused, in seconds since 1970: its `exp`, and what clocks may
+    /// differ.
+    pub(super) fn end_of(&self, token: &str) -> Option<u64> {
+        let digest: [u8; 32] = Sha256::digest(token).into();
+        self.good.get(&digest)?.1.checked_add(LEEWAY_SECONDS)
+    }
+
     fn claims(&self, token: &str) -> Result<Claims, Error> {
         let header = decode_header(token)?;
         let key = match &header.kid {

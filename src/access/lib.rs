@@ -17,15 +17,17 @@ mod jwt;
 mod ring_keys;
 mod rules;
 mod tokens;
+mod watchers;
 
 pub use self::{
     access::{Access, Config, Port},
     account::{Account, Counted, Quota, QuotaReached, Quotas},
     audit::Audited,
-    certificate::of_certificate,
+    certificate::{end_of_certificate, of_certificate},
     error::{Unauthenticated, Unusable},
     files::Watched,
     identity::Identity,
     jwt::JwtConfig,
     rules::{Right, Rule},
+    watchers::WatcherPlace,
 };

@@ -73,6 +73,11 @@ impl Rules {
         self.0.is_empty()
     }
 
+    /// Whether a rule is for this identity.
+    pub(super) fn know(&self, identity: &Identity) -> bool {
+        self.0.iter().any(|rule| rule.is_for(identity))
+    }
+
     pub(super) fn allow(&self, identity: &Identity, right: Right, name: &str) -> bool {
         self.0.iter().any(|rule| {
             rule.allow.contains(&right) && name.starts_with(&rule.prefix) && rule.is_for(identity)

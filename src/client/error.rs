@@ -171,6 +171,10 @@ pub fn why_lost(reason: LostReason, detail: &str) -> String {
             "the store could not be reached in time",
         ),
         (LostReason::ForceReleased, "an operator took it away"),
+        (
+            LostReason::ClockStepped,
+            "the store's clock stepped and ended its lease",
+        ),
     ];
     let words = known.into_iter().find(|(it, _)| *it == reason);
     match (words, detail) {

@@ -35,6 +35,9 @@ const LOOKS_AT_ONCE: usize = 32;
 /// Holders that a list shows per lock; the others are only counted.
 const LISTED_HOLDERS: u32 = 10;
 
+/// Permits per semaphore whose owners a list counts.
+const LISTED_PERMITS: u32 = 1000;
+
 /// Holders that a forced release returns.
 const FORCED_HOLDERS: u32 = 100;
 
@@ -198,9 +201,12 @@ impl Core {
             NameKind::Lock | NameKind::ReadWriteLock => look(self, &name, LISTED_HOLDERS)
                 .await
                 .map(|seen| LockSeen::Lock(kind, seen)),
-            NameKind::Semaphore => semaphore::describe::look(self, &name, LISTED_HOLDERS as usize)
-                .await
-                .map(LockSeen::Semaphore),
+            NameKind::Semaphore => {
+                let listed = LISTED_HOLDERS as usize;
+                semaphore::describe::look(self, &name, listed, LISTED_PERMITS)
+                    .await
+                    .map(LockSeen::Semaphore)
+            }
             NameKind::Latch => latch::look(self, &name).await.map(LockSeen::Latch),
         };
         match seen {

@@ -15,6 +15,7 @@ use crate::{
     config::Config,
     core::Core,
     events::Events,
+    looks::Looks,
     metrics::families::Shared,
     owner_lock::OwnerLocks,
     session::{registry::Sessions, session::Deadlines},
@@ -88,6 +89,8 @@ impl Coordinator {
             attempts: Attempts::new(),
             events,
             metrics,
+            lock_looks: Looks::default(),
+            semaphore_looks: Looks::default(),
         });
         spawn_tasks(&core, wakes);
         Self { core }
@@ -101,6 +104,23 @@ impl Coordinator {
     /// The default lease.
     pub fn default_lease(&self) -> Duration {
         self.core.config.lease
+    }
+
+    /// Checks that the store answers and takes writes: it has memory left, and it may write to its
+    /// disk. An error says in short why not.
+    pub async fn ready(&self) -> Result<(), &'static str> {
+        let silent = |_| "the store does not answer";
+        self.probe().await.map_err(silent)?;
+        let prefix = &self.core.config.limits.key_prefix;
+        let writes = self.core.scripts.takes_writes(prefix).await;
+        writes.map_err(|error| match error {
+            CallError::OutOfMemory => "the store is out of memory",
+            CallError::Unavailable(why) if why.starts_with("MISCONF") => {
+                "the store refuses writes: it cannot write to its disk (MISCONF)"
+            }
+            error if error.is_transient() => "the store does not answer",
+            _ => "the store refuses writes",
+        })
     }
 
     /// Checks that the store answers.

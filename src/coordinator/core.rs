@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use lockkeeper_base::tasks::Tasks;
 use lockkeeper_store::{
     host::Replicas,
-    script::{CallError, ReplicationStatus, Scripts},
+    script::{CallError, Inspected, ReplicationStatus, Scripts, SemaphoreInspected},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +14,7 @@ use crate::{
     config::Config,
     error::Error,
     events::Events,
+    looks::Looks,
     metrics::families::Shared,
     owner_lock::{OwnerLock, OwnerLocks},
     session::{
@@ -39,6 +40,8 @@ pub(crate) struct Core {
     pub(crate) attempts: Attempts,
     pub(crate) events: Arc<Events>,
     pub(crate) metrics: Shared,
+    pub(crate) lock_looks: Looks<Inspected>,
+    pub(crate) semaphore_looks: Looks<SemaphoreInspected>,
 }
 
 // === impl Core ===

@@ -2,7 +2,7 @@
 //! errors.
 
 use lockkeeper_access::{QuotaReached, Right};
-use lockkeeper_store::script::{CallError, Ownership};
+use lockkeeper_store::script::{CallError, Ownership, StoreLimit};
 
 use crate::types::{Invalid, LockName};
 
@@ -21,6 +21,10 @@ pub enum Limit {
     GrantsPerSession,
     /// Watchers.
     Watchers,
+    /// Owners that hold one lock.
+    HoldersPerLock,
+    /// Taken permits of one semaphore.
+    PermitsPerName,
 }
 
 /// Why an operation has no outcome.
@@ -75,7 +79,7 @@ pub enum Error {
     Draining,
     /// The store has no outcome.
     #[error(transparent)]
-    Store(#[from] CallError),
+    Store(CallError),
     /// The store has no outcome because of one of several locks.
     #[error("{0}: {1}")]
     StoreOf(LockName, CallError),
@@ -89,10 +93,26 @@ impl Error {
     pub(crate) fn of(self, name: &LockName) -> Self {
         match self {
             Self::Store(
-                error
-                @ (CallError::WrongKind | CallError::SelfDeadlock | CallError::Unsupported(_)),
+                error @ (CallError::WrongKind
+                | CallError::SelfDeadlock
+                | CallError::CounterOutOfRange
+                | CallError::Unsupported(_)),
             ) => Self::StoreOf(name.clone(), error),
             error => error,
+        }
+    }
+}
+
+impl From<CallError> for Error {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::LimitReached(StoreLimit::HoldersPerLock) => {
+                Self::LimitReached(Limit::HoldersPerLock)
+            }
+            CallError::LimitReached(StoreLimit::PermitsPerName) => {
+                Self::LimitReached(Limit::PermitsPerName)
+            }
+            error => Self::Store(error),
         }
     }
 }
@@ -109,6 +129,8 @@ impl Limit {
             Self::Sessions => "sessions_max",
             Self::GrantsPerSession => "grants_per_session_max",
             Self::Watchers => "watchers_max",
+            Self::HoldersPerLock => "holders_per_lock_max",
+            Self::PermitsPerName => "permits_per_name_max",
         }
     }
 }

@@ -26,6 +26,7 @@ mod events;
 pub mod fuzzing;
 mod latch;
 mod lock;
+mod looks;
 mod loss;
 mod mailbox;
 mod metrics;

@@ -9,6 +9,7 @@ pub mod hosts;
 pub mod probe;
 mod process;
 mod security;
+mod sizing;
 pub mod telemetry;
 mod wiring;
 

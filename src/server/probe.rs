@@ -31,15 +31,14 @@ impl StoreProbe {
         }
     }
 
-    /// Whether the store answered within the last [`PROBE_INTERVAL`]; the error says why not.
+    /// Whether the store answered and took writes within the last [`PROBE_INTERVAL`]; the error says why not.
     /// Concurrent callers share one probe.
     pub(crate) async fn store_answers(&self) -> Answer {
         let mut last = self.last.lock().await;
         match &*last {
             Some((at, answer)) if at.elapsed() < PROBE_INTERVAL => answer.clone(),
             _ => {
-                let answer = self.coordinator.probe().await;
-                let answer = answer.map_err(|error| error.to_string());
+                let answer = self.coordinator.ready().await.map_err(str::to_owned);
                 *last = Some((Instant::now(), answer.clone()));
                 answer
             }

@@ -5,8 +5,9 @@ use std::{future::Future, path::Path, sync::Arc, time::Duration};
 use lockkeeper_access::{Access, JwtConfig, Port, Quotas, Right, Rule, Unusable};
 
 use crate::{
-    config::{AccessRight, AccessRule, Settings},
+    config::{AccessQuotas, AccessRight, AccessRule, Settings},
     grpc::listen::{Tls, TlsFiles},
+    sizing,
 };
 
 /// The interval at which files are read again.
@@ -22,7 +23,10 @@ pub(crate) struct Security {
 
 impl Security {
     /// Reads the files. An error names the section of the settings.
-    pub(crate) fn read(settings: &Settings) -> Result<Self, (&'static str, Unusable)> {
+    pub(crate) fn read(
+        settings: &Settings,
+        memory: Option<u64>,
+    ) -> Result<Self, (&'static str, Unusable)> {
         let tls = &settings.server.tls;
         let files = file(&tls.certificate_file).zip(file(&tls.key_file));
         let tls = files.map(|(certificate, key)| {
@@ -34,7 +38,10 @@ impl Security {
         });
         let tls = tls.transpose();
         let tls = tls.map_err(|problem| ("server.tls", problem))?;
-        let config = access_config(settings);
+        let mut config = access_config(settings);
+        if config.is_on() {
+            config.quotas = quotas(sizing::quotas(settings, memory));
+        }
         let port = port(settings, config.is_on());
         let access = Access::new(config, port);
         Ok(Self {
@@ -57,8 +64,8 @@ pub(crate) async fn reload(access: Access, tls: Option<Arc<Tls>>, stop: impl Fut
         // The file system may hang.
         let read = tokio::task::spawn_blocking(move || {
             access.reload();
-            if let Some(tls) = &tls {
-                tls.reload();
+            if tls.is_some_and(|tls| tls.reload()) {
+                access.has_changed();
             }
         });
         let _ = read.await;
@@ -103,18 +110,21 @@ fn access_config(settings: &Settings) -> lockkeeper_access::Config {
         issuer: auth.jwt_issuer.clone(),
         audience: auth.jwt_audience.clone(),
     });
-    let quotas = access.quotas;
     lockkeeper_access::Config {
         token_file: file(&auth.token_file),
         jwt,
         certificates: file(&settings.server.tls.client_ca_file).is_some(),
         rules: access.rules.iter().map(rule).collect(),
-        quotas: Quotas {
-            sessions: quotas.sessions,
-            grants: quotas.grants,
-            waiters: quotas.waiters,
-            requests_per_second: quotas.requests_per_second,
-        },
+        quotas: quotas(access.quotas),
+    }
+}
+
+fn quotas(quotas: AccessQuotas) -> Quotas {
+    Quotas {
+        sessions: quotas.sessions,
+        grants: quotas.grants,
+        waiters: quotas.waiters,
+        requests_per_second: quotas.requests_per_second,
     }
 }
 

@@ -33,8 +33,9 @@ use crate::{
     },
     hosts::AllowedHosts,
     probe::StoreProbe,
-    process::{rlimit, systemd},
+    process::{dumps, memory, rlimit, systemd},
     security::{self, Security},
+    sizing,
     telemetry::{self, LostLines},
 };
 
@@ -75,6 +76,10 @@ async fn serve_on(
     listener: Option<TcpListener>,
     stop: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
+    dumps::refuse();
+    let memory = memory::allowed();
+    let mut settings = settings;
+    sizing::set_limits(&mut settings, memory);
     let grace = settings.server.drain_grace;
     // Every name begins with the prefix, so an invalid prefix makes every name invalid.
     if let Some(why) = script::keys::refuse(&format!("{}x", settings.store.key_prefix)) {
@@ -84,7 +89,7 @@ async fn serve_on(
     let connections = host::Metrics::default();
     let calls = grpc::Metrics::default();
     let Security { access, tls } =
-        Security::read(&settings).map_err(|(key, problem)| misconfigured(key, &problem))?;
+        Security::read(&settings, memory).map_err(|(key, problem)| misconfigured(key, &problem))?;
     let listeners = listeners(&settings, listener, tls.clone())?;
     let coordinator = start(&settings, &connections)?;
     let probe = StoreProbe::new(coordinator.clone());
@@ -99,21 +104,13 @@ async fn serve_on(
     announce(&settings, &listeners)?;
     let drained = tokio_util::sync::CancellationToken::new();
     if let Some(listener) = admin {
-        let address = listener.local_addr()?;
-        info!(%address, "admin port");
-        info!("console: http://{address}/");
         let mut metrics = registry(commit, &coordinator, &connections, &calls, &access);
         lost.register(&mut Registrar::new(&mut metrics));
         let metrics = admin::Metrics::new(metrics);
         let access = access.at(security::admin_port(&settings));
         let config = admin_config(&settings);
         let admin = Admin::new(coordinator.clone(), probe, access, metrics, config);
-        let connections_max = rlimit::admin_connections_max();
-        let stop = drained.clone().cancelled_owned();
-        spawn_detached(
-            "admin",
-            admin::serve(admin, listener, connections_max, stop),
-        );
+        serve_admin(admin, listener, drained.clone().cancelled_owned())?;
     }
     spawn_detached(
         "reload",
@@ -135,6 +132,22 @@ async fn serve_on(
             drain(&coordinator, &drained, &mut server, begun, grace).await?;
         }
     }
+    Ok(())
+}
+
+fn serve_admin(
+    admin: Admin,
+    listener: TcpListener,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> anyhow::Result<()> {
+    let address = listener.local_addr()?;
+    info!(%address, "admin port");
+    info!("console: http://{address}/");
+    let connections_max = rlimit::admin_connections_max();
+    spawn_detached(
+        "admin",
+        admin::serve(admin, listener, connections_max, stop),
+    );
     Ok(())
 }
 
@@ -309,6 +322,7 @@ fn connect(
         connect_timeout: store.connect_timeout,
         replica_ack_timeout: store.replica_ack_timeout,
         replica_marker: script::keys::replicated(&store.key_prefix),
+        probe_channel: script::keys::channel(&script::keys::replicated(&store.key_prefix)),
         connections: store.connections,
         ping_interval: store.pubsub_ping_interval,
         tls: TlsCertificates {
@@ -340,12 +354,15 @@ fn misconfigured(key: &str, problem: &dyn std::fmt::Display) -> anyhow::Error {
 
 /// The coordinator's part of the settings.
 pub fn coordinator_config(settings: &Settings) -> lockkeeper_coordinator::Config {
+    let mut settings = settings.clone();
+    // Those that follow the memory have been set, where it is known.
+    sizing::set_limits(&mut settings, None);
     let Settings {
         store,
         session,
         limits,
         ..
-    } = settings;
+    } = &settings;
     let session_secret = if session.secret.is_empty() {
         info!("session.secret is not set: sessions can be resumed on this process only");
         Uuid::new_v4().as_bytes().to_vec()
@@ -388,6 +405,9 @@ pub fn coordinator_config(settings: &Settings) -> lockkeeper_coordinator::Config
             request_retention: store.request_retention,
             fair_waiter_timeout: store.fair_waiter_timeout,
             writer_hold_back: store.writer_hold_back,
+            holders_per_lock_max: limits.holders_per_lock_max,
+            permits_per_name_max: limits.permits_per_name_max,
+            adopts_counters: store.adopt_redisson_counters,
         },
         session_secret,
     }

@@ -120,7 +120,7 @@ async fn permits(scripts: &Scripts) {
         scripts.undo_permits("a", attempt),
         scripts.renew_permits(&renewals),
         scripts.set_permits("a", 3, true),
-        scripts.inspect_semaphore("a"),
+        scripts.inspect_semaphore("a", u32::MAX),
     );
 }
 

@@ -115,8 +115,7 @@ async fn permits_wake_the_other_side(shared: &Shared) {
         assert!(ours.set(2).await.created);
         let held = java.tell(&["semaphore-acquire", &name, "2", "-1"]);
         let held = held.value().await;
-        let mut call = ours.acquire(ours.request("x", 2)).await.unwrap();
-        call.expect_waiting().await;
+        let mut call = ours.waits(ours.request("x", 2)).await;
         java.tell(&["semaphore-release", &name, &held])
             .value()
             .await;
@@ -176,7 +175,7 @@ async fn latches_open_for_both_sides(shared: &Shared) {
 
 /// Eight threads of two Redisson clients against eight sessions of ours, on one lock.
 async fn none_are_inside_together(shared: &Shared) {
-    const NAME: &str = "{contended}";
+    const NAME: &str = "{contended}:lock";
     let (witness, sides) = (format!("{NAME}{WITNESS}"), format!("{NAME}{SIDES}"));
     let other = connect(shared.redisson_is, &shared.store).await;
     let rounds = ROUNDS.to_string();

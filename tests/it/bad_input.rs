@@ -8,7 +8,7 @@ use tonic_types::StatusExt as _;
 
 use crate::support::{
     World,
-    client::{acquire_request, try_request},
+    client::{acquire_request, expect_status, try_request},
     reason, secs,
 };
 
@@ -22,8 +22,7 @@ fn expect_field(status: &Status, field: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn names_owners_modes_leases_and_waits_are_checked() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     let long = "n".repeat(513);
     for name in [
         "",
@@ -87,8 +86,7 @@ async fn names_owners_modes_leases_and_waits_are_checked() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_of_another_kind_is_told_and_left_alone() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     world.redis(&["SET", "string", "x"]);
     world.redis(&["RPUSH", "list", "x"]);
     world.redis(&["HSET", "rwlock", "mode", "read", "u:1", "1"]);
@@ -124,8 +122,7 @@ async fn a_key_of_another_kind_is_told_and_left_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn what_others_put_into_a_lock_is_shown_as_text_and_waited_for() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     world
         .store
         .command(&[b"HSET", b"a", b"\xff\xfe:1", b"3"])
@@ -144,16 +141,12 @@ async fn what_others_put_into_a_lock_is_shown_as_text_and_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn out_of_memory_refuses_new_locks_but_gives_back_and_renews() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     client.try_acquire("a", "x", secs(10)).await.unwrap();
     client.try_acquire("a", "x", secs(10)).await.unwrap();
     world.store.set_out_of_memory(true);
     let refused = client.try_acquire("b", "x", secs(10)).await.unwrap_err();
-    assert_eq!(
-        (refused.code(), reason(&refused).as_str()),
-        (Code::ResourceExhausted, "STORE_OUT_OF_MEMORY")
-    );
+    expect_status(&refused, Code::ResourceExhausted, "STORE_OUT_OF_MEMORY");
     client.renew("a", "x", secs(20)).await.unwrap();
     let request = |id: &str| pb::ReleaseRequest::named("a").by("x").with_id(id);
     assert!(!client.release_with(request("r1")).await.unwrap().released);

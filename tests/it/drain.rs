@@ -3,7 +3,11 @@
 use lockkeeper_api::pb::{self, session_response::Response};
 use lockkeeper_store::host::Value;
 
-use crate::support::{Options, World, client::acquire_request, eventually, reason, secs};
+use crate::support::{
+    Options, World,
+    client::{acquire_request, expect_status},
+    eventually, reason, secs,
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_ends_waits_keeps_grants_with_a_full_lease_and_sends_sessions_away() {
@@ -17,15 +21,11 @@ async fn a_drain_ends_waits_keeps_grants_with_a_full_lease_and_sends_sessions_aw
     hasty.acquire("b").await;
     let mut session = client.open().await;
     let grant = session.acquire("a").await;
-    let mut waiting = client.acquire(acquire_request("a", "w")).await.unwrap();
-    waiting.expect_waiting().await;
+    let mut waiting = client.waits(acquire_request("a", "w")).await;
     tokio::time::sleep(secs(8)).await;
     world.coordinator(0).drain(secs(5)).await;
     let ended = waiting.end().await.unwrap_err();
-    assert_eq!(
-        (ended.code(), reason(&ended).as_str()),
-        (tonic::Code::Unavailable, "DRAINING")
-    );
+    expect_status(&ended, tonic::Code::Unavailable, "DRAINING");
     assert_eq!(
         world.redis(&["PTTL", "a"]),
         Value::Int(30_000),

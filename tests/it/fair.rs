@@ -27,12 +27,7 @@ fn two_coordinators() -> Options {
 }
 
 async fn begin(client: &mut Client, owner: &str) -> Call {
-    let mut call = client
-        .acquire(wait("a", owner, LockMode::Fair))
-        .await
-        .unwrap();
-    call.expect_waiting().await;
-    call
+    client.waits(wait("a", owner, LockMode::Fair)).await
 }
 
 async fn hold(client: &mut Client, owner: &str, mode: LockMode) {
@@ -119,10 +114,7 @@ async fn mission_17_a_crowd_is_not_woken_the_next_one_is() {
         calls.push(begin(&mut clients[number % 2], &format!("o{number}")).await);
     }
     let channel = keys::fair_channel("a", "o7");
-    eventually("each listens for itself", || async {
-        world.store.subscription_count(&channel) == 1
-    })
-    .await;
+    world.until_listening(&channel, 1).await;
     assert_eq!(
         world.store.subscription_count(&keys::channel("a")),
         0,
@@ -210,8 +202,7 @@ async fn a_waiter_whose_client_died_is_passed_over_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn waiters_of_another_program_stand_in_the_same_queue() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     hold(&mut client, "holder", LockMode::Fair).await;
     // As Redisson queues up: it counts as dead 300 s after it asked.
     let deadline = (1_700_000_000_000_u64 + 300_000).to_string();
@@ -235,8 +226,7 @@ async fn waiters_of_another_program_stand_in_the_same_queue() {
 #[tokio::test(start_paused = true)]
 async fn exclusive_and_fair_exclude_each_other_and_find_out_by_polls() {
     const ROUNDS: u32 = 12;
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     for (held, waits) in [
         (LockMode::Fair, LockMode::Exclusive),
         (LockMode::Exclusive, LockMode::Fair),
@@ -245,8 +235,7 @@ async fn exclusive_and_fair_exclude_each_other_and_find_out_by_polls() {
         for _ in 0..ROUNDS {
             hold(&mut client, "holder", held).await;
             let request = wait("a", "waiter", LockMode::Fair).in_mode(waits);
-            let mut call = client.acquire(request).await.unwrap();
-            call.expect_waiting().await;
+            let mut call = client.waits(request).await;
             // Not a multiple of how often waiters are vouched for, which finds out too: one release
             // that comes right before would be followed by others.
             tokio::time::sleep(millis(4300)).await;

@@ -8,7 +8,7 @@ use tonic::Code;
 use crate::support::{
     Faults, World,
     client::{Call, Client, acquire_request},
-    eventually, millis, secs,
+    millis, secs,
 };
 
 const WAITERS: usize = 100;
@@ -32,14 +32,9 @@ async fn line_up(world: &World, client: &mut Client) -> Vec<Call> {
     client.try_acquire("a", "holder", secs(3600)).await.unwrap();
     let mut calls = Vec::new();
     for _ in 0..WAITERS {
-        let mut call = client.acquire(acquire_request("a", "")).await.unwrap();
-        call.expect_waiting().await;
-        calls.push(call);
+        calls.push(client.waits(acquire_request("a", "")).await);
     }
-    eventually("all wait", || async {
-        world.coordinator(0).load().waiters == WAITERS
-    })
-    .await;
+    world.until_waiting(0, WAITERS).await;
     calls
 }
 

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use crate::support::{
     World,
-    client::{acquire_request, proto, try_request},
-    eventually, reason, secs,
+    client::{acquire_request, expect_status, proto, try_request},
+    reason, secs,
 };
 
 fn with_id(name: &str, owner: &str, id: &str) -> pb::TryAcquireRequest {
@@ -36,8 +36,7 @@ async fn a_repeated_acquire_adds_no_hold_and_gets_the_same_owner() {
 
 #[tokio::test(start_paused = true)]
 async fn a_repeated_release_gives_back_one_hold() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     client.try_acquire("a", "x", secs(10)).await.unwrap();
     client.try_acquire("a", "x", secs(10)).await.unwrap();
     for _ in 0..3 {
@@ -58,8 +57,7 @@ async fn a_repeated_release_gives_back_one_hold() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_try_is_an_answer_too() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     client.try_acquire("a", "x", secs(10)).await.unwrap();
     assert!(
         !client
@@ -89,8 +87,7 @@ async fn a_refused_try_is_an_answer_too() {
 
 #[tokio::test(start_paused = true)]
 async fn a_late_repeat_does_not_take_the_lock_again() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     client
         .api
         .try_acquire(with_id("a", "x", "r1"))
@@ -104,9 +101,7 @@ async fn a_late_repeat_does_not_take_the_lock_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_late_repeat_of_a_release_leaves_what_is_held_since_alone() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let mut session = client.open().await;
+    let (world, mut client, mut session) = World::with_session().await;
     let first = release("a", "", "r1").of_session(session.id());
     session.acquire("a").await;
     client.api.release(first.clone()).await.unwrap();
@@ -138,8 +133,7 @@ async fn a_late_repeat_of_a_release_leaves_what_is_held_since_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn an_id_used_for_something_else_is_refused() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     client
         .api
         .try_acquire(with_id("a", "x", "r1"))
@@ -159,8 +153,7 @@ async fn an_id_used_for_something_else_is_refused() {
         .await
         .unwrap_err();
     for refused in [other_owner, wait, other_operation] {
-        assert_eq!(refused.code(), tonic::Code::InvalidArgument);
-        assert_eq!(reason(&refused), "INVALID_REQUEST_ID");
+        expect_status(&refused, tonic::Code::InvalidArgument, "INVALID_REQUEST_ID");
     }
     assert!(
         client
@@ -174,8 +167,7 @@ async fn an_id_used_for_something_else_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn an_acquire_whose_answer_is_lost_is_undone_and_can_be_repeated() {
-    let (faults, world) = World::faulty();
-    let mut client = world.client(0).await;
+    let (faults, world, mut client) = World::faulty_with_client().await;
     let mut session = client.open().await;
     let id = session.id();
     for (n, request) in [
@@ -190,14 +182,8 @@ async fn an_acquire_whose_answer_is_lost_is_undone_and_can_be_repeated() {
     {
         faults.lose_answers("lock_acquire", 1);
         let lost = client.try_with(request.clone()).await.unwrap_err();
-        assert_eq!(
-            (lost.code(), reason(&lost)),
-            (tonic::Code::Unavailable, "OUTCOME_UNKNOWN".to_owned())
-        );
-        eventually("undone", || async {
-            world.redis(&["EXISTS", "a"]) == Value::Int(0)
-        })
-        .await;
+        expect_status(&lost, tonic::Code::Unavailable, "OUTCOME_UNKNOWN");
+        world.until_answer(&["EXISTS", "a"], 0).await;
         let again = client.try_with(request.clone()).await.unwrap();
         assert_eq!(again.grant.as_ref().unwrap().hold_count, 1, "case {n}");
         let grant = again.grant.unwrap();
@@ -222,8 +208,7 @@ async fn an_acquire_whose_answer_is_lost_is_undone_and_can_be_repeated() {
 
 #[tokio::test(start_paused = true)]
 async fn a_release_whose_answer_is_lost_is_brought_to_its_end() {
-    let (faults, world) = World::faulty();
-    let mut client = world.client(0).await;
+    let (faults, _world, mut client) = World::faulty_with_client().await;
     let mut session = client.open().await;
     for (ran, request_id) in [(true, ""), (false, ""), (true, "r1"), (false, "r2")] {
         session.acquire("a").await;

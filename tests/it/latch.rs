@@ -11,9 +11,9 @@ use tonic::Code;
 
 use crate::support::{
     World,
-    client::proto,
+    client::{expect_status, proto},
     counters::{Latch, LatchCall, Semaphore},
-    eventually, millis, reason, secs,
+    millis, reason, secs,
 };
 
 #[tokio::test(start_paused = true)]
@@ -30,10 +30,7 @@ async fn all_that_wait_are_told_when_a_latch_opens() {
         calls.push(call);
     }
     let channel = keys::latch_channel("l");
-    eventually("subscribed", || async {
-        world.store.subscription_count(&channel) == 2
-    })
-    .await;
+    world.until_listening(&channel, 2).await;
     assert_eq!(latch.describe().await.waiter_count, 10, "at the one asked");
     let lowered_at = Instant::now();
     assert_eq!(latch.count_down(1).await.unwrap(), 1);
@@ -131,8 +128,7 @@ async fn counting_down_is_repeated_safely_and_never_below_zero() {
     let client = world.client(0).await;
     let mut latch = Latch::new(&client, "l");
     let below = latch.count_down(1).await.unwrap_err();
-    assert_eq!(below.code(), Code::FailedPrecondition);
-    assert_eq!(reason(&below), "COUNT_EXCEEDED");
+    expect_status(&below, Code::FailedPrecondition, "COUNT_EXCEEDED");
     latch.set(3).await;
     for _ in 0..3 {
         assert_eq!(latch.count_down_as(2, "r1").await.unwrap(), 1);
@@ -174,8 +170,7 @@ async fn counting_down_is_repeated_safely_and_never_below_zero() {
 
 #[tokio::test(start_paused = true)]
 async fn latches_on_a_sessions_stream() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     let mut latch = Latch::new(&client, "l");
     latch.set(1).await;
     let mut session = client.open().await;

@@ -9,7 +9,7 @@ use tonic::Code;
 
 use crate::support::{
     World,
-    client::{proto, std_duration},
+    client::{expect_status, proto, std_duration},
     counters::Semaphore,
     eventually, millis, reason, secs,
 };
@@ -51,10 +51,7 @@ async fn a_waiter_is_woken_by_the_release() {
     assert_eq!((told.position, told.available), (1, 0));
     assert_eq!(std_duration(told.next_lease_end), secs(60));
     let channel = keys::permit_channel("s");
-    eventually("subscribed", || async {
-        world.store.subscription_count(&channel) == 1
-    })
-    .await;
+    world.until_listening(&channel, 1).await;
     let released_at = Instant::now();
     near.release("x", &held.permit_ids).await.unwrap();
     let granted = waiting.expect_granted().await;
@@ -63,10 +60,7 @@ async fn a_waiter_is_woken_by_the_release() {
         "by the message, not by a poll"
     );
     far.release("y", &granted.permit_ids).await.unwrap();
-    eventually("unsubscribed", || async {
-        world.store.subscription_count(&channel) == 0
-    })
-    .await;
+    world.until_listening(&channel, 0).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -96,9 +90,7 @@ async fn one_release_serves_as_many_as_it_can_in_the_order_they_came() {
     // The large request is not passed over by the small ones behind it.
     for (owner, wanted) in [("a", 3), ("b", 1), ("c", 1)] {
         let request = permits.request(owner, wanted);
-        let mut call = permits.acquire(request).await.unwrap();
-        call.expect_waiting().await;
-        calls.push(call);
+        calls.push(permits.waits(request).await);
     }
     permits.release("x", &held.permit_ids[..2]).await.unwrap();
     tokio::time::sleep(secs(3)).await;
@@ -144,15 +136,13 @@ async fn the_size_can_change_while_some_wait() {
     permits.set(1).await;
     let first = permits.take("x", 1, secs(600)).await;
     let request = permits.request("y", 1);
-    let mut y = permits.acquire(request).await.unwrap();
-    y.expect_waiting().await;
+    let mut y = permits.waits(request).await;
     let changed_at = Instant::now();
     assert_eq!(permits.set(2).await.available, 1);
     let second = y.expect_granted().await;
     assert!(changed_at.elapsed() < millis(50), "larger: woken");
     let request = permits.request("z", 2);
-    let mut z = permits.acquire(request).await.unwrap();
-    z.expect_waiting().await;
+    let mut z = permits.waits(request).await;
     let changed_at = Instant::now();
     let set = permits.set(1).await;
     assert_eq!((set.created, set.total, set.available), (false, 1, -1));
@@ -176,8 +166,7 @@ async fn only_their_owner_releases_and_renews_permits() {
     let both = [x.clone(), y.clone()].concat();
     for (owner, ids) in [("y", &x), ("x", &both), ("z", &Vec::new())] {
         let refused = permits.release(owner, ids).await.unwrap_err();
-        assert_eq!(refused.code(), Code::FailedPrecondition);
-        assert_eq!(reason(&refused), "NOT_OWNER");
+        expect_status(&refused, Code::FailedPrecondition, "NOT_OWNER");
     }
     let refused = permits.renew("y", &x, secs(60)).await.unwrap_err();
     assert_eq!(reason(&refused), "NOT_OWNER");
@@ -249,13 +238,9 @@ async fn a_wait_is_bounded_and_leaves_nothing_behind() {
     let mut hasty = permits.acquire(request).await.unwrap();
     assert_eq!(hasty.expect_timeout().await.available, 1);
     assert!(begun.elapsed() >= millis(700) && begun.elapsed() < millis(750));
-    let mut dropped = permits.acquire(permits.request("y", 2)).await.unwrap();
-    dropped.expect_waiting().await;
+    let dropped = permits.waits(permits.request("y", 2)).await;
     drop(dropped);
-    eventually("nobody waits", || async {
-        world.coordinator(0).load().waiters == 0
-    })
-    .await;
+    world.until_waiting(0, 0).await;
     permits.release("x", &held.permit_ids).await.unwrap();
     assert!(permits.is_idle(2).await);
     permits.set(0).await;

@@ -23,8 +23,7 @@ fn resume(opened: &pb::SessionOpened, permits: Vec<pb::PermitGrant>) -> Request 
 
 #[tokio::test(start_paused = true)]
 async fn the_watchdog_keeps_permits_as_long_as_the_session_lives() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     let mut permits = Semaphore::new(&client, "s");
     permits.set(3).await;
     let mut session = client.open().await;
@@ -43,8 +42,7 @@ async fn the_watchdog_keeps_permits_as_long_as_the_session_lives() {
 
 #[tokio::test(start_paused = true)]
 async fn permits_with_a_lease_of_their_own_run_out_and_that_is_told() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     let mut permits = Semaphore::new(&client, "s");
     permits.set(1).await;
     let mut session = client.open().await;
@@ -66,8 +64,7 @@ async fn permits_with_a_lease_of_their_own_run_out_and_that_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn some_of_a_grant_are_given_back_and_the_rest_stays_watched() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     let mut permits = Semaphore::new(&client, "s");
     permits.set(4).await;
     let mut session = client.open().await;
@@ -125,8 +122,7 @@ async fn a_renewal_that_crosses_a_release_of_some_permits_loses_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn permits_that_somebody_took_away_are_told_as_lost_at_the_next_renewal() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     Semaphore::new(&client, "s").set(2).await;
     let mut session = client.open().await;
     let grant = session.acquire_permits("s", 2).await;
@@ -143,8 +139,7 @@ async fn permits_that_somebody_took_away_are_told_as_lost_at_the_next_renewal() 
 
 #[tokio::test(start_paused = true)]
 async fn permits_are_lost_by_the_clock_when_the_store_is_away() {
-    let (faults, world) = World::faulty();
-    let mut client = world.client(0).await;
+    let (faults, _world, mut client) = World::faulty_with_client().await;
     Semaphore::new(&client, "s").set(2).await;
     let mut session = client.open().await;
     session.acquire_permits("s", 2).await;
@@ -225,8 +220,7 @@ async fn a_resume_gives_back_the_permits_that_it_does_not_name() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_on_the_stream_ends_with_a_cancel_or_with_the_session() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     let mut permits = Semaphore::new(&client, "s");
     permits.set(1).await;
     permits.take("x", 1, secs(600)).await;
@@ -286,8 +280,7 @@ async fn an_acquire_whose_outcome_is_not_known_is_undone_exactly() {
 
 #[tokio::test(start_paused = true)]
 async fn permits_that_nobody_takes_are_given_back() {
-    let (faults, world) = World::faulty();
-    let mut client = world.client(0).await;
+    let (faults, world, mut client) = World::faulty_with_client().await;
     let mut permits = Semaphore::new(&world.client(0).await, "s");
     permits.set(3).await;
     let session = client.open().await;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_api::pb::{self, session_request::Request};
+use lockkeeper_api::pb::{self};
 use lockkeeper_store::host::Value;
 use lockkeeper_testkit::prelude::*;
 
@@ -24,8 +24,7 @@ async fn left_of_a_cut_lock(session_lease: Duration, lease: Option<Duration>) ->
         lease: lease.map(proto),
         ..acquire_request("a", "")
     };
-    let op_id = session.send(Request::Acquire(request));
-    let grant = session.expect_granted(op_id).await;
+    let grant = session.granted(request).await;
     assert_eq!(grant.watched, lease.is_none());
     world.redis(&["PEXPIRE", "a", "30000"]);
     tokio::time::sleep(secs(11)).await;

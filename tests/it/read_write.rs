@@ -6,7 +6,7 @@ use lockkeeper_store::{host::Value, script::keys};
 use lockkeeper_testkit::prelude::*;
 use tokio::time::Instant;
 
-use crate::support::{World, client::std_duration, eventually, millis, modes::wait, reason, secs};
+use crate::support::{World, client::std_duration, millis, modes::wait, reason, secs};
 
 const READ: LockMode = LockMode::Read;
 const WRITE: LockMode = LockMode::Write;
@@ -27,8 +27,7 @@ fn time_to_live(world: &World, key: &str) -> i64 {
 
 #[tokio::test(start_paused = true)]
 async fn mission_18_many_readers_or_one_writer_and_the_mode_stands_in_the_hash() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     assert!(client.gets("a", "x", READ).await);
     assert!(client.gets("a", "y", READ).await);
     assert_eq!(field(&world, "mode").as_deref(), Some("read"));
@@ -49,8 +48,7 @@ async fn mission_18_many_readers_or_one_writer_and_the_mode_stands_in_the_hash()
 
 #[tokio::test(start_paused = true)]
 async fn mission_18_each_read_hold_has_its_time_to_live_and_the_lock_that_of_the_longest() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     client.try_in("a", "x", READ, secs(10)).await.unwrap();
     client.try_in("a", "y", READ, secs(40)).await.unwrap();
     let holds = ["{a}:x:rwlock_timeout:1", "{a}:y:rwlock_timeout:1"];
@@ -80,8 +78,7 @@ async fn mission_18_each_read_hold_has_its_time_to_live_and_the_lock_that_of_the
 
 #[tokio::test(start_paused = true)]
 async fn mission_18_the_lock_lives_no_longer_than_the_longest_that_is_left() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     client.try_in("a", "x", READ, secs(10)).await.unwrap();
     client.try_in("a", "y", READ, secs(40)).await.unwrap();
     client.give_back("a", "y", READ).await;
@@ -102,10 +99,8 @@ async fn mission_18_a_writer_may_read_and_becomes_a_reader_that_lets_others_in()
     let seen = near.describe("a").await;
     assert_eq!((seen.mode(), seen.holder_count), (WRITE, 2));
 
-    let mut reader = far.acquire(wait("a", "y", READ)).await.unwrap();
-    reader.expect_waiting().await;
-    let mut writer = far.acquire(wait("a", "z", WRITE)).await.unwrap();
-    writer.expect_waiting().await;
+    let mut reader = far.waits(wait("a", "y", READ)).await;
+    let mut writer = far.waits(wait("a", "z", WRITE)).await;
     tokio::time::sleep(secs(5)).await;
     let released = Instant::now();
     let request = pb::ReleaseRequest::named("a").in_mode(WRITE);
@@ -140,10 +135,7 @@ async fn mission_18_a_writer_wakes_all_readers_at_once() {
         calls.push(call);
     }
     let channel = keys::rw_channel("a");
-    eventually("both coordinators listen", || async {
-        world.store.subscription_count(&channel) == 2
-    })
-    .await;
+    world.until_listening(&channel, 2).await;
     tokio::time::sleep(secs(3)).await;
     let released = Instant::now();
     clients[0].give_back("a", "writer", WRITE).await;
@@ -159,8 +151,7 @@ async fn mission_18_a_writer_wakes_all_readers_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn who_only_reads_and_asks_to_write_is_refused_at_once() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     assert!(client.gets("a", "x", READ).await);
     let refused = client.try_in("a", "x", WRITE, secs(60)).await.unwrap_err();
     assert_eq!(reason(&refused), "SELF_DEADLOCK");
@@ -177,11 +168,9 @@ async fn who_only_reads_and_asks_to_write_is_refused_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_waiting_writer_holds_new_readers_back_for_a_time() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     client.try_in("a", "x", READ, secs(600)).await.unwrap();
-    let mut writer = client.acquire(wait("a", "w", WRITE)).await.unwrap();
-    writer.expect_waiting().await;
+    let mut writer = client.waits(wait("a", "w", WRITE)).await;
     assert!(!client.gets("a", "y", READ).await);
     assert!(
         client.gets("a", "x", READ).await,
@@ -204,13 +193,10 @@ async fn a_waiting_writer_holds_new_readers_back_for_a_time() {
 
 #[tokio::test(start_paused = true)]
 async fn readers_are_let_in_when_the_writer_gives_up_waiting() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     client.try_in("a", "x", READ, secs(600)).await.unwrap();
-    let mut writer = client.acquire(wait("a", "w", WRITE)).await.unwrap();
-    writer.expect_waiting().await;
-    let mut reader = client.acquire(wait("a", "y", READ)).await.unwrap();
-    reader.expect_waiting().await;
+    let writer = client.waits(wait("a", "w", WRITE)).await;
+    let mut reader = client.waits(wait("a", "y", READ)).await;
     drop(writer);
     let begun = Instant::now();
     reader.expect_granted().await;

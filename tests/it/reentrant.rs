@@ -5,14 +5,13 @@ use lockkeeper_testkit::prelude::*;
 
 use crate::support::{
     World,
-    client::{std_duration, try_request},
-    eventually, millis, reason, secs,
+    client::{expect_status, std_duration, try_request},
+    millis, secs,
 };
 
 #[tokio::test(start_paused = true)]
 async fn mission_3_and_8_only_the_holder_releases_and_others_are_told_why_not() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     let never = client.release("a", "x").await.unwrap_err();
     client.try_acquire("a", "x", secs(3)).await.unwrap();
     let stranger = client.release("a", "y").await.unwrap_err();
@@ -29,8 +28,7 @@ async fn mission_3_and_8_only_the_holder_releases_and_others_are_told_why_not() 
         (expired, "expired"),
     ] {
         use tonic_types::StatusExt as _;
-        assert_eq!(status.code(), tonic::Code::FailedPrecondition);
-        assert_eq!(reason(&status), "NOT_OWNER");
+        expect_status(&status, tonic::Code::FailedPrecondition, "NOT_OWNER");
         assert_eq!(
             status.get_details_error_info().unwrap().metadata["state"],
             state
@@ -40,8 +38,7 @@ async fn mission_3_and_8_only_the_holder_releases_and_others_are_told_why_not() 
 
 #[tokio::test(start_paused = true)]
 async fn mission_27_reentrancy_with_a_lease() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     client.try_acquire("a", "x", secs(10)).await.unwrap();
     let again = client.take_for("a", "x", secs(2)).await;
     assert_eq!(again.hold_count, 2);
@@ -56,8 +53,7 @@ async fn mission_27_reentrancy_with_a_lease() {
 
 #[tokio::test(start_paused = true)]
 async fn a_sessionless_caller_without_an_owner_is_given_one() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     let grant = client.take(try_request("a", "")).await;
     assert!(!grant.owner.is_empty());
     assert_eq!(std_duration(grant.lease), secs(30), "the default lease");
@@ -68,8 +64,7 @@ async fn a_sessionless_caller_without_an_owner_is_given_one() {
 
 #[tokio::test(start_paused = true)]
 async fn tokens_grow_through_expiry_and_are_checked() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     let mut last = 0;
     for round in 0..5 {
         let owner = format!("o{round}");
@@ -98,18 +93,14 @@ async fn tokens_grow_through_expiry_and_are_checked() {
 
 #[tokio::test(start_paused = true)]
 async fn describe_shows_holders_and_waiters_but_no_session_ids() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     let open = |name: &str| pb::OpenSession::default().called(name);
     let mut holder = client.open_with(open("holder")).await.unwrap();
     let mut waiter = client.open_with(open("waiter")).await.unwrap();
     let grant = holder.acquire_as("a", "h").await;
     waiter.send_acquire("a", "w1");
     waiter.send_acquire("a", "w2");
-    eventually("two wait", || async {
-        world.coordinator(0).load().waiters == 2
-    })
-    .await;
+    world.until_waiting(0, 2).await;
     let seen = client.describe("a").await;
     assert_eq!(seen.last_fencing_token, grant.fencing_token);
     assert_eq!(seen.mode(), pb::LockMode::Exclusive);

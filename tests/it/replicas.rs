@@ -84,8 +84,7 @@ async fn mission_22_a_grant_that_too_few_replicas_know_of_is_undone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_without_replicas_never_has_any() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     let refused = try_with(&mut client, wanting(1)).await.unwrap_err();
     assert_eq!(reason(&refused), "NOT_REPLICATED");
     assert!(refused.message().contains("no replicas"), "{refused}");
@@ -226,10 +225,8 @@ async fn a_wait_ends_and_the_next_waiter_is_told_to_try() {
     let (world, _faults, mut client) = world(None).await;
     client.try_acquire("a", "holder", secs(60)).await.unwrap();
     let wanting = acquire_request("a", "x").acked_by(1);
-    let mut first = client.acquire(wanting).await.unwrap();
-    first.expect_waiting().await;
-    let mut second = client.acquire(acquire_request("a", "y")).await.unwrap();
-    second.expect_waiting().await;
+    let mut first = client.waits(wanting).await;
+    let mut second = client.waits(acquire_request("a", "y")).await;
     client.release("a", "holder").await.unwrap();
     assert_eq!(reason(&first.end().await.unwrap_err()), "NOT_REPLICATED");
     let told = Instant::now();
@@ -289,8 +286,7 @@ async fn a_renewal_that_too_few_replicas_know_of_does_not_count() {
         faults.set_replicas(1);
         let mut session = client.open().await;
         let wanting = acquire_request("a", "").acked_by(min_replica_acks);
-        let op_id = session.send(Request::Acquire(wanting));
-        session.expect_granted(op_id).await;
+        session.granted(wanting).await;
         faults.set_replicas(0);
         expect_at_risk(&mut session).await;
         faults.set_replicas(1);
@@ -313,8 +309,7 @@ async fn a_grant_is_not_held_up_by_one_that_needs_more() {
     faults.set_replicas(1);
     let mut session = client.open().await;
     let wanting = acquire_request("careful", "").acked_by(1);
-    let op_id = session.send(Request::Acquire(wanting));
-    session.expect_granted(op_id).await;
+    session.granted(wanting).await;
     session.acquire("careless").await;
     faults.set_replicas(0);
     expect_at_risk(&mut session).await;

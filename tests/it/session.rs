@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::support::{
     Options, World,
-    client::{acquire_request, std_duration, try_request},
+    client::{acquire_request, expect_status, std_duration, try_request},
     eventually, millis, reason, secs,
 };
 
@@ -24,10 +24,7 @@ async fn a_clean_end_releases_at_once_and_ends_the_waits() {
         session.acquire_as("b", "x").await;
         other.try_acquire("held", "o", secs(600)).await.unwrap();
         session.send_acquire("held", "");
-        eventually("it waits", || async {
-            world.coordinator(0).load().waiters == 1
-        })
-        .await;
+        world.until_waiting(0, 1).await;
         let ended = if half_close {
             session.half_close().await
         } else {
@@ -61,9 +58,7 @@ async fn a_broken_stream_keeps_the_grants_until_the_lease_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_the_client_resets_is_broken_and_not_closed() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let mut session = client.open().await;
+    let (world, mut client, mut session) = World::with_session().await;
     session.acquire("a").await;
     let opened = session.opened.clone();
     // Dropping both ends of the call resets the stream while the connection lives.
@@ -94,10 +89,7 @@ async fn on_disconnect_release_gives_everything_back_at_once() {
     assert_eq!(reason(&refused.err().unwrap()), "SESSION_NOT_FOUND");
     client.cut();
     let cut_at = Instant::now();
-    eventually("the lock is free", || async {
-        world.redis(&["EXISTS", "a"]) == Value::Int(0)
-    })
-    .await;
+    world.until_answer(&["EXISTS", "a"], 0).await;
     assert!(cut_at.elapsed() < millis(100));
     world.expect_nothing_left(&["a"]).await;
 }
@@ -130,10 +122,7 @@ async fn a_session_is_resumed_here_and_on_another_coordinator_and_is_watched_aga
         assert_eq!(lost.reason(), LostReason::Expired);
         assert_eq!(lost.grant.unwrap().fencing_token, gone.fencing_token);
         if node == 0 {
-            eventually("what was not named is released", || async {
-                world.redis(&["EXISTS", "unnamed"]) == Value::Int(0)
-            })
-            .await;
+            world.until_answer(&["EXISTS", "unnamed"], 0).await;
         }
         tokio::time::sleep(secs(100)).await;
         assert!(!resumed.release("kept").await.released);
@@ -174,10 +163,7 @@ async fn a_guess_is_no_session_and_a_forged_token_is_no_resume() {
     for guess in ["nonsense", "00000000-0000-4000-8000-000000000000"] {
         let request = try_request("a", "").of_session(guess);
         let refused = client.try_with(request).await.unwrap_err();
-        assert_eq!(
-            (refused.code(), reason(&refused)),
-            (tonic::Code::NotFound, "SESSION_NOT_FOUND".to_owned())
-        );
+        expect_status(&refused, tonic::Code::NotFound, "SESSION_NOT_FOUND");
     }
     let mut forged = session.opened.clone();
     forged.resume_token[3] ^= 1;
@@ -208,8 +194,7 @@ async fn calls_name_the_session_and_end_with_it() {
     let in_session = |name| acquire_request(name, "").of_session(id.clone());
     let grant = caller.granted(in_session("a")).await;
     assert!(grant.watched);
-    let mut waiting = caller.acquire(in_session("held")).await.unwrap();
-    waiting.expect_waiting().await;
+    let mut waiting = caller.waits(in_session("held")).await;
     session.close().await.unwrap();
     let ended = waiting.end().await.unwrap_err();
     assert_eq!(reason(&ended), "SESSION_NOT_FOUND");
@@ -225,9 +210,7 @@ async fn calls_name_the_session_and_end_with_it() {
 
 #[tokio::test(start_paused = true)]
 async fn every_operation_is_also_a_frame() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let mut session = client.open().await;
+    let (_world, _client, mut session) = World::with_session().await;
     let grant = session
         .try_acquire(try_request("a", ""))
         .await
@@ -261,8 +244,7 @@ async fn every_operation_is_also_a_frame() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_frame_ends_with_one_answer() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     client.try_acquire("a", "x", secs(600)).await.unwrap();
     let mut session = client.open().await;
     let op = session.send_acquire("a", "");
@@ -294,9 +276,7 @@ async fn a_session_says_how_often_to_ping_and_to_renew_and_answers_pings() {
 
 #[tokio::test(start_paused = true)]
 async fn with_10_000_waiting_frames_a_release_is_answered_at_once() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let mut session = client.open().await;
+    let (world, _client, mut session) = World::with_session().await;
     session.acquire_as("a", "holder").await;
     let asked: Vec<u64> = (0..10_000)
         .map(|n| session.send_acquire("a", &format!("w{n}")))
@@ -366,8 +346,7 @@ async fn sessions_and_grants_are_bounded() {
 
 #[tokio::test(start_paused = true)]
 async fn what_comes_first_must_open_and_a_second_open_is_refused_without_harm() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     let wrong = client
         .session(Request::Release(pb::ReleaseRequest::default()))
         .await
@@ -416,9 +395,7 @@ async fn a_hold_that_comes_after_the_stream_broke_is_undone_and_earlier_ones_sta
 
 #[tokio::test(start_paused = true)]
 async fn what_was_asked_before_the_end_is_answered() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let mut session = client.open().await;
+    let (world, _client, mut session) = World::with_session().await;
     let tried = session.send(Request::TryAcquire(try_request("a", "")));
     let released = session.send_release("a", "");
     session.end_requests();

@@ -18,8 +18,7 @@ fn wait(name: &str, owner: &str, wait_timeout: std::time::Duration) -> pb::Acqui
 
 #[tokio::test(start_paused = true)]
 async fn mission_10_try_subscribe_try_again_then_sleep_until_the_message() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     client.try_acquire("a", "x", secs(60)).await.unwrap();
     let mut waiting = client.acquire(wait("a", "y", secs(30))).await.unwrap();
     let told = waiting.expect_waiting().await;
@@ -44,8 +43,7 @@ async fn mission_10_try_subscribe_try_again_then_sleep_until_the_message() {
 
 #[tokio::test(start_paused = true)]
 async fn mission_10_a_waiter_sleeps_no_longer_than_the_holders_lease_and_its_own_limit() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     client.try_acquire("a", "x", millis(1500)).await.unwrap();
     let begun = Instant::now();
     let mut patient = client.acquire(wait("a", "y", secs(30))).await.unwrap();
@@ -58,17 +56,13 @@ async fn mission_10_a_waiter_sleeps_no_longer_than_the_holders_lease_and_its_own
 
 #[tokio::test(start_paused = true)]
 async fn mission_24_a_second_contender_waits_until_the_first_releases() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     let mut a = client.open().await;
     let mut b = client.open().await;
     a.acquire("x").await;
     let asked = b.send_acquire("x", "");
     tokio::time::sleep(secs(45)).await;
-    eventually("b waits", || async {
-        world.coordinator(0).load().waiters == 1
-    })
-    .await;
+    world.until_waiting(0, 1).await;
     a.release("x").await;
     b.expect_granted(asked).await;
 }
@@ -100,8 +94,7 @@ async fn mission_25_three_contenders_one_after_the_other() {
 
 #[tokio::test(start_paused = true)]
 async fn mission_26_a_limit_shorter_than_the_lease_gives_nothing_in_about_that_time() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     client.try_acquire("a", "x", secs(5)).await.unwrap();
     let begun = Instant::now();
     client
@@ -131,10 +124,7 @@ async fn mission_28_of_1000_callers_with_10_ms_exactly_one_is_granted() {
         .filter(|granted| *granted)
         .count();
     assert_eq!(granted, 1);
-    eventually("nobody waits", || async {
-        world.coordinator(0).load().waiters == 0
-    })
-    .await;
+    world.until_waiting(0, 0).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,11 +158,9 @@ async fn mission_29_of_100_callers_with_10_s_all_are_granted_none_together() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_wait_leaves_nothing_and_passes_the_wake_up_on() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     client.try_acquire("a", "x", secs(600)).await.unwrap();
-    let mut first = client.acquire(acquire_request("a", "first")).await.unwrap();
-    first.expect_waiting().await;
+    let first = client.waits(acquire_request("a", "first")).await;
     let mut second = client
         .acquire(acquire_request("a", "second"))
         .await
@@ -192,8 +180,7 @@ async fn a_broken_connection_ends_its_waits() {
     let world = World::new();
     let (mut holder, mut waiter) = (world.client(0).await, world.client(0).await);
     holder.try_acquire("a", "x", secs(5)).await.unwrap();
-    let mut call = waiter.acquire(acquire_request("a", "y")).await.unwrap();
-    call.expect_waiting().await;
+    let _call = waiter.waits(acquire_request("a", "y")).await;
     waiter.cut();
     eventually("the wait is gone", || async {
         holder.clone().describe("a").await.waiter_count == 0
@@ -205,8 +192,7 @@ async fn a_broken_connection_ends_its_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn the_deadline_of_the_call_ends_the_wait_with_a_typed_answer() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     client.try_acquire("a", "x", secs(60)).await.unwrap();
     let mut request = tonic::Request::new(acquire_request("a", "y"));
     request.set_timeout(secs(2));
@@ -221,16 +207,12 @@ async fn the_deadline_of_the_call_ends_the_wait_with_a_typed_answer() {
         "{last:?}"
     );
     assert!(begun.elapsed() < secs(2));
-    eventually("nobody waits", || async {
-        world.coordinator(0).load().waiters == 0
-    })
-    .await;
+    world.until_waiting(0, 0).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn zero_waits_not_at_all_and_a_huge_wait_is_no_limit() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     client.try_acquire("a", "x", secs(60)).await.unwrap();
     let begun = Instant::now();
     client

@@ -10,14 +10,12 @@ use tokio::time::Instant;
 use crate::support::{
     FaultyHost, Options, World,
     client::{acquire_request, std_duration},
-    eventually, millis, reason, secs,
+    millis, reason, secs,
 };
 
 #[tokio::test(start_paused = true)]
 async fn mission_12_a_third_of_the_lease_after_another_it_is_renewed() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let mut session = client.open().await;
+    let (world, mut client, mut session) = World::with_session().await;
     let grant = session.acquire("a").await;
     assert!(grant.watched);
     assert_eq!(std_duration(grant.lease), secs(30));
@@ -40,14 +38,11 @@ async fn mission_12_a_third_of_the_lease_after_another_it_is_renewed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_grant_is_not_safe_for_as_long_as_one_that_the_store_has_forgotten() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let mut session = client.open().await;
+    let (world, _client, mut session) = World::with_session().await;
     let first = session.acquire("a").await;
     world.redis(&["DEL", "a"]);
     let fixed = acquire_request("a", "").lasting(secs(4));
-    let op_id = session.send(Request::Acquire(fixed));
-    let grant = session.expect_granted(op_id).await;
+    let grant = session.granted(fixed).await;
     assert!(grant.fencing_token > first.fencing_token);
     assert!(std_duration(grant.valid_for) <= secs(4), "{grant:?}");
     assert!(!grant.watched);
@@ -55,12 +50,9 @@ async fn a_new_grant_is_not_safe_for_as_long_as_one_that_the_store_has_forgotten
 
 #[tokio::test(start_paused = true)]
 async fn mission_12_a_lease_that_was_given_is_not_renewed() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let mut session = client.open().await;
+    let (_world, _client, mut session) = World::with_session().await;
     let fixed = acquire_request("a", "").lasting(secs(4));
-    let op_id = session.send(Request::Acquire(fixed));
-    let grant = session.expect_granted(op_id).await;
+    let grant = session.granted(fixed).await;
     assert!(!grant.watched);
     let taken = Instant::now();
     let lost = session.expect_lost().await;
@@ -74,9 +66,7 @@ async fn mission_12_a_lease_that_was_given_is_not_renewed() {
 
 #[tokio::test(start_paused = true)]
 async fn mission_13_the_watchdog_ends_with_the_last_release_the_owner_and_the_loss() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let mut session = client.open().await;
+    let (world, client, mut session) = World::with_session().await;
     let deadlines = || world.coordinator(0).load().deadlines;
     session.acquire("a").await;
     session.acquire("a").await;
@@ -91,18 +81,13 @@ async fn mission_13_the_watchdog_ends_with_the_last_release_the_owner_and_the_lo
     assert_eq!(deadlines(), 0, "a renewal found nothing");
     session.acquire("a").await;
     client.cut();
-    eventually("the owner is dead", || async {
-        world.redis(&["EXISTS", "a"]) == Value::Int(0)
-    })
-    .await;
+    world.until_answer(&["EXISTS", "a"], 0).await;
     world.expect_nothing_left(&["a"]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lock_taken_over_is_told_as_such() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let mut session = client.open().await;
+    let (world, mut client, mut session) = World::with_session().await;
     session.acquire("a").await;
     world.redis(&["DEL", "a"]);
     client.try_acquire("a", "y", secs(60)).await.unwrap();
@@ -111,8 +96,7 @@ async fn a_lock_taken_over_is_told_as_such() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_away_is_told_as_risk_then_as_loss_before_the_lease_ends() {
-    let (faults, world) = World::faulty();
-    let mut client = world.client(0).await;
+    let (faults, _world, mut client) = World::faulty_with_client().await;
     let mut session = client.open().await;
     let granted = Instant::now();
     let grant = session.acquire("a").await;
@@ -135,8 +119,7 @@ async fn a_store_that_is_away_is_told_as_risk_then_as_loss_before_the_lease_ends
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_comes_back_in_time_is_told_as_recovered() {
-    let (faults, world) = World::faulty();
-    let mut client = world.client(0).await;
+    let (faults, _world, mut client) = World::faulty_with_client().await;
     let mut session = client.open().await;
     session.acquire("a").await;
     session.acquire("b").await;
@@ -151,9 +134,7 @@ async fn a_store_that_comes_back_in_time_is_told_as_recovered() {
 
 #[tokio::test(start_paused = true)]
 async fn one_bad_entry_does_not_stop_the_other_renewals() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let mut session = client.open().await;
+    let (world, _client, mut session) = World::with_session().await;
     for name in ["a", "b", "c"] {
         session.acquire(name).await;
     }
@@ -171,13 +152,10 @@ async fn one_bad_entry_does_not_stop_the_other_renewals() {
 
 #[tokio::test(start_paused = true)]
 async fn a_forward_step_of_the_stores_clock_is_noticed_and_told() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let mut session = client.open().await;
+    let (world, _client, mut session) = World::with_session().await;
     session.acquire("a").await;
     let fixed = acquire_request("b", "").lasting(secs(60));
-    let op_id = session.send(Request::Acquire(fixed));
-    session.expect_granted(op_id).await;
+    session.granted(fixed).await;
     tokio::time::sleep(secs(11)).await;
     world.store.clock().step_forward(secs(15));
     assert!(matches!(session.notice().await, Response::AtRisk(_)));
@@ -196,9 +174,63 @@ async fn a_forward_step_of_the_stores_clock_is_noticed_and_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn renewals_travel_together() {
+async fn what_was_granted_after_a_step_of_the_clock_is_kept_and_what_ended_says_clock() {
+    let world = World::new();
+    let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    session.acquire("before").await;
+    tokio::time::sleep(secs(11)).await;
+    world.store.clock().step_forward(secs(40));
+    session.acquire("after").await;
+    let fixed = acquire_request("fixed", "").lasting(secs(35));
+    let op_id = session.send(Request::Acquire(fixed));
+    session.expect_granted(op_id).await;
+    let mut notices = Vec::new();
+    for _ in 0..3 {
+        notices.push(session.notice().await);
+    }
+    // The loss may be found before or after the risk is told.
+    let lost = notices
+        .iter()
+        .position(|it| matches!(it, Response::Lost(_)));
+    let Response::Lost(lost) = notices.remove(lost.expect("one is lost")) else {
+        panic!()
+    };
+    assert_eq!(lost.reason(), LostReason::ClockStepped);
+    assert_eq!(lost.grant.unwrap().name, "before");
+    assert!(
+        matches!(&notices[..], [Response::AtRisk(_), Response::Recovered(_)]),
+        "{notices:?}"
+    );
+    tokio::time::sleep(secs(12)).await;
+    assert!(session.release("fixed").await.released);
+    tokio::time::sleep(secs(100)).await;
+    assert!(session.release("after").await.released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn recovered_comes_when_the_grant_at_risk_is_released_or_lost() {
     let (faults, world) = World::faulty();
     let mut client = world.client(0).await;
+    let mut session = client.open().await;
+    session.acquire("a").await;
+    faults.set_unavailable(true);
+    assert!(matches!(session.notice().await, Response::AtRisk(_)));
+    faults.set_unavailable(false);
+    assert!(session.release("a").await.released);
+    assert!(matches!(session.notice().await, Response::Recovered(_)));
+
+    session.acquire("b").await;
+    faults.set_unavailable(true);
+    assert!(matches!(session.notice().await, Response::AtRisk(_)));
+    let lost = session.expect_lost().await;
+    assert_eq!(lost.reason(), LostReason::StoreUnreachable);
+    assert!(matches!(session.notice().await, Response::Recovered(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewals_travel_together() {
+    let (faults, _world, mut client) = World::faulty_with_client().await;
     let mut session = client.open().await;
     for n in 0..300 {
         session.acquire(&format!("lock-{n}")).await;

@@ -18,19 +18,14 @@ use crate::{
     cluster::{Cluster, MASTERS},
     coordinator::{Coordinator, Settings},
     counters::{Latch, Semaphore},
+    modes::MODES,
     redis_server::eventually,
     several::{release_all, spec_in},
     steps::{
-        PROMPT, between, expect_serving, judged_by_time, measured, millis, secs, timed, timed_wait,
+        PROMPT, between, expect_serving, judged_by_time, measured, millis, released_to, secs,
+        timed, timed_wait,
     },
 };
-
-const MODES: [LockMode; 4] = [
-    LockMode::Exclusive,
-    LockMode::Fair,
-    LockMode::Read,
-    LockMode::Write,
-];
 
 /// No poll comes before the test is over, so whatever is prompt was woken.
 fn settings(store: &Cluster) -> Settings {
@@ -87,8 +82,7 @@ async fn mission_11_every_kind_of_lock_works_in_the_slots_of_its_name_on_every_m
             let mut semaphore = Semaphore::new(&client, &format!("{name}-permits"));
             semaphore.set(1).await;
             let taken = semaphore.take("x", 1, secs(30)).await;
-            let mut waiting = semaphore.acquire(semaphore.request("y", 1)).await.unwrap();
-            waiting.expect_waiting().await;
+            let mut waiting = semaphore.waits(semaphore.request("y", 1)).await;
             let woken = timed(async move { waiting.expect_granted().await });
             tokio::time::sleep(millis(300)).await;
             let released = Instant::now();
@@ -222,10 +216,8 @@ async fn a_waiter_is_woken_after_its_slot_has_moved() {
         store.migrate(store.slot(&name).await, 1).await;
         until_listening(&store, &name, &keys::channel(&name)).await;
         assert!(!waiting.is_finished());
-        let released = Instant::now();
-        assert!(holder.release(&name).await.released);
-        let (granted_at, (granted, _session)) = waiting.await.unwrap();
-        between(released, granted_at).must_be_below(PROMPT, "woken after the slot has moved");
+        let (span, (granted, _session)) = released_to(&mut holder, &name, waiting).await;
+        span.must_be_below(PROMPT, "woken after the slot has moved");
         assert!(granted.fencing_token > held.fencing_token);
     })
     .await;

@@ -34,8 +34,7 @@ async fn waits_end_sessions_are_told_and_locks_stay_with_a_whole_lease() {
         let (mut at_a, mut at_b) = (a.client().await, b.client().await);
         let mut holder = at_a.open().await;
         let held = holder.acquire("build").await;
-        let mut waiting = at_a.acquire(acquire_request("build", "w")).await.unwrap();
-        waiting.expect_waiting().await;
+        let mut waiting = at_a.waits(acquire_request("build", "w")).await;
         let (mut in_session, op_id) = wait_for(&mut at_a, "build").await;
         let elsewhere = timed_wait(&mut at_b, "build").await;
         let request = HealthCheckRequest {

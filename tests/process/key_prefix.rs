@@ -161,8 +161,7 @@ async fn a_session_is_resumed_under_the_names_that_the_client_knows() {
         .map(|grant| &grant.name)
         .collect();
     assert_eq!(names, ["build"]);
-    let mut waiting = other.acquire(acquire_request("build", "y")).await.unwrap();
-    waiting.expect_waiting().await;
+    let mut waiting = other.waits(acquire_request("build", "y")).await;
     resumed.close().await.unwrap();
     waiting.expect_granted().await;
 }

@@ -40,6 +40,7 @@ mod drain;
 mod fair;
 mod grpc_web;
 mod key_prefix;
+mod mixed_versions;
 mod multi;
 mod permissions;
 mod quorum;

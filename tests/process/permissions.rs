@@ -5,7 +5,7 @@ use lockkeeper_api::pb::{self, LockMode, session_request::Request};
 use lockkeeper_testkit::prelude::*;
 
 use crate::{
-    client::{Client, Session, acquire_request, try_request},
+    client::{Client, Session, acquire_request, reason, try_request},
     coordinator::{Coordinator, Settings},
     counters::{Latch, Semaphore},
     redis_server::{RedisServer, eventually},
@@ -118,8 +118,7 @@ async fn mission_21_the_documented_permissions_are_enough_for_everything() {
         semaphore.set(2).await;
         let grant = semaphore.take("x", 2, secs(60)).await;
         let waiting = semaphore.request("y", 1);
-        let mut waiting = semaphore.acquire(waiting).await.unwrap();
-        waiting.expect_waiting().await;
+        let mut waiting = semaphore.waits(waiting).await;
         semaphore
             .renew("x", &grant.permit_ids, secs(60))
             .await
@@ -180,4 +179,23 @@ async fn names_outside_of_the_prefix_are_out_of_reach() {
         .await
         .unwrap_err();
     assert!(refused.message().contains("NOPERM"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_missing_right_is_named_when_the_store_is_reached() {
+    let redis = RedisServer::start().await;
+    let lacking = [
+        "ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all", "-pexpire", "-zadd",
+    ];
+    redis.command(&lacking).await;
+    let url = format!("redis://u:p@127.0.0.1:{}", redis.port());
+    let coordinator = Coordinator::start(&settings_on(&url)).await;
+    eventually("it is named", || async {
+        coordinator.log().contains("pexpire zadd")
+    })
+    .await;
+    let mut client = coordinator.client().await;
+    let refused = client.try_acquire("a", "x", secs(60)).await.unwrap_err();
+    assert_eq!(reason(&refused), "STORE_REFUSED");
+    assert_eq!(redis.text(&["EXISTS", "a"]).await, "0");
 }

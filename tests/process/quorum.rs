@@ -9,15 +9,15 @@ use tokio::time::Instant;
 use tonic::Code;
 
 use crate::{
-    client::{reason, std_duration, try_request},
+    client::{expect_status, reason, std_duration, try_request},
     coordinator::{Coordinator, Settings},
     counters::{Latch, Semaphore},
     quorum_members::Quorum,
     redis_server::{RedisServer, eventually},
     several::{release_all, spec, specs, try_all},
     steps::{
-        PROMPT, between, expect_no_trace, judged_by_time, lost_after_risk, millis, open_with_lease,
-        secs, since, timed_wait,
+        PROMPT, expect_no_trace, judged_by_time, lost_after_risk, millis, open_with_lease,
+        released_to, secs, since, timed_wait,
     },
 };
 
@@ -69,10 +69,7 @@ async fn mission_5_without_a_majority_nothing_is_granted_and_holders_are_told() 
         }
         let killed_at = Instant::now();
         let refused = client.try_acquire("other", "x", secs(5)).await.unwrap_err();
-        assert_eq!(
-            (refused.code(), reason(&refused).as_str()),
-            (Code::Unavailable, "STORE_UNAVAILABLE")
-        );
+        expect_status(&refused, Code::Unavailable, "STORE_UNAVAILABLE");
         assert!(
             refused
                 .message()
@@ -195,10 +192,8 @@ async fn a_waiter_at_another_coordinator_is_woken_by_the_members_that_are_left()
         let waiter = timed_wait(&mut b.client().await, "build").await;
         // A confirmation by each member, and an attempt.
         tokio::time::sleep(secs(1)).await;
-        let released_at = Instant::now();
-        assert!(holder.release("build").await.released);
-        let (granted_at, (granted, session)) = waiter.await.unwrap();
-        between(released_at, granted_at).must_be_below(PROMPT, "hand-over on three of five");
+        let (span, (granted, session)) = released_to(&mut holder, "build", waiter).await;
+        span.must_be_below(PROMPT, "hand-over on three of five");
         assert!(granted.fencing_token > held.fencing_token);
         session.close().await.unwrap();
         holder.close().await.unwrap();

@@ -54,6 +54,19 @@ impl Place {
         command.args(flags).args(["--", "sh", "-c", script]);
         command.current_dir(self.0.path()).spawn().unwrap()
     }
+
+    /// The stubborn command lives on with its token until it is told to end.
+    async fn expect_to_go_on(&self, coordinator: &Coordinator, run: Child) {
+        let (process, token) = started(&self.lines("started")[0]);
+        // Longer than the lease was when the coordinator ended.
+        tokio::time::sleep(LEASE + millis(500)).await;
+        assert!(kill(process, None).is_ok(), "the command was stopped");
+        let seen = coordinator.client().await.describe("build").await;
+        assert_eq!((seen.holders.len(), seen.last_fencing_token), (1, token));
+        fs::remove_file(self.path("alive")).unwrap();
+        let output = run.wait_with_output().await.unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    }
 }
 
 /// Writes its process and its token, cannot be ended by TERM, and goes on until the test ends it.
@@ -183,17 +196,9 @@ async fn a_coordinator_that_is_back_in_time_is_not_noticed_by_the_command() {
     let place = Place::new();
     let run = place.run(&coordinator, &[], STUBBORN);
     place.until_lines("started", 1).await;
-    let (process, token) = started(&place.lines("started")[0]);
     coordinator.kill();
     coordinator.restart_on_same_address().await;
-    // Longer than the lease was at the time of the crash.
-    tokio::time::sleep(LEASE + millis(500)).await;
-    assert!(kill(process, None).is_ok(), "the command was stopped");
-    let seen = coordinator.client().await.describe("build").await;
-    assert_eq!((seen.holders.len(), seen.last_fencing_token), (1, token));
-    fs::remove_file(place.path("alive")).unwrap();
-    let output = run.wait_with_output().await.unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    place.expect_to_go_on(&coordinator, run).await;
     expect_only_records(&redis).await;
 }
 
@@ -203,17 +208,10 @@ async fn a_drained_coordinator_passes_the_command_on_to_its_successor() {
     let place = Place::new();
     let run = place.run(&coordinator, &[], STUBBORN);
     place.until_lines("started", 1).await;
-    let (process, token) = started(&place.lines("started")[0]);
     coordinator.signal(Signal::SIGTERM);
     assert_eq!(coordinator.exit().await.code(), Some(0));
     coordinator.restart_on_same_address().await;
-    tokio::time::sleep(LEASE + millis(500)).await;
-    assert!(kill(process, None).is_ok(), "the command was stopped");
-    let seen = coordinator.client().await.describe("build").await;
-    assert_eq!((seen.holders.len(), seen.last_fencing_token), (1, token));
-    fs::remove_file(place.path("alive")).unwrap();
-    let output = run.wait_with_output().await.unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    place.expect_to_go_on(&coordinator, run).await;
     expect_only_records(&redis).await;
 }
 

@@ -134,6 +134,18 @@ pub(crate) async fn timed_wait(
     timed(async move { (session.expect_granted(op_id).await, session) })
 }
 
+/// Gives a lock back, and says how long it took until the waiter had it.
+pub(crate) async fn released_to(
+    holder: &mut Session,
+    name: &str,
+    waiter: JoinHandle<(Instant, (pb::Grant, Session))>,
+) -> (Span, (pb::Grant, Session)) {
+    let released = Instant::now();
+    assert!(holder.release(name).await.released);
+    let (granted_at, granted) = waiter.await.unwrap();
+    (between(released, granted_at), granted)
+}
+
 /// A confirmation's and an attempt's way, of which there is nothing to see from outside.
 pub(crate) async fn until_settled() {
     tokio::time::sleep(millis(200)).await;

@@ -6,12 +6,12 @@ use tokio::time::Instant;
 use tonic::Code;
 
 use crate::{
-    client::reason,
+    client::{expect_status, reason},
     coordinator::Coordinator,
     steps::{
         HAND_OVER_MAX, LEASE, PROMPT, between, expect_no_trace, expect_serving, judged_by_time,
-        millis, one_coordinator, sessionless_wait, settings_on, since, timed, timed_wait,
-        until_relying_on_messages, until_waiting,
+        millis, one_coordinator, released_to, sessionless_wait, settings_on, since, timed,
+        timed_wait, until_relying_on_messages, until_waiting,
     },
 };
 
@@ -30,8 +30,7 @@ async fn without_memory_nothing_is_granted_but_what_is_held_is_renewed_and_given
 
     redis.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
     let refused = client.try_acquire("new", "a", LEASE).await.unwrap_err();
-    assert_eq!(refused.code(), Code::ResourceExhausted);
-    assert_eq!(reason(&refused), "STORE_OUT_OF_MEMORY");
+    expect_status(&refused, Code::ResourceExhausted, "STORE_OUT_OF_MEMORY");
     tokio::time::sleep(LEASE * 3 / 2).await;
     for name in ["build", "other"] {
         assert!(
@@ -78,17 +77,12 @@ async fn at_the_limit_of_clients_those_that_are_in_go_on() {
             .await
             .unwrap_err();
         since(asked).must_be_below(millis(900), "refused by a store that lets nobody in");
-        assert_eq!(
-            (refused.code(), reason(&refused).as_str()),
-            (Code::Unavailable, "STORE_UNAVAILABLE")
-        );
+        expect_status(&refused, Code::Unavailable, "STORE_UNAVAILABLE");
         tokio::time::sleep(LEASE * 3 / 2).await;
         assert!(redis.lease_left("build").await.is_some());
 
-        let released = Instant::now();
-        assert!(holder.release("build").await.released);
-        let (granted_at, (_, mut next)) = waiter.await.unwrap();
-        between(released, granted_at).must_be_below(PROMPT, "woken at the limit of clients");
+        let (span, (_, mut next)) = released_to(&mut holder, "build", waiter).await;
+        span.must_be_below(PROMPT, "woken at the limit of clients");
         // Without a subscription the waits at the second coordinator poll.
         let mut polling = far
             .acquire(sessionless_wait("build", "far", LEASE))

@@ -10,8 +10,8 @@ use crate::{
     coordinator::Coordinator,
     redis_server::RedisServer,
     steps::{
-        PROMPT, between, expect_no_trace, judged_by_time, millis, settings_on, timed_wait,
-        until_relying_on_messages,
+        PROMPT, between, expect_no_trace, judged_by_time, millis, released_to, settings_on,
+        timed_wait, until_relying_on_messages,
     },
     tcp_proxy::TcpProxy,
 };
@@ -70,18 +70,14 @@ async fn a_silent_subscription_is_made_up_for_by_polls() {
         let waiter = timed_wait(&mut client, "build").await;
         until_relying_on_messages(&redis, "build").await;
         proxy.silence();
-        let released = Instant::now();
-        assert!(holder.release("build").await.released);
-        let (granted_at, (_, mut next)) = waiter.await.unwrap();
-        between(released, granted_at).must_be_below(POLL_MAX, "granted by a poll");
+        let (span, (_, mut next)) = released_to(&mut holder, "build", waiter).await;
+        span.must_be_below(POLL_MAX, "granted by a poll");
 
         // This one's subscription is never confirmed, which it hears before the release.
         let waiter = timed_wait(&mut client, "build").await;
         tokio::time::sleep(millis(500)).await;
-        let released = Instant::now();
-        assert!(next.release("build").await.released);
-        let (granted_at, _) = waiter.await.unwrap();
-        between(released, granted_at).must_be_below(POLL_MAX, "granted without a subscription");
+        let (span, _) = released_to(&mut next, "build", waiter).await;
+        span.must_be_below(POLL_MAX, "granted without a subscription");
     })
     .await;
 }
@@ -107,10 +103,8 @@ async fn a_silent_subscription_is_found_out_and_replaced() {
         // From here on messages arrive again.
         let waiter = timed_wait(&mut client, "build").await;
         until_relying_on_messages(&redis, "build").await;
-        let released = Instant::now();
-        assert!(next.release("build").await.released);
-        let (granted_at, (_, session)) = waiter.await.unwrap();
-        between(released, granted_at).must_be_below(PROMPT, "woken by the replaced subscription");
+        let (span, (_, session)) = released_to(&mut next, "build", waiter).await;
+        span.must_be_below(PROMPT, "woken by the replaced subscription");
         session.close().await.unwrap();
     })
     .await;

@@ -62,6 +62,9 @@ async fn live(plan: Plan, mutant: Mutant) -> Outcome<usize> {
         request_retention: Duration::from_secs(60),
         fair_waiter_timeout: world.plan.patience,
         writer_hold_back: world.plan.hold_back,
+        holders_per_lock_max: 10_000,
+        permits_per_name_max: 10_000,
+        adopts_counters: true,
     };
     let scripts = Scripts::new(host, config);
     scripts.set_permits(NAME, TOTAL, true).await.unwrap();
@@ -89,7 +92,7 @@ async fn live(plan: Plan, mutant: Mutant) -> Outcome<usize> {
     if most > TOTAL {
         return Err(format!("{most} of {TOTAL} permits are held"));
     }
-    let seen = scripts.inspect_semaphore(NAME).await.unwrap();
+    let seen = scripts.inspect_semaphore(NAME, u32::MAX).await.unwrap();
     if (seen.total, seen.available) != (TOTAL, TOTAL.into()) {
         return Err(format!("at the end: {seen:?}"));
     }

@@ -386,6 +386,12 @@ pub fn reason(status: &Status) -> String {
         .map_or_else(String::new, |info| info.reason)
 }
 
+#[track_caller]
+pub fn expect_status(status: &Status, code: Code, expected: &str) {
+    let found = (status.code(), reason(status));
+    assert_eq!(found, (code, expected.to_owned()), "{status}");
+}
+
 pub fn proto(duration: Duration) -> prost_types::Duration {
     prost_types::Duration::try_from(duration).unwrap()
 }

@@ -44,6 +44,8 @@ pub struct Settings {
     /// The limits of open files that it begins with, soft and hard.
     files: Option<(u32, u32)>,
     age_max: Duration,
+    /// Another binary than was built with the tests.
+    binary: Option<PathBuf>,
 }
 
 /// A running coordinator.
@@ -69,6 +71,8 @@ impl Settings {
             environment: Vec::new(),
             files: None,
             age_max: AGE_MAX,
+            // A release, for figures.
+            binary: std::env::var_os("COORDINATOR_BINARY").map(PathBuf::from),
         }
     }
 
@@ -86,14 +90,17 @@ impl Settings {
 
     /// Starts it with these limits of open files, the one in force and the one that it may be
     /// raised to.
-    #[allow(dead_code, reason = "only some tests look at it")]
     pub fn with_files(mut self, soft: u32, hard: u32) -> Self {
         self.files = Some((soft, hard));
         self
     }
 
+    pub fn of_binary(mut self, binary: impl Into<PathBuf>) -> Self {
+        self.binary = Some(binary.into());
+        self
+    }
+
     /// For a test that takes long.
-    #[allow(dead_code, reason = "only some tests take that long")]
     pub fn with_age_max(mut self, age_max: Duration) -> Self {
         self.age_max = age_max;
         self
@@ -221,7 +228,6 @@ impl Coordinator {
     }
 
     /// The memory that it has, in bytes.
-    #[allow(dead_code, reason = "only some tests look at it")]
     pub fn memory(&self) -> u64 {
         self.status("VmRSS:")
     }
@@ -240,7 +246,6 @@ impl Coordinator {
     }
 
     /// How many files, connections among them, it has open.
-    #[allow(dead_code, reason = "only some tests look at it")]
     pub fn open_files(&self) -> usize {
         let files = fs::read_dir(format!("/proc/{}/fd", self.pid()));
         files.unwrap().count()
@@ -294,9 +299,7 @@ fn built_binary() -> PathBuf {
 
 fn spawn(settings: &Settings, listen: &str, directory: &TempDir) -> Child {
     let log = File::create(log_path(directory)).unwrap();
-    // Another one than was built with the tests: a release, for figures.
-    let binary = std::env::var_os("COORDINATOR_BINARY");
-    let binary = binary.unwrap_or_else(|| built_binary().into());
+    let binary = settings.binary.clone().unwrap_or_else(built_binary);
     let mut command = match settings.files {
         None => Command::new(binary),
         Some((soft, hard)) => {

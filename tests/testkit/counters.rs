@@ -85,6 +85,13 @@ impl Semaphore {
         tried.grant.expect("as many permits are free")
     }
 
+    /// A wait that has begun.
+    pub async fn waits(&mut self, request: pb::AcquirePermitsRequest) -> PermitCall {
+        let mut call = self.acquire(request).await.unwrap();
+        call.expect_waiting().await;
+        call
+    }
+
     /// Waits for permits.
     pub async fn acquire(
         &mut self,

@@ -6,7 +6,15 @@ use std::time::Duration;
 use lockkeeper_api::pb::{self, LockMode, session_request::Request, session_response::Response};
 use tonic::Status;
 
-use crate::client::{Client, Session, acquire_request, try_request};
+use crate::client::{Call, Client, Session, acquire_request, try_request};
+
+/// All of them.
+pub const MODES: [LockMode; 4] = [
+    LockMode::Exclusive,
+    LockMode::Fair,
+    LockMode::Read,
+    LockMode::Write,
+];
 
 const LEASE: Duration = Duration::from_secs(60);
 
@@ -45,6 +53,13 @@ impl Client {
     /// Whether one try of a sessionless owner gets the lock.
     pub async fn gets_for(&mut self, name: &str, owner: &str, lease: Duration) -> bool {
         self.try_acquire(name, owner, lease).await.unwrap().acquired
+    }
+
+    /// A wait that has begun.
+    pub async fn waits(&mut self, request: pb::AcquireRequest) -> Call {
+        let mut call = self.acquire(request).await.unwrap();
+        call.expect_waiting().await;
+        call
     }
 
     /// A wait that gets the lock.
@@ -90,6 +105,12 @@ impl Client {
 }
 
 impl Session {
+    /// A wait that gets the lock.
+    pub async fn granted(&mut self, request: pb::AcquireRequest) -> pb::Grant {
+        let op_id = self.send(Request::Acquire(request));
+        self.expect_granted(op_id).await
+    }
+
     /// Asks for a watched lock in some mode.
     pub fn send_in(&mut self, name: &str, mode: LockMode) -> u64 {
         self.send(Request::Acquire(acquire_request(name, "").in_mode(mode)))

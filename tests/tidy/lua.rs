@@ -152,3 +152,92 @@ fn a_script_that_is_not_in_the_catalogue_is_found() {
         [format!("{CATALOGUE}: B is not in ALL")]
     );
 }
+
+/// Commands whose work grows with what is in a key, which a tenant or another program may have
+/// made large; and with which words they have a bound.
+const UNBOUNDED: [(&str, &[&str]); 19] = [
+    ("hgetall", &[]),
+    ("hkeys", &[]),
+    ("hvals", &[]),
+    ("hrandfield", &[]),
+    ("hscan", &["'count'"]),
+    ("keys", &[]),
+    ("scan", &[]),
+    ("lpos", &[]),
+    ("lrange", &["- 1"]),
+    ("smembers", &[]),
+    ("sort", &[]),
+    ("sscan", &["'count'"]),
+    ("zrange", &["'limit'", "0, 0"]),
+    ("zrangebylex", &["'limit'"]),
+    ("zrangebyscore", &["'limit'"]),
+    ("zrevrange", &["0, 0"]),
+    ("zrevrangebyscore", &["'limit'"]),
+    ("zremrangebyscore", &[]),
+    ("zremrangebyrank", &[]),
+];
+
+/// Commands that free what a key holds at once, however much that is. `DEL` is only for keys that
+/// are small whatever a tenant does.
+const SMALL: [&str; 6] = [
+    "'del', record)",
+    "'del', key)",
+    "'del', KEYS[1])",
+    "'del', lock)",
+    "'del', newest)",
+    "'del', latch, kind)",
+];
+
+#[test]
+fn every_script_has_a_bound() {
+    let problems: Vec<_> = scripts().iter().flat_map(unbounded).collect();
+    expect_none(&problems);
+}
+
+fn unbounded(file: &File) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (number, line) in file.text.lines().enumerate() {
+        let code = line.split("--").next().unwrap_or_default();
+        for call in code.split("call('").skip(1) {
+            let (command, rest) = call.split_once('\'').unwrap_or((call, ""));
+            let bounds = UNBOUNDED.iter().find(|(name, _)| *name == command);
+            let has_bound = |bounds: &[&str]| bounds.iter().any(|bound| rest.contains(bound));
+            let freed = command == "del" && !SMALL.iter().any(|it| code.contains(it));
+            if bounds.is_some_and(|(_, bounds)| !has_bound(bounds)) || freed {
+                problems.push(format!(
+                    "{}:{}: {command} has no bound",
+                    file.path,
+                    number + 1
+                ));
+            }
+        }
+    }
+    problems
+}
+
+#[test]
+fn a_script_without_a_bound_is_found() {
+    let problems = |text: &str| unbounded(&File::new("lua/x.lua", text)).len();
+    for bad in [
+        "redis.call('hgetall', lock)",
+        "redis.pcall('hgetall', lock)",
+        "redis.call('hscan', lock, '0')",
+        "redis.call('lrange', q.queue, 0, -1)",
+        "redis.call('zrange', q.vouched, 0, -1)",
+        "redis.call('zrangebyscore', leases, '-inf', now)",
+        "redis.call('smembers', lock)",
+        "redis.call('keys', 'x')",
+        "redis.call('del', lock, readers)",
+    ] {
+        assert_eq!(problems(bad), 1, "{bad}");
+    }
+    for good in [
+        "redis.call('hscan', lock, '0', 'count', 10)",
+        "redis.call('lrange', q.queue, 0, max - 1)",
+        "redis.call('zrangebyscore', leases, '-inf', now, 'limit', 0, CHUNK)",
+        "redis.call('del', lock)",
+        "-- redis.call('hgetall', lock)",
+    ] {
+        assert_eq!(problems(good), 0, "{good}");
+    }
+}

@@ -1,10 +1,9 @@
-/** Contends for a lock and writes a history: time, lock, attempt and event in a line. */
+/** Contends for a lock, and writes a history in the format of `clients/conformance.md`. */
 
 import { appendFileSync } from "node:fs";
-
-import type { LockMode, Lockkeeper } from "../src/index.js";
-import { LockLostError } from "../src/index.js";
 import { setTimeout as sleep } from "node:timers/promises";
+
+import type { LockMode, Lockkeeper, SessionChange } from "../src/index.js";
 
 /** What a contender does. */
 export interface Contention {
@@ -12,52 +11,80 @@ export interface Contention {
   readonly mode: LockMode;
   readonly seconds: number;
   readonly holdMs: number;
-  /** Distinguishes the attempts of several contenders. */
+  /** The client in the history. */
   readonly client: string;
 }
 
-/** Acquires and releases one lock in a loop. Returns the number of grants. */
-export async function contend(client: Lockkeeper, contention: Contention): Promise<number> {
-  const file = process.env["LOCKKEEPER_HISTORY"];
-  const { name, mode, client: prefix } = contention;
-  const end = performance.now() + contention.seconds * 1000;
-  let grants = 0;
-  for (let number = 1; performance.now() < end; number += 1) {
-    const attempt = `${prefix}-${String(number)}`;
-    const note = (what: string): void => {
-      if (file !== undefined) {
-        const seconds = (Number(process.hrtime.bigint() / 1000n) / 1e6).toFixed(6);
-        appendFileSync(file, `${seconds}s lock ${name} attempt ${attempt} ${what}\n`);
-      }
-    };
-    grants += (await hold(client, contention, note)) ? 1 : 0;
-  }
-  return grants;
+/** How long a contender pauses after an acquire that failed. */
+const PAUSE = 50;
 
-  async function hold(
-    locks: Lockkeeper,
-    { holdMs }: Contention,
-    note: (what: string) => void,
-  ): Promise<boolean> {
-    note("Asked");
+/** Acquires and releases one lock in a loop. Returns the number of grants. */
+export async function contend(locks: Lockkeeper, contention: Contention): Promise<number> {
+  const { name, mode, client, seconds, holdMs } = contention;
+  const file = process.env["LOCKKEEPER_HISTORY"];
+  const end = performance.now() + seconds * 1000;
+  let [attempt, grants] = [0, 0];
+  const note = (what: string, fields: object = {}): void => {
+    if (file !== undefined) {
+      const at_us = Number(process.hrtime.bigint() / 1000n);
+      const line = { at_us, client, attempt, name, what, ...fields };
+      appendFileSync(file, `${JSON.stringify(line)}\n`);
+    }
+  };
+  while (performance.now() < end) {
+    attempt += 1;
+    note("asked");
     try {
       const lock = await locks.lock(name, { mode });
-      note(`Granted { token: ${String(lock.fencingToken)} }`);
-      lock.signal.addEventListener("abort", () => {
-        note("Lost");
-      });
+      grants += 1;
+      note("granted", { token: String(lock.fencingToken) });
+      const stop = reportWhileHeld(locks, lock.signal, note);
       await sleep(holdMs, undefined, { signal: lock.signal }).catch(() => undefined);
-      note("ReleaseSent");
-      const refused = (error: unknown): string => (error instanceof LockLostError ? "" : "Refused");
-      const what = await lock.release().then(() => "Released", refused);
-      if (what !== "") {
-        note(what);
-      }
-      return true;
+      stop();
+      await release(() => lock.release(), note);
     } catch {
-      note("Failed");
-      await sleep(50);
-      return false;
+      note("failed");
+      await sleep(PAUSE);
     }
+  }
+  return grants;
+}
+
+/** Notes what a holder learns. Returns how to stop that. */
+function reportWhileHeld(
+  locks: Lockkeeper,
+  signal: AbortSignal,
+  note: (what: string, fields?: object) => void,
+): () => void {
+  let isAtRisk = false;
+  const onChange = (change: SessionChange): void => {
+    if (change.state === "at_risk") {
+      isAtRisk = true;
+      note("at_risk", { valid_us: Math.floor(change.validFor * 1000) });
+    } else if (change.state === "resuming") {
+      note("broke");
+    } else if (change.state === "connected" && !signal.aborted) {
+      note(isAtRisk ? "recovered" : "resumed");
+      isAtRisk = false;
+    }
+  };
+  const onLost = (): void => {
+    note("lost");
+  };
+  locks.on("session", onChange);
+  signal.addEventListener("abort", onLost);
+  return () => {
+    locks.off("session", onChange);
+    signal.removeEventListener("abort", onLost);
+  };
+}
+
+async function release(work: () => Promise<void>, note: (what: string) => void): Promise<void> {
+  note("release_sent");
+  try {
+    await work();
+    note("released");
+  } catch {
+    note("refused");
   }
 }

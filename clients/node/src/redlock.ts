@@ -30,9 +30,13 @@ export type RedlockAbortSignal = AbortSignal & {
 
 /** What an operation returns; there for programs that keep it. */
 export interface ExecutionResult {
+  /** Empty: Lockkeeper does not vote. */
   readonly attempts: readonly Promise<unknown>[];
-  /** When it began, in milliseconds since 1970. */
-  readonly start: number;
+}
+
+/** What `error` reports when resources were locked for as long as an acquire waited. */
+export class ResourceLockedError extends Error {
+  override readonly name = "ResourceLockedError";
 }
 
 /** The resources are locked, or the lock is not held any more; `cause` says which. */
@@ -88,7 +92,8 @@ export class Lock {
 
 /**
  * Redlock on a client of Lockkeeper. A loss is never ignored: it aborts the signal of `using`, and
- * fails `using`, `extend` and `release`. Emits `error` for extensions that failed and are repeated.
+ * fails `using`, `extend` and `release`. Emits `error`, if there is a listener, for resources that
+ * are locked, and for extensions that failed and are repeated.
  */
 export class Redlock extends EventEmitter<{ error: [error: unknown] }> {
   readonly settings: Settings;
@@ -122,6 +127,7 @@ export class Redlock extends EventEmitter<{ error: [error: unknown] }> {
       return this.#lock(resources, held);
     } catch (error) {
       if (error instanceof NotGrantedError) {
+        this.#report(new ResourceLockedError(`${resources.join(", ")}: locked`));
         throw new ExecutionError("the resources are locked", [], { cause: error });
       }
       throw error;
@@ -130,10 +136,9 @@ export class Redlock extends EventEmitter<{ error: [error: unknown] }> {
 
   /** Releases locks. Fails with {@link ExecutionError} if they were lost. */
   async release(lock: Lock): Promise<ExecutionResult> {
-    const start = Date.now();
     lock.expiration = 0;
     await unlessLost(lock.held.release());
-    return { attempts: [], start };
+    return { attempts: [] };
   }
 
   /** Extends locks to `duration` from now. Fails with {@link ExecutionError} if they were lost. */
@@ -144,6 +149,13 @@ export class Redlock extends EventEmitter<{ error: [error: unknown] }> {
     await unlessLost(existing.held.renew(duration));
     existing.expiration = 0;
     return this.#lock(existing.resources, existing.held);
+  }
+
+  /** Without a listener, Node.js would throw the error. */
+  #report(error: unknown): void {
+    if (this.listenerCount("error") > 0) {
+      this.emit("error", error);
+    }
   }
 
   #lock(resources: string[], held: LockSet): Lock {
@@ -175,7 +187,7 @@ export class Redlock extends EventEmitter<{ error: [error: unknown] }> {
     >;
     const { automaticExtensionThreshold: threshold } = settings;
     if (threshold > duration - 100) {
-      const problem = `must be at least 100 above automaticExtensionThreshold, ${String(threshold)}`;
+      const problem = `must be 100 above automaticExtensionThreshold (${String(threshold)})`;
       throw new MisconfiguredError("duration", problem);
     }
     const { held } = await this.acquire(resources, duration, settings);
@@ -209,8 +221,8 @@ export class Redlock extends EventEmitter<{ error: [error: unknown] }> {
         schedule(held.validFor - threshold);
       } catch (error) {
         // The client aborts the signal when the locks are lost. Until then it is tried again.
-        if (!isStopped && held.loss === undefined && this.listenerCount("error") > 0) {
-          this.emit("error", error);
+        if (!isStopped && held.loss === undefined) {
+          this.#report(error);
         }
         schedule(threshold / 5);
       }

@@ -160,6 +160,8 @@ pub enum LostReason {
     StoreUnreachable = 3,
     /// An operator force-released the lock (LockAdminService.ForceRelease) and gave a reason.
     ForceReleased = 4,
+    /// The store's clock stepped forward, which ended the lease before its time.
+    ClockStepped = 5,
 }
 impl LostReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -173,6 +175,7 @@ impl LostReason {
             Self::TakenOver => "LOST_REASON_TAKEN_OVER",
             Self::StoreUnreachable => "LOST_REASON_STORE_UNREACHABLE",
             Self::ForceReleased => "LOST_REASON_FORCE_RELEASED",
+            Self::ClockStepped => "LOST_REASON_CLOCK_STEPPED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -183,6 +186,7 @@ impl LostReason {
             "LOST_REASON_TAKEN_OVER" => Some(Self::TakenOver),
             "LOST_REASON_STORE_UNREACHABLE" => Some(Self::StoreUnreachable),
             "LOST_REASON_FORCE_RELEASED" => Some(Self::ForceReleased),
+            "LOST_REASON_CLOCK_STEPPED" => Some(Self::ClockStepped),
             _ => None,
         }
     }

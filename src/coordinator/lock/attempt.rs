@@ -96,7 +96,7 @@ pub(crate) async fn attempt(
             place,
         }),
         Err(error) => {
-            if let CallError::OutcomeUnknown(_) = error {
+            if error.may_have_changed() {
                 undo_attempt(core, request, prepared);
             }
             Err(error.into())

@@ -20,7 +20,9 @@ pub(crate) async fn describe(core: &Core, name: &LockName) -> Result<Description
 
 /// Lists at most `max` holders and `max` waiters.
 pub(crate) async fn look(core: &Core, name: &LockName, max: u32) -> Result<Description, Error> {
-    let seen = core.scripts.inspect(name.store_key(), max).await?;
+    let (scripts, inspected) = (core.scripts.clone(), name.clone());
+    let read = || async move { scripts.inspect(inspected.store_key(), max).await };
+    let seen = core.lock_looks.ask(name, max, read).await?;
     // Another program may have put any bytes there; the output must be text.
     let owner_of = |field: &[u8]| Owner::from_field(&String::from_utf8_lossy(field));
     let holders = seen.holders.iter().map(|holder| {

@@ -1,6 +1,7 @@
 //! Metrics of operations that have ended.
 
 use lockkeeper_base::metrics::observe;
+use lockkeeper_store::script::CallError;
 use tokio::time::Instant;
 
 use crate::{
@@ -25,6 +26,13 @@ impl Metrics {
     ) {
         if let Err(Error::LimitReached(limit)) = ended {
             self.limited(*limit);
+        }
+        if let Err(
+            Error::Store(CallError::CounterOutOfRange)
+            | Error::StoreOf(_, CallError::CounterOutOfRange),
+        ) = ended
+        {
+            self.counters_refused.inc();
         }
         let outcome = ended.map_or(Outcome::Failed, Summary::outcome);
         match name {

@@ -94,6 +94,8 @@ families! {
         "By how much the store's clock is ahead of this process's, when last seen";
     regressions: Counter = Counter::default(), clone "fencing_token_regressions":
         "New grants whose fencing token was smaller than one granted before; must stay 0";
+    counters_refused: Counter = Counter::default(), clone "fencing_counters_refused":
+        "Operations refused because a fencing counter is out of range; must stay 0";
     sessions: Gauge = Gauge::default(), clone "sessions":
         "Sessions with a stream here";
     detached: Gauge = Gauge::default(), clone "sessions_detached":

@@ -80,6 +80,7 @@ label! {
         TakenOver = "taken_over",
         StoreUnreachable = "store_unreachable",
         ForceReleased = "force_released",
+        ClockStepped = "clock_stepped",
     }
 }
 
@@ -131,6 +132,7 @@ impl From<&LostReason> for Reason {
             LostReason::TakenOver => Self::TakenOver,
             LostReason::StoreUnreachable => Self::StoreUnreachable,
             LostReason::ForceReleased(_) => Self::ForceReleased,
+            LostReason::ClockStepped => Self::ClockStepped,
         }
     }
 }
@@ -144,6 +146,8 @@ impl Label for Limit {
         "sessions_max",
         "grants_per_session_max",
         "watchers_max",
+        "holders_per_lock_max",
+        "permits_per_name_max",
     ];
 
     fn index(self) -> usize {
@@ -154,6 +158,8 @@ impl Label for Limit {
             Self::Sessions => 3,
             Self::GrantsPerSession => 4,
             Self::Watchers => 5,
+            Self::HoldersPerLock => 6,
+            Self::PermitsPerName => 7,
         }
     }
 }

@@ -45,6 +45,10 @@ impl Tokens {
         let mut seen = self.seen[place].lock();
         let before = (seen.name == name).then_some(*seen);
         let token = grant.fencing_token;
+        if token == 0 {
+            // A reader's, where no writer's token is known any more.
+            return None;
+        }
         *seen = Seen {
             name,
             token,
@@ -98,5 +102,16 @@ mod tests {
         tokio::time::advance(step).await;
         assert_eq!(tokens.goes_back(&grant("b", 1), Instant::now()), None);
         assert_eq!(tokens.goes_back(&grant("a", 3), Instant::now()), Some(5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_token_is_no_smaller_one() {
+        let tokens = Tokens::default();
+        let step = Duration::from_millis(1);
+        for (token, goes_back) in [(5, None), (0, None), (4, Some(5))] {
+            let sent_at = Instant::now();
+            tokio::time::advance(step).await;
+            assert_eq!(tokens.goes_back(&grant("a", token), sent_at), goes_back);
+        }
     }
 }

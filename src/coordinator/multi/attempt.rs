@@ -91,7 +91,7 @@ pub(crate) async fn attempt_all(
             Err(Error::Store(why).of(request.locks.name(which)))
         }
         Err(error) => {
-            if let CallError::OutcomeUnknown(_) = error {
+            if error.may_have_changed() {
                 undo_attempt(core, prepared);
             }
             Err(error.into())

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper_store::script::{CallError, Ownership, PermitAttempt, PermitId, PermitsAcquired};
+use lockkeeper_store::script::{Ownership, PermitAttempt, PermitId, PermitsAcquired};
 use rand::RngExt as _;
 use tokio::{task::JoinHandle, time::Instant};
 
@@ -117,7 +117,7 @@ pub(crate) async fn attempt(
         Ok(PermitsAcquired::TooMany { total }) => Err(Error::PermitsExceeded { total }),
         Ok(PermitsAcquired::NoSemaphore) => Err(Error::SemaphoreNotFound),
         Err(error) => {
-            if let CallError::OutcomeUnknown(_) = error {
+            if error.may_have_changed() {
                 undo_attempt(core, name, taking, lease);
             }
             Err(error.into())

@@ -26,16 +26,23 @@ pub(crate) async fn set(core: &Core, request: &SetPermits) -> Result<PermitsSet,
 }
 
 pub(crate) async fn describe(core: &Core, name: &LockName) -> Result<SemaphoreDescription, Error> {
-    look(core, name, LISTED_MAX as usize).await
+    look(core, name, LISTED_MAX as usize, u32::MAX).await
 }
 
-/// Lists at most `listed_max` holders and as many waiters.
+/// Lists at most `listed_max` holders and as many waiters; the holders are those of at most
+/// `permits_max` permits.
 pub(crate) async fn look(
     core: &Core,
     name: &LockName,
     listed_max: usize,
+    permits_max: u32,
 ) -> Result<SemaphoreDescription, Error> {
-    let seen = core.scripts.inspect_semaphore(name.store_key()).await?;
+    let (scripts, inspected) = (core.scripts.clone(), name.clone());
+    let read = || async move {
+        let name = inspected.store_key();
+        scripts.inspect_semaphore(name, permits_max).await
+    };
+    let seen = core.semaphore_looks.ask(name, permits_max, read).await?;
     let (waiters, waiter_count) = core.waiters.list_for(name, Goal::Permits, listed_max);
     let holders = seen.holders.iter().take(listed_max).map(|holder| {
         let owner = (!holder.owner.is_empty())

@@ -137,12 +137,14 @@ impl Session {
             since,
             due,
             failing: false,
+            in_doubt_until: None,
             renewing: false,
             releasing: false,
             _counted: self.account.count_anyway(Quota::Grants),
         };
         self.events.tell(|| Event::of(What::Granted, &held.grant));
         state.grants.insert(key, held);
+        self.tell_if_safe(state);
         (terms, lost)
     }
 
@@ -205,6 +207,7 @@ impl Session {
                 self.events
                     .tell(|| Event::of(What::Released, &held.grant).holding(0));
                 self.metrics.hold_ended(held.since);
+                self.tell_if_safe(&state);
             }
         } else if let Some(held) = state.grants.get_mut(key) {
             held.releasing = false;

@@ -29,6 +29,9 @@ pub(crate) struct Held {
     pub(crate) since: Instant,
     pub(crate) due: Ticket,
     pub(crate) failing: bool,
+    /// Set while a step of the store's clock may have ended the lease: it is lost then at the
+    /// latest, unless a renewal succeeds before.
+    pub(crate) in_doubt_until: Option<Instant>,
     /// A renewal is in progress.
     pub(crate) renewing: bool,
     /// A release is in progress, so a renewal that finds nothing is no loss.
@@ -51,6 +54,13 @@ impl Lost {
 // === impl Held ===
 
 impl Held {
+    /// When the grant is lost unless it is renewed before.
+    pub(crate) fn end(&self) -> Instant {
+        let safe_until = self.grant.terms().safe_until;
+        self.in_doubt_until
+            .map_or(safe_until, |end| end.max(safe_until))
+    }
+
     /// Extends the safe window, which never moves back.
     pub(crate) fn extend(&mut self, until: Option<Instant>) {
         let mut terms = self.grant.terms();

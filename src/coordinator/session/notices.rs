@@ -19,7 +19,7 @@ pub enum Notice {
     PermitsLost(Box<PermitGrant>, LostReason),
     /// Renewals are failing; carries the remaining safe window of the grant closest to its end.
     AtRisk(Duration),
-    /// Renewals succeed again.
+    /// No renewal is failing any more: they succeed again, or the grants concerned have ended.
     Recovered,
     /// The coordinator is stopping.
     GoingAway,
@@ -61,12 +61,14 @@ impl Session {
                 .min();
             // If nothing is left, the grant was lost meanwhile, and a notice has said so.
             if let Some(until) = first {
+                state.told_at_risk = true;
                 return Some(Notice::AtRisk(
                     until.saturating_duration_since(Instant::now()),
                 ));
             }
         }
-        if std::mem::take(&mut state.recovered) {
+        if state.is_safe_again() {
+            state.told_at_risk = false;
             return Some(Notice::Recovered);
         }
         std::mem::take(&mut state.going_away).then_some(Notice::GoingAway)

@@ -86,6 +86,7 @@ impl Session {
                     self.events
                         .tell(|| Event::of(What::Released, &held.grant).holding(0));
                     self.metrics.hold_ended(held.since);
+                    self.tell_if_safe(&state);
                 }
                 continue;
             }

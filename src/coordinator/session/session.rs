@@ -68,10 +68,10 @@ pub(crate) struct State {
     pub(crate) lost: VecDeque<(Holding, LostReason)>,
     /// Grants whose last renewal failed.
     pub(crate) failing: usize,
-    /// Undelivered notices, in this order. Each is delivered once, however often it happened
-    /// meanwhile.
+    /// Whether the client is to know that renewals fail, and whether it knows.
     pub(crate) at_risk: bool,
-    pub(crate) recovered: bool,
+    pub(crate) told_at_risk: bool,
+    /// An undelivered notice.
     pub(crate) going_away: bool,
     pub(crate) waits: usize,
 }
@@ -114,7 +114,7 @@ impl Session {
             lost: VecDeque::new(),
             failing: 0,
             at_risk: false,
-            recovered: false,
+            told_at_risk: false,
             going_away: false,
             waits: 0,
         };

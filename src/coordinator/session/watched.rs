@@ -66,10 +66,8 @@ impl Session {
         lease: Duration,
     ) -> Option<Holding> {
         let mut state = self.state.lock();
-        let recovered = state.renewed(self, deadlines, key, sent_at, lease);
-        if recovered {
-            self.news.notify_one();
-        }
+        state.renewed(self, deadlines, key, sent_at, lease);
+        self.tell_if_safe(&state);
         state.grants.get(key).map(|held| held.grant.clone())
     }
 
@@ -85,9 +83,12 @@ impl Session {
         let live = matches!(state.phase, Phase::Live { .. });
         let held = state.grants.get_mut(key)?;
         let terms = held.grant.terms();
-        if now >= terms.safe_until {
+        let end = if live { held.end() } else { terms.safe_until };
+        if now >= end {
             let unreachable = held.failing || held.renewing;
-            let reason = if unreachable {
+            let reason = if held.in_doubt_until.is_some() {
+                LostReason::ClockStepped
+            } else if unreachable {
                 LostReason::StoreUnreachable
             } else {
                 LostReason::Expired
@@ -98,9 +99,10 @@ impl Session {
         }
         let due_at = held.due.at();
         // Until the answer arrives, the next event is the loss of the grant.
-        self.reschedule(deadlines, key, held, terms.safe_until);
+        self.reschedule(deadlines, key, held, end);
         let reads = |grant: &Grant| grant.mode == Mode::Read;
-        let looked_after = terms.watched || held.grant.lock().is_some_and(reads);
+        let looked_after =
+            terms.watched || held.in_doubt_until.is_some() || held.grant.lock().is_some_and(reads);
         if !live || !looked_after || held.renewing {
             return None;
         }
@@ -133,7 +135,7 @@ impl Session {
                 let left = until.saturating_duration_since(Instant::now());
                 self.metrics.margin(left);
                 let (own_lease, looked) = (held.grant.terms().lease, held.lease.is_zero());
-                let recovered = state.renewed(self, deadlines, key, sent_at, lease);
+                state.renewed(self, deadlines, key, sent_at, lease);
                 if looked && let Some(held) = state.grants.get_mut(key) {
                     let lease = own_lease;
                     held.grant.set_terms(Terms {
@@ -141,12 +143,16 @@ impl Session {
                         ..held.grant.terms()
                     });
                 }
-                if recovered {
-                    self.news.notify_one();
-                }
+                self.tell_if_safe(&state);
             }
             Some(Err(_)) if held.releasing => {}
             Some(Err(reason)) => {
+                let reason = match reason {
+                    LostReason::Expired if held.in_doubt_until.is_some() => {
+                        LostReason::ClockStepped
+                    }
+                    reason => reason,
+                };
                 drop(state);
                 self.lose(deadlines, key, reason);
             }
@@ -155,7 +161,7 @@ impl Session {
                 let retry =
                     Instant::now() + (terms.lease / RETRY_DIVISOR).clamp(RETRY_MIN, RETRY_MAX);
                 let at = if live {
-                    retry.min(terms.safe_until)
+                    retry.min(held.end())
                 } else {
                     terms.safe_until
                 };
@@ -188,11 +194,17 @@ impl Session {
             .collect()
     }
 
-    /// The store's clock stepped forward, so its leases end earlier than expected.
+    /// The store's clock stepped forward, so its leases end earlier than expected. Those that were
+    /// granted after the step do not, and nothing here tells which these are: a renewal of each
+    /// finds out.
     pub(crate) fn shorten(self: &Arc<Self>, deadlines: &Deadlines, step: Duration, now: Instant) {
         let mut state = self.state.lock();
+        let live = matches!(state.phase, Phase::Live { .. });
         for (key, held) in &mut state.grants {
             let mut terms = held.grant.terms();
+            if live {
+                held.in_doubt_until = Some(held.end());
+            }
             terms.safe_until = terms.safe_until.checked_sub(step).unwrap_or(now).max(now);
             held.grant.set_terms(terms);
             self.reschedule(deadlines, key, held, now);
@@ -202,6 +214,13 @@ impl Session {
         state.failing = state.grants.values().filter(|held| held.failing).count();
         if state.failing > 0 {
             state.at_risk = true;
+            self.news.notify_one();
+        }
+    }
+
+    /// Has the client notified if no renewal fails any more, for whatever reason.
+    pub(crate) fn tell_if_safe(&self, state: &State) {
+        if state.is_safe_again() {
             self.news.notify_one();
         }
     }
@@ -245,7 +264,7 @@ impl Session {
 // === impl State ===
 
 impl State {
-    /// Records a successful renewal. True if it ends a period of failures.
+    /// Records a successful renewal.
     pub(crate) fn renewed(
         &mut self,
         session: &Arc<Session>,
@@ -253,11 +272,12 @@ impl State {
         key: &GrantKey,
         sent_at: Instant,
         lease: Duration,
-    ) -> bool {
+    ) {
         let live = matches!(self.phase, Phase::Live { .. });
         let Some(held) = self.grants.get_mut(key) else {
-            return false;
+            return;
         };
+        held.in_doubt_until = None;
         held.grant.set_terms(Terms {
             lease,
             ..held.grant.terms()
@@ -271,11 +291,11 @@ impl State {
         session.reschedule(deadlines, key, held, at);
         let was_failing = std::mem::take(&mut held.failing);
         self.failing -= usize::from(was_failing);
-        let recovered = was_failing && self.failing == 0;
-        if recovered {
-            self.recovered = true;
-        }
-        recovered
+    }
+
+    /// Whether the client was notified of failing renewals, and none fails any more.
+    pub(crate) fn is_safe_again(&self) -> bool {
+        self.told_at_risk && self.failing == 0
     }
 }
 

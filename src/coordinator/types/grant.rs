@@ -82,6 +82,8 @@ pub enum LostReason {
     TakenOver,
     /// The store was unreachable until the safe window was over.
     StoreUnreachable,
+    /// The store's clock stepped forward, which ended the lease before its time.
+    ClockStepped,
     /// An operator released it by force, for this reason.
     ForceReleased(Arc<str>),
 }

@@ -20,8 +20,8 @@ use crate::{
 /// Keepalives per waiter timeout.
 const KEEPALIVES_PER_TIMEOUT: u32 = 3;
 
-/// Waiters of one lock in one call, which reads the whole queue once.
-const WAITERS_PER_CALL: usize = 1000;
+/// Waiters of one lock in one call, so that no script blocks the store for long.
+const WAITERS_PER_CALL: usize = 250;
 
 /// Locks whose keepalives are sent concurrently.
 const LOCKS_AT_ONCE: usize = 16;
@@ -45,7 +45,8 @@ pub(crate) async fn keep_in_queues(core: Arc<Core>) {
 }
 
 async fn keep_in_queue(core: &Core, name: LockName, waiters: Vec<Arc<Waiter>>) {
-    for waiters in waiters.chunks(WAITERS_PER_CALL) {
+    // A call puts waiters that were removed from the queue back in front, so the first come last.
+    for waiters in waiters.chunks(WAITERS_PER_CALL).rev() {
         let owners: Vec<&str> = waiters.iter().map(|it| it.owner.field()).collect();
         match core.scripts.fair_keepalive(name.store_key(), &owners).await {
             Ok(kept) => core.waiters.apply_positions(&name, waiters, &kept),

@@ -10,7 +10,7 @@ use axum::{
     routing::{get, post},
 };
 use futures::{Stream, stream};
-use lockkeeper_coordinator::{Invalid, LockName, Reason};
+use lockkeeper_coordinator::{Error, Invalid, Limit, LockName, Reason};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -129,20 +129,22 @@ async fn events(
         let why = "too many event streams of this address, or in all";
         Failure::new(StatusCode::TOO_MANY_REQUESTS, "LIMIT_REACHED", why)
     })?;
-    let watcher = admin.coordinator.watch(page.prefix.clone());
-    let watcher = watcher.map_err(|error| {
+    let own = admin.access.watch(caller.identity());
+    let own = own.ok_or(Error::LimitReached(Limit::Watchers));
+    let watcher = own.and_then(|own| Ok((admin.coordinator.watch(page.prefix.clone())?, own)));
+    let (watcher, own) = watcher.map_err(|error| {
         asked.failed(&error);
         Failure::of(&error)
     })?;
     asked.done();
     let coordinator = admin.coordinator.clone();
     // Ends when the coordinator drains.
-    let begin = (watcher, coordinator, place);
-    let told = stream::unfold(begin, |(mut watcher, coordinator, place)| async {
+    let begin = (watcher, coordinator, (place, own));
+    let told = stream::unfold(begin, |(mut watcher, coordinator, places)| async {
         let told = watcher.next().await.ok()?;
         let (name, data) = watched(&coordinator, &told);
         let event = Event::default().event(name).data(data.to_string());
-        Some((Ok(event), (watcher, coordinator, place)))
+        Some((Ok(event), (watcher, coordinator, places)))
     });
     Ok(Sse::new(told).keep_alive(KeepAlive::default()))
 }

@@ -114,6 +114,10 @@ impl Caller {
         Ok(self)
     }
 
+    pub(super) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
     /// The caller's address without its port.
     pub(super) fn ip(&self) -> Option<IpAddr> {
         self.peer.map(|peer| peer.ip())

@@ -96,6 +96,7 @@ fn delta(coordinator: &Coordinator, event: &Event) -> Value {
         Some(LostReason::Expired) => (Some("EXPIRED"), None),
         Some(LostReason::TakenOver) => (Some("TAKEN_OVER"), None),
         Some(LostReason::StoreUnreachable) => (Some("STORE_UNREACHABLE"), None),
+        Some(LostReason::ClockStepped) => (Some("CLOCK_STEPPED"), None),
         Some(LostReason::ForceReleased(why)) => (Some("FORCE_RELEASED"), Some(why.as_ref())),
     };
     json!({

@@ -51,7 +51,7 @@ pub async fn serve(
 }
 
 /// `/livez`: the process serves. `/readyz`: it accepts new work, so it does not drain and its store
-/// answers. `/metrics`: see `metrics.rs`. Besides them the console and its JSON.
+/// answers and takes writes. `/metrics`: see `metrics.rs`. Besides them the console and its JSON.
 fn routes(admin: Admin) -> Router {
     let guarded = middleware::from_fn_with_state(admin.clone(), guard::guard);
     let console = console::routes().merge(api::routes()).layer(guarded);
@@ -64,16 +64,13 @@ fn routes(admin: Admin) -> Router {
         .with_state(admin)
 }
 
-async fn ready(State(admin): State<Admin>) -> (StatusCode, &'static str) {
+async fn ready(State(admin): State<Admin>) -> (StatusCode, String) {
     if admin.coordinator.is_draining() {
-        return (StatusCode::SERVICE_UNAVAILABLE, "draining\n");
+        return (StatusCode::SERVICE_UNAVAILABLE, "draining\n".to_owned());
     }
     match admin.probe.store_answers().await {
-        Ok(()) => (StatusCode::OK, "ok\n"),
-        Err(_) => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the store does not answer\n",
-        ),
+        Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
     }
 }
 

@@ -67,8 +67,8 @@ pub struct Server {
     pub uds_mode: UnixMode,
     /// Admits callers without credentials, also from other machines.
     pub allow_unauthenticated: bool,
-    /// Concurrent connections. More are closed at once. The limit is lower if the process may open
-    /// fewer files.
+    /// Concurrent connections; 0: by the memory. More are closed at once. The limit is lower if the
+    /// process may open fewer files.
     pub connections_max: usize,
     /// Threads that serve callers; 0: half the number of cores, at least one.
     pub worker_threads: usize,
@@ -165,6 +165,9 @@ pub struct Store {
     /// How long a waiting writer blocks new readers; then they are admitted for as long.
     #[serde(with = "humantime_serde")]
     pub writer_hold_back: Duration,
+    /// Whether a number without a record of its kind is a semaphore or a latch, as Redisson's
+    /// clients make them. Other programs' numbers look the same.
+    pub adopt_redisson_counters: bool,
 }
 
 /// Certificates for `rediss://` (PEM); empty: none.
@@ -213,16 +216,20 @@ pub struct Limits {
     /// The longest lease.
     #[serde(with = "humantime_serde")]
     pub lease_max: Duration,
-    /// Waiters per lock.
+    /// Waiters per lock; 0: as many as in total, at most 20,000.
     pub waiters_per_lock_max: usize,
-    /// Waiters on all locks together.
+    /// Waiters on all locks together; 0: by the memory.
     pub waiters_max: usize,
-    /// Live sessions.
+    /// Live sessions; 0: by the memory.
     pub sessions_max: usize,
     /// Grants per session.
     pub grants_per_session_max: usize,
     /// Locks per request.
     pub locks_per_request_max: usize,
+    /// Holders per lock in the store.
+    pub holders_per_lock_max: u32,
+    /// Taken permits per semaphore in the store.
+    pub permits_per_name_max: u32,
     /// Concurrent operations of a session's stream that do not wait. More are left unread until
     /// some are answered.
     pub operations_per_session_max: usize,
@@ -230,7 +237,7 @@ pub struct Limits {
     pub waits_per_session_max: usize,
     /// Concurrent streams (RPCs) per connection.
     pub connection_streams_max: u32,
-    /// Connections per client address; an IPv6 /64 is one address.
+    /// Connections per client address, of which an IPv6 /64 is one; 0: a quarter of all.
     pub connections_per_peer_max: usize,
     /// Connections that have not shown credentials, where they are required. Above it the oldest is
     /// closed for a new one.
@@ -331,7 +338,7 @@ impl Default for Server {
             uds_path: PathBuf::new(),
             uds_mode: UnixMode::default(),
             allow_unauthenticated: false,
-            connections_max: 20_000,
+            connections_max: 0,
             worker_threads: 0,
             busy_poll: Duration::from_micros(200),
             handshake_timeout: Duration::from_secs(10),
@@ -366,6 +373,7 @@ impl Default for Store {
             request_retention: Duration::from_secs(60),
             fair_waiter_timeout: Duration::from_secs(5),
             writer_hold_back: Duration::from_secs(5),
+            adopt_redisson_counters: false,
         }
     }
 }
@@ -390,15 +398,17 @@ impl Default for Limits {
             message_bytes_max: 1024 * 1024,
             lease_min: Duration::from_millis(100),
             lease_max: Duration::from_secs(24 * 3600),
-            waiters_per_lock_max: 20_000,
-            waiters_max: 200_000,
-            sessions_max: 100_000,
+            waiters_per_lock_max: 0,
+            waiters_max: 0,
+            sessions_max: 0,
             grants_per_session_max: 100_000,
             locks_per_request_max: 1000,
+            holders_per_lock_max: 10_000,
+            permits_per_name_max: 10_000,
             operations_per_session_max: 1024,
             waits_per_session_max: 20_000,
             connection_streams_max: 20_000,
-            connections_per_peer_max: 10_000,
+            connections_per_peer_max: 0,
             unauthenticated_connections_max: 1000,
             unfinished_bytes_max: 32 * 1024 * 1024,
             header_list_bytes_max: 16 * 1024,

@@ -79,7 +79,7 @@ pub enum AccessRight {
     Admin,
 }
 
-/// How much each identity may use at one coordinator; 0: unlimited.
+/// How much each identity may use at one coordinator; 0: a quarter of the limit.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccessQuotas {
@@ -89,7 +89,7 @@ pub struct AccessQuotas {
     pub grants: u32,
     /// Waiting calls.
     pub waiters: u32,
-    /// Calls and frames per second.
+    /// Calls and frames per second; 0: unlimited.
     pub requests_per_second: u32,
 }
 

@@ -221,9 +221,6 @@ fn impossible_values_are_refused_with_the_key() {
         "limits.request_id_bytes_max",
         "limits.client_name_bytes_max",
         "limits.message_bytes_max",
-        "limits.waiters_per_lock_max",
-        "limits.waiters_max",
-        "limits.sessions_max",
         "limits.grants_per_session_max",
         "limits.locks_per_request_max",
         "limits.operations_per_session_max",
@@ -243,6 +240,11 @@ fn impossible_values_are_refused_with_the_key() {
     assert_refused("store.url", "", "not an address");
     assert_refused("store.idle_token_retention", "1h", "limits.lease_max");
     assert_refused("session.secret", "fifteen bytes!!", "at least 16 bytes");
+    let shipped = include_str!("../../../deploy/kubernetes/secret.yaml");
+    let shipped = shipped
+        .lines()
+        .find_map(|it| it.trim().strip_prefix("session-secret: "));
+    assert_refused("session.secret", shipped.unwrap(), "is a placeholder");
     assert_refused("log.level", "loud=very", "");
     assert_refused("telemetry.sample_ratio", "1.5", "from 0 to 1");
     assert_refused("telemetry.sample_ratio", "nan", "from 0 to 1");

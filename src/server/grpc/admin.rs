@@ -7,7 +7,7 @@ use std::{
 
 use futures::stream::BoxStream;
 use lockkeeper_access::{Access, Audited, Right};
-use lockkeeper_coordinator::{Coordinator, Error, LockName, Reason};
+use lockkeeper_coordinator::{Coordinator, Error, Limit, LockName, Reason};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status};
 
@@ -150,12 +150,18 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         let request = request.into_inner();
         let asked = caller.asks("Watch", &request.prefix, "");
         self.admit(&asked)?;
-        let watcher = audited(&asked, self.coordinator.watch(request.prefix.clone()))?;
+        let place = self.access.watch(&caller.identity);
+        let place = place.ok_or(Error::LimitReached(Limit::Watchers));
+        let watcher = place.and_then(|place| {
+            let watcher = self.coordinator.watch(request.prefix.clone())?;
+            Ok((watcher, place))
+        });
+        let watcher = audited(&asked, watcher)?;
         let (coordinator, viewer) = (self.coordinator.clone(), self.viewer(&caller));
         let items = futures::stream::unfold(Some(watcher), |watcher| async {
-            let mut watcher = watcher?;
+            let (mut watcher, place) = watcher?;
             match watcher.next().await {
-                Ok(item) => Some((Ok(item), Some(watcher))),
+                Ok(item) => Some((Ok(item), Some((watcher, place)))),
                 Err(error) => Some((Err(status(&error)), None)),
             }
         });

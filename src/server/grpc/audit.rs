@@ -16,14 +16,22 @@ pub(super) struct Caller {
 
 /// Audits an allowed call of an ordinary caller.
 pub(super) fn allowed(account: &Account, operation: &str, name: &str) {
-    let allowed = Audited {
+    of(account, operation, name).allowed();
+}
+
+/// Audits a call of a caller without any right.
+pub(super) fn denied(account: &Account, operation: &str) {
+    of(account, operation, "").denied();
+}
+
+fn of<'a>(account: &'a Account, operation: &'a str, name: &'a str) -> Audited<'a> {
+    Audited {
         identity: account.identity(),
         peer: account.peer(),
         operation,
         name,
         reason: "",
-    };
-    allowed.allowed();
+    }
 }
 
 // === impl Caller ===

@@ -12,10 +12,18 @@ use lockkeeper_access::{Access, Account};
 use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
-use super::{budgets::Budgets, peer::Peer, status};
+use super::{
+    budgets::Budgets,
+    credentials::{Credentials, identify},
+    peer::Peer,
+    status,
+};
 
 /// Health checks need no credentials.
 const OPEN: &str = "/grpc.health.v1.Health/";
+
+/// Sessions outlive their credentials, which are therefore checked again.
+const SESSION: &str = "/Session";
 
 /// Requests to these services count towards quotas.
 const COUNTED: &str = "/lockkeeper.";
@@ -60,17 +68,23 @@ impl AuthLayer {
         }
         let is_counted = path.starts_with(COUNTED);
         let token = bearer(request);
-        let identity = self.access.identify(peer.identity.as_ref(), token);
+        let identity = identify(&self.access, &peer, token);
         let identity = identity.map_err(|why| {
             self.access.denied(peer.address, path, &why);
             status::unauthenticated(&why)
         })?;
         peer.usage.authenticate();
+        let credentials = path
+            .ends_with(SESSION)
+            .then(|| Credentials::new(&self.access, &peer, token, &identity));
         let account = self.access.account(identity).used_from(peer.address);
         if is_counted {
             account.request().map_err(status::quota)?;
         }
         request.extensions_mut().insert(account);
+        if let Some(credentials) = credentials {
+            request.extensions_mut().insert(credentials);
+        }
         Ok(())
     }
 }

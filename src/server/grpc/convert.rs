@@ -416,6 +416,7 @@ pub(super) fn proto_lost_reason(reason: &LostReason) -> pb::LostReason {
         LostReason::TakenOver => pb::LostReason::TakenOver,
         LostReason::StoreUnreachable => pb::LostReason::StoreUnreachable,
         LostReason::ForceReleased(_) => pb::LostReason::ForceReleased,
+        LostReason::ClockStepped => pb::LostReason::ClockStepped,
     }
 }
 
@@ -423,6 +424,9 @@ pub(super) fn proto_lost_reason(reason: &LostReason) -> pb::LostReason {
 pub(super) fn lost_detail(reason: &LostReason) -> String {
     match reason {
         LostReason::ForceReleased(why) => why.as_ref().to_owned(),
-        LostReason::Expired | LostReason::TakenOver | LostReason::StoreUnreachable => String::new(),
+        LostReason::Expired
+        | LostReason::TakenOver
+        | LostReason::StoreUnreachable
+        | LostReason::ClockStepped => String::new(),
     }
 }

@@ -15,14 +15,17 @@ use std::{
     time::Duration,
 };
 
+use futures::{FutureExt as _, future::BoxFuture};
 use http::{Request, header::CONTENT_TYPE};
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use lockkeeper_access::Unauthenticated;
 use tokio::time::{Sleep, sleep};
 use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
 use super::{
     budgets::{Budgets, Unfinished},
+    credentials::Credentials,
     messages::{Messages, Sizes},
     peer::Peer,
     status,
@@ -60,6 +63,8 @@ struct Watched {
     is_stream: bool,
     messages: Messages,
     unfinished: Unfinished,
+    /// Resolves when the caller's credentials are no longer good.
+    refused: Option<BoxFuture<'static, Unauthenticated>>,
     /// Runs once the body has been waited for.
     deadline: Option<Pin<Box<Sleep>>>,
 }
@@ -90,6 +95,8 @@ impl BodyLayer {
         if let Some(fate) = &fate {
             request.extensions_mut().insert(fate.clone());
         }
+        let credentials = request.extensions_mut().remove::<Credentials>();
+        let refused = credentials.map(|it| it.refused().boxed());
         request.map(|body| {
             Body::new(Watched {
                 body,
@@ -97,6 +104,7 @@ impl BodyLayer {
                 is_stream,
                 messages,
                 unfinished,
+                refused,
                 deadline: None,
             })
         })
@@ -171,6 +179,13 @@ impl HttpBody for Watched {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        if let Some(refused) = &mut self.refused
+            && let Poll::Ready(why) = refused.poll_unpin(cx)
+        {
+            self.refused = None;
+            self.broken();
+            return Poll::Ready(Some(Err(status::unauthenticated(&why))));
+        }
         let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) else {
             ready!(self.poll_late(cx));
             self.broken();

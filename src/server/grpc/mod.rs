@@ -11,6 +11,7 @@ pub mod coalesced_writes;
 mod convert;
 mod convert_admin;
 mod convert_permits;
+mod credentials;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;

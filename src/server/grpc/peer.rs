@@ -16,6 +16,8 @@ use futures::task::AtomicWaker;
 use lockkeeper_access::Identity;
 use lockkeeper_coordinator::PeerAddress;
 
+use super::listen::tls::ClientCertificate;
+
 /// Calls without credentials in progress on one connection.
 const UNAUTHENTICATED_CALLS_MAX: usize = 32;
 
@@ -29,6 +31,8 @@ pub struct Peer {
     pub address: Option<SocketAddr>,
     /// The identity of the connection: from its certificate, or the user of a Unix-domain socket.
     pub identity: Option<Identity>,
+    /// The certificate, if it showed one.
+    pub certificate: Option<ClientCertificate>,
     /// What the connection uses.
     pub usage: Arc<Usage>,
 }

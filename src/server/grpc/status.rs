@@ -83,6 +83,12 @@ pub(super) fn not_admin(name: &str) -> Status {
     plain(Code::PermissionDenied, text, "PERMISSION_DENIED", &about)
 }
 
+/// A caller that no rule allows anything.
+pub(super) fn no_right() -> Status {
+    let text = "no rule allows the caller anything".to_owned();
+    plain(Code::PermissionDenied, text, "PERMISSION_DENIED", &[])
+}
+
 /// A caller whose credentials are missing or invalid.
 pub(super) fn unauthenticated(why: &Unauthenticated) -> Status {
     plain(
@@ -204,6 +210,14 @@ fn store_status(error: &CallError, text: String) -> Status {
         ),
         CallError::SelfDeadlock => plain(Code::FailedPrecondition, text, "SELF_DEADLOCK", &[]),
         CallError::WrongKind => plain(Code::FailedPrecondition, text, "WRONG_KIND", &[]),
+        CallError::CounterOutOfRange => {
+            plain(Code::FailedPrecondition, text, "COUNTER_OUT_OF_RANGE", &[])
+        }
+        CallError::LimitReached(limit) => {
+            let reason = limit.name().to_uppercase();
+            let about = [("limit", limit.name())];
+            retry(Code::ResourceExhausted, text, &reason, &about, LIMIT_RETRY)
+        }
         CallError::RequestIdReused => {
             let mut details = info("INVALID_REQUEST_ID", &[("field", "request_id")]);
             details.add_bad_request_violation("request_id", &text);
@@ -226,7 +240,8 @@ fn store_status(error: &CallError, text: String) -> Status {
 
 fn limit_subject(limit: Limit) -> &'static str {
     match limit {
-        Limit::WaitersPerLock => "lock",
+        Limit::WaitersPerLock | Limit::HoldersPerLock => "lock",
+        Limit::PermitsPerName => "semaphore",
         Limit::Waiters | Limit::Sessions | Limit::Watchers => "coordinator",
         Limit::WaitsPerSession | Limit::GrantsPerSession => "session",
     }

@@ -1,4 +1,6 @@
 //! Requests and reports to the operating system.
 
+pub(crate) mod dumps;
+pub(crate) mod memory;
 pub(crate) mod rlimit;
 pub(crate) mod systemd;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockkeeper_base::metrics::{By, Counters, Registrar, label};
+use lockkeeper_base::metrics::{self, By, Counters, Registrar, label};
 use prometheus_client::metrics::gauge::Gauge;
 
 label! {
@@ -21,6 +21,8 @@ pub struct Metrics(Arc<Families>);
 struct Families {
     open: By<Gauge, Purpose>,
     opened: Counters<Purpose>,
+    evicts: Gauge,
+    lacks: Gauge,
 }
 
 /// An open connection, as long as this is kept.
@@ -34,6 +36,8 @@ impl Default for Families {
         Self {
             open: By::new(Gauge::default),
             opened: Counters::default(),
+            evicts: Gauge::default(),
+            lacks: Gauge::default(),
         }
     }
 }
@@ -51,6 +55,26 @@ impl Metrics {
             "Connections to the store that were opened: those after the first are reconnects",
             self.0.opened.family(),
         );
+        to.add(
+            "store_may_evict",
+            "1 if the store's maxmemory-policy is not noeviction, when last seen; must stay 0",
+            self.0.evicts.clone(),
+        );
+        to.add(
+            "store_rights_missing",
+            "Commands that the store's user needs and may not run, when last seen; must stay 0",
+            self.0.lacks.clone(),
+        );
+    }
+
+    /// Whether the store was last seen with a policy that evicts keys.
+    pub(super) fn evicts(&self, evicts: bool) {
+        self.0.evicts.set(evicts.into());
+    }
+
+    /// How many commands the store's user may not run that it needs.
+    pub(super) fn lacks(&self, commands: usize) {
+        metrics::set(&self.0.lacks, commands);
     }
 
     /// A connection was opened.

@@ -13,40 +13,78 @@ macro_rules! script {
 }
 
 /// Takes an exclusive lock or returns what is left of the holder's lease.
-pub static LOCK_ACQUIRE: Script = script!("lock_acquire", "token", "acquire", "sole");
+pub static LOCK_ACQUIRE: Script = script!(
+    "lock_acquire",
+    "token",
+    "expire",
+    "owner",
+    "acquire",
+    "sole"
+);
 /// Gives one hold of an exclusive lock back.
-pub static LOCK_RELEASE: Script = script!("lock_release", "publish", "token", "hold", "release");
+pub static LOCK_RELEASE: Script = script!(
+    "lock_release",
+    "publish",
+    "token",
+    "expire",
+    "owner",
+    "hold",
+    "release"
+);
 /// Gives the last hold of an exclusive lock to who waits for it.
 pub static LOCK_HAND_ON: Script = script!("lock_hand_on", "token");
 /// Undoes an acquire of an exclusive lock whose answer was not delivered.
-pub static LOCK_UNDO: Script = script!("lock_undo", "publish", "token", "hold", "release");
+pub static LOCK_UNDO: Script = script!(
+    "lock_undo",
+    "publish",
+    "token",
+    "expire",
+    "owner",
+    "hold",
+    "release"
+);
 /// Extends the leases of many holds that are not read holds.
-pub static LOCK_RENEW: Script = script!("lock_renew", "token");
+pub static LOCK_RENEW: Script = script!("lock_renew", "token", "owner");
 /// Raises the fencing counter under a hold that other stores have too.
 pub static LOCK_RAISE: Script = script!("lock_raise", "token");
 /// Tells who holds a lock.
-pub static LOCK_INSPECT: Script = script!("lock_inspect", "token");
+pub static LOCK_INSPECT: Script = script!("lock_inspect", "token", "shown");
 /// Takes every hold of a lock away.
-pub static LOCK_FORCE: Script = script!("lock_force", "publish", "token", "queue");
+pub static LOCK_FORCE: Script = script!(
+    "lock_force",
+    "publish",
+    "token",
+    "expire",
+    "owner",
+    "shown",
+    "queue",
+    "queue_head"
+);
 /// Tells whether a lock was taken away by force.
 pub static LOCK_FORCED: Script = script!("lock_forced");
 /// Returns the kinds of several names.
-pub static NAME_KINDS: Script = script!("name_kinds");
+pub static NAME_KINDS: Script = script!("name_kinds", "owner");
 /// Takes a fair lock or queues up.
 pub static FAIR_ACQUIRE: Script = script!(
     "fair_acquire",
     "publish",
     "token",
+    "expire",
+    "owner",
     "acquire",
     "sole",
-    "queue"
+    "queue",
+    "queue_head"
 );
 /// Gives one hold of a fair lock back.
 pub static FAIR_RELEASE: Script = script!(
     "fair_release",
     "publish",
     "token",
+    "expire",
+    "owner",
     "queue",
+    "queue_head",
     "wake",
     "hold",
     "release"
@@ -56,24 +94,36 @@ pub static FAIR_UNDO: Script = script!(
     "fair_undo",
     "publish",
     "token",
+    "expire",
+    "owner",
     "queue",
+    "queue_head",
     "wake",
     "hold",
     "release"
 );
 /// Keeps the places of waiters of a fair lock.
-pub static FAIR_VOUCH: Script = script!("fair_vouch", "publish", "token", "queue");
+pub static FAIR_VOUCH: Script = script!("fair_vouch", "publish", "token", "queue", "queue_head");
 /// Gives up a place in the queue of a fair lock.
-pub static FAIR_LEAVE: Script = script!("fair_leave", "publish", "token", "queue");
+pub static FAIR_LEAVE: Script = script!("fair_leave", "publish", "token", "queue", "queue_head");
 /// Takes a read hold.
-pub static READ_ACQUIRE: Script =
-    script!("read_acquire", "token", "acquire", "read", "read_acquire");
+pub static READ_ACQUIRE: Script = script!(
+    "read_acquire",
+    "token",
+    "expire",
+    "acquire",
+    "read",
+    "read_left",
+    "read_acquire"
+);
 /// Gives one read hold back.
 pub static READ_RELEASE: Script = script!(
     "read_release",
     "publish",
     "token",
+    "expire",
     "read",
+    "read_left",
     "read_release",
     "release"
 );
@@ -82,21 +132,26 @@ pub static READ_UNDO: Script = script!(
     "read_undo",
     "publish",
     "token",
+    "expire",
     "read",
+    "read_left",
     "read_release",
     "release"
 );
 /// Extends the leases of many read holds.
-pub static READ_RENEW: Script = script!("read_renew", "token", "read");
+pub static READ_RENEW: Script = script!("read_renew", "token", "expire", "read");
 /// Raises the fencing counter under a read hold that other stores have too.
-pub static READ_RAISE: Script = script!("read_raise", "token", "read");
+pub static READ_RAISE: Script = script!("read_raise", "token", "expire", "read");
 /// Takes a write lock.
 pub static WRITE_ACQUIRE: Script = script!(
     "write_acquire",
     "publish",
     "token",
+    "expire",
+    "owner",
     "acquire",
     "read",
+    "read_left",
     "hold",
     "write"
 );
@@ -105,7 +160,10 @@ pub static WRITE_RELEASE: Script = script!(
     "write_release",
     "publish",
     "token",
+    "expire",
+    "owner",
     "read",
+    "read_left",
     "hold",
     "write",
     "release"
@@ -115,7 +173,10 @@ pub static WRITE_UNDO: Script = script!(
     "write_undo",
     "publish",
     "token",
+    "expire",
+    "owner",
     "read",
+    "read_left",
     "hold",
     "write",
     "release"
@@ -127,21 +188,29 @@ pub static MULTI_ACQUIRE: Script = script!(
     "multi_acquire",
     "publish",
     "token",
+    "expire",
+    "owner",
     "sole",
     "read",
+    "read_left",
     "read_acquire",
     "hold",
     "write",
-    "multi"
+    "multi",
+    "multi_take"
 );
 /// Gives one hold of each of several locks back.
 pub static MULTI_RELEASE: Script = script!(
     "multi_release",
     "publish",
     "token",
+    "expire",
+    "owner",
     "read",
+    "read_left",
     "read_release",
     "queue",
+    "queue_head",
     "wake",
     "hold",
     "write",
@@ -153,9 +222,13 @@ pub static MULTI_UNDO: Script = script!(
     "multi_undo",
     "publish",
     "token",
+    "expire",
+    "owner",
     "read",
+    "read_left",
     "read_release",
     "queue",
+    "queue_head",
     "wake",
     "hold",
     "write",
@@ -164,29 +237,70 @@ pub static MULTI_UNDO: Script = script!(
 );
 
 /// Takes permits of a semaphore.
-pub static PERMIT_ACQUIRE: Script = script!("permit_acquire", "publish", "token", "kind", "permit");
+pub static PERMIT_ACQUIRE: Script = script!(
+    "permit_acquire",
+    "publish",
+    "token",
+    "expire",
+    "kind",
+    "permit",
+    "permit_give",
+    "permit_take"
+);
 /// Gives permits back.
-pub static PERMIT_RELEASE: Script = script!("permit_release", "publish", "token", "kind", "permit");
+pub static PERMIT_RELEASE: Script = script!(
+    "permit_release",
+    "publish",
+    "token",
+    "expire",
+    "kind",
+    "permit",
+    "permit_give"
+);
 /// Undoes an acquire of permits whose answer was not delivered.
-pub static PERMIT_UNDO: Script = script!("permit_undo", "publish", "token", "kind", "permit");
+pub static PERMIT_UNDO: Script = script!(
+    "permit_undo",
+    "publish",
+    "token",
+    "kind",
+    "permit",
+    "permit_give"
+);
 /// Extends the leases of many grants of permits.
 pub static PERMIT_RENEW: Script = script!("permit_renew", "publish", "token", "kind", "permit");
 /// Makes a semaphore or changes its size.
-pub static PERMIT_SET: Script = script!("permit_set", "publish", "token", "kind", "permit");
+pub static PERMIT_SET: Script = script!(
+    "permit_set",
+    "publish",
+    "token",
+    "kind",
+    "permit",
+    "permit_give"
+);
 /// Tells who holds permits.
-pub static PERMIT_INSPECT: Script = script!("permit_inspect", "publish", "token", "kind", "permit");
+pub static PERMIT_INSPECT: Script = script!(
+    "permit_inspect",
+    "publish",
+    "token",
+    "shown",
+    "kind",
+    "permit"
+);
 
 /// Gives a latch its count.
-pub static LATCH_SET: Script = script!("latch_set", "publish", "kind");
+pub static LATCH_SET: Script = script!("latch_set", "publish", "expire", "kind");
 /// Lowers a latch's count.
-pub static LATCH_COUNT_DOWN: Script = script!("latch_count_down", "publish", "kind");
+pub static LATCH_COUNT_DOWN: Script = script!("latch_count_down", "publish", "expire", "kind");
 /// Tells a latch's count.
 pub static LATCH_INSPECT: Script = script!("latch_inspect", "kind");
 /// Deletes a latch.
 pub static LATCH_DELETE: Script = script!("latch_delete", "publish", "kind");
 
+/// Finds out whether the store takes writes.
+pub static STORE_WRITE: Script = script!("store_write");
+
 /// Every script, for hosts that load or test them all.
-pub static ALL: [&Script; 37] = [
+pub static ALL: [&Script; 38] = [
     &LOCK_ACQUIRE,
     &LOCK_RELEASE,
     &LOCK_HAND_ON,
@@ -224,4 +338,5 @@ pub static ALL: [&Script; 37] = [
     &LATCH_COUNT_DOWN,
     &LATCH_INSPECT,
     &LATCH_DELETE,
+    &STORE_WRITE,
 ];

@@ -29,6 +29,13 @@ pub enum CallError {
     /// The key under this name is not such a lock. Nothing changed.
     #[error("the key is used for another kind of lock, or for something else")]
     WrongKind,
+    /// The fencing counter is so large that no larger token can follow, or it is below zero by as
+    /// much. Only another program writes such a number. Nothing changed.
+    #[error("the fencing counter is out of range: delete its key if no holder is left")]
+    CounterOutOfRange,
+    /// A limit of what one name may have in the store would be exceeded. Nothing changed.
+    #[error("{} is reached", .0.name())]
+    LimitReached(StoreLimit),
     /// The owner holds the lock for reading, so as a writer it would wait for itself. Nothing
     /// changed.
     #[error("the owner holds the lock for reading and would wait for itself")]
@@ -43,13 +50,23 @@ pub enum CallError {
     /// This kind of store does not have what was asked for. Nothing changed.
     #[error("a quorum of stores has no {}", .0.name())]
     Unsupported(Unsupported),
-    /// The store refused the script or answered in an unknown form.
+    /// The store refused a command of the script, or answered in an unknown form. Commands before
+    /// that one have run.
     #[error("the store answered: {0}")]
     Refused(String),
 }
 
 fn because(problem: Option<&str>) -> String {
     problem.map_or(String::new(), |problem| format!(": {problem}"))
+}
+
+/// A limit of what one name may have in the store, as it is named in the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreLimit {
+    /// Owners that hold one lock at the same time.
+    HoldersPerLock,
+    /// Permits of one semaphore that are taken at the same time.
+    PermitsPerName,
 }
 
 /// What a quorum of stores cannot keep honest.
@@ -82,12 +99,29 @@ impl Unsupported {
     }
 }
 
+// === impl StoreLimit ===
+
+impl StoreLimit {
+    /// The limit's name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::HoldersPerLock => "holders_per_lock_max",
+            Self::PermitsPerName => "permits_per_name_max",
+        }
+    }
+}
+
 // === impl CallError ===
 
 impl CallError {
     /// Whether it says nothing of the lock, only of the store: another call may have an outcome.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable(_) | Self::OutcomeUnknown(_))
+    }
+
+    /// Whether what a change left behind is to be undone: the script may have run, or a part of it.
+    pub fn may_have_changed(&self) -> bool {
+        matches!(self, Self::OutcomeUnknown(_) | Self::Refused(_))
     }
 }
 

@@ -17,6 +17,10 @@ const RESERVED_PREFIXES: [&str; 10] = [
     "redisson_unlock_latch:",
 ];
 
+/// What the key of a semaphore's leases ends in, and what the key of a read hold contains.
+const LEASES_SUFFIX: &str = ":timeout";
+const READ_HOLD_INFIX: &str = ":rwlock_timeout:";
+
 /// What the field of a write hold ends in.
 const WRITE_SUFFIX: &str = ":write";
 
@@ -151,6 +155,11 @@ pub fn latch_channel(name: &str) -> String {
     format!("redisson_countdownlatch__channel__{{{name}}}")
 }
 
+/// A key that is never there.
+pub fn never(prefix: &str) -> Bytes {
+    format!("{prefix}lockkeeper_never").into()
+}
+
 /// What is written for replicas to acknowledge. It says nothing and may go at any time.
 pub fn replicated(prefix: &str) -> String {
     format!("{prefix}lockkeeper_replicated")
@@ -159,7 +168,7 @@ pub fn replicated(prefix: &str) -> String {
 /// Why a name cannot be used, if so. Names with unbalanced braces would put the lock and its
 /// channel into different slots of a cluster.
 pub fn refuse(name: &str) -> Option<&'static str> {
-    if let Some(why) = refuse_reserved(name) {
+    if let Some(why) = refuse_reserved(name).or_else(|| refuse_alias(name)) {
         return Some(why);
     }
     let mut depth = 0_usize;
@@ -188,6 +197,20 @@ pub fn refuse_reserved(name: &str) -> Option<&'static str> {
         .iter()
         .any(|prefix| name.starts_with(prefix));
     is_reserved.then_some("starts with a prefix that is reserved for the lock's own keys")
+}
+
+/// Why a name cannot be used because its keys are those of another name, if so: Redisson's rule
+/// puts braces around a name that has none.
+fn refuse_alias(name: &str) -> Option<&'static str> {
+    let inner = name.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
+    if inner.is_some_and(|inner| !inner.is_empty() && !inner.contains(['{', '}'])) {
+        return Some("is a hash tag only, and shares keys with the name inside of it: use that");
+    }
+    let has_tag = name.contains('{');
+    if has_tag && (name.ends_with(LEASES_SUFFIX) || name.contains(READ_HOLD_INFIX)) {
+        return Some("is a key of the name before `:timeout` or `:rwlock_timeout:`");
+    }
+    None
 }
 
 /// The name as the hash tag that others of its keys begin with.
@@ -233,7 +256,7 @@ mod tests {
 
     #[test]
     fn names_that_would_leave_their_slot_are_refused() {
-        for good in ["a", "a:b", "{a}", "x{a}y", "{a}{b}", "{a{b}}", "ü"] {
+        for good in ["a", "a:b", "x{a}y", "{a}{b}", "{a{b}}", "ü", "a:timeout"] {
             assert_eq!(refuse(good), None, "{good}");
         }
         for bad in [
@@ -245,9 +268,42 @@ mod tests {
             "{}a",
             "redisson_lock_token:{a}",
             "lockkeeper_x",
+            "{a}",
+            "{a}:timeout",
+            "b{a}:timeout",
+            "{a}:x:rwlock_timeout:1",
         ] {
             assert!(refuse(bad).is_some(), "{bad}");
         }
+    }
+
+    /// Two names that share a key would take each other's permits, places and tokens.
+    #[test]
+    fn no_two_names_share_a_key() {
+        let names = [
+            "a",
+            "{a}",
+            "{a}:timeout",
+            "x{a}",
+            "x{a}:timeout",
+            "{a}{a}",
+            "a:timeout",
+        ];
+        let used = names.into_iter().filter(|name| refuse(name).is_none());
+        let mut seen = std::collections::HashMap::new();
+        for name in used {
+            for key in [
+                lock(name),
+                counter(name),
+                queue(name),
+                kind(name),
+                permit_leases(name),
+            ] {
+                let other = seen.insert(key, name);
+                assert!(other.is_none(), "{name} shares a key with {other:?}");
+            }
+        }
+        assert_eq!(seen.len(), 4 * 5);
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub use calls::{
     Acquired, Attempt, Batch, Forced, ForcedRecord, Hold, Holder, Inspected, Mode, NameKind,
     Ownership, Refusal, Released, Renewal, Renewals, Renewed, StoreClock, wakes,
 };
-pub use error::{CallError, Unsupported};
+pub use error::{CallError, StoreLimit, Unsupported};
 pub use quorum::QuorumMember;
 pub use replicas::ReplicationStatus;
 pub use store::{
@@ -26,7 +26,7 @@ pub use walk::WalkCursor;
 
 use std::time::Duration;
 
-/// How long the scripts keep what outlives a grant.
+/// How long the scripts keep what outlives a grant, and what they refuse.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// How long the fencing counter of an idle name is kept; zero: forever.
@@ -37,4 +37,11 @@ pub struct Config {
     pub fair_waiter_timeout: Duration,
     /// How long a writer that waits holds new readers back; then they are let in for as long.
     pub writer_hold_back: Duration,
+    /// Maximum owners that hold one lock at the same time. Only readers can be more than one.
+    pub holders_per_lock_max: u32,
+    /// Maximum permits of one semaphore that are taken at the same time.
+    pub permits_per_name_max: u32,
+    /// Whether numbers without a record of their kind are semaphores and latches. Redisson's
+    /// clients write no such record, and neither do other programs that keep a number.
+    pub adopts_counters: bool,
 }

@@ -152,8 +152,7 @@ async fn describe_shows_owners_of_others_as_digests_and_ones_own_in_full() {
     let mut session = alice.open().await;
     session.acquire_as("a", "worker-7").await;
     alice.try_acquire("b", "ci", secs(30)).await.unwrap();
-    let mut waits = alice.acquire(acquire_request("b", "next")).await.unwrap();
-    waits.expect_waiting().await;
+    let _waits = alice.waits(acquire_request("b", "next")).await;
 
     for (name, owner) in [("a", "worker-7"), ("b", "ci")] {
         assert_eq!(alice.describe(name).await.holders[0].owner, owner);

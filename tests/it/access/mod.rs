@@ -7,6 +7,7 @@ mod permits;
 mod quotas;
 mod rules;
 mod sessions;
+mod shares;
 
 use lockkeeper_access::{Access, Config, Port, Quotas, Right, Rule};
 use tonic::{Code, Status};

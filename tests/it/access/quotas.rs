@@ -46,8 +46,7 @@ async fn sessions_grants_and_waiters_are_counted_for_each_identity_and_given_bac
     let ended = wait.unwrap().end().await;
     assert_refused(ended, Code::ResourceExhausted, "QUOTA_WAITERS");
     // Sessionless waits count as well.
-    let mut wait = alice.acquire(acquire_request("b", "x")).await.unwrap();
-    wait.expect_waiting().await;
+    let wait = alice.waits(acquire_request("b", "x")).await;
     let second = alice.acquire(acquire_request("b", "y")).await;
     let ended = second.unwrap().end().await;
     assert_refused(ended, Code::ResourceExhausted, "QUOTA_WAITERS");

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lockkeeper_api::pb::{
-    self, LockMode, LostReason, session_request::Request, session_response::Response,
-};
+use lockkeeper_api::pb::{self, LockMode, LostReason, session_response::Response};
 use lockkeeper_testkit::prelude::*;
 
 use super::{admin, force};
@@ -37,8 +35,7 @@ async fn a_release_by_force_tells_the_session_here_at_once_and_lets_the_next_in(
 
 #[tokio::test(start_paused = true)]
 async fn the_old_token_is_outdated_before_anybody_else_has_the_lock() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     let grant = client.try_acquire("a", "x", secs(30)).await.unwrap().grant;
     let token = grant.unwrap().fencing_token;
     force(&mut admin(&client), "a", "why").await.unwrap();
@@ -64,8 +61,7 @@ async fn a_session_of_another_coordinator_is_told_why_at_its_next_look() {
         let mut session = client.open().await;
         session.acquire("a").await;
         let read = acquire_request("b", "").in_mode(LockMode::Read);
-        let op_id = session.send(Request::Acquire(read));
-        session.expect_granted(op_id).await;
+        session.granted(read).await;
         let begun = tokio::time::Instant::now();
         for name in ["a", "b"] {
             assert!(

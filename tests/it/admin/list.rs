@@ -8,7 +8,11 @@ use lockkeeper_testkit::prelude::*;
 use tonic::Code;
 
 use super::{Admin, admin, force};
-use crate::support::{Options, World, client::std_duration, reason, secs};
+use crate::support::{
+    Options, World,
+    client::{expect_status, std_duration},
+    reason, secs,
+};
 
 /// All pages of at most so many.
 async fn list(admin: &mut Admin, prefix: &str, page_size: u32) -> Vec<pb::LockSummary> {
@@ -135,10 +139,7 @@ async fn semaphores_and_latches_are_listed_as_what_they_are() {
     );
     assert_eq!((latch.kind(), latch.count), (NameKind::Latch, 5));
     let refused = force(&mut admin(&client), "s", "why").await.unwrap_err();
-    assert_eq!(
-        (refused.code(), reason(&refused).as_str()),
-        (Code::FailedPrecondition, "WRONG_KIND")
-    );
+    expect_status(&refused, Code::FailedPrecondition, "WRONG_KIND");
 }
 
 #[tokio::test(start_paused = true)]

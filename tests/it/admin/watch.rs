@@ -101,9 +101,7 @@ async fn a_watcher_gets_a_snapshot_and_then_what_happens() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watcher_that_falls_behind_starts_anew() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let mut session = client.open().await;
+    let (world, _client, mut session) = World::with_session().await;
     let coordinator = world.coordinator(0);
     let mut watcher = coordinator.watch(String::new()).unwrap();
     assert!(matches!(

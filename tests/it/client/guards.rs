@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{acquire, steps, two, until_lost};
-use crate::support::{World, eventually, secs};
+use crate::support::{World, secs};
 
 #[tokio::test(start_paused = true)]
 async fn a_guard_gives_back_when_it_is_released_or_dropped() {
@@ -31,10 +31,7 @@ async fn a_guard_gives_back_when_it_is_released_or_dropped() {
 }
 
 async fn world_is_free(world: &World, name: &str) {
-    eventually("it is free", || async {
-        world.redis(&["EXISTS", name]) == Value::Int(0)
-    })
-    .await;
+    world.until_answer(&["EXISTS", name], 0).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -231,10 +228,7 @@ async fn closing_ends_everything_at_once() {
         async move { session.lock("a").acquire().await }
     });
     let other = session.clone();
-    eventually("the other waits", || async {
-        world.coordinator(0).load().waiters == 1
-    })
-    .await;
+    world.until_waiting(0, 1).await;
     session.close().await.unwrap();
     assert!(guard.lost().is_cancelled());
     let loss = guard.loss().unwrap().to_string();

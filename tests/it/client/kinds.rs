@@ -2,10 +2,9 @@
 
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_client::LockMode;
-use lockkeeper_store::host::Value;
 
 use super::{acquire, steps, two, until_lost};
-use crate::support::{eventually, secs};
+use crate::support::secs;
 
 #[tokio::test(start_paused = true)]
 async fn several_locks_are_one_guard() {
@@ -22,10 +21,7 @@ async fn several_locks_are_one_guard() {
     assert!(until_lost(&guard).await <= secs(11));
     assert!(guard.loss().unwrap().to_string().starts_with("b: lost"));
     drop(guard);
-    eventually("the others are given back", || async {
-        world.redis(&["EXISTS", "a", "c"]) == Value::Int(0)
-    })
-    .await;
+    world.until_answer(&["EXISTS", "a", "c"], 0).await;
     session.close().await.unwrap();
     world.expect_nothing_left(&["a", "b", "c"]).await;
 }

@@ -8,7 +8,7 @@ use lockkeeper_store::host::Value;
 use tokio::time::Instant;
 
 use super::{acquire, steps, two, until_lost};
-use crate::support::{Options, World, eventually, secs};
+use crate::support::{Options, World, secs};
 
 /// Nobody noticed, and it is renewed again.
 async fn expect_kept(guard: &Guard) {
@@ -110,10 +110,7 @@ async fn giving_up_while_the_stream_is_broken_leaves_nothing_behind() {
             drop(guard);
         });
         assert!(given_up.await.is_err());
-        eventually("it is free", || async {
-            world.redis(&["EXISTS", "a"]) == Value::Int(0)
-        })
-        .await;
+        world.until_answer(&["EXISTS", "a"], 0).await;
     }
     session.close().await.unwrap();
     world.expect_nothing_left(&["a"]).await;

@@ -22,12 +22,10 @@ async fn a_call_keeps_its_place_in_the_queue_of_a_fair_lock() {
     let (mut near, mut far) = (world.client(0).await, world.client(1).await);
     let mut holder = near.acquire(single("f", "h")).await.unwrap();
     holder.expect_granted().await;
-    let mut first = near.acquire(single("f", "1")).await.unwrap();
-    first.expect_waiting().await;
+    let mut first = near.waits(single("f", "1")).await;
     let mut second = Call::start(&mut far, all(&["f:fair", "a", "z:write"], "2", secs(60))).await;
     assert_eq!(second.expect_waiting().await, "f");
-    let mut third = near.acquire(single("f", "3")).await.unwrap();
-    third.expect_waiting().await;
+    let mut third = near.waits(single("f", "3")).await;
     assert_eq!(
         holders(&mut near, "a").await,
         ["2=1"],
@@ -51,8 +49,7 @@ async fn a_call_keeps_its_place_in_the_queue_of_a_fair_lock() {
 
 #[tokio::test(start_paused = true)]
 async fn mission_19_what_was_taken_is_given_back_when_one_fails() {
-    let (faults, world) = World::faulty();
-    let mut client = world.client(0).await;
+    let (faults, world, mut client) = World::faulty_with_client().await;
     client.try_acquire("m", "y", secs(60)).await.unwrap();
     for (words, undo) in [
         (["a:fair", "m", "z"], "fair_undo"),
@@ -84,8 +81,7 @@ async fn mission_19_what_was_taken_is_given_back_when_one_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn the_time_limit_is_over_all_waits_together() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     client.try_acquire("a", "y", millis(1500)).await.unwrap();
     client.try_acquire("b", "y", millis(2500)).await.unwrap();
     client.try_acquire("c", "y", millis(3500)).await.unwrap();
@@ -110,8 +106,7 @@ async fn the_time_limit_is_over_all_waits_together() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_held_outlives_a_wait_that_is_longer_than_the_lease() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     client.try_acquire("b", "y", secs(20)).await.unwrap();
     let mut session = client.open().await;
     for session_id in [String::new(), session.id()] {
@@ -141,8 +136,7 @@ async fn what_is_held_outlives_a_wait_that_is_longer_than_the_lease() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_held_for_longer_than_the_lease_is_given_back_at_once() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     client.try_acquire("b", "y", secs(60)).await.unwrap();
     let request = all(&["a:fair", "b"], "x", secs(5)).lasting(secs(2));
     let mut call = Call::start(&mut client, request).await;
@@ -153,8 +147,7 @@ async fn what_was_held_for_longer_than_the_lease_is_given_back_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_is_lost_while_the_next_is_waited_for_is_taken_again() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     client.try_acquire("b", "y", secs(60)).await.unwrap();
     let request = all(&["a:fair", "b"], "x", secs(60)).lasting(secs(3));
     let mut call = Call::start(&mut client, request).await;

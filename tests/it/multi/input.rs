@@ -6,12 +6,11 @@ use tonic::Code;
 use tonic_types::StatusExt as _;
 
 use super::{Call, all, back, specs, take, tried, try_all};
-use crate::support::{Options, World, reason, secs};
+use crate::support::{Options, World, client::expect_status, reason, secs};
 
 #[tokio::test(start_paused = true)]
 async fn locks_are_checked() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     let many: Vec<String> = (0..10_000).map(|n| format!("n{n}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let unknown_mode = pb::LockSpec {
@@ -59,8 +58,7 @@ async fn locks_are_checked() {
 
 #[tokio::test(start_paused = true)]
 async fn one_lock_and_the_same_lock_twice_are_one() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     for words in [vec!["a"], vec!["a", "a"]] {
         let taken = tried(&mut client, try_all(&words, "x")).await;
         assert_eq!((taken.grants.len(), taken.grants[0].hold_count), (1, 1));
@@ -71,8 +69,7 @@ async fn one_lock_and_the_same_lock_twice_are_one() {
 
 #[tokio::test(start_paused = true)]
 async fn names_in_different_slots_are_fine_on_one_store() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     let words = ["{1}a", "{1}b", "{2}a", "plain"];
     assert_eq!(
         tried(&mut client, try_all(&words, "x")).await.grants.len(),
@@ -82,8 +79,7 @@ async fn names_in_different_slots_are_fine_on_one_store() {
 
 #[tokio::test(start_paused = true)]
 async fn what_can_never_be_had_is_an_error_that_names_the_lock_and_takes_nothing() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     world.redis(&["SET", "string", "x"]);
     tried(&mut client, try_all(&["r:read"], "x")).await;
     let keys = world.store.key_count();
@@ -124,8 +120,7 @@ async fn a_session_has_room_for_all_or_takes_none() {
     for words in [["c", "d"], ["c:fair", "d"]] {
         let request = try_all(&words, "").of_session(session.id());
         let refused = client.try_all(request).await.unwrap_err();
-        assert_eq!(refused.code(), Code::ResourceExhausted);
-        assert_eq!(reason(&refused), "GRANTS_PER_SESSION_MAX");
+        expect_status(&refused, Code::ResourceExhausted, "GRANTS_PER_SESSION_MAX");
         assert!(super::holders(&mut client, "c").await.is_empty());
     }
     assert_eq!(take(&mut session, &["a", "b", "c"]).await.len(), 3);

@@ -4,13 +4,11 @@ use lockkeeper_api::pb::{self, session_request::Request, session_response::Respo
 use lockkeeper_testkit::prelude::*;
 
 use super::{all, back, expect_free, holders, names, specs, take, told, try_all};
-use crate::support::{World, client::std_duration, eventually, millis, secs};
+use crate::support::{World, client::std_duration, millis, secs};
 
 #[tokio::test(start_paused = true)]
 async fn frames_do_what_the_rpcs_do() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let mut session = client.open().await;
+    let (world, mut client, mut session) = World::with_session().await;
     client.try_acquire("b", "y", secs(60)).await.unwrap();
     let op = session.send(Request::TryAcquireAll(try_all(&["a", "b"], "")));
     match session.answer(op).await {
@@ -47,9 +45,7 @@ async fn frames_do_what_the_rpcs_do() {
 
 #[tokio::test(start_paused = true)]
 async fn the_watchdog_renews_all_and_each_is_lost_on_its_own() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let mut session = client.open().await;
+    let (world, mut client, mut session) = World::with_session().await;
     let words = ["a", "b:write", "c:read", "d:fair"];
     let grants = take(&mut session, &words).await;
     assert!(grants.iter().all(|grant| grant.watched));
@@ -74,17 +70,13 @@ async fn the_watchdog_renews_all_and_each_is_lost_on_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_session_ends_its_wait_and_gives_all_back() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     for fair in ["e", "e:fair"] {
         let mut session = client.open().await;
         take(&mut session, &["a", "b:read", "c"]).await;
         client.try_acquire("f", "y", secs(600)).await.unwrap();
         session.send(Request::AcquireAll(all(&[fair, "f"], "", secs(600))));
-        eventually("it waits", || async {
-            world.coordinator(0).load().waiters == 1
-        })
-        .await;
+        world.until_waiting(0, 1).await;
         session.close().await.unwrap();
         client.release("f", "y").await.unwrap();
         world.expect_nothing_left(&["a", "b", "c", "e", "f"]).await;
@@ -111,9 +103,7 @@ async fn a_broken_stream_keeps_all_to_be_resumed_elsewhere() {
 
 #[tokio::test(start_paused = true)]
 async fn leases_of_their_own_run_out_together() {
-    let world = World::new();
-    let mut client = world.client(0).await;
-    let mut session = client.open().await;
+    let (world, _client, mut session) = World::with_session().await;
     let request = try_all(&["a", "b"], "").lasting(secs(2));
     let op = session.send(Request::TryAcquireAll(request));
     match session.answer(op).await {
@@ -128,8 +118,7 @@ async fn leases_of_their_own_run_out_together() {
 
 #[tokio::test(start_paused = true)]
 async fn a_release_whose_answer_is_lost_is_brought_to_its_end() {
-    let (faults, world) = World::faulty();
-    let mut client = world.client(0).await;
+    let (faults, world, mut client) = World::faulty_with_client().await;
     let mut session = client.open().await;
     for (ran, id) in [(true, ""), (false, ""), (true, "r1"), (false, "r2")] {
         take(&mut session, &["a", "b:read"]).await;

@@ -16,8 +16,7 @@ use crate::support::{
 
 #[tokio::test(start_paused = true)]
 async fn mission_19_several_locks_are_held_only_if_all_are() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     client.try_acquire("b", "y", secs(20)).await.unwrap();
     let refused = tried(&mut client, try_all(&["c", "a", "b"], "x")).await;
     assert!(!refused.acquired && refused.grants.is_empty());
@@ -43,8 +42,7 @@ async fn mission_19_several_locks_are_held_only_if_all_are() {
 
 #[tokio::test(start_paused = true)]
 async fn mission_19_the_time_limit_is_over_the_whole_and_nothing_is_kept() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     client.try_acquire("a", "y", millis(1500)).await.unwrap();
     client.try_acquire("b", "y", secs(60)).await.unwrap();
     let begun = Instant::now();
@@ -86,16 +84,14 @@ async fn a_wait_is_woken_by_whichever_lock_it_stands_for_and_gets_all() {
     assert_eq!(holders(&mut near, "a").await, ["x=1"]);
     // A single call waits for a member as for any lock.
     let request = acquire_request("b", "z");
-    let mut single = near.acquire(request).await.unwrap();
-    single.expect_waiting().await;
+    let mut single = near.waits(request).await;
     released(&mut far, back(&["a", "b"], "x")).await;
     single.expect_granted().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn zero_wait_tries_once() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     client.try_acquire("b", "y", secs(60)).await.unwrap();
     let begun = Instant::now();
     let mut call = Call::start(&mut client, all(&["a", "b"], "x", secs(0))).await;
@@ -107,8 +103,7 @@ async fn zero_wait_tries_once() {
 
 #[tokio::test(start_paused = true)]
 async fn modes_mix_and_readers_share() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     for reader in ["x", "y"] {
         let locks = ["r:read", reader];
         assert!(tried(&mut client, try_all(&locks, reader)).await.acquired);
@@ -138,8 +133,7 @@ async fn modes_mix_and_readers_share() {
 
 #[tokio::test(start_paused = true)]
 async fn a_writer_that_gives_up_lets_readers_in_again() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     tried(&mut client, try_all(&["r:read"], "x")).await;
     let mut call = Call::start(&mut client, all(&["q", "r:write"], "z", millis(300))).await;
     call.expect_waiting().await;
@@ -157,8 +151,7 @@ async fn a_writer_that_gives_up_lets_readers_in_again() {
 
 #[tokio::test(start_paused = true)]
 async fn what_the_owner_holds_already_counts_up_and_single_calls_go_on_working() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (_world, mut client) = World::with_client().await;
     client.try_acquire("a", "x", secs(60)).await.unwrap();
     let taken = tried(&mut client, try_all(&["a", "b"], "x")).await;
     assert_eq!(names(&taken.grants), ["ax2", "b"]);
@@ -264,8 +257,7 @@ async fn a_repeat_gets_the_first_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_locks_are_taken_and_given_back_at_once() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     let words: Vec<String> = (0..1000)
         .map(|n| format!("n{n:03}{}", ["", ":read", ":write"][n % 3]))
         .collect();

@@ -9,7 +9,7 @@ use lockkeeper_testkit::prelude::*;
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{Call, all, back, expect_free, holders, names, specs, take, tried, try_all};
-use crate::support::{World, eventually, millis, reason, secs};
+use crate::support::{World, millis, reason, secs};
 
 /// Locks that are taken together, and such that are taken in order; of each the last is held by
 /// somebody else at first.
@@ -17,8 +17,7 @@ const WORDS: [[&str; 3]; 2] = [["a", "b:write", "c"], ["a", "b:fair", "c"]];
 
 #[tokio::test(start_paused = true)]
 async fn a_cancel_at_any_instant_leaves_all_or_nothing() {
-    let (faults, world) = World::faulty();
-    let mut client = world.client(0).await;
+    let (faults, world, mut client) = World::faulty_with_client().await;
     // A cancel may come while a script is on its way there, or its answer back.
     faults.set_answer_delay(millis(7));
     let mut session = client.open().await;
@@ -76,8 +75,7 @@ async fn no_orphan_is_left_when_the_caller_goes_at_any_instant() {
 
 #[tokio::test(start_paused = true)]
 async fn an_attempt_whose_answer_is_lost_is_undone_and_can_be_repeated() {
-    let (faults, world) = World::faulty();
-    let mut client = world.client(0).await;
+    let (faults, world, mut client) = World::faulty_with_client().await;
     let mut session = client.open().await;
     let words = ["a", "b:write", "c:read"];
     let request = |session_id: String, owner: &str, id: &str| {
@@ -128,8 +126,7 @@ async fn an_attempt_whose_answer_is_lost_is_undone_and_can_be_repeated() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_rides_out_a_store_that_is_away() {
-    let (faults, world) = World::faulty();
-    let mut client = world.client(0).await;
+    let (faults, _world, mut client) = World::faulty_with_client().await;
     for words in WORDS {
         client.try_acquire("c", "y", secs(5)).await.unwrap();
         let mut call = Call::start(&mut client, all(&words, "x", secs(60))).await;
@@ -156,8 +153,7 @@ async fn a_wait_rides_out_a_store_that_is_away() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_ends_while_the_answer_is_on_its_way_keeps_none() {
-    let (faults, world) = World::faulty();
-    let mut client = world.client(0).await;
+    let (faults, world, mut client) = World::faulty_with_client().await;
     for words in WORDS {
         let session = client.open().await;
         faults.set_answer_delay(millis(50));
@@ -175,8 +171,7 @@ async fn a_session_that_ends_while_the_answer_is_on_its_way_keeps_none() {
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_ends_waits_and_leaves_nothing() {
-    let world = World::new();
-    let mut client = world.client(0).await;
+    let (world, mut client) = World::with_client().await;
     client.try_acquire("c", "y", secs(600)).await.unwrap();
     let mut calls = Vec::new();
     for (n, words) in WORDS.into_iter().enumerate() {
@@ -195,17 +190,13 @@ async fn a_drain_ends_waits_and_leaves_nothing() {
         assert_eq!(reason(&call.end().await.unwrap_err()), "DRAINING");
     }
     expect_free(&world, &["a", "b"]).await;
-    eventually("nobody waits", || async {
-        world.coordinator(0).load().waiters == 0
-    })
-    .await;
+    world.until_waiting(0, 0).await;
 }
 
 /// An operation whose caller goes: before the answer is there, or with the answer unread.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_nobody_takes_is_given_back_at_once() {
-    let (faults, world) = World::faulty();
-    let mut client = world.client(0).await;
+    let (faults, world, mut client) = World::faulty_with_client().await;
     let session = client.open().await;
     let coordinator = world.coordinator(0);
     let limits = coordinator.limits();

@@ -8,7 +8,7 @@ use super::{
     parties::Program,
     stories::{self, NAME, is_free},
 };
-use crate::support::{World, eventually, millis, secs};
+use crate::support::{World, millis, secs};
 
 #[tokio::test(start_paused = true)]
 async fn subscriptions_per_connection() {
@@ -29,10 +29,7 @@ async fn subscriptions_per_connection() {
     join_all(jobs).await;
     for name in 0..5 {
         let channel = keys::channel(&format!("lock-{name}"));
-        eventually("nobody listens", || async {
-            world.store.subscription_count(&channel) == 0
-        })
-        .await;
+        world.until_listening(&channel, 0).await;
     }
 }
 

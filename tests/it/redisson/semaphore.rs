@@ -134,8 +134,7 @@ async fn set_permits() {
 async fn acquire_after_add_permits() {
     let (_world, mut semaphore) = with(2).await;
     semaphore.take("1", 2, secs(600)).await;
-    let mut call = semaphore.acquire(semaphore.request("2", 2)).await.unwrap();
-    call.expect_waiting().await;
+    let mut call = semaphore.waits(semaphore.request("2", 2)).await;
     semaphore.set(3).await;
     let early = tokio::time::timeout(secs(10), call.end()).await;
     assert!(early.is_err(), "one of two is not enough: {early:?}");
@@ -149,8 +148,7 @@ async fn blocking_acquire() {
     let (_world, mut semaphore) = with(1).await;
     let first = semaphore.take("1", 1, secs(600)).await;
     assert!(first.permit_ids.iter().all(|id| id.len() == 32));
-    let mut call = semaphore.acquire(semaphore.request("2", 1)).await.unwrap();
-    call.expect_waiting().await;
+    let mut call = semaphore.waits(semaphore.request("2", 1)).await;
     tokio::time::sleep(secs(1)).await;
     let released = Instant::now();
     semaphore.release("1", &first.permit_ids).await.unwrap();
@@ -167,8 +165,7 @@ async fn blocking_acquire_many() {
     let held = semaphore.take("1", 3, secs(600)).await;
     let refused = semaphore.try_acquire("2", 4, secs(600)).await.unwrap();
     assert_eq!((refused.acquired, refused.available), (false, 2));
-    let mut call = semaphore.acquire(semaphore.request("2", 4)).await.unwrap();
-    call.expect_waiting().await;
+    let mut call = semaphore.waits(semaphore.request("2", 4)).await;
     // Two single releases, of which the first is not enough.
     for id in &held.permit_ids[..2] {
         tokio::time::sleep(millis(500)).await;

@@ -107,9 +107,9 @@ const ROWS: &[Row] = &[
     ),
     (
         "again: a lock without a time to live gets one",
-        "HSET lock x 1
-         acquire x 100s => granted 2 T1 100s
-         state => lock{x=2}/100s counter=T1/1000s",
+        "HSET lock a-b-c-d-e 1
+         acquire a-b-c-d-e 100s => granted 2 T1 100s
+         state => lock{a-b-c-d-e=2}/100s counter=T1/1000s",
     ),
     (
         "again: the counter is left as it is",
@@ -188,6 +188,22 @@ const ROWS: &[Row] = &[
         "SET counter many
          acquire x 100s => error WrongKind
          state => counter=many/endless",
+    ),
+    (
+        "a counter that no larger token can follow: nobody gets the lock",
+        "SET counter 9007199254740991
+         acquire x 100s => error CounterOutOfRange
+         acquire x 100s mode=fair => error CounterOutOfRange
+         acquire x 100s mode=write => error CounterOutOfRange
+         SET counter 9223372036854775807
+         acquire x 100s => error CounterOutOfRange
+         inspect => error CounterOutOfRange
+         SET counter 9007199254740990
+         acquire x 100s => granted 1 9007199254740991 100s
+         release x 100s => done 0, now 0 100s
+         heard => 0
+         acquire y 100s => error CounterOutOfRange
+         state => counter=9007199254740991/endless",
     ),
     (
         "a counter that is no text",

@@ -23,6 +23,9 @@ fn scripts(store: &EmbeddedStore) -> Scripts {
         request_retention: secs(60),
         fair_waiter_timeout: secs(5),
         writer_hold_back: secs(5),
+        holders_per_lock_max: 10_000,
+        permits_per_name_max: 10_000,
+        adopts_counters: true,
     };
     Scripts::new(client, config)
 }

@@ -148,7 +148,7 @@ impl Counters {
                     each.collect::<Vec<_>>().join(" ")
                 })
             }
-            ["holders"] => scripts.inspect_semaphore(name).await.map(|seen| {
+            ["holders"] => scripts.inspect_semaphore(name, u32::MAX).await.map(|seen| {
                 let mut text = format!("{} of {}", seen.available, seen.total);
                 for holder in seen.holders {
                     let remaining = rounded_or_endless(holder.remaining);

@@ -255,7 +255,7 @@ impl Side {
     /// than there is, or was when it was taken.
     async fn shown(&self, name: &str) -> String {
         let keys = self.store.key_count().await;
-        let Ok(seen) = self.scripts.inspect_semaphore(name).await else {
+        let Ok(seen) = self.scripts.inspect_semaphore(name, u32::MAX).await else {
             return format!("no semaphore, {keys} keys");
         };
         let held: u32 = seen.holders.iter().map(|holder| holder.permits).sum();

@@ -21,6 +21,8 @@ mod permits_of_others;
 mod read_write;
 mod release;
 mod renew;
+mod rights;
 mod same_on_all;
 mod slots;
 mod undo;
+mod worst_case;

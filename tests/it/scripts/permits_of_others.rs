@@ -1,6 +1,66 @@
 //! Semaphores with permits of Redisson clients, and keys that are no semaphore.
 
-use super::{counter_story::check, story::Row};
+use lockkeeper_store::{
+    host::Value,
+    script::{CallError, Config, PermitAttempt, Scripts, keys},
+};
+
+use super::{
+    counter_story::check,
+    story::{Row, config},
+};
+use crate::support::{hosts::HOSTS, secs};
+
+/// A number that any program may keep is neither a semaphore nor a latch, unless it was said that
+/// Redisson's clients make such.
+#[tokio::test]
+async fn numbers_of_other_programs_are_left_alone() {
+    for host in HOSTS {
+        let store = host.start().await;
+        let (client, _wakes) = store.connect();
+        let config = Config {
+            adopts_counters: false,
+            ..config()
+        };
+        let scripts = Scripts::new(client, config);
+        store.command(&["SET", "balance", "100"]).await;
+        let attempt = PermitAttempt {
+            request_id: None,
+            attempt: "a",
+            ids: &[[7; 16]],
+        };
+        let refused = [
+            scripts.set_permits("balance", 5, false).await.err(),
+            scripts
+                .acquire_permits("balance", "x", secs(60), attempt, true)
+                .await
+                .err(),
+            scripts.inspect_semaphore("balance", 10).await.err(),
+            scripts.set_count("balance", 5, None, None).await.err(),
+            scripts.count_down("balance", 100, None).await.err(),
+            scripts.delete_latch("balance").await.err(),
+        ];
+        for error in refused {
+            assert_eq!(error, Some(CallError::WrongKind), "{host:?}");
+        }
+        let left = store.command(&["GET", "balance"]).await;
+        assert_eq!(left, Value::Bytes("100".into()), "{host:?}");
+
+        // One of ours is known as such for as long as it is there.
+        scripts.set_permits("pool", 5, false).await.unwrap();
+        let kind = keys::kind("pool");
+        let kind = str::from_utf8(&kind).unwrap();
+        assert_eq!(
+            store.command(&["PTTL", kind]).await,
+            Value::Int(-1),
+            "{host:?}"
+        );
+        assert_eq!(
+            scripts.inspect_semaphore("pool", 10).await.unwrap().total,
+            5
+        );
+    }
+}
 
 #[tokio::test]
 async fn permits_of_redisson_clients_count() {

@@ -21,6 +21,7 @@ async fn a_publish_that_is_refused_changes_nothing() {
         let store = host.start().await;
         let (client, _wakes) = store.connect();
         store.command(&["HSET", "lock", "x", "1"]).await;
+        store.command(&["PEXPIRE", "lock", "100000"]).await;
         let keys = vec![
             keys::lock("lock"),
             keys::counter("lock"),
@@ -81,18 +82,18 @@ const ROWS: &[Row] = &[
     ),
     (
         "a lock without a time to live gets one",
-        "HSET lock x 2
-         release x 100s => done 1, now 1 100s
-         state => lock{x=1}/100s",
+        "HSET lock a-b-c-d-e 2
+         release a-b-c-d-e 100s => done 1, now 1 100s
+         state => lock{a-b-c-d-e=1}/100s",
     ),
     (
         "a count that should not be ends with the next release",
-        "HSET lock x 0
-         release x 100s => done 0, now 0 100s
+        "HSET lock a-b-c-d-e 0
+         release a-b-c-d-e 100s => done 0, now 0 100s
          heard => 0
          state => nothing
-         HSET lock x -3
-         release x 100s => done 0, now 0 100s
+         HSET lock a-b-c-d-e -3
+         release a-b-c-d-e 100s => done 0, now 0 100s
          heard => 0
          state => nothing",
     ),
@@ -203,6 +204,16 @@ const ROWS: &[Row] = &[
          SET record:r1 a
          release x 200s request=r1 => error WrongKind
          state => lock{x=1}/100s counter=T1/1000s record:r1=a/endless",
+    ),
+    (
+        "numbers that another program keeps in a hash stay as they are",
+        "HSET lock visits 1
+         release visits 100s => error WrongKind
+         release visits 100s request=r1 => error WrongKind
+         acquire visits 100s => error WrongKind
+         renew visits@lock:100s => HeldByAnother
+         force why => error WrongKind
+         state => lock{visits=1}/endless",
     ),
     (
         "what the counter holds does not matter",

@@ -52,9 +52,9 @@ const ROWS: &[Row] = &[
     ),
     (
         "a lock without a time to live gets one",
-        "HSET lock x 1
-         renew x@lock:100s => 1 0 100s
-         state => lock{x=1}/100s",
+        "HSET lock a-b-c-d-e 1
+         renew a-b-c-d-e@lock:100s => 1 0 100s
+         state => lock{a-b-c-d-e=1}/100s",
     ),
     (
         "a counter with less than half of its time gets all of it, so that it outlives the grant",
@@ -89,12 +89,14 @@ const ROWS: &[Row] = &[
     ),
     (
         "what hold and counter say does not stop a renewal",
-        "HSET lock x many
+        "HSET lock a-b-c-d-e many
          SET counter many
-         HSET lock2 x 1
+         HSET lock2 a-b-c-d-e 1
          RPUSH counter2 a
-         renew x@lock:100s x@lock2:100s => 1 0 100s, 1 0 100s
-         state => lock{x=many}/100s lock2{x=1}/100s counter=many/endless counter2{a}/endless",
+         renew a-b-c-d-e@lock:100s a-b-c-d-e@lock2:100s => 1 0 100s, 1 0 100s
+         state
+          => lock{a-b-c-d-e=many}/100s lock2{a-b-c-d-e=1}/100s counter=many/endless
+          + counter2{a}/endless",
     ),
     (
         "out of memory: renewing works",

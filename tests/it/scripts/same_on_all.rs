@@ -58,6 +58,9 @@ async fn random_calls_are_answered_alike_and_leave_the_same() {
             request_retention: secs(600),
             fair_waiter_timeout: secs(1000),
             writer_hold_back: secs(1000),
+            holders_per_lock_max: 10_000,
+            permits_per_name_max: 10_000,
+            adopts_counters: true,
         };
         let scripts = Scripts::new(Arc::clone(&twins) as _, config);
         let mut random = StdRng::seed_from_u64(seed);

@@ -19,16 +19,14 @@ use crate::{
 const REQUEST_IDS: [&str; 3] = ["r1", "}{", "{r}"];
 
 /// Names that may be used.
-const GOOD: [&str; 12] = [
+const GOOD: [&str; 10] = [
     "build",
     "a:b",
     "with space",
     "ünïcödé",
-    "{a}",
     "x{a}y",
     "{a}{b}",
     "{a{b}}",
-    "{ }",
     "a{b}c{}",
     "0",
     "a/{tenant-1}/b",
@@ -113,6 +111,9 @@ async fn every_script_runs_on_a_cluster() {
         request_retention: secs(60),
         fair_waiter_timeout: secs(5),
         writer_hold_back: secs(5),
+        holders_per_lock_max: 10_000,
+        permits_per_name_max: 10_000,
+        adopts_counters: true,
     };
     let scripts = Scripts::new(Arc::clone(&client), config);
     for name in GOOD {
@@ -161,7 +162,14 @@ async fn counters(scripts: &Scripts, name: &str, id: &str) {
     };
     let renewed = scripts.renew_permits(&[renewal]).await.complete();
     assert!(renewed.unwrap()[0].is_ok(), "{name}");
-    assert_eq!(scripts.inspect_semaphore(name).await.unwrap().available, 0);
+    assert_eq!(
+        scripts
+            .inspect_semaphore(name, u32::MAX)
+            .await
+            .unwrap()
+            .available,
+        0
+    );
     assert_eq!(scripts.undo_permits(name, attempt).await, Ok(true));
     let released = scripts.release_permits(name, id, &[], Some(id)).await;
     assert!(

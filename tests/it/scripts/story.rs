@@ -223,6 +223,9 @@ pub(super) fn config() -> Config {
         request_retention: Duration::from_secs(600),
         fair_waiter_timeout: Duration::from_secs(100),
         writer_hold_back: Duration::from_secs(100),
+        holders_per_lock_max: 10_000,
+        permits_per_name_max: 10_000,
+        adopts_counters: true,
     }
 }
 

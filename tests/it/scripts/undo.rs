@@ -138,10 +138,10 @@ const ROWS: &[Row] = &[
     ),
     (
         "a lock without a time to live stays without",
-        "HSET lock x 3
-         lower x 1 => true
-         state => lock{x=1}/endless
-         lower x 0 => true
+        "HSET lock a-b-c-d-e 3
+         lower a-b-c-d-e 1 => true
+         state => lock{a-b-c-d-e=1}/endless
+         lower a-b-c-d-e 0 => true
          heard => 0",
     ),
     (
@@ -186,9 +186,9 @@ const ROWS: &[Row] = &[
     ),
     (
         "out of memory: a lock without a time to live is lowered too",
-        "HSET lock x 2
+        "HSET lock a-b-c-d-e 2
          full
-         lower x 1 => true
-         state => lock{x=1}/endless",
+         lower a-b-c-d-e 1 => true
+         state => lock{a-b-c-d-e=1}/endless",
     ),
 ];

@@ -190,7 +190,7 @@ impl Store {
     }
 }
 
-fn connect_to(url: String) -> Connected {
+pub(crate) fn connect_to(url: String) -> Connected {
     let config = RedisConfig {
         url,
         call_timeout: CALL_TIMEOUT,

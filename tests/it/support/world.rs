@@ -21,7 +21,11 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Endpoint;
 
-use super::{Faults, FaultyHost, Network, arrived::Arrived, client::Client};
+use super::{
+    Faults, FaultyHost, Network,
+    arrived::Arrived,
+    client::{Client, Session},
+};
 
 /// What a test may want otherwise.
 #[derive(Clone, Debug)]
@@ -94,6 +98,20 @@ impl World {
         Self::on(options, Self::store(), EmbeddedStore::connect)
     }
 
+    /// One coordinator and a client of it.
+    pub(crate) async fn with_client() -> (Self, Client) {
+        let world = Self::new();
+        let client = world.client(0).await;
+        (world, client)
+    }
+
+    /// The same with a session.
+    pub(crate) async fn with_session() -> (Self, Client, Session) {
+        let (world, mut client) = Self::with_client().await;
+        let session = client.open().await;
+        (world, client, session)
+    }
+
     /// Several coordinators on one store.
     pub(crate) fn of(coordinators: usize) -> Self {
         Self::with(&Options {
@@ -107,6 +125,13 @@ impl World {
         let (faults, connect) = FaultyHost::connector();
         let world = Self::on(&Options::default(), Self::store(), connect);
         (faults, world)
+    }
+
+    /// The same with a client.
+    pub(crate) async fn faulty_with_client() -> (Faults, Self, Client) {
+        let (faults, world) = Self::faulty();
+        let client = world.client(0).await;
+        (faults, world, client)
     }
 
     /// A store whose clock starts at the same moment in every test.
@@ -193,6 +218,28 @@ impl World {
         self.store.command(&words).unwrap()
     }
 
+    pub(crate) async fn until_waiting(&self, node: usize, count: usize) {
+        super::eventually("they wait", || async {
+            self.coordinator(node).load().waiters == count
+        })
+        .await;
+    }
+
+    pub(crate) async fn until_listening(&self, channel: &str, count: usize) {
+        super::eventually("they listen", || async {
+            self.store.subscription_count(channel) == count
+        })
+        .await;
+    }
+
+    /// Waits until the store answers a command with a number.
+    pub(crate) async fn until_answer(&self, command: &[&str], answer: i64) {
+        super::eventually("the store answers so", || async {
+            self.redis(command) == Value::Int(answer)
+        })
+        .await;
+    }
+
     /// Nothing is left behind: no key but the fencing counters, no wait, no subscription, nothing
     /// for the watchdog.
     pub(crate) async fn expect_nothing_left(&self, names: &[&str]) {
@@ -233,6 +280,9 @@ impl Node {
                 request_retention: Duration::from_secs(60),
                 fair_waiter_timeout: Duration::from_secs(5),
                 writer_hold_back: Duration::from_secs(5),
+                holders_per_lock_max: 10_000,
+                permits_per_name_max: 10_000,
+                adopts_counters: true,
             },
             session_secret: options.secret.as_bytes().to_vec(),
         };

@@ -50,6 +50,7 @@ async fn attempts_to_connect_beyond_the_limit_are_refused_at_once() {
     let limit = (attempts / 5).min(18_000);
     let settings = Settings::on("embedded:")
         .with("server.connections_max", &limit.to_string())
+        .with("limits.connections_per_peer_max", &limit.to_string())
         // Nobody here answers when asked whether they live.
         .with("server.keepalive_interval", "1h")
         .with_age_max(AGE_MAX);

@@ -40,8 +40,7 @@ pub(super) async fn a_lock_is_listed_and_taken_away_and_its_holder_is_told_why(w
     }
     assert_eq!(names.len(), 31, "{names:?}");
     let waiting = wait(NAME, "y", LockMode::Exclusive);
-    let mut waiting = client.acquire(waiting).await.unwrap();
-    waiting.expect_waiting().await;
+    let mut waiting = client.waits(waiting).await;
     let force = pb::ForceReleaseRequest {
         name: NAME.to_owned(),
         reason: "it hangs".to_owned(),

@@ -40,8 +40,7 @@ pub(super) async fn never_more_permits_are_held_than_there_are_or_semaphores_are
         lease: Some(proto(LEASE)),
         ..at_near.request("w", 2)
     };
-    let mut waiting = at_near.acquire(request).await.unwrap();
-    waiting.expect_waiting().await;
+    let mut waiting = at_near.waits(request).await;
     // From here on there is nothing to see from outside; it takes a confirmation's and an attempt's
     // way.
     tokio::time::sleep(millis(300)).await;

@@ -12,7 +12,7 @@ use tonic_types::StatusExt as _;
 
 use super::world::{LATE_MAX, LEASE, World};
 use crate::{
-    client::reason,
+    client::{expect_status, reason},
     steps::{millis, open_with_lease, secs, sessionless_wait, timed, timed_wait},
 };
 
@@ -94,8 +94,7 @@ pub(super) async fn mission_3_and_8_only_the_holder_releases_and_others_are_told
         (stranger, "held_by_another"),
         (expired, "held_by_another"),
     ] {
-        assert_eq!(status.code(), tonic::Code::FailedPrecondition);
-        assert_eq!(reason(&status), "NOT_OWNER");
+        expect_status(&status, tonic::Code::FailedPrecondition, "NOT_OWNER");
         let details = status.get_details_error_info().unwrap().metadata;
         assert_eq!(details["state"], state);
     }

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use lockkeeper_api::pb::{LostReason, session_request::Request};
+use lockkeeper_api::pb::LostReason;
 use lockkeeper_testkit::prelude::*;
 use tokio::{
     sync::Notify,
@@ -27,8 +27,7 @@ pub(super) async fn mission_15_experiment_2_lease_3_s_work_5_s_two_contenders(wo
         contenders.push(timed(async move {
             let mut session = client.open().await;
             let request = acquire_request(NAME, "").lasting(secs(3));
-            let op_id = session.send(Request::Acquire(request));
-            let grant = session.expect_granted(op_id).await;
+            let grant = session.granted(request).await;
             let granted = Instant::now();
             let lost = session.expect_lost().await;
             assert_eq!(lost.reason(), LostReason::Expired);
@@ -75,8 +74,7 @@ pub(super) async fn mission_16_experiment_3_no_lease_wait_6_s_work_5_s_two_conte
                 has_begun.notified().await;
             }
             let request = acquire_request(NAME, "").within(secs(6));
-            let op_id = session.send(Request::Acquire(request));
-            session.expect_granted(op_id).await;
+            session.granted(request).await;
             assert!(!is_inside.swap(true, Ordering::SeqCst), "held twice");
             has_begun.notify_one();
             sleep(secs(5)).await;

@@ -168,8 +168,7 @@ pub(super) async fn mission_18_many_readers_or_one_writer_that_may_read_and_wake
     for number in 0..READERS {
         let mut client = world.client(number).await;
         let request = wait(NAME, &format!("r{number}"), READ);
-        let mut call = client.acquire(request).await.unwrap();
-        call.expect_waiting().await;
+        let mut call = client.waits(request).await;
         readers.push(timed(async move { call.expect_granted().await }));
     }
     let channel = keys::rw_channel(NAME);

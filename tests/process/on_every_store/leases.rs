@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_api::pb::{LostReason, session_request::Request};
+use lockkeeper_api::pb::LostReason;
 use tokio::time::Instant;
 
 use super::world::{LATE_MAX, LEASE, World};
@@ -77,8 +77,7 @@ pub(super) async fn mission_12_without_a_lease_it_is_renewed_every_third_of_30_s
     assert!(taken.elapsed() >= LEASE, "no more often than every third");
 
     let fixed = sessionless_wait(NAMES[2], "", LEASE);
-    let op_id = brief.send(Request::Acquire(fixed));
-    let fixed = brief.expect_granted(op_id).await;
+    let fixed = brief.granted(fixed).await;
     assert!(!fixed.watched);
     let begun = Instant::now();
     let lost = brief.expect_lost().await;

@@ -48,8 +48,7 @@ pub(super) async fn a_coordinator_that_drains_hands_its_sessions_on_and_keeps_th
     let mut at_it = stopping.client().await;
     let mut holder = at_it.open().await;
     let held = holder.acquire(NAME).await;
-    let mut waiting = at_it.acquire(acquire_request(NAME, "w")).await.unwrap();
-    waiting.expect_waiting().await;
+    let mut waiting = at_it.waits(acquire_request(NAME, "w")).await;
     stopping.signal(Signal::SIGTERM);
     let ended = waiting.end().await.unwrap_err();
     assert_eq!(reason(&ended), "DRAINING");
@@ -113,11 +112,7 @@ pub(super) async fn a_lock_is_described_and_tokens_are_checked(world: World) {
     let open = pb::OpenSession::default().called("holder");
     let mut holder = near.open_with(open).await.unwrap();
     let grant = holder.acquire_as(NAME, "h").await;
-    let mut waiting = near
-        .acquire(sessionless_wait(NAME, "w", secs(60)))
-        .await
-        .unwrap();
-    waiting.expect_waiting().await;
+    let mut waiting = near.waits(sessionless_wait(NAME, "w", secs(60))).await;
     until_waiting(&near, NAME, 1).await;
     let seen = near.describe(NAME).await;
     assert_eq!(seen.mode(), LockMode::Exclusive);

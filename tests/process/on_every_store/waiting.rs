@@ -82,11 +82,7 @@ pub(super) async fn mission_10_a_wait_sleeps_until_the_message_the_lease_or_its_
     drop(watch);
     store.until_listened_to(NAME, &channel, false).await;
 
-    let mut waiting = far
-        .acquire(sessionless_wait(NAME, "w", secs(1)))
-        .await
-        .unwrap();
-    waiting.expect_waiting().await;
+    let mut waiting = far.waits(sessionless_wait(NAME, "w", secs(1))).await;
     store.until_listened_to(NAME, &channel, true).await;
     let woken = timed(async move { waiting.expect_granted().await });
     until_settled().await;
@@ -124,11 +120,7 @@ pub(super) async fn mission_11_names_with_braces_keep_lock_and_channel_in_one_sl
     for name in NAMES {
         let watch = world.store().watch(name).await;
         assert!(near.gets(name, "x", LockMode::Exclusive).await, "{name}");
-        let mut waiting = far
-            .acquire(sessionless_wait(name, "w", secs(60)))
-            .await
-            .unwrap();
-        waiting.expect_waiting().await;
+        let mut waiting = far.waits(sessionless_wait(name, "w", secs(60))).await;
         let channel = keys::channel(name);
         world.store().until_listened_to(name, &channel, true).await;
         near.release(name, "x").await.unwrap();

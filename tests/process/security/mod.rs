@@ -2,6 +2,8 @@
 
 mod audit;
 mod listeners;
+mod revoked;
+mod shares;
 mod tls;
 mod tokens;
 

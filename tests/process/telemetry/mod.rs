@@ -4,4 +4,5 @@ mod collector;
 pub(crate) mod http;
 mod logs;
 mod metrics;
+mod ready;
 mod traces;

@@ -209,6 +209,8 @@ pub(crate) fn failed(error: &Error, kind: Kind, history: &History) -> Told {
         | Error::Store(
             CallError::OutOfMemory
             | CallError::WrongKind
+            | CallError::CounterOutOfRange
+            | CallError::LimitReached(_)
             | CallError::RequestIdReused
             | CallError::Unsupported(_)
             | CallError::Refused(_),

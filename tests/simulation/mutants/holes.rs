@@ -140,8 +140,8 @@ pub(super) const HOLES: [Hole; 56] = [
     Hole {
         name: "an acquire forgets the lease",
         scripts: &[&LOCK_ACQUIRE],
-        taken: "redis.call('pexpire', lock, ARGV[2])",
-        put: "redis.call('persist', lock)",
+        taken: "redis.pcall('pexpire', lock, ARGV[2])",
+        put: "redis.pcall('persist', lock)",
     },
     Hole {
         name: "an acquire does not look for an earlier answer",
@@ -212,8 +212,8 @@ pub(super) const HOLES: [Hole; 56] = [
     Hole {
         name: "vouching does nothing",
         scripts: &[&FAIR_VOUCH],
-        taken: "vouch(q, ARGV[i], now, before[ARGV[i]])",
-        put: "",
+        taken: "if #kept[1] > 0 then",
+        put: "if false then",
     },
     Hole {
         name: "a queue has no time to live",
@@ -284,8 +284,8 @@ pub(super) const HOLES: [Hole; 56] = [
     Hole {
         name: "a reader that comes cuts the leases of other readers",
         scripts: &[&READ_ACQUIRE],
-        taken: "keep_at_least(lock, lease)",
-        put: "redis.call('pexpire', lock, lease)",
+        taken: "if seen.remaining < lease then",
+        put: "if true then",
     },
     Hole {
         name: "a writer that becomes a reader wakes nobody",
@@ -333,7 +333,8 @@ pub(super) const HOLES: [Hole; 56] = [
         name: "of several locks those that are free are taken although one is not",
         scripts: &[&MULTI_ACQUIRE],
         taken: "    return {0, i, member.seen.remaining}",
-        put: "    for _, other in ipairs(members) do if other.seen.open then take(other) end end\n\
+        put: "    for _, other in ipairs(members) do if other.seen.open then \
+              take_member(other, call) end end\n\
               return {0, i, member.seen.remaining}",
     },
     Hole {
@@ -360,8 +361,8 @@ pub(super) const PERMIT_HOLES: [Hole; 6] = [
     Hole {
         name: "an acquire takes less off than it gives",
         scripts: &[&PERMIT_ACQUIRE],
-        taken: "#state.expired - #ids)",
-        put: "#state.expired - 1)",
+        taken: "redis.pcall('incrby', semaphore, -#ids)",
+        put: "redis.pcall('incrby', semaphore, -1)",
     },
     Hole {
         name: "a release gives back one more",
@@ -372,13 +373,13 @@ pub(super) const PERMIT_HOLES: [Hole; 6] = [
     Hole {
         name: "a renewal extends nothing",
         scripts: &[&PERMIT_RENEW],
-        taken: "redis.call('zadd', leases, 'xx', 'gt', ends, id)",
+        taken: "redis.call('zadd', leases, 'xx', 'gt', unpack(scored))",
         put: "",
     },
     Hole {
         name: "an undo gives back what was not taken",
         scripts: &[&PERMIT_UNDO],
-        taken: "if tonumber(redis.call('zscore', leases, id) or 0) > now then",
+        taken: "if tonumber(ends[i] or 0) > now then",
         put: "if true then",
     },
     Hole {

@@ -123,6 +123,9 @@ impl World {
                 request_retention: REQUEST_RETENTION,
                 fair_waiter_timeout: plan.patience,
                 writer_hold_back: plan.hold_back,
+                holders_per_lock_max: 10_000,
+                permits_per_name_max: 10_000,
+                adopts_counters: true,
             },
             session_secret: b"a secret of all coordinators".to_vec(),
         };

@@ -146,6 +146,9 @@ async fn calls(number: usize, as_frames: bool) -> anyhow::Result<Calls> {
         request_retention: store.request_retention,
         fair_waiter_timeout: store.fair_waiter_timeout,
         writer_hold_back: store.writer_hold_back,
+        holders_per_lock_max: 10_000,
+        permits_per_name_max: 10_000,
+        adopts_counters: true,
     };
     let scripts = Scripts::new(Arc::new(Recorder { calls }), config);
     let lease = Settings::default().session.lease;

@@ -243,7 +243,13 @@ export class SessionMachine {
   #attemptFailed(error: LockkeeperError, now: number): void {
     this.#failure = error;
     this.#push({ type: "attempt_failed", error });
-    if (this.#stream.attemptFailed(now, error)) {
+    if (!this.#stream.attemptFailed(now, error)) {
+      return;
+    }
+    if (this.#closeDeadline !== undefined) {
+      // No coordinator knows the session: an earlier `close` has arrived.
+      this.#end(closed(), true);
+    } else {
       this.#end(this.#stream.isSession ? new SessionEndedError(error.message) : error);
     }
   }

@@ -5,7 +5,7 @@ import type { SessionRequest } from "../proto/lockkeeper/v1/session.js";
 import type { Grant, LockMode } from "../proto/lockkeeper/v1/types.js";
 import type { Scheduled } from "./deadlines.js";
 import type { GrantEntry, GuardEntry } from "./entries.js";
-import { effectiveMode } from "./holding.js";
+import { effectiveMode, tokenOf } from "./holding.js";
 import { frame, toDuration } from "./messages.js";
 import type { Request } from "./messages.js";
 
@@ -47,6 +47,8 @@ export interface Operation extends Scheduled {
   readonly waitUntil: number | undefined;
   readonly patience: number | undefined;
   readonly traceparent: string;
+  /** Of a renewal, the fencing token of the grant when it was started. */
+  readonly token: bigint;
   /** When it was sent on this stream. */
   sentAt: number | undefined;
   /** Whether it may have been executed: its stream broke, or the coordinator does not know. */
@@ -80,6 +82,7 @@ export function operation(start: NewOperation, purpose: Purpose, requestId: stri
     waitUntil: start.waitUntil,
     patience: start.patience,
     traceparent: start.traceparent ?? "",
+    token: "renews" in purpose ? tokenOf(purpose.renews.holding) : 0n,
     sentAt: undefined,
     isUncertain: false,
     isAbandoned: false,

@@ -110,6 +110,10 @@ export class OperationTable {
         this.#startAnew(operation);
       } else if (acquiresPermits(operation.request)) {
         this.#startAnew(operation);
+        if (operation.isAbandoned) {
+          // The resume does not name its permits, which releases them.
+          this.take(operation.opId);
+        }
       }
     }
     return partial;

@@ -217,7 +217,9 @@ export class Work {
     }
     this.#operations.take(it.opId);
     const renews = "renews" in purpose ? purpose.renews : undefined;
-    if (renews !== undefined && failure.reason === "NOT_OWNER") {
+    // The renewal of an older grant says nothing about a newer one of the same owner.
+    const isOlder = renews !== undefined && it.token < tokenOf(renews.holding);
+    if (renews !== undefined && failure.reason === "NOT_OWNER" && !isOlder) {
       const isTaken = failure.metadata["state"] === "held_by_another";
       const loss: Loss = { reason: isTaken ? "TAKEN_OVER" : "EXPIRED", detail: "" };
       this.#fail(it, lostError(renews, loss));

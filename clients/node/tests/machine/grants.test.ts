@@ -184,6 +184,16 @@ describe("a renewal", () => {
     }
   });
 
+  test("that finds no owner of an older grant is no loss of the newer one", () => {
+    const bench = Bench.up();
+    bench.held();
+    bench.now += RENEW;
+    const { opId } = sent(bench.step({ type: "tick" }), "renew");
+    bench.held("a", { fencingToken: 8n });
+    assert.deepEqual(losses(bench.frame(failed(9, "NOT_OWNER"), opId)), []);
+    assert.deepEqual(kinds(bench.pass(200)), ["renew"]);
+  });
+
   test("that fails otherwise is repeated, and only time decides", () => {
     const bench = Bench.up();
     const guard = bench.held();

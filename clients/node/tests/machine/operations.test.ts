@@ -248,6 +248,13 @@ describe("after a resume", () => {
     assert.notEqual(again.requestId, sent(first, "acquirePermits").requestId);
   });
 
+  test("an acquire of permits whose caller gave up is forgotten", () => {
+    const bench = Bench.up();
+    const { opId } = bench.start(permitRequest(2));
+    bench.step({ type: "abandon", opId });
+    assert.deepEqual(kinds(reopen(bench)), []);
+  });
+
   test("an acquire of permits that was not sent keeps its request id", () => {
     const bench = Bench.up();
     bench.ends(broken);

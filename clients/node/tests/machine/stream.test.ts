@@ -358,6 +358,14 @@ describe("closing", () => {
     assert.equal(one(bench.ends(), "ended").error, undefined);
   });
 
+  test("has been done if no coordinator knows the session any more", () => {
+    const bench = Bench.up();
+    bench.step({ type: "close" });
+    bench.ends(unreachable);
+    resume(bench.run(50));
+    assert.equal(one(bench.ends(refusal(5)), "ended").error, undefined);
+  });
+
   test("ends with session ended what a coordinator fails or does not grant meanwhile", () => {
     const bench = Bench.up();
     const describe = bench.start({ $case: "describe", value: { name: "a" } });

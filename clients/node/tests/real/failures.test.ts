@@ -132,6 +132,24 @@ describe("a coordinator that is killed and restarted", () => {
     await (await waiting).release();
   });
 
+  test("or frozen, is left for another one in time", async (t) => {
+    const store = await startRedis(t);
+    const [first, second] = await Promise.all([
+      Coordinator.start(t, { store, set: [SECRET] }),
+      Coordinator.start(t, { store, set: [SECRET] }),
+    ]);
+    // Pinged after 2 s of silence, and given up after 2 s more.
+    const client = clientOf(t, [first.url, second.url], { lease: 12_000 });
+    const causes: string[] = [];
+    client.on("session", (change) => "cause" in change && causes.push(change.cause));
+    const lock = await client.lock("kept");
+    first.process.kill("SIGSTOP");
+    await (await client.lock("other")).release();
+    assert.deepEqual(causes, ["no answer to a ping"]);
+    assert.equal(lock.signal.aborted, false);
+    await lock.release();
+  });
+
   test("hands its sessions over when it drains", async (t) => {
     const store = await startRedis(t);
     const [first, second] = await Promise.all([

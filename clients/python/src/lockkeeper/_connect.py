@@ -117,24 +117,30 @@ class Connector:
     def channel(self, address: Address) -> grpc.Channel:
         """Make a connection. Certificates are read anew."""
         if address.is_tls:
-            channel = grpc.secure_channel(address.target, self._credentials(), self._options())
+            channel = grpc.secure_channel(
+                address.target, self._credentials(), self._options(address)
+            )
         else:
-            channel = grpc.insecure_channel(address.target, self._options())
+            channel = grpc.insecure_channel(address.target, self._options(address))
         return grpc.intercept_channel(channel, *self._interceptors)
 
     def aio_channel(self, address: Address) -> grpc.aio.Channel:
         """Make a connection for asyncio. Certificates are read anew."""
-        options, interceptors = self._options(), list(self._interceptors)
+        options, interceptors = self._options(address), list(self._interceptors)
         if address.is_tls:
             return grpc.aio.secure_channel(
                 address.target, self._credentials(), options, interceptors=interceptors
             )
         return grpc.aio.insecure_channel(address.target, options, interceptors=interceptors)
 
-    def _options(self) -> list[tuple[str, Any]]:
-        if self._server_name is None:
-            return list(_OPTIONS)
-        return [*_OPTIONS, ("grpc.ssl_target_name_override", self._server_name)]
+    def _options(self, address: Address) -> list[tuple[str, Any]]:
+        options: list[tuple[str, Any]] = list(_OPTIONS)
+        if address.target.startswith("unix:"):
+            # gRPC would send the path, which is no valid authority of HTTP/2.
+            options.append(("grpc.default_authority", "localhost"))
+        if self._server_name is not None:
+            options.append(("grpc.ssl_target_name_override", self._server_name))
+        return options
 
     def _credentials(self) -> grpc.ChannelCredentials:
         ca, key, cert = (_read_pem(field, file) for field, file in self._tls.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import random
-import uuid
+import secrets
 from collections.abc import Sequence
 from copy import copy
 from typing import Any, Callable, NamedTuple, Protocol
@@ -104,7 +104,7 @@ class SessionCore:
             [address.text for address in addresses],
             open_session,
             self._ids,
-            lambda: str(uuid.uuid4()),
+            lambda: secrets.token_hex(16),
             random.random,
         )
         #: By operation; those that wait for the session to be open by a negative number.

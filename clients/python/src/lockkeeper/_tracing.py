@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 try:
-    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+    from opentelemetry import trace
 except ImportError:
 
     def traceparent() -> str:
@@ -11,10 +11,13 @@ except ImportError:
         return ""
 
 else:
-    _propagator = TraceContextTextMapPropagator()
 
     def traceparent() -> str:
         """Return the W3C trace context of the active span; empty if there is none."""
-        carrier: dict[str, str] = {}
-        _propagator.inject(carrier)
-        return carrier.get("traceparent", "")
+        span = trace.get_current_span()
+        if span is trace.INVALID_SPAN:
+            return ""
+        context = span.get_span_context()
+        if not context.is_valid:
+            return ""
+        return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"

@@ -275,6 +275,13 @@ def test_a_session_that_ended_is_lost_and_the_next_acquire_opens_another(serve):
     assert [it.state for it in events][:4] == ["connected", "resuming", "ended", "connected"]
 
 
+def test_a_unix_socket(serve, tmp_path):
+    socket = tmp_path / "lockkeeper.sock"
+    serve(f"server.uds_path={socket}")
+    with Client(f"unix://{socket}") as client, client.lock("a") as lock:
+        assert client.check_token("a", lock.fencing_token)
+
+
 # --- errors
 
 

@@ -31,6 +31,9 @@ macro_rules! settings {
     };
 }
 
+/// Parts of secrets that stand in examples, where everybody can read them.
+const PLACEHOLDERS: [&str; 4] = ["replace this", "replace-this", "changeme", "change me"];
+
 /// Calls `report` for each invalid value, with the full key and the problem.
 pub(super) fn check(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     let Settings {
@@ -93,27 +96,27 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         report("server.busy_poll", why.to_owned());
     }
     let counts = settings![
-        server.connections_max,
         store.connections,
         limits.name_bytes_max,
         limits.owner_bytes_max,
         limits.request_id_bytes_max,
         limits.client_name_bytes_max,
         limits.message_bytes_max,
-        limits.waiters_per_lock_max,
-        limits.waiters_max,
-        limits.sessions_max,
         limits.grants_per_session_max,
         limits.locks_per_request_max,
         limits.operations_per_session_max,
         limits.waits_per_session_max,
-        limits.connections_per_peer_max,
         limits.unauthenticated_connections_max,
         limits.unfinished_bytes_max,
     ];
-    let of_http2 = settings![limits.connection_streams_max, limits.header_list_bytes_max];
-    let of_http2 = of_http2.map(|(key, count)| (key, count as usize));
-    for (key, count) in counts.into_iter().chain(of_http2) {
+    let of_others = settings![
+        limits.connection_streams_max,
+        limits.header_list_bytes_max,
+        limits.holders_per_lock_max,
+        limits.permits_per_name_max,
+    ];
+    let of_others = of_others.map(|(key, count)| (key, count as usize));
+    for (key, count) in counts.into_iter().chain(of_others) {
         if count == 0 {
             report(key, "must not be zero".to_owned());
         }
@@ -242,6 +245,11 @@ fn check_session(session: &Session, limits: &Limits, report: &mut dyn FnMut(&str
             "session.lease",
             "must not be longer than limits.lease_max".to_owned(),
         );
+    }
+    let secret = session.secret.expose().to_lowercase();
+    if PLACEHOLDERS.iter().any(|it| secret.contains(it)) {
+        let why = "is a placeholder; openssl rand -base64 32 makes a secret";
+        report("session.secret", why.to_owned());
     }
     let length = session.secret.expose().len();
     if length != 0 && length < SECRET_BYTES_MIN {

@@ -3,6 +3,7 @@
 use std::{
     io,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -13,6 +14,7 @@ use tokio::{
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
+use super::tls::{ClientCertificate, Tls};
 use crate::{admission::Admitted, grpc::Peer};
 
 /// The first bytes of every HTTP/2 connection.
@@ -50,8 +52,14 @@ impl Connection {
     }
 
     /// The identity is that of the client certificate, if one is required.
-    pub(super) fn over_tls(stream: TlsStream<TcpStream>, peer: Peer, admitted: Admitted) -> Self {
+    pub(super) fn over_tls(
+        stream: TlsStream<TcpStream>,
+        peer: Peer,
+        tls: &Arc<Tls>,
+        admitted: Admitted,
+    ) -> Self {
         let certificates = stream.get_ref().1.peer_certificates();
+        let certificate = certificates.map(|chain| ClientCertificate::new(tls, chain));
         let own = certificates.and_then(|it| it.first());
         let identity = own.and_then(|own| lockkeeper_access::of_certificate(own));
         let mut peer = peer;
@@ -59,6 +67,7 @@ impl Connection {
             peer.usage.authenticate();
         }
         peer.identity = identity;
+        peer.certificate = certificate;
         Self::new(Stream::Tls(Box::new(stream)), peer, admitted)
     }
 

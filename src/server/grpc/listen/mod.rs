@@ -9,7 +9,7 @@ mod connection;
 mod failures;
 mod metrics;
 mod strangers;
-mod tls;
+pub(super) mod tls;
 mod unix;
 
 pub use connection::Connection;
@@ -142,6 +142,7 @@ impl Acceptor {
                 let peer = Peer {
                     address: Some(address),
                     identity: None,
+                    certificate: None,
                     usage: Arc::default(),
                 };
                 match &self.strangers {
@@ -177,6 +178,7 @@ impl Acceptor {
                 let peer = Peer {
                     address: None,
                     identity: user.ok(),
+                    certificate: None,
                     usage,
                 };
                 self.begin(async move { Ok(Connection::over_unix(stream, peer, admitted)) });
@@ -228,5 +230,5 @@ async fn secure(
         return Ok(Connection::over_tcp(stream, peer, admitted));
     };
     let stream = tls.acceptor().accept(stream).await?;
-    Ok(Connection::over_tls(stream, peer, admitted))
+    Ok(Connection::over_tls(stream, peer, &tls, admitted))
 }

@@ -1,14 +1,19 @@
 //! TLS with certificates that may change while the process runs. Server certificate and client
-//! authority change together, for new connections; existing connections keep theirs.
+//! authority change together, for new connections. The client certificates of existing connections
+//! are checked again with the new authority.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Weak},
+};
 
-use lockkeeper_access::{Unusable, Watched};
+use lockkeeper_access::{Unauthenticated, Unusable, Watched, end_of_certificate};
+use parking_lot::Mutex;
 use rustls::{
     RootCertStore, ServerConfig,
     crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
-    server::{NoServerSessionStorage, WebPkiClientVerifier},
+    pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject as _},
+    server::{NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier},
 };
 use tokio_rustls::TlsAcceptor;
 
@@ -24,7 +29,26 @@ pub struct TlsFiles {
 }
 
 /// The TLS configuration of new connections.
-pub struct Tls(Watched<ServerConfig>);
+pub struct Tls(Watched<Loaded>);
+
+struct Loaded {
+    config: Arc<ServerConfig>,
+    /// Of client certificates, if they are required.
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
+}
+
+/// The certificate of a connection's client. It is looked at again as long as the connection lives.
+#[derive(Clone)]
+pub struct ClientCertificate(Arc<Shown>);
+
+struct Shown {
+    tls: Arc<Tls>,
+    chain: Vec<CertificateDer<'static>>,
+    /// In seconds since 1970.
+    end: Option<u64>,
+    /// The configuration that the certificate was last checked with, and the result.
+    checked: Mutex<(Weak<Loaded>, bool)>,
+}
 
 // === impl Tls ===
 
@@ -36,14 +60,72 @@ impl Tls {
         Ok(Self(Watched::new(all, config)?))
     }
 
-    /// Reads the files again, for new connections. Unusable files change nothing. Blocking.
-    pub fn reload(&self) {
+    /// Reads the files again, for new connections. Unusable files change nothing. Returns whether
+    /// they have changed. Blocking.
+    pub fn reload(&self) -> bool {
         self.0
-            .reload("server.tls", |_, _| "certificates".to_owned());
+            .reload("server.tls", |_, _| "certificates".to_owned())
     }
 
     pub(super) fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(self.0.get())
+        TlsAcceptor::from(Arc::clone(&self.0.get().config))
+    }
+}
+
+// === impl ClientCertificate ===
+
+impl ClientCertificate {
+    /// A certificate with those that lead to its authority, just verified.
+    pub(super) fn new(tls: &Arc<Tls>, chain: &[CertificateDer<'_>]) -> Self {
+        let chain: Vec<_> = chain.iter().map(|it| it.clone().into_owned()).collect();
+        let end = chain.first().and_then(|own| end_of_certificate(own));
+        Self(Arc::new(Shown {
+            tls: Arc::clone(tls),
+            chain,
+            end,
+            checked: Mutex::new((Weak::new(), false)),
+        }))
+    }
+
+    /// Its end, in seconds since 1970.
+    pub(in crate::grpc) fn end(&self) -> Option<u64> {
+        self.0.end
+    }
+
+    /// Refuses a certificate that has ended, or is not of the authority that is in force now.
+    pub(in crate::grpc) fn check(&self) -> Result<(), Unauthenticated> {
+        let refuse = |why: &str| Err(Unauthenticated(why.to_owned()));
+        if self
+            .0
+            .end
+            .is_some_and(|end| end < UnixTime::now().as_secs())
+        {
+            return refuse("the client certificate has ended");
+        }
+        let now = self.0.tls.0.get();
+        let mut checked = self.0.checked.lock();
+        if !std::ptr::eq(checked.0.as_ptr(), Arc::as_ptr(&now)) {
+            *checked = (Arc::downgrade(&now), self.is_accepted(&now));
+        }
+        if checked.1 {
+            return Ok(());
+        }
+        refuse("the client certificate is not of an authority that is trusted now")
+    }
+
+    fn is_accepted(&self, now: &Loaded) -> bool {
+        let (Some(verifier), Some((own, others))) = (&now.verifier, self.0.chain.split_first())
+        else {
+            return true;
+        };
+        let accepted = verifier.verify_client_cert(own, others, UnixTime::now());
+        accepted.is_ok()
+    }
+}
+
+impl std::fmt::Debug for ClientCertificate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientCertificate").finish_non_exhaustive()
     }
 }
 
@@ -53,7 +135,7 @@ impl std::fmt::Debug for Tls {
     }
 }
 
-fn config(contents: &[Vec<u8>]) -> Result<ServerConfig, String> {
+fn config(contents: &[Vec<u8>]) -> Result<Loaded, String> {
     let [certificate, key, client_ca @ ..] = contents else {
         return Err("needs a certificate and a key".to_owned());
     };
@@ -64,8 +146,8 @@ fn config(contents: &[Vec<u8>]) -> Result<ServerConfig, String> {
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
-    let builder = match client_ca {
-        [] => builder.with_no_client_auth(),
+    let verifier = match client_ca {
+        [] => None,
         [client_ca, ..] => {
             let mut roots = RootCertStore::empty();
             for root in certificates(client_ca).map_err(|why| format!("the client CA: {why}"))? {
@@ -73,8 +155,12 @@ fn config(contents: &[Vec<u8>]) -> Result<ServerConfig, String> {
                 added.map_err(|error| format!("the client CA: {error}"))?;
             }
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-            builder.with_client_cert_verifier(verifier.build().map_err(|error| error.to_string())?)
+            Some(verifier.build().map_err(|error| error.to_string())?)
         }
+    };
+    let builder = match &verifier {
+        None => builder.with_no_client_auth(),
+        Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier)),
     };
     // Fails for a key of another certificate, as while only one of the files has been replaced.
     let mut config = builder
@@ -84,7 +170,8 @@ fn config(contents: &[Vec<u8>]) -> Result<ServerConfig, String> {
     // A resumed TLS session would skip the check of its certificate.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
-    Ok(config)
+    let config = Arc::new(config);
+    Ok(Loaded { config, verifier })
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {

@@ -22,7 +22,7 @@ use lockkeeper_coordinator::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
-use tonic::{Status, Streaming};
+use tonic::{Code, Status, Streaming};
 
 use self::{
     running::Running,
@@ -151,6 +151,15 @@ impl Reader {
                 }
             },
         };
+        if ended
+            .as_ref()
+            .is_some_and(|it| it.code() == Code::Unauthenticated)
+        {
+            let _ = output
+                .notices
+                .send(Outgoing::Notice(Notice::GoingAway))
+                .await;
+        }
         let _ = output.notices.send(Outgoing::End(ended)).await;
     }
 
@@ -171,6 +180,10 @@ impl Reader {
         let Some(frame) = self.frames.message().await.map_err(|_| None)? else {
             return Err(None);
         };
+        if !self.calls.access.allows_anything(self.account.identity()) {
+            audit::denied(&self.account, "OpenSession");
+            return Err(Some(status::no_right()));
+        }
         let (opened, operation) = match frame.request {
             Some(Request::Open(open)) => (self.open_new(open), "OpenSession"),
             Some(Request::Resume(resume)) => (self.resume(resume).await, "ResumeSession"),

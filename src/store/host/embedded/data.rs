@@ -3,6 +3,7 @@
 use std::{
     cmp::Ordering,
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    hash::{DefaultHasher, Hasher as _},
 };
 
 use bytes::Bytes;
@@ -52,6 +53,14 @@ pub(super) struct Score(pub(super) f64);
 /// Hashes with more fields than this are searched by a tree, as Redis leaves its compact form at
 /// this size.
 const FIELDS_FEW_MAX: usize = 128;
+
+/// Where a field is in a scan. Scripts read cursors as doubles, so it has no more bits than those.
+fn place_in_scan(name: &[u8]) -> u64 {
+    const UNUSED_BITS: u32 = 64 - 52;
+    let mut hasher = DefaultHasher::new();
+    hasher.write(name);
+    (hasher.finish() >> UNUSED_BITS).max(1)
+}
 
 // === impl Data ===
 
@@ -155,6 +164,21 @@ impl Fields {
             }
             Self::Many(fields) => fields.remove(name).is_some(),
         }
+    }
+
+    /// Some names and values, and where to go on: 0 if there are no more. Few are returned all. Of
+    /// many, those that are there from the first call of a scan to the last are returned, whatever
+    /// else is added or removed meanwhile: they are in the order of their hashes.
+    pub(super) fn scan(&self, from: u64, count: usize) -> (Vec<(&Bytes, &Bytes)>, u64) {
+        let Self::Many(fields) = self else {
+            return (self.iter().collect(), 0);
+        };
+        let rest = fields.iter().map(|pair| (place_in_scan(pair.0), pair));
+        let mut rest: Vec<_> = rest.filter(|(place, _)| *place >= from).collect();
+        rest.sort_unstable_by_key(|(place, _)| *place);
+        let next = rest.get(count).map_or(0, |(place, _)| *place);
+        let page = rest.into_iter().take(count);
+        (page.map(|(_, pair)| pair).collect(), next)
     }
 
     /// Names and values.

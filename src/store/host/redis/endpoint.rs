@@ -44,6 +44,14 @@ pub(super) struct Endpoint {
     client_name: Arc<str>,
     scripts: &'static [&'static Script],
     metrics: Metrics,
+    probe: Probe,
+}
+
+/// A key and a channel that mean nothing.
+#[derive(Clone)]
+pub(super) struct Probe {
+    pub(super) key: Arc<str>,
+    pub(super) channel: Arc<str>,
 }
 
 // === impl Endpoint ===
@@ -92,6 +100,10 @@ impl Endpoint {
             client_name: config.client_name.as_str().into(),
             scripts: config.scripts,
             metrics: config.metrics.clone(),
+            probe: Probe {
+                key: config.replica_marker.as_str().into(),
+                channel: config.probe_channel.as_str().into(),
+            },
         })
     }
 
@@ -170,6 +182,15 @@ impl Endpoint {
     /// Counts a connection to this server as long as what is returned is kept.
     pub(super) fn opened(&self, purpose: Purpose) -> Open {
         self.metrics.opened(purpose)
+    }
+
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// What rights are tried on.
+    pub(super) fn probe(&self) -> &Probe {
+        &self.probe
     }
 
     /// The time limit of opening a connection.

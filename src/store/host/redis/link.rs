@@ -12,7 +12,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -53,6 +53,12 @@ const CALLS_UNANSWERED_MAX: usize = 64;
 pub(super) struct Link {
     state: watch::Receiver<State>,
     _keeper: AbortOnDropHandle<()>,
+}
+
+/// The connections of a link, one after the other.
+pub(super) struct Ups {
+    state: watch::Receiver<State>,
+    last: Weak<Live>,
 }
 
 /// What a link is at an instant.
@@ -124,16 +130,36 @@ impl Link {
         }
     }
 
-    /// Resolves when the link has been up; false if it was closed before. Does not keep the link
-    /// open.
-    pub(super) fn first_up(&self) -> impl Future<Output = bool> + Send + use<> {
-        let mut state = self.state.clone();
-        async move {
-            state
-                .wait_for(|state| matches!(state, State::Up(_)))
-                .await
-                .is_ok()
+    /// When the link is up. Does not keep the link open.
+    pub(super) fn ups(&self) -> Ups {
+        Ups {
+            state: self.state.clone(),
+            last: Weak::new(),
         }
+    }
+}
+
+// === impl Ups ===
+
+impl Ups {
+    /// Resolves when the link has another connection than at the last call, or still the same when
+    /// this time has passed; false if the link was closed.
+    pub(super) async fn next(&mut self, at_most: Duration) -> bool {
+        let known = |live: &Arc<Live>, last: &Weak<Live>| Weak::as_ptr(last) == Arc::as_ptr(live);
+        let last = self.last.clone();
+        let other = |state: &State| matches!(state, State::Up(live) if !known(live, &last));
+        let any = |state: &State| matches!(state, State::Up(_));
+        let same = tokio::time::timeout(at_most, self.state.wait_for(other))
+            .await
+            .map(|found| found.is_ok());
+        let is_up = match same {
+            Ok(is_up) => is_up,
+            Err(_elapsed) => self.state.wait_for(any).await.is_ok(),
+        };
+        if let State::Up(live) = &*self.state.borrow() {
+            self.last = Arc::downgrade(live);
+        }
+        is_up
     }
 }
 

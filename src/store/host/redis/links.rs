@@ -15,15 +15,18 @@ pub(super) struct Links(Vec<Link>);
 // === impl Links ===
 
 impl Links {
-    /// Starts connecting, and has a look at the server's settings when it is reached.
+    /// Starts connecting, and has a look at the server's settings whenever it is reached, and now
+    /// and then.
     pub(super) fn open(count: usize, target: &Target) -> Result<Self, ConfigError> {
         let links: Vec<_> = (0..count).map(|_| Link::open(target.clone())).collect();
-        let first_up = links.first().ok_or(ConfigError::NoConnections)?.first_up();
+        let mut ups = links.first().ok_or(ConfigError::NoConnections)?.ups();
         let reached = target.clone();
         spawn_detached("redis-settings", async move {
-            let up = first_up.await;
-            if let (true, Ok(endpoint)) = (up, reached.endpoint()) {
-                settings::check(&endpoint).await;
+            let mut seen = settings::Seen::default();
+            while ups.next(settings::LOOK_INTERVAL).await {
+                if let Ok(endpoint) = reached.endpoint() {
+                    settings::check(&endpoint, &mut seen).await;
+                }
             }
         });
         Ok(Self(links))

@@ -18,6 +18,7 @@ mod link;
 mod links;
 mod orders;
 mod reply;
+mod rights;
 mod scanner;
 mod sentinel;
 mod settings;

@@ -1,17 +1,30 @@
-//! A look at the server's settings, once, when it is first reached: some of them endanger what is
-//! stored.
+//! A look at the server's settings when it is reached, and now and then: some of them endanger what
+//! is stored, and an operator may change them.
+
+use std::{collections::HashMap, time::Duration};
 
 use deadpool_redis::redis;
 
-use super::endpoint::Endpoint;
+use super::{endpoint::Endpoint, rights};
 
 /// The only policy under which nothing is evicted. All our keys have a time to live, so the
 /// `volatile-*` policies evict them too.
 const NO_EVICTION: &str = "noeviction";
 
-/// Warns of settings that endanger what is stored. That it may not look (`NOPERM`, managed servers
-/// without `CONFIG`) is no problem.
-pub(super) async fn check(endpoint: &Endpoint) {
+/// Between two looks at a server that stays connected.
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(60);
+
+/// What was seen at the last look, so that only news is logged.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    version: String,
+    policy: String,
+    missing: Vec<String>,
+}
+
+/// Warns of settings that endanger what is stored, and of commands that the user may not run. That
+/// it may not look (`NOPERM`, managed servers without `CONFIG`) is no problem.
+pub(super) async fn check(endpoint: &Endpoint, seen: &mut Seen) {
     let Ok(pool) = endpoint.pool(1, endpoint.connect_timeout()) else {
         return;
     };
@@ -34,21 +47,26 @@ pub(super) async fn check(endpoint: &Endpoint) {
             let version = info
                 .lines()
                 .find_map(|line| line.strip_prefix("redis_version:"));
-            tracing::info!(version = version.unwrap_or("unknown"), "server reached");
+            let version = version.unwrap_or("unknown");
+            if news(&mut seen.version, version) {
+                tracing::info!(version, "server reached");
+            }
         }
         Err(error) => tracing::debug!(%error, "version not known"),
     }
     let mut policy = redis::cmd("CONFIG");
     policy.arg("GET").arg("maxmemory-policy");
     match policy
-        .query_async::<std::collections::HashMap<String, String>>(&mut connection)
+        .query_async::<HashMap<String, String>>(&mut connection)
         .await
     {
         Ok(found) => {
             let policy = found
                 .get("maxmemory-policy")
                 .map_or("unknown", String::as_str);
-            if policy != NO_EVICTION {
+            let evicts = policy != NO_EVICTION;
+            endpoint.metrics().evicts(evicts);
+            if news(&mut seen.policy, policy) && evicts {
                 tracing::warn!(
                     policy,
                     "maxmemory-policy is not noeviction: keys may be evicted before their time"
@@ -57,4 +75,30 @@ pub(super) async fn check(endpoint: &Endpoint) {
         }
         Err(error) => tracing::debug!(%error, "maxmemory-policy not known"),
     }
+    match rights::missing(&mut connection, endpoint.probe()).await {
+        Ok(missing) => {
+            endpoint.metrics().lacks(missing.len());
+            if seen.missing != missing {
+                if !missing.is_empty() {
+                    let missing = missing.join(" ");
+                    tracing::error!(
+                        missing,
+                        "the store's user may not run these commands, and calls fail without \
+                         them"
+                    );
+                }
+                seen.missing = missing;
+            }
+        }
+        Err(error) => tracing::debug!(%error, "rights not known"),
+    }
+}
+
+/// Whether something else is to be remembered than before.
+fn news(before: &mut String, now: &str) -> bool {
+    let changed = before != now;
+    if changed {
+        now.clone_into(before);
+    }
+    changed
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::{
     host::{HostError, Script, Value},
-    script::CallError,
+    script::{CallError, StoreLimit},
 };
 
 /// Wakes one waiter in every process that listens. Redisson reads messages as numbers.
@@ -26,6 +26,8 @@ pub(crate) const REPEATED: i64 = 5;
 pub(crate) const SELF_DEADLOCK: i64 = 6;
 pub(crate) const NO_SEMAPHORE: i64 = 7;
 pub(crate) const TOO_MANY_PERMITS: i64 = 8;
+pub(crate) const COUNTER_OUT_OF_RANGE: i64 = 9;
+pub(crate) const LIMIT_REACHED: i64 = 10;
 
 /// Whether a message is a reason to look again.
 pub fn wakes(message: &[u8]) -> bool {
@@ -39,6 +41,8 @@ pub(crate) fn refusal(script: &Script, reply: &[i64]) -> CallError {
         [REQUEST_ID_REUSED] => CallError::RequestIdReused,
         [WRONG_KIND] => CallError::WrongKind,
         [SELF_DEADLOCK] => CallError::SelfDeadlock,
+        [COUNTER_OUT_OF_RANGE] => CallError::CounterOutOfRange,
+        [LIMIT_REACHED] => CallError::LimitReached(StoreLimit::HoldersPerLock),
         _ => malformed(script, &reply),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     encoding::{
-        DONE, NOT_DONE, WAKE_ALL, WAKE_ONE, WRONG_KIND, malformed, millis, number, text, unsigned,
+        DONE, NOT_DONE, WAKE_ALL, WAKE_ONE, malformed, millis, number, refusal, text, unsigned,
     },
     hold::Mode,
     host_scripts::HostScripts,
@@ -73,7 +73,7 @@ impl HostScripts {
         };
         match values.as_slice() {
             [Value::Int(NOT_DONE)] => Ok(None),
-            [Value::Int(WRONG_KIND)] => Err(CallError::WrongKind),
+            [Value::Int(why)] => Err(refusal(script, &[*why])),
             [
                 Value::Int(DONE),
                 Value::Bytes(mode),

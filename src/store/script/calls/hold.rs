@@ -70,6 +70,7 @@ pub(crate) fn acquire_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
             keys::read_holds(name, owner),
             keys::readers(name),
             keys::writer_waiting(name),
+            keys::read_holds_base(name),
         ]),
         Mode::Write => keys.extend([
             keys::read_holds(name, owner),

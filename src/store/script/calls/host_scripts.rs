@@ -7,7 +7,7 @@ use lockkeeper_base::spans;
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
-use super::encoding::{DONE, REPEATED, TOO_MANY_PERMITS, numbers};
+use super::encoding::{DONE, LIMIT_REACHED, REPEATED, numbers};
 use crate::{
     host::{Call, Partition, Replicas, Replication, Script, ScriptHost, Value},
     script::{
@@ -146,7 +146,7 @@ fn has_changed(reply: &Value) -> bool {
         return false;
     };
     match values.first() {
-        Some(Value::Int(first)) => matches!(*first, DONE | REPEATED) || *first > TOO_MANY_PERMITS,
+        Some(Value::Int(first)) => matches!(*first, DONE | REPEATED) || *first > LIMIT_REACHED,
         _ => false,
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{
-    encoding::{WRONG_KIND, count, malformed, number, time_to_live, unsigned},
+    encoding::{count, malformed, number, refusal, time_to_live, unsigned},
     hold::Mode,
     host_scripts::HostScripts,
 };
@@ -64,7 +64,7 @@ impl HostScripts {
             return Err(malformed(script, &reply));
         };
         match values.as_slice() {
-            [Value::Int(WRONG_KIND)] => Err(CallError::WrongKind),
+            [Value::Int(why)] => Err(refusal(script, &[*why])),
             [
                 Value::Int(_done),
                 Value::Bytes(mode),

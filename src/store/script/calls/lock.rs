@@ -195,6 +195,7 @@ impl HostScripts {
                 keys::write_field(hold.owner),
                 number(attempt.fresh_serial),
                 hold_back(),
+                number(self.config.holders_per_lock_max),
             ],
             Mode::Write => vec![
                 text(hold.owner),

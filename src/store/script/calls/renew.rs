@@ -6,14 +6,14 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{
-    encoding::{count, duration, millis, refusal, unsigned},
+    encoding::{DONE, count, duration, millis, numbers, refusal, unsigned},
     hold::{Hold, Mode},
     host_scripts::HostScripts,
     ownership::Ownership,
     partitions::{Answer, Batch, grouped},
 };
 use crate::{
-    host::Script,
+    host::{Call, Script},
     script::{CallError, catalog, keys},
 };
 
@@ -82,6 +82,22 @@ impl HostScripts {
     /// Asks the store for nothing; success means that it answers.
     pub(crate) async fn probe(&self) -> Result<(), CallError> {
         self.renew(&[]).await.complete().map(drop)
+    }
+
+    /// Whether the store takes writes; names begin with this.
+    pub(crate) async fn takes_writes(&self, prefix: &str) -> Result<(), CallError> {
+        let (script, keys) = (&catalog::STORE_WRITE, vec![keys::never(prefix)]);
+        let reply = self
+            .ask(Call {
+                script,
+                keys,
+                args: Vec::new(),
+            })
+            .await?;
+        match *numbers(script, &reply)? {
+            [DONE] => Ok(()),
+            ref other => Err(refusal(script, other)),
+        }
     }
 
     async fn renew_family(

@@ -104,6 +104,19 @@ impl Quorum {
         }))
     }
 
+    /// A majority has to take writes.
+    pub(in crate::script) async fn takes_writes(&self, prefix: &str) -> Result<(), CallError> {
+        let answers = self
+            .ask(prefix, |voter| voter.scripts.takes_writes(prefix))
+            .await;
+        if answers.iter().flatten().count() >= self.majority() {
+            return Ok(());
+        }
+        let errors = answers.iter().filter_map(|answer| answer.as_ref().err());
+        let refusal = common_refusal(errors).map(|(refusal, _)| refusal);
+        Err(refusal.unwrap_or_else(|| CallError::Unavailable(self.too_few(&answers))))
+    }
+
     /// What most of the stores that know of one say.
     pub(in crate::script) async fn forced(
         &self,

@@ -56,10 +56,11 @@ impl Scripts {
         let args = vec![
             number(count),
             millis(ttl.unwrap_or_default()),
-            millis(self.config.idle_token_retention),
+            self.kind_retention(),
             millis(self.config.request_retention),
             store.publish(),
             text(&keys::latch_channel(name)),
+            self.adopts(),
         ];
         let script = &catalog::LATCH_SET;
         let reply = store
@@ -87,6 +88,7 @@ impl Scripts {
             millis(self.config.request_retention),
             store.publish(),
             text(&keys::latch_channel(name)),
+            self.adopts(),
         ];
         let script = &catalog::LATCH_COUNT_DOWN;
         let reply = store
@@ -104,7 +106,7 @@ impl Scripts {
         let store = self.single(Unsupported::Latches)?;
         let script = &catalog::LATCH_INSPECT;
         let reply = store
-            .eval(script, latch_keys(name, None), Vec::new())
+            .eval(script, latch_keys(name, None), vec![self.adopts()])
             .await?;
         match *reply.as_slice() {
             [DONE, count, remaining] => Ok(LatchInspected {
@@ -118,7 +120,8 @@ impl Scripts {
     /// Deletes a latch. True if there was one.
     pub async fn delete_latch(&self, name: &str) -> Result<bool, CallError> {
         let store = self.single(Unsupported::Latches)?;
-        let args = vec![store.publish(), text(&keys::latch_channel(name))];
+        let channel = text(&keys::latch_channel(name));
+        let args = vec![store.publish(), channel, self.adopts()];
         let script = &catalog::LATCH_DELETE;
         let reply = store.eval(script, latch_keys(name, None), args).await?;
         match *reply.as_slice() {

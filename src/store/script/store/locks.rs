@@ -139,6 +139,11 @@ impl Scripts {
         on_store!(self, renew(renewals))
     }
 
+    /// Whether the store takes writes; names begin with this. An error says why not.
+    pub async fn takes_writes(&self, prefix: &str) -> Result<(), CallError> {
+        on_store!(self, takes_writes(prefix))
+    }
+
     /// Who holds a lock, and who waits in its queue, at most `max` of each. Changes nothing.
     pub async fn inspect(&self, name: &str, max: u32) -> Result<Inspected, CallError> {
         on_store!(self, inspect(name, max))

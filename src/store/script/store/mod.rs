@@ -3,6 +3,7 @@
 mod latch;
 mod locks;
 mod multi;
+mod permit_inspect;
 mod permit_outcomes;
 mod permits;
 mod scripts;

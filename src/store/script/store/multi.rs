@@ -14,8 +14,9 @@ use crate::{
         calls::{
             Hold, HostScripts, Mode, Ownership, acquire_keys,
             encoding::{
-                DONE, NOT_DONE, REPEATED, SELF_DEADLOCK, WAKE_ALL, WAKE_ONE, WRONG_KIND, count,
-                duration, flag, malformed, millis, number, refusal, text, time_to_live, unsigned,
+                COUNTER_OUT_OF_RANGE, DONE, LIMIT_REACHED, NOT_DONE, REPEATED, SELF_DEADLOCK,
+                WAKE_ALL, WAKE_ONE, WRONG_KIND, count, duration, flag, malformed, millis, number,
+                refusal, text, time_to_live, unsigned,
             },
             give_back_keys, grouped, ownership,
         },
@@ -145,6 +146,7 @@ impl Scripts {
             number(attempt.fresh_serial),
             millis(self.config.writer_hold_back),
             flag(refused == Refusal::Waits),
+            number(self.config.holders_per_lock_max),
         ];
         for member in members.locks {
             args.extend([word(member.mode), optional(member.known_holds)]);
@@ -161,7 +163,10 @@ impl Scripts {
                 which: members.which(which, script, &reply)?,
                 remaining: time_to_live(remaining),
             }),
-            [why @ (WRONG_KIND | SELF_DEADLOCK), which] => Ok(AcquiredAll::Refused {
+            [
+                why @ (WRONG_KIND | SELF_DEADLOCK | COUNTER_OUT_OF_RANGE | LIMIT_REACHED),
+                which,
+            ] => Ok(AcquiredAll::Refused {
                 which: members.which(which, script, &reply)?,
                 why: refusal(script, &[why]),
             }),

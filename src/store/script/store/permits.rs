@@ -7,20 +7,21 @@ use tokio::time::Instant;
 
 use super::{
     permit_outcomes::{
-        PermitAttempt, PermitHolder, PermitId, PermitRenewal, PermitRenewals, PermitsAcquired,
-        PermitsReleased, PermitsSet, SemaphoreInspected,
+        PermitAttempt, PermitId, PermitRenewal, PermitRenewals, PermitsAcquired, PermitsReleased,
+        PermitsSet,
     },
     scripts::Scripts,
 };
 use crate::{
     host::{Call, Value},
     script::{
-        CallError, Unsupported,
+        CallError, StoreLimit, Unsupported,
         calls::{
             Answer, Batch, HostScripts, Ownership,
             encoding::{
-                DONE, NO_SEMAPHORE, NOT_DONE, REPEATED, TOO_MANY_PERMITS, count, duration, flag,
-                malformed, millis, number, numbers, refusal, text, time_to_live,
+                DONE, LIMIT_REACHED, NO_SEMAPHORE, NOT_DONE, REPEATED, TOO_MANY_PERMITS, count,
+                duration, flag, malformed, millis, number, numbers, refusal, text, time_to_live,
+                unsigned,
             },
             grouped, not_renewed, ownership,
         },
@@ -49,11 +50,13 @@ impl Scripts {
         let args = vec![
             text(owner),
             millis(lease),
-            millis(self.config.idle_token_retention),
+            self.kind_retention(),
             text(attempt.attempt),
             millis(self.config.request_retention),
             flag(record_refusal),
             store.publish(),
+            self.adopts(),
+            number(self.config.permits_per_name_max),
             joined(attempt.ids),
         ];
         let keys = permit_keys(name, attempt.request_id);
@@ -93,12 +96,13 @@ impl Scripts {
             [TOO_MANY_PERMITS, total] => Ok(PermitsAcquired::TooMany {
                 total: count(total),
             }),
+            [LIMIT_REACHED] => Err(CallError::LimitReached(StoreLimit::PermitsPerName)),
             _ => Err(refusal(script, &numbers)),
         }
     }
 
-    /// Gives permits back, all that are named or none; without ids all that the owner has. With a
-    /// request id a repeat gets the first answer.
+    /// Gives permits back, all that are named or none; without ids all that the owner has, by as
+    /// many scripts as that takes. With a request id a repeat gets the first answer.
     pub async fn release_permits(
         &self,
         name: &str,
@@ -107,26 +111,38 @@ impl Scripts {
         request_id: Option<&str>,
     ) -> Result<PermitsReleased, CallError> {
         let store = self.single(Unsupported::Semaphores)?;
-        let args = vec![
-            text(owner),
-            joined(ids),
-            millis(self.config.request_retention),
-            store.publish(),
-        ];
         let script = &catalog::PERMIT_RELEASE;
-        let reply = store
-            .eval(script, permit_keys(name, request_id), args)
-            .await?;
-        match *reply.as_slice() {
-            [done @ (DONE | REPEATED), permits, available] => Ok(PermitsReleased::Done {
-                permits: count(permits),
-                available: count(available),
-                repeated: done == REPEATED,
-            }),
-            [NOT_DONE, why] => ownership(why)
-                .map(PermitsReleased::NotOwner)
-                .ok_or_else(|| malformed(script, &reply)),
-            _ => Err(refusal(script, &reply)),
+        let (mut page, mut before) = (0, 0);
+        loop {
+            let args = vec![
+                text(owner),
+                joined(ids),
+                millis(self.config.request_retention),
+                store.publish(),
+                self.adopts(),
+                number(page),
+                number(before),
+            ];
+            let keys = permit_keys(name, request_id);
+            let reply = store.eval(script, keys, args).await?;
+            match *reply.as_slice() {
+                [DONE, permits, _available, next] if next != 0 => {
+                    (page, before) = (unsigned(next), count(permits));
+                }
+                [done @ (DONE | REPEATED), permits, available, _] => {
+                    return Ok(PermitsReleased::Done {
+                        permits: count(permits),
+                        available: count(available),
+                        repeated: done == REPEATED,
+                    });
+                }
+                [NOT_DONE, why] => {
+                    return ownership(why)
+                        .map(PermitsReleased::NotOwner)
+                        .ok_or_else(|| malformed(script, &reply));
+                }
+                _ => return Err(refusal(script, &reply)),
+            }
         }
     }
 
@@ -137,7 +153,12 @@ impl Scripts {
         attempt: PermitAttempt<'_>,
     ) -> Result<bool, CallError> {
         let store = self.single(Unsupported::Semaphores)?;
-        let args = vec![text(attempt.attempt), joined(attempt.ids), store.publish()];
+        let args = vec![
+            text(attempt.attempt),
+            joined(attempt.ids),
+            store.publish(),
+            self.adopts(),
+        ];
         let script = &catalog::PERMIT_UNDO;
         let keys = permit_keys(name, attempt.request_id);
         let reply = store.eval(script, keys, args).await?;
@@ -183,8 +204,9 @@ impl Scripts {
         let args = vec![
             number(total),
             flag(only_if_absent),
-            millis(self.config.idle_token_retention),
+            self.kind_retention(),
             store.publish(),
+            self.adopts(),
         ];
         let script = &catalog::PERMIT_SET;
         let reply = store.eval(script, permit_keys(name, None), args).await?;
@@ -201,45 +223,6 @@ impl Scripts {
             }),
             _ => Err(refusal(script, &reply)),
         }
-    }
-
-    /// How many permits a semaphore has and who holds them. Changes nothing.
-    pub async fn inspect_semaphore(&self, name: &str) -> Result<SemaphoreInspected, CallError> {
-        let store = self.single(Unsupported::Semaphores)?;
-        let script = &catalog::PERMIT_INSPECT;
-        let mut keys = permit_keys(name, None);
-        keys.truncate(4);
-        let args = Vec::new();
-        let reply = store.ask(Call { script, keys, args }).await?;
-        let Value::Array(values) = &reply else {
-            return Err(malformed(script, &reply));
-        };
-        let [
-            Value::Int(DONE),
-            Value::Int(total),
-            Value::Int(available),
-            owners @ ..,
-        ] = values.as_slice()
-        else {
-            return Err(refusal(script, &numbers(script, &reply)?));
-        };
-        let holders = owners.chunks(3).map(|holder| match holder {
-            [
-                Value::Bytes(owner),
-                Value::Int(permits),
-                Value::Int(remaining),
-            ] => Ok(PermitHolder {
-                owner: owner.clone(),
-                permits: count(*permits),
-                remaining: time_to_live(*remaining),
-            }),
-            _ => Err(malformed(script, &holder)),
-        });
-        Ok(SemaphoreInspected {
-            total: count(*total),
-            available: *available,
-            holders: holders.collect::<Result<_, _>>()?,
-        })
     }
 }
 
@@ -288,7 +271,7 @@ fn in_chunks(places: Vec<usize>, permits: impl Fn(usize) -> usize) -> Vec<Vec<us
     chunks
 }
 
-fn permit_keys(name: &str, request_id: Option<&str>) -> Vec<Bytes> {
+pub(super) fn permit_keys(name: &str, request_id: Option<&str>) -> Vec<Bytes> {
     let mut keys = vec![
         keys::lock(name),
         keys::permit_leases(name),

@@ -1,14 +1,21 @@
 //! The scripts on one store, or on a quorum of several.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
 
 use lockkeeper_base::{metrics::Registrar, tasks::Tasks};
 
 use crate::{
     host::{Acks, Partition, Replicas, ScriptHost},
     script::{
-        CallError, Config, Mode, QuorumMember, ReplicationStatus, Unsupported, calls::HostScripts,
-        metrics::Metrics, quorum::Quorum,
+        CallError, Config, Mode, QuorumMember, ReplicationStatus, Unsupported,
+        calls::{
+            HostScripts,
+            encoding::{flag, millis},
+        },
+        metrics::Metrics,
+        quorum::Quorum,
     },
 };
 
@@ -127,6 +134,21 @@ impl Scripts {
             metrics: Arc::clone(&self.metrics),
         };
         (scripts, tally)
+    }
+
+    /// Whether scripts accept numbers without a record of their kind, as an argument.
+    pub(super) fn adopts(&self) -> Bytes {
+        flag(self.config.adopts_counters)
+    }
+
+    /// How long the record of a kind is kept, as an argument. A number without one would not be
+    /// accepted again, unless those of others are.
+    pub(super) fn kind_retention(&self) -> Bytes {
+        millis(if self.config.adopts_counters {
+            self.config.idle_token_retention
+        } else {
+            Duration::ZERO
+        })
     }
 
     /// The one store; a quorum does not have what is asked for.

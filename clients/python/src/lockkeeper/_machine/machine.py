@@ -14,25 +14,19 @@ from lockkeeper._machine.messages import (
     grants_in,
     is_lock,
     loss_in,
-    name_of,
     refusal_in,
     seconds,
 )
 from lockkeeper._machine.operations import RETRY_PAUSE, Operation, Operations, Purpose
 from lockkeeper._machine.stream import Attempts, Down, Ended, Opening, State, Up
-from lockkeeper.errors import (
-    Error,
-    Refused,
-    SessionEnded,
-    Unreachable,
-    lost_reason,
-)
+from lockkeeper.errors import Error, Refused, SessionEnded, Unreachable, lost_reason
 from lockkeeper.v1 import session_pb2
 
 #: The cause of an end that the user asked for.
 CLOSED = "it was closed"
 CLOSE_TIMEOUT = 2.0
 LEASE_DEFAULT = 30.0
+NEVER = float("inf")
 
 
 class Machine:
@@ -59,7 +53,8 @@ class Machine:
         self._ping_interval: float | None = None
         self._resume_deadline: float | None = None
         self._close: ev.Close | None = None
-        self._close_deadline: float | None = None
+        self._close_deadline = NEVER
+        self._wake_at = NEVER
         self._close_sent = False
         self._grants = Grants(ids, self._emit, self._release_failed, self._renew)
         self._operations = Operations(ids, new_id, random, self._send)
@@ -72,25 +67,35 @@ class Machine:
             self._on_ended(event)
         else:
             _EVENTS[type(event)](self, event, now)
-            if not isinstance(self._state, Ended) and self._streams:
+            self._wake_at = self._next_deadline()
+            if self._wake_at <= now:
                 self._meet_deadlines(now)
+                self._wake_at = self._next_deadline()
         effects, self._effects = self._effects, []
         return effects
 
     def wake_at(self) -> float | None:
         """Return when the next `Tick` is due."""
+        return None if self._wake_at == NEVER else self._wake_at
+
+    def _next_deadline(self) -> float:
         state = self._state
         if isinstance(state, Ended) or not self._streams:
-            return None
-        instants = [self._grants.timers.next(), self._operations.timers.next()]
-        instants += [self._resume_deadline, self._close_deadline]
+            return NEVER
+        first = self._close_deadline
         if isinstance(state, Up):
-            instants += [state.leave_at, self._ping_at(state)]
-        elif isinstance(state, Down):
-            instants.append(state.retry_at)
+            ping_at = self._ping_at(state)
+            if state.leave_at is not None:
+                first = min(first, state.leave_at)
+            elif ping_at is not None:
+                first = min(first, ping_at)
         else:
-            instants.append(state.deadline)
-        return min((it for it in instants if it is not None), default=None)
+            first = min(first, state.retry_at if isinstance(state, Down) else state.deadline)
+            first = min(first, NEVER if self._resume_deadline is None else self._resume_deadline)
+        grants, operations = self._grants.timers.next(), self._operations.timers.next()
+        if grants is not None and grants < first:
+            first = grants
+        return first if operations is None else min(first, operations)
 
     @property
     def is_ended(self) -> bool:
@@ -114,7 +119,7 @@ class Machine:
     def _meet_deadlines(self, now: float) -> None:
         self._grants.due(now, self._operations.can_send)
         self._operations.retry_due(now)
-        if self._close_deadline is not None and now >= self._close_deadline:
+        if now >= self._close_deadline:
             self._end("it was closed, and no coordinator has confirmed that", is_late=True)
         elif self._resume_deadline is not None and now >= self._resume_deadline:
             self._end("no coordinator was reachable for as long as the lease")
@@ -317,14 +322,11 @@ class Machine:
             if operation.abandoned and operation.op_id in self._grants.guards:
                 self._release_failed(now, operation.op_id)
         else:
-            name = name_of(operation.kind, operation.request)
-            self._fail(operation, refusal_in(name, kind, response))
+            self._fail(operation, refusal_in(operation.name(), kind, response))
 
     def _on_failed(self, now: float, op_id: int, error: Refused) -> None:
         operation = self._operations.get(op_id)
-        if operation is None:
-            return
-        if self._operations.retried(now, operation, error, self._grants.lease):
+        if operation is None or self._operations.retried(now, operation, error, self._grants.lease):
             return
         self._operations.take(op_id)
         reason = loss_in(error)

@@ -12,6 +12,7 @@ from lockkeeper._machine.messages import (
     PERMITS,
     WAITS,
     Request,
+    name_of,
     possible_locks,
     release_of,
     set_seconds,
@@ -85,6 +86,10 @@ class Operation:
             set_seconds(self.request.wait_timeout, max(0.0, self.wait_until - now))
         fields: dict[str, Any] = {self.kind: self.request}
         return session_pb2.SessionRequest(op_id=self.op_id, traceparent=self.traceparent, **fields)
+
+    def name(self) -> str:
+        """Return the names in its request, for people."""
+        return name_of(self.kind, self.request)
 
     def possible_locks(self) -> list[types_pb2.Grant]:
         """Return the locks that it may hold already."""

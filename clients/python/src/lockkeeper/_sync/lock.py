@@ -52,14 +52,7 @@ class Holder(HolderBase["Client", threading.Event]):
 
     def _acquire(self, blocking: bool | None = None, timeout: Seconds | None = None) -> None:
         acquisition = self._acquisition(blocking, timeout)
-        session = self._client._session()
-        wait = (session, session.new_id())
-        self._waits.add(wait)
-        try:
-            held = session.acquire(wait[1], acquisition)
-        finally:
-            self._waits.discard(wait)
-        self._add(held)
+        self._add(self._client._session().acquire(acquisition, self._waits))
 
     def cancel(self) -> None:
         """End the waits of other threads through this object.

@@ -54,80 +54,79 @@ class Session(SessionCore):
 
     def connect(self) -> None:
         """Wait until the session is open."""
-        op_id = -self.new_id()
+        op_id = -next(self._ids)
         future = self._future(op_id)
-        if self.state != "opening":
+        if self.is_over:
+            self._fail_left()
+        elif self.state != "opening":
             self._resolve(op_id, None)
         self._wait(op_id, future)
 
-    def new_id(self) -> int:
-        """Return the id of an operation, with which it can be cancelled."""
-        return next(self._ids)
-
-    def acquire(self, op_id: int, acquisition: Acquisition) -> Held:
-        """Acquire something."""
+    def acquire(self, acquisition: Acquisition, waits: set[Any]) -> Held:
+        """Acquire something. Meanwhile `waits` has what `cancel` ends."""
+        op_id = next(self._ids)
+        wait = (self, op_id)
+        call = self._listen(op_id, acquisition)
         try:
-            held = self._run_call(op_id, self._listen(op_id, acquisition))
+            held = self._run_event(op_id, call, lambda: waits.add(wait))
         finally:
+            waits.discard(wait)
             self._listeners.pop(op_id, None)
         assert isinstance(held, Held)
         return held
 
     def call(self, kind: str, request: Message, wait_until: float | None = None) -> Message:
         """Run an operation that acquires nothing."""
-        op_id = self.new_id()
+        op_id = next(self._ids)
         traceparent = _tracing.traceparent()
         call = ev.Call(op_id, kind, request, wait_until, traceparent=traceparent)
-        return self._run_call(op_id, call)
+        return self._run_event(op_id, call)
 
     def release(self, held: Held) -> None:
-        """Release a guard."""
+        """Release a guard. A lost one is released in the background."""
         self._held.pop(held.guard, None)
-        op_id = self.new_id()
+        op_id = next(self._ids)
         event = ev.Release(op_id, held.guard, _tracing.traceparent())
-        future = self._future(op_id)
-        self._put(event)
-        held.check()
-        self._wait(op_id, future)
+        self._run_event(op_id, event, held.check)
 
     def close(self) -> None:
         """Close the session and wait for its end."""
-        if self.is_over:
-            return
-        op_id = self.new_id()
-        future = self._future(op_id)
-        self._put(ev.Close(op_id))
-        self._wait(op_id, future)
+        if not self.is_over:
+            op_id = next(self._ids)
+            self._run_event(op_id, ev.Close(op_id))
 
     def cancel(self, op_id: int) -> None:
         """End a wait of another thread."""
-        self._put(_Cancel(op_id))
+        self._queue.put(_Cancel(op_id))
 
-    def _run_call(self, op_id: int, call: ev.Call) -> Any:
+    def _run_event(
+        self, op_id: int, event: ev.Event, then: Callable[[], None] = lambda: None
+    ) -> Any:
+        """Deliver an event and wait for its outcome; `then` is called in between."""
         future = self._future(op_id)
-        self._put(call)
-        return self._wait(op_id, future)
-
-    def _future(self, op_id: int) -> Future[Any]:
-        future: Future[Any] = Future()
-        self._futures[op_id] = future
-        return future
-
-    def _put(self, event: _Event) -> None:
-        self._queue.put(event)
-        if self.is_over:
-            # The thread may not have seen it.
-            self._fail_left()
-
-    def _wait(self, op_id: int, future: Future[Any]) -> Any:
         try:
+            self._queue.put(event)
+            if self.is_over:
+                self._fail_left()  # The thread may not have seen it.
+            then()
             return future.result()
         except (Error, CancelledError):
             raise
         except BaseException:
             # Also if the future has a result: the caller does not get it.
-            self._put(ev.GiveUp(op_id))
+            self._queue.put(ev.GiveUp(op_id))
             raise
+
+    def _wait(self, op_id: int, future: Future[Any]) -> None:
+        try:
+            future.result()
+        finally:
+            self._futures.pop(op_id, None)
+
+    def _future(self, op_id: int) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._futures[op_id] = future
+        return future
 
     # --- the thread
 

@@ -34,6 +34,7 @@ class Session(SessionCore):
         self._connector = connector
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
         self._frames: asyncio.Queue[session_pb2.SessionRequest] = asyncio.Queue()
         self._stream: asyncio.Task[None] | None = None
         self._stream_number = 0
@@ -47,7 +48,9 @@ class Session(SessionCore):
         """Wait until the session is open."""
         op_id = -next(self._ids)
         future = self._future(op_id)
-        if self.state != "opening":
+        if self.is_over:
+            self._fail_left()
+        elif self.state != "opening":
             self._resolve(op_id, None)
         await self._wait(op_id, future)
 
@@ -113,14 +116,15 @@ class Session(SessionCore):
     def _advance(self, event: ev.Event) -> None:
         self._step(event)
         wake_at = self._machine.wake_at()
-        delay = None if wake_at is None else min(max(0.0, wake_at - _clock.now()), MAX_SLEEP)
         if self._timer:
-            if delay is not None and self._timer.when() <= self._loop.time() + delay:
+            if wake_at is not None and wake_at >= self._timer_at:
                 return  # It wakes in time, and is set again then.
             self._timer.cancel()
             self._timer = None
-        if delay is not None:
-            self._timer = self._loop.call_later(delay, self._tick)
+        if wake_at is not None:
+            now = _clock.now()
+            self._timer_at = min(wake_at, now + MAX_SLEEP)
+            self._timer = self._loop.call_later(max(0.0, self._timer_at - now), self._tick)
 
     def _tick(self) -> None:
         self._timer = None

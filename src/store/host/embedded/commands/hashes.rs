@@ -5,10 +5,14 @@ use bytes::Bytes;
 use super::super::{
     data::Fields,
     engine::Engine,
+    number::integer_argument,
     reply::{Refusal, Reply},
 };
 
 type Answer = Result<Reply, Refusal>;
+
+/// Fields that `HSCAN` looks at without a `COUNT`.
+const SCANNED: usize = 10;
 
 pub(super) fn hget(engine: &mut Engine, args: &[&[u8]]) -> Answer {
     let fields = engine.keys.read::<Fields>(args[0])?;
@@ -41,6 +45,31 @@ pub(super) fn hgetall(engine: &mut Engine, args: &[&[u8]]) -> Answer {
     Ok(Reply::Array(
         words.map(|word| Reply::Bytes(word.clone())).collect(),
     ))
+}
+
+/// Some fields with their values, and where to go on.
+pub(super) fn hscan(engine: &mut Engine, args: &[&[u8]]) -> Answer {
+    let from = str::from_utf8(args[1])
+        .ok()
+        .and_then(|cursor| cursor.parse().ok())
+        .ok_or(Refusal::new("ERR invalid cursor"))?;
+    let count = match args[2..] {
+        [] => SCANNED,
+        [word, number] if word.eq_ignore_ascii_case(b"count") => {
+            usize::try_from(integer_argument(number)?).unwrap_or(0)
+        }
+        _ => return Err(Refusal::SYNTAX),
+    };
+    if count == 0 {
+        return Err(Refusal::SYNTAX);
+    }
+    let fields = engine.keys.read::<Fields>(args[0])?;
+    let (pairs, next) = fields.map_or((Vec::new(), 0), |fields| fields.scan(from, count));
+    let words = pairs.into_iter().flat_map(|(name, value)| [name, value]);
+    Ok(Reply::Array(vec![
+        Reply::Bytes(next.to_string().into()),
+        Reply::Array(words.map(|word| Reply::Bytes(word.clone())).collect()),
+    ]))
 }
 
 pub(super) fn hset(engine: &mut Engine, args: &[&[u8]]) -> Answer {

@@ -60,6 +60,12 @@ pub(super) fn zrangebyscore(engine: &mut Engine, args: &[&[u8]]) -> Answer {
     range(engine, args, &options)
 }
 
+pub(super) fn zcount(engine: &mut Engine, args: &[&[u8]]) -> Answer {
+    let scores = Scores::parse(args[1], args[2])?;
+    let set = engine.keys.read::<SortedSet>(args[0])?;
+    Ok(Reply::count(set.map_or(0, |set| scores.of(set).count())))
+}
+
 fn range(engine: &mut Engine, args: &[&[u8]], options: &Options) -> Answer {
     let (key, first, last) = (args[0], args[1], args[2]);
     if options.by_score {

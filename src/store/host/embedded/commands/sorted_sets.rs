@@ -103,6 +103,14 @@ pub(super) fn zscore(engine: &mut Engine, args: &[&[u8]]) -> Answer {
         .map_or(Reply::Nil, score_reply))
 }
 
+pub(super) fn zmscore(engine: &mut Engine, args: &[&[u8]]) -> Answer {
+    let set = engine.keys.read::<SortedSet>(args[0])?;
+    let score = |member: &&[u8]| set.and_then(|set| set.score(member));
+    let scores = args[1..].iter().map(score);
+    let scores = scores.map(|score| score.map_or(Reply::Nil, score_reply));
+    Ok(Reply::Array(scores.collect()))
+}
+
 pub(super) fn zcard(engine: &mut Engine, args: &[&[u8]]) -> Answer {
     Ok(Reply::count(
         engine

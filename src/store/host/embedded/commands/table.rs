@@ -8,7 +8,7 @@ use super::{
 const NAME_MAX: usize = 16;
 
 /// Sorted by name.
-pub(super) static COMMANDS: [Command; 35] = {
+pub(super) static COMMANDS: [Command; 39] = {
     use Effect::{Grows, Reads, Writes};
     [
         Command::new("decrby", 3, Grows, counters::decrby),
@@ -22,6 +22,7 @@ pub(super) static COMMANDS: [Command; 35] = {
         Command::new("hincrby", 4, Grows, counters::hincrby),
         Command::new("hlen", 2, Reads, hashes::hlen),
         Command::new("hmget", -3, Reads, hashes::hmget),
+        Command::new("hscan", -3, Reads, hashes::hscan),
         Command::new("hset", -4, Grows, hashes::hset),
         Command::new("incrby", 3, Grows, counters::incrby),
         Command::new("lindex", 3, Reads, lists::lindex),
@@ -39,8 +40,11 @@ pub(super) static COMMANDS: [Command; 35] = {
         Command::new("spublish", 3, Reads, keys::publish),
         Command::new("time", 1, Reads, keys::time),
         Command::new("type", 2, Reads, keys::type_of),
+        Command::new("unlink", -2, Writes, keys::del),
         Command::new("zadd", -4, Grows, sorted_sets::zadd),
         Command::new("zcard", 2, Reads, sorted_sets::zcard),
+        Command::new("zcount", 4, Reads, ranges::zcount),
+        Command::new("zmscore", -3, Reads, sorted_sets::zmscore),
         Command::new("zrange", -4, Reads, ranges::zrange),
         Command::new("zrangebyscore", -4, Reads, ranges::zrangebyscore),
         Command::new("zrem", -3, Writes, sorted_sets::zrem),

@@ -1,5 +1,7 @@
 //! One line per case, as an operator would type it, and what Redis 7.0 prints for it.
 
+use std::collections::BTreeSet;
+
 use super::{
     super::{
         engine::Engine,
@@ -45,6 +47,40 @@ fn printed(reply: &Result<Reply, Refusal>) -> String {
     }
 }
 
+fn field(number: i32) -> String {
+    format!("f{number}")
+}
+
+/// The fields that a scan returns, each of which is removed and added again meanwhile.
+fn scanned(engine: &mut Engine, count: usize) -> BTreeSet<String> {
+    let (mut found, mut cursor) = (BTreeSet::new(), "0".to_owned());
+    loop {
+        let page = run(engine, &format!("hscan h {cursor} count {count}")).unwrap();
+        let Reply::Array(parts) = page else {
+            panic!("{page:?}")
+        };
+        let [Reply::Bytes(next), Reply::Array(words)] = parts.as_slice() else {
+            panic!("{parts:?}")
+        };
+        assert!(words.len() <= 2 * count, "{words:?}");
+        for pair in words.chunks(2) {
+            let [Reply::Bytes(name), _] = pair else {
+                panic!("{pair:?}")
+            };
+            let name = String::from_utf8_lossy(name).into_owned();
+            for command in ["hdel h", "hset h"] {
+                let value = if command == "hset h" { " 1" } else { "" };
+                run(engine, &format!("{command} {name}{value}")).unwrap();
+            }
+            assert!(found.insert(name), "none twice");
+        }
+        cursor = String::from_utf8_lossy(next).into_owned();
+        if cursor == "0" {
+            return found;
+        }
+    }
+}
+
 #[test]
 fn the_table_is_sorted_and_found_in_any_case() {
     assert!(COMMANDS.is_sorted_by_key(|command| command.name));
@@ -75,7 +111,7 @@ async fn strings_and_keys() {
         type b => string
         type c => none
         exists a b c a => 3
-        del a c => 1
+        unlink a c => 1
         exists a => 0
         hset h f v => 1
         get h => (WRONGTYPE Operation against a key holding the wrong kind of value)
@@ -163,6 +199,11 @@ async fn hashes() {
         hset h b => (ERR wrong number of arguments for 'hset' command)
         hset h b 1 c => (ERR wrong number of arguments for 'hset' command)
         hgetall h => ['b' '3' 'a' '2']
+        hscan h 0 => ['0' ['b' '3' 'a' '2']]
+        hscan h 0 count 1 => ['0' ['b' '3' 'a' '2']]
+        hscan none 0 count 1 => ['0' []]
+        hscan h x => (ERR invalid cursor)
+        hscan h 0 count 0 => (ERR syntax error)
         hget h a => '2'
         hget h x => nil
         hmget h a x b => ['2' nil '3']
@@ -190,6 +231,7 @@ async fn a_large_hash_stays_a_hash() {
     assert_eq!(printed(&run(&mut engine, "hlen h")), "300");
     assert_eq!(printed(&run(&mut engine, "hget h f299")), "'299'");
     assert_eq!(printed(&run(&mut engine, "hset h f299 x")), "0");
+    assert_eq!(scanned(&mut engine, 7), (0..300).map(field).collect());
     for number in 0..300 {
         assert_eq!(
             printed(&run(&mut engine, &format!("hdel h f{number}"))),
@@ -249,6 +291,11 @@ async fn sorted_sets() {
         zrangebyscore z 2 3 withscores limit 0 1 => ['aa' '2']
         zrangebyscore z x 1 => (ERR min or max is not a float)
         zcard z => 3
+        zcount z -inf (2 => 1
+        zcount z 1 2 => 3
+        zcount none 1 2 => 0
+        zmscore z a x b => ['1' nil '2']
+        zmscore none a => [nil]
         zscore z a => '1'
         zscore z x => nil
         zadd z incr 0.1 a => '1.1000000000000001'

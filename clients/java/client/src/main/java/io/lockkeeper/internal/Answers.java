@@ -121,7 +121,7 @@ final class Answers {
             return;
         }
         switch (operation.purpose) {
-            case RENEWAL -> grants.onRenewalFailed(operation.subject, failure, now);
+            case RENEWAL -> grants.onRenewalFailed(operation, failure, now);
             case RELEASE -> grants.onReleased(operation.subject, failure);
             case CALLER_RENEWAL -> onCallerRenewalFailed(operation, failure, now);
             case CALLER -> {
@@ -137,7 +137,7 @@ final class Answers {
             Operation operation, Failure.Refused failure, long now) {
         Failure reported = failure;
         if (failure.isNotOwner()) {
-            reported = grants.onNotOwner(operation.renewedHolding(), failure, now);
+            reported = grants.onNotOwner(operation, failure, now);
         }
         machine.onCallerRenewed(operation.subject, reported);
     }

@@ -118,7 +118,7 @@ final class GrantTable {
         boolean mayRenew = !entry.isRenewing && outbox.canSend();
         if (mayRenew && entry.renewAt <= now) {
             entry.isRenewing = true;
-            operations.start(Purpose.RENEWAL, entry.id, entry.holding.renewal(null), now);
+            operations.startRenewal(Purpose.RENEWAL, entry.id, entry.holding, null, now);
             mayRenew = false;
         }
         long renewAt = mayRenew ? entry.renewAt : NEVER;
@@ -170,18 +170,23 @@ final class GrantTable {
     }
 
     /** Without NOT_OWNER only time decides: nobody has taken the grant. */
-    void onRenewalFailed(long id, Failure.Refused failure, long now) {
-        Entry entry = entries.get(id);
+    void onRenewalFailed(Operation renewal, Failure.Refused failure, long now) {
+        Entry entry = entries.get(renewal.subject);
         if (entry == null) {
             return;
         }
         entry.isRenewing = false;
-        if (failure.isNotOwner()) {
+        if (failure.isNotOwner() && isAbout(renewal, entry)) {
             lose(entry, lostAfter(entry.holding, failure), now);
             return;
         }
         entry.renewAt = now + Math.min(RENEWAL_PAUSE_MAX, stream.lease() / 6);
         check(entry, now);
+    }
+
+    /** Whether the grant is the one that was to be renewed, and not a newer one of its owner. */
+    private static boolean isAbout(Operation renewal, Entry entry) {
+        return Long.compareUnsigned(entry.holding.fencingToken(), renewal.token) <= 0;
     }
 
     void onStreamEnded() {
@@ -192,7 +197,7 @@ final class GrantTable {
     int renew(long op, Guard guard, Duration lease, long now) {
         List<Entry> renewed = List.copyOf(guard.entries);
         for (Entry entry : renewed) {
-            operations.start(Purpose.CALLER_RENEWAL, op, entry.holding.renewal(lease), now);
+            operations.startRenewal(Purpose.CALLER_RENEWAL, op, entry.holding, lease, now);
         }
         return renewed.size();
     }
@@ -208,9 +213,10 @@ final class GrantTable {
     }
 
     /** A renewal that a caller asked for found that the grant is gone. Returns the loss. */
-    Failure onNotOwner(Holding renewed, Failure.Refused failure, long now) {
+    Failure onNotOwner(Operation renewal, Failure.Refused failure, long now) {
+        Holding renewed = renewal.renewedHolding();
         Entry entry = find(renewed);
-        if (entry == null) {
+        if (entry == null || !isAbout(renewal, entry)) {
             return lostAfter(renewed, failure);
         }
         Failure.Lost loss = lostAfter(entry.holding, failure);

@@ -29,6 +29,10 @@ final class Operation {
     final long id;
     final Purpose purpose;
     final long subject;
+
+    /** Of a renewal: the fencing token of what it renews. */
+    final long token;
+
     private SessionRequest request;
     private long waitUntil = NEVER;
     private long patience = NEVER;
@@ -40,16 +44,17 @@ final class Operation {
     private boolean abandoned;
     private long failingSince = NEVER;
 
-    Operation(long id, Purpose purpose, long subject, SessionRequest request) {
+    Operation(long id, Purpose purpose, long subject, long token, SessionRequest request) {
         this.id = id;
         this.purpose = purpose;
         this.subject = subject;
+        this.token = token;
         this.request = request;
     }
 
     static Operation of(Event.Start start, String requestId) {
         SessionRequest request = Requests.withRequestId(start.request(), requestId);
-        Operation operation = new Operation(start.op(), Purpose.CALLER, 0, request);
+        Operation operation = new Operation(start.op(), Purpose.CALLER, 0, 0, request);
         operation.waitUntil = start.waitUntil();
         operation.patience = start.patience();
         return operation;
@@ -94,6 +99,11 @@ final class Operation {
 
     boolean acquires() {
         return Requests.acquires(request);
+    }
+
+    /** Whether it may have acquired permits, whose ids only the answer contains. */
+    boolean mayHoldPermits() {
+        return uncertain && acquires() && possibleGrants().isEmpty();
     }
 
     String name() {

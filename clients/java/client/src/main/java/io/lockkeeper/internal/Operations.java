@@ -4,6 +4,7 @@ import io.lockkeeper.internal.Operation.Purpose;
 import io.lockkeeper.v1.CancelOperation;
 import io.lockkeeper.v1.Grant;
 import io.lockkeeper.v1.SessionRequest;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashSet;
@@ -12,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Predicate;
 
 /** The operations without an answer, sent or to be sent. */
 final class Operations {
@@ -36,7 +38,14 @@ final class Operations {
     /** Starts an operation of the machine itself. */
     void start(Purpose purpose, long subject, SessionRequest request, long now) {
         SessionRequest repeatable = Requests.withRequestId(request, outbox.newRequestId());
-        start(new Operation(outbox.newId(), purpose, subject, repeatable), now);
+        start(new Operation(outbox.newId(), purpose, subject, 0, repeatable), now);
+    }
+
+    /** Starts the renewal of a grant that has this fencing token. */
+    void startRenewal(Purpose purpose, long subject, Holding held, Duration lease, long now) {
+        long token = held.fencingToken();
+        SessionRequest renewal = held.renewal(lease);
+        start(new Operation(outbox.newId(), purpose, subject, token, renewal), now);
     }
 
     private void send(Operation operation, long now) {
@@ -121,22 +130,25 @@ final class Operations {
     /**
      * Sends everything on a resumed stream, with the same request ids. Two kinds start anew:
      * permits, which cannot be named in a resume, and several locks of which only some are held;
-     * those are released.
+     * those are released. Locks that a guard of the same owner holds do not count.
      */
-    void onResumed(Collection<Holding> held, long now) {
+    void onResumed(Collection<Holding> held, Predicate<Holding> isGuarded, long now) {
+        byId.values().removeIf(it -> it.isAbandoned() && it.mayHoldPermits());
         Set<String> heldKeys = new HashSet<>();
         held.forEach(it -> heldKeys.addAll(it.keys()));
         List<Holding> partial = new ArrayList<>();
         for (Operation operation : byId.values()) {
-            List<Holding> possible = Holding.ofLocks(operation.possibleGrants());
+            List<Holding> possible =
+                    Holding.ofLocks(operation.possibleGrants()).stream()
+                            .filter(isGuarded.negate())
+                            .toList();
             List<Holding> confirmed =
                     possible.stream().filter(it -> heldKeys.containsAll(it.keys())).toList();
             boolean isPartial = !confirmed.isEmpty() && confirmed.size() < possible.size();
             if (isPartial) {
                 partial.addAll(confirmed);
             }
-            boolean permits = operation.acquires() && possible.isEmpty();
-            if (isPartial || permits && operation.isUncertain()) {
+            if (isPartial || operation.mayHoldPermits()) {
                 operation.startAnew(outbox.newRequestId());
             }
         }

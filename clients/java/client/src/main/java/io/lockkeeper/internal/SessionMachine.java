@@ -212,7 +212,7 @@ public final class SessionMachine {
             sendClose();
             return;
         }
-        operations.onResumed(held, now);
+        operations.onResumed(held, it -> grants.find(it) != null, now);
         grants.checkAll(now);
     }
 

@@ -173,6 +173,18 @@ final class GrantsTest {
     }
 
     @Test
+    void aRenewalOfAnOlderGrantIsNoLossOfTheNewOne() {
+        Bench bench = Bench.open();
+        bench.held("a");
+        bench.until(Bench.RENEW);
+        long renewal = bench.allSent().stream().reduce((a, b) -> b).orElseThrow().getOpId();
+        long op = bench.acquire("a");
+        bench.frame(op, Bench.granted("a", "o", Bench.TOKEN + 1));
+        bench.frame(renewal, Bench.failed(9, "NOT_OWNER", "expired"));
+        bench.none(Effect.Lost.class);
+    }
+
+    @Test
     void aLossIsReportedOnceWithItsReason() {
         Bench bench = Bench.open();
         long guard = bench.held("a");

@@ -181,6 +181,30 @@ final class OperationsTest {
     }
 
     @Test
+    void anAbandonedAcquireOfPermitsIsForgotten() {
+        Bench bench = Bench.open();
+        long op = bench.start(Bench.permitsOf("s"), Timers.NEVER);
+        bench.broken().step(new Event.Abandon(op)).until(25);
+        bench.take();
+        bench.frame(0, Bench.opened());
+        bench.none(Effect.Send.class);
+    }
+
+    @Test
+    void aLockThatAGuardHoldsIsNoHalfOfASet() {
+        Bench bench = Bench.open();
+        bench.held("a");
+        bench.start(Bench.acquireAllOf("a", "b"), Timers.NEVER);
+        String id = bench.sent().getAcquireAll().getRequestId();
+        bench.broken().until(25);
+        bench.take();
+        SessionOpened.Builder opened = Bench.opened().getOpenedBuilder();
+        opened.addGrants(Bench.grant("a", "o", Bench.TOKEN));
+        bench.frame(0, SessionResponse.newBuilder().setOpened(opened));
+        assertEquals(id, bench.sent().getAcquireAll().getRequestId());
+    }
+
+    @Test
     void aHalfHeldSetIsReleasedAndAcquiredAnew() {
         Bench bench = Bench.open();
         bench.start(Bench.acquireAllOf("a", "b"), Timers.NEVER);

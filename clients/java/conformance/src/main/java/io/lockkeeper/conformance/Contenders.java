@@ -46,16 +46,16 @@ final class Contenders {
                 attempt++;
             }
             isHeld = what.equals("granted");
-            write(what, token);
+            write(what, token, null);
         }
 
-        synchronized void noteHeld(String what) throws IOException {
+        synchronized void noteHeld(String what, Duration valid) throws IOException {
             if (isHeld) {
-                write(what, null);
+                write(what, null, valid);
             }
         }
 
-        private void write(String what, Long token) throws IOException {
+        private void write(String what, Long token, Duration valid) throws IOException {
             JsonObject event = new JsonObject();
             // The clock of the machine, which all drivers share.
             event.addProperty("at_us", System.nanoTime() / 1000);
@@ -65,6 +65,9 @@ final class Contenders {
             event.addProperty("what", what);
             if (token != null) {
                 event.addProperty("token", Long.toUnsignedString(token));
+            }
+            if (what.equals("at_risk") && valid != null) {
+                event.addProperty("valid_us", valid.toNanos() / 1000);
             }
             // One write for each line: several processes append to the file.
             file.write(ByteBuffer.wrap((event + "\n").getBytes(StandardCharsets.UTF_8)));
@@ -80,8 +83,8 @@ final class Contenders {
             History history = new History(file, command.text("client"), command.name());
             running.add(history);
             try {
-                long seconds = command.fields().get("seconds").getAsLong();
-                long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds);
+                double seconds = command.fields().get("seconds").getAsDouble();
+                long end = System.nanoTime() + (long) (seconds * TimeUnit.SECONDS.toNanos(1));
                 while (System.nanoTime() - end < 0) {
                     attempt(client, command.name(), command.options(), hold, history);
                 }
@@ -137,7 +140,7 @@ final class Contenders {
         }
         for (History history : running) {
             try {
-                history.noteHeld(what);
+                history.noteHeld(what, event.remaining().orElse(null));
             } catch (IOException failed) {
                 failed.printStackTrace();
             }

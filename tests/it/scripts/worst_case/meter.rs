@@ -1,0 +1,164 @@
+//! What counts is the processor time of Redis' main thread (`INFO cpu`) from before the script to
+//! after it: unlike the times of `SLOWLOG` it does not depend on how long others keep the thread
+//! from the processor. What a processor does in a time differs, by machine and by what else runs on
+//! it, so the time base is a script of known work, measured just before and after: a machine on
+//! which it takes longer than [`BASE`] has more time by as much. Every case is run several times,
+//! each time on new keys, and the shortest time counts: a script whose work grows with its keys
+//! takes long each time.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use lockkeeper_store::{
+    host::{Call, HostError, ScriptHost, Value},
+    script::{Config, Scripts},
+};
+use parking_lot::Mutex;
+
+use super::{super::story::config, planting::Planting};
+use crate::support::hosts::{Host, Store};
+
+/// A script may take so much of Redis.
+pub(super) const BUDGET: Duration = Duration::from_millis(5);
+
+/// The time base: what `BASE_SCRIPT` takes of Redis on the machine that the budget is for.
+const BASE: Duration = Duration::from_millis(1);
+const BASE_SCRIPT: &str = "for i = 1, 5000 do redis.call('get', KEYS[1]) end return 1";
+
+/// Runs of a case, on new keys.
+const RUNS: usize = 5;
+
+/// A Redis, and scripts on it that are measured.
+pub(super) struct Stage {
+    store: Arc<Store>,
+    meter: Arc<Meter>,
+    scripts: Scripts,
+}
+
+/// A client that measures what each script takes of Redis.
+struct Meter {
+    store: Arc<Store>,
+    client: Arc<dyn ScriptHost>,
+    longest: Mutex<(&'static str, Duration)>,
+}
+
+// === impl Stage ===
+
+impl Stage {
+    pub(super) async fn start() -> Self {
+        let store = Arc::new(Host::Redis.start().await);
+        let (client, _wakes) = store.connect();
+        let meter = Arc::new(Meter {
+            store: Arc::clone(&store),
+            client,
+            longest: Mutex::default(),
+        });
+        let config = Config {
+            adopts_counters: false,
+            ..config()
+        };
+        Self {
+            scripts: Scripts::new(Arc::clone(&meter) as _, config),
+            store,
+            meter,
+        }
+    }
+
+    pub(super) async fn check(
+        &self,
+        what: &str,
+        plantings: &[Planting],
+        work: impl AsyncFn(&Scripts),
+    ) {
+        self.check_within(BUDGET, what, plantings, work).await;
+    }
+
+    /// No script of the work takes more of Redis than the budget.
+    pub(super) async fn check_within(
+        &self,
+        budget: Duration,
+        what: &str,
+        plantings: &[Planting],
+        work: impl AsyncFn(&Scripts),
+    ) {
+        let mut shortest = ("", f64::MAX);
+        let budget = budget.as_secs_f64();
+        for _ in 0..RUNS {
+            self.store.command(&["FLUSHALL", "ASYNC"]).await;
+            for planting in plantings {
+                let words: Vec<&[u8]> = planting.iter().map(AsRef::as_ref).collect();
+                self.store.try_command(&words).await.unwrap();
+            }
+            *self.meter.longest.lock() = Default::default();
+            let before = self.meter.slowness().await;
+            work(&self.scripts).await;
+            let slowness = before.max(self.meter.slowness().await);
+            let (script, longest) = *self.meter.longest.lock();
+            assert!(!script.is_empty(), "no script ran");
+            let seconds = longest.as_secs_f64() / slowness;
+            if seconds < shortest.1 {
+                shortest = (script, seconds);
+            }
+            if seconds <= budget {
+                return;
+            }
+        }
+        panic!("{what}: {shortest:?} s, which is longer than {budget} s");
+    }
+}
+
+// === impl Meter ===
+
+impl Meter {
+    /// By how much this machine is slower now than that of the budget; never less than 1.
+    async fn slowness(&self) -> f64 {
+        let before = self.cpu().await;
+        self.store
+            .command(&["EVAL", BASE_SCRIPT, "1", "none"])
+            .await;
+        let taken = self.cpu().await.saturating_sub(before);
+        (taken.as_secs_f64() / BASE.as_secs_f64()).max(1.0)
+    }
+
+    /// The processor time of Redis' main thread.
+    async fn cpu(&self) -> Duration {
+        let Value::Bytes(info) = self.store.command(&["INFO", "cpu"]).await else {
+            panic!("information is a text")
+        };
+        let info = String::from_utf8_lossy(&info).into_owned();
+        let of = |field: &str| -> f64 {
+            let line = info.lines().find_map(|line| line.strip_prefix(field));
+            line.expect(field).trim().parse().unwrap()
+        };
+        let seconds = of("used_cpu_sys_main_thread:") + of("used_cpu_user_main_thread:");
+        Duration::from_secs_f64(seconds)
+    }
+}
+
+#[async_trait]
+impl ScriptHost for Meter {
+    async fn eval(&self, call: Call) -> Result<Value, HostError> {
+        let (name, before) = (call.script.name, self.cpu().await);
+        let reply = self.client.eval(call).await;
+        let taken = self.cpu().await.saturating_sub(before);
+        let mut longest = self.longest.lock();
+        if longest.0.is_empty() || taken > longest.1 {
+            *longest = (name, taken);
+        }
+        reply
+    }
+
+    async fn subscribe(&self, channel: &str) -> Result<(), HostError> {
+        self.client.subscribe(channel).await
+    }
+
+    fn unsubscribe(&self, channel: &str) {
+        self.client.unsubscribe(channel);
+    }
+}
+
+impl fmt::Debug for Meter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Meter")
+    }
+}

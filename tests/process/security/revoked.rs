@@ -1,0 +1,135 @@
+//! Access that is taken away ends at once: open streams and connections, too.
+
+use std::time::{Duration, SystemTime};
+
+use lockkeeper_api::pb::{
+    self, lock_service_client::LockServiceClient, session_request::Request as Asked,
+    session_response::Response,
+};
+use rustls::pki_types::UnixTime;
+use tokio::{sync::mpsc, time::timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Request, Status, Streaming, transport::Channel};
+
+use super::{Authority, PATIENCE, try_acquire};
+use crate::{client::try_request, coordinator::Coordinator, steps::secs};
+
+const OLD: &str = "0123456789abcdef0123456789abcdef";
+const OTHER: &str = "fedcba9876543210fedcba9876543210";
+
+/// A session that holds one lock.
+struct Open {
+    frames: mpsc::Sender<pb::SessionRequest>,
+    answers: Streaming<pb::SessionResponse>,
+}
+
+async fn open(channel: &Channel, token: Option<&str>, name: &str) -> Open {
+    let (frames, sent) = mpsc::channel(8);
+    let frame = |op_id, request| pb::SessionRequest {
+        op_id,
+        request: Some(request),
+        ..Default::default()
+    };
+    let first = Asked::Open(pb::OpenSession::default());
+    frames.send(frame(0, first)).await.unwrap();
+    let lock = Asked::TryAcquire(try_request(name, ""));
+    frames.send(frame(1, lock)).await.unwrap();
+    let mut request = Request::new(ReceiverStream::new(sent));
+    if let Some(token) = token {
+        let header = format!("Bearer {token}").parse().unwrap();
+        request.metadata_mut().insert("authorization", header);
+    }
+    let mut api = LockServiceClient::new(channel.clone());
+    let mut answers = api.session(request).await.unwrap().into_inner();
+    loop {
+        let answer = answers.message().await.unwrap().unwrap().response.unwrap();
+        if let Response::Tried(tried) = answer {
+            assert!(tried.acquired);
+            break;
+        }
+    }
+    Open { frames, answers }
+}
+
+/// The end of a stream: whether it was announced, and its status.
+async fn end(mut open: Open) -> (bool, Status) {
+    let mut was_announced = false;
+    let ended = async {
+        loop {
+            match open.answers.message().await {
+                Ok(Some(frame)) => {
+                    was_announced |= matches!(frame.response, Some(Response::GoingAway(_)));
+                }
+                Ok(None) => panic!("it ended as if nothing was wrong"),
+                Err(status) => return status,
+            }
+        }
+    };
+    let status = timeout(PATIENCE, ended).await.expect("it ends");
+    (was_announced, status)
+}
+
+#[tokio::test]
+async fn a_token_that_is_removed_ends_its_streams_and_leaves_its_grants_their_lease() {
+    let authority = Authority::new();
+    let both = format!("alice {OLD}\nbob {OTHER}\n");
+    let file = authority.file("tokens", &both);
+    let settings = authority
+        .settings()
+        .with("auth.token_file", &file.display().to_string());
+    let coordinator = Coordinator::start(&settings).await;
+    let channel = authority.connect(&coordinator, None).await.unwrap();
+    let mut bob = open(&channel, Some(OTHER), "other").await;
+    let alice = open(&channel, Some(OLD), "held").await;
+    authority.file("tokens", &format!("bob {OTHER}\n"));
+    let (was_announced, status) = end(alice).await;
+    assert!(was_announced, "{status:?}");
+    assert_eq!(status.code(), Code::Unauthenticated, "{status:?}");
+    // What she held is hers for as long as was promised.
+    let taken = try_acquire(&channel, "held", "x", Some(OTHER)).await;
+    assert!(!taken.unwrap());
+    // The stream of one whose token stays goes on.
+    let again = Asked::TryAcquire(try_request("other", ""));
+    let again = pb::SessionRequest {
+        op_id: 2,
+        request: Some(again),
+        ..Default::default()
+    };
+    bob.frames.send(again).await.unwrap();
+    let answer = bob.answers.message().await.unwrap().unwrap().response;
+    assert!(matches!(answer, Some(Response::Tried(tried)) if tried.acquired));
+}
+
+#[tokio::test]
+async fn a_client_authority_that_is_replaced_ends_open_connections() {
+    let (authority, next) = (Authority::new(), Authority::new());
+    let coordinator = Coordinator::start(&authority.mutual()).await;
+    let alice = authority.client("spiffe://a/alice");
+    let channel = authority.connect(&coordinator, Some(&alice)).await.unwrap();
+    let session = open(&channel, None, "held").await;
+    authority.file("ca.crt", &next.certificate);
+    let (was_announced, status) = end(session).await;
+    assert!(was_announced, "{status:?}");
+    assert_eq!(status.code(), Code::Unauthenticated, "{status:?}");
+    let refused = try_acquire(&channel, "b", "o", None).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unauthenticated, "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_certificate_that_ends_ends_its_streams() {
+    const LIVES: Duration = secs(4);
+    let authority = Authority::new();
+    let coordinator = Coordinator::start(&authority.mutual()).await;
+    let short = authority.issue(|params| {
+        params.subject_alt_names =
+            vec![rcgen::SanType::URI("spiffe://a/alice".try_into().unwrap())];
+        let now = Duration::from_secs(UnixTime::now().as_secs());
+        params.not_after = (SystemTime::UNIX_EPOCH + now + LIVES).into();
+    });
+    let channel = authority.connect(&coordinator, Some(&short)).await.unwrap();
+    let session = open(&channel, None, "held").await;
+    let (_, status) = end(session).await;
+    assert_eq!(status.code(), Code::Unauthenticated, "{status:?}");
+    let refused = try_acquire(&channel, "b", "o", None).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unauthenticated, "{refused:?}");
+}
