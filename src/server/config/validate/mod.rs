@@ -92,10 +92,8 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         }
     }
     if server.busy_poll > BUSY_POLL_MAX {
-        report(
-            "server.busy_poll",
-            "must not be longer than 10ms".to_owned(),
-        );
+        let why = "must not be longer than 10ms";
+        report("server.busy_poll", why.to_owned());
     }
     check_counts(server, store, limits, report);
 }
