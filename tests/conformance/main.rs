@@ -1,5 +1,5 @@
 //! The conformance kit: proves that the clients of all languages behave alike. See
-//! `clients/conformance.md`. CONFORMANCE_LANGUAGES names the languages, by default `rust`.
+//! `clients/conformance.md`. `CONFORMANCE_LANGUAGES` names the languages, by default `rust`.
 
 mod driver_process;
 mod ledger;

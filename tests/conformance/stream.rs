@@ -264,7 +264,9 @@ impl Stream {
                 ..named(&lock.name, &request.owner, lock.mode)
             });
         let grants: Vec<_> = grants.collect();
-        grants.iter().for_each(|it| self.ledger.remember(it));
+        for grant in &grants {
+            self.ledger.remember(grant);
+        }
         let all = pb::GrantedAll {
             grants: grants.clone(),
         };

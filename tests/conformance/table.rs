@@ -46,7 +46,9 @@ impl Table {
         let groups: BTreeSet<_> = tallies.keys().map(|(group, _)| group).collect();
         let languages: BTreeSet<_> = tallies.keys().map(|(_, language)| language).collect();
         print!("\n{:<12}", "scenarios");
-        languages.iter().for_each(|it| print!("{it:>12}"));
+        for language in &languages {
+            print!("{language:>12}");
+        }
         println!();
         for group in groups {
             print!("{group:<12}");

@@ -47,6 +47,7 @@ impl Shared {
     async fn start(redisson_is: RedissonIs, store: Store) -> Self {
         let store = store.start().await;
         let settings = store.settings().with("store.poll_interval", NO_POLL);
+        let settings = settings.with("store.adopt_redisson_counters", "true");
         let coordinator = Coordinator::start(&settings).await;
         let redisson = connect(redisson_is, &store).await;
         Self {

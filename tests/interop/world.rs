@@ -62,7 +62,8 @@ impl World {
         settings: impl Fn(Settings) -> Settings,
     ) -> Self {
         let redis = RedisServer::start().await;
-        let settings = settings(Settings::on(&redis.url()));
+        let adopting = Settings::on(&redis.url()).with("store.adopt_redisson_counters", "true");
+        let settings = settings(adopting);
         let mut coordinators = Vec::new();
         for _ in 0..count {
             coordinators.push(Coordinator::start(&settings).await);

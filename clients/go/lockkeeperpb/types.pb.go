@@ -108,6 +108,8 @@ const (
 	LostReason_LOST_REASON_STORE_UNREACHABLE LostReason = 3
 	// An operator force-released the lock (LockAdminService.ForceRelease) and gave a reason.
 	LostReason_LOST_REASON_FORCE_RELEASED LostReason = 4
+	// The store's clock stepped forward, which ended the lease before its time.
+	LostReason_LOST_REASON_CLOCK_STEPPED LostReason = 5
 )
 
 // Enum value maps for LostReason.
@@ -118,6 +120,7 @@ var (
 		2: "LOST_REASON_TAKEN_OVER",
 		3: "LOST_REASON_STORE_UNREACHABLE",
 		4: "LOST_REASON_FORCE_RELEASED",
+		5: "LOST_REASON_CLOCK_STEPPED",
 	}
 	LostReason_value = map[string]int32{
 		"LOST_REASON_UNSPECIFIED":       0,
@@ -125,6 +128,7 @@ var (
 		"LOST_REASON_TAKEN_OVER":        2,
 		"LOST_REASON_STORE_UNREACHABLE": 3,
 		"LOST_REASON_FORCE_RELEASED":    4,
+		"LOST_REASON_CLOCK_STEPPED":     5,
 	}
 )
 
@@ -578,14 +582,15 @@ const file_lockkeeper_v1_types_proto_rawDesc = "" +
 	"\x13LOCK_MODE_EXCLUSIVE\x10\x01\x12\x12\n" +
 	"\x0eLOCK_MODE_FAIR\x10\x02\x12\x12\n" +
 	"\x0eLOCK_MODE_READ\x10\x03\x12\x13\n" +
-	"\x0fLOCK_MODE_WRITE\x10\x04*\xa1\x01\n" +
+	"\x0fLOCK_MODE_WRITE\x10\x04*\xc0\x01\n" +
 	"\n" +
 	"LostReason\x12\x1b\n" +
 	"\x17LOST_REASON_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13LOST_REASON_EXPIRED\x10\x01\x12\x1a\n" +
 	"\x16LOST_REASON_TAKEN_OVER\x10\x02\x12!\n" +
 	"\x1dLOST_REASON_STORE_UNREACHABLE\x10\x03\x12\x1e\n" +
-	"\x1aLOST_REASON_FORCE_RELEASED\x10\x04*}\n" +
+	"\x1aLOST_REASON_FORCE_RELEASED\x10\x04\x12\x1d\n" +
+	"\x19LOST_REASON_CLOCK_STEPPED\x10\x05*}\n" +
 	"\x10NotGrantedReason\x12\"\n" +
 	"\x1eNOT_GRANTED_REASON_UNSPECIFIED\x10\x00\x12#\n" +
 	"\x1fNOT_GRANTED_REASON_WAIT_TIMEOUT\x10\x01\x12 \n" +

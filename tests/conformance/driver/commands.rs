@@ -1,7 +1,7 @@
 //! What each command does.
 
 use lockkeeper_api::pb;
-use lockkeeper_client::{Error, LockMode, NotGrantedReason, Session, short};
+use lockkeeper_client::{Error, NotGrantedReason, Session, short};
 use serde_json::{Value, json};
 
 use crate::{
@@ -154,7 +154,7 @@ async fn once(state: &State, command: &Command) -> Result<Value, Failure> {
     let name = command.name.clone();
     let owner = command.owner.clone().unwrap_or_default();
     let lease = command.lease().and_then(|it| it.try_into().ok());
-    let mode = LockMode::from(command.mode()).into();
+    let mode = command.mode().into();
     Ok(match command.action.as_str() {
         "once_try_acquire" => {
             let request = pb::TryAcquireRequest {

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_client::{Error, Guard, Permits};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -72,7 +73,7 @@ impl Held {
 /// Prints an event when it is lost, unless it was released before.
 pub(crate) fn watch(held: &Arc<Held>, guard: String) {
     let (lost, held) = (held.lost(), Arc::downgrade(held));
-    tokio::spawn(async move {
+    spawn_detached("loss", async move {
         lost.cancelled().await;
         let Some(held) = held.upgrade() else { return };
         if let Some((Error::Lost { reason, detail, .. }, token)) = held.loss() {

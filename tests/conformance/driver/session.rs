@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_client::{Client, Session, SessionEvent, SessionState, TlsFiles, Token};
 use serde_json::json;
 use tokio::sync::Mutex;
@@ -92,7 +93,7 @@ impl State {
 /// Prints the states of a session until it has ended.
 fn report_states(session: &Session) {
     let (mut states, mut events) = (session.state(), session.events());
-    tokio::spawn(async move {
+    spawn_detached("states", async move {
         let mut cause = String::new();
         while let Some(event) = events.next().await {
             if let SessionEvent::Broken { cause: why } | SessionEvent::Ended { cause: why } = event

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use lockkeeper_testkit::tcp_proxy::TcpProxy;
+use lockkeeper_testkit::{coordinator::Coordinator, tcp_proxy::TcpProxy};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
@@ -162,7 +162,7 @@ pub(super) async fn nobody_for_a_whole_lease_is_a_loss(scene: &mut Scene) -> Res
     scene.connect().await?;
     scene.first.run(acquire("a", "g")).await?;
     let begun = Instant::now();
-    scene.coordinators.iter().for_each(|it| it.kill());
+    scene.coordinators.iter().for_each(Coordinator::kill);
     let lost = scene.first.lost("g").await?;
     let after = lost.at - begun;
     ensure!(after <= LEASE + Duration::from_millis(300), "{after:?}");

@@ -37,7 +37,8 @@ pub(super) async fn a_loss_has_its_reason(stage: &mut Stage) -> Result<()> {
         let lost = stage.driver.lost(word).await?.event;
         ensure!(lost["reason"] == word, "{lost}");
         ensure!(lost["detail"] == "maintenance", "{lost}");
-        ensure!(lost["fencing_token"] == TOKEN.to_string(), "{lost}");
+        let token = lost["fencing_token"].as_str();
+        ensure!(token == Some(&*TOKEN.to_string()), "{lost}");
     }
     Ok(())
 }
@@ -100,9 +101,9 @@ pub(super) async fn at_risk_is_not_a_loss(stage: &mut Stage) -> Result<()> {
     stream.send(0, Response::Recovered(pb::SessionRecovered {}));
     sleep(TOLERANCE).await;
     ensure!(stage.driver.losses("g") == 0, "it was lost");
-    let state = json!({ "do": "state", "guard": "g" });
-    let state = stage.driver.run(state).await?;
-    ensure!(state["lost"] == false, "{state}");
+    let ask = json!({ "do": "state", "guard": "g" });
+    let seen = stage.driver.run(ask).await?;
+    ensure!(seen["lost"] == false, "{seen}");
     Ok(())
 }
 

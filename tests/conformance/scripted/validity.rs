@@ -16,9 +16,9 @@ use crate::{
 
 /// How long a guard is valid, as its user sees it.
 async fn valid_for(stage: &mut Stage, guard: &str) -> Result<Duration> {
-    let state = json!({ "do": "state", "guard": guard });
-    let state = stage.driver.run(state).await?;
-    let millis = state["valid_ms"].as_f64().unwrap_or_default().max(0.0);
+    let ask = json!({ "do": "state", "guard": guard });
+    let seen = stage.driver.run(ask).await?;
+    let millis = seen["valid_ms"].as_f64().unwrap_or_default().max(0.0);
     Ok(Duration::from_secs_f64(millis / 1000.0))
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
-use super::{Limits, Log, ReplicaAcks, Server, Session, Settings, Store, StoreUrl, Telemetry};
+use super::{Limits, Log, ReplicaAcks, Session, Settings, Store, StoreUrl, Telemetry};
 
 mod quorum;
 mod security;
@@ -95,15 +95,10 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         let why = "must not be longer than 10ms";
         report("server.busy_poll", why.to_owned());
     }
-    check_counts(server, store, limits, report);
+    check_counts(store, limits, report);
 }
 
-fn check_counts(
-    server: &Server,
-    store: &Store,
-    limits: &Limits,
-    report: &mut dyn FnMut(&str, String),
-) {
+fn check_counts(store: &Store, limits: &Limits, report: &mut dyn FnMut(&str, String)) {
     let counts = settings![
         store.connections,
         limits.name_bytes_max,

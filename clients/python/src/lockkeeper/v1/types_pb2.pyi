@@ -24,6 +24,7 @@ class LostReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LOST_REASON_TAKEN_OVER: _ClassVar[LostReason]
     LOST_REASON_STORE_UNREACHABLE: _ClassVar[LostReason]
     LOST_REASON_FORCE_RELEASED: _ClassVar[LostReason]
+    LOST_REASON_CLOCK_STEPPED: _ClassVar[LostReason]
 
 class NotGrantedReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -40,6 +41,7 @@ LOST_REASON_EXPIRED: LostReason
 LOST_REASON_TAKEN_OVER: LostReason
 LOST_REASON_STORE_UNREACHABLE: LostReason
 LOST_REASON_FORCE_RELEASED: LostReason
+LOST_REASON_CLOCK_STEPPED: LostReason
 NOT_GRANTED_REASON_UNSPECIFIED: NotGrantedReason
 NOT_GRANTED_REASON_WAIT_TIMEOUT: NotGrantedReason
 NOT_GRANTED_REASON_CANCELLED: NotGrantedReason

@@ -53,6 +53,8 @@ export enum LostReason {
   STORE_UNREACHABLE = 3,
   /** FORCE_RELEASED - An operator force-released the lock (LockAdminService.ForceRelease) and gave a reason. */
   FORCE_RELEASED = 4,
+  /** CLOCK_STEPPED - The store's clock stepped forward, which ended the lease before its time. */
+  CLOCK_STEPPED = 5,
   UNRECOGNIZED = -1,
 }
 
