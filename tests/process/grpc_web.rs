@@ -47,8 +47,9 @@ impl Call {
             body.len()
         );
         let mut stream = TcpStream::connect(coordinator.address()).await.unwrap();
-        stream.write_all(head.as_bytes()).await.unwrap();
-        stream.write_all(&body).await.unwrap();
+        // At once: a server that does not speak HTTP/1.1 may close between two writes.
+        let request = [head.as_bytes(), &body].concat();
+        stream.write_all(&request).await.unwrap();
         Self(stream)
     }
 

@@ -277,8 +277,9 @@ async fn what_a_quorum_cannot_keep_honest_is_refused_by_name() {
         assert_eq!(reason(&refused), "UNSUPPORTED_BY_STORE");
         assert!(refused.message().contains(what), "{refused}");
     }
-    let log = coordinator.log();
-    assert!(log.contains("fair locks, semaphores, latches"), "{log}");
+    coordinator
+        .until_logged("fair locks, semaphores, latches")
+        .await;
 }
 
 #[tokio::test]
@@ -307,6 +308,7 @@ async fn two_members_that_are_one_server_have_one_vote() {
         first.port()
     );
     assert!(refused.message().contains("1 of 3"), "{refused}");
+    coordinator.until_logged(&problem).await;
     let log = coordinator.log();
     assert_eq!(log.matches(&problem).count(), 1, "{log}");
     assert_eq!(first.text(&["EXISTS", "other"]).await, "0");

@@ -302,7 +302,9 @@ async fn a_release_is_answered_whatever_the_replicas_say() {
     redis.replicas[0].stop();
     assert!(client.release("build", "x").await.unwrap().released);
     assert_eq!(redis.master.lease_left("build").await, None);
-    assert!(coordinator.log().contains("0 of 1 replicas acknowledged"));
+    coordinator
+        .until_logged("0 of 1 replicas acknowledged")
+        .await;
     redis.replicas[0].cont();
 }
 

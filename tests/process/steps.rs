@@ -174,12 +174,15 @@ pub(crate) fn sessionless_wait(name: &str, owner: &str, lease: Duration) -> pb::
 
 /// A loss was found out in time. The coordinator's own words show it, because on a busy machine the
 /// notice takes longer to arrive here than the margin of a short lease.
-pub(crate) fn assert_told_in_time(coordinator: &Coordinator, end: &LeaseEnd) {
+pub(crate) async fn assert_told_in_time(coordinator: &Coordinator, end: &LeaseEnd) {
     let told_at = Instant::now();
     let early = end.at.saturating_duration_since(told_at);
     measured("told before the end of the lease", early);
     between(end.at, told_at).must_be_below(NOTICE_MAX, "told after the end of the lease");
-    let lost_at = coordinator.logged_at("grant lost").expect("it says so");
+    let lost_at = || coordinator.logged_at("grant lost");
+    // The log is written by a thread of its own.
+    eventually("it says so", async || lost_at().is_some()).await;
+    let lost_at = lost_at().unwrap();
     assert!(lost_at < end.on_the_wall, "{lost_at:?} is too late");
 }
 

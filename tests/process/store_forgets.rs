@@ -104,7 +104,7 @@ async fn a_store_that_is_away_for_longer_than_the_lease() {
         redis.kill();
         let (lost, risk) = lost_after_risk(&mut holder).await;
         let lost_at = Instant::now();
-        assert_told_in_time(&coordinator, &end);
+        assert_told_in_time(&coordinator, &end).await;
         assert_eq!(lost.reason(), LostReason::StoreUnreachable);
         assert!(risk.is_some_and(|risk| risk.valid_for.is_some()));
         refused(&mut client).await;

@@ -30,7 +30,7 @@ async fn longer_than_the_lease_the_holder_is_told_in_time_and_the_waiter_is_next
         since(asked).must_be_below(millis(900), "refused by a frozen store");
         assert_eq!(reason(&unknown), "OUTCOME_UNKNOWN");
         let (lost, risk) = lost_after_risk(&mut holder).await;
-        assert_told_in_time(&coordinator, &end);
+        assert_told_in_time(&coordinator, &end).await;
         assert_eq!(lost.reason(), LostReason::StoreUnreachable);
         assert_eq!(lost.grant.unwrap().fencing_token, held.fencing_token);
         assert!(risk.is_some_and(|risk| risk.valid_for.is_some()));

@@ -217,6 +217,11 @@ impl Coordinator {
         .await;
     }
 
+    /// Waits until its log, which a thread of its own writes, has this text.
+    pub async fn until_logged(&self, text: &str) {
+        eventually(text, || async { self.log().contains(text) }).await;
+    }
+
     /// When it last wrote a message, by its own clock, which is that of the whole machine.
     pub fn logged_at(&self, message: &str) -> Option<SystemTime> {
         let log = self.log();

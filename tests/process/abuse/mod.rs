@@ -70,7 +70,7 @@ impl Scene {
         let stopped = stop.clone();
         let bystander = spawn_detached("bystander", async move {
             let (mut served, mut longest) = (0, Duration::ZERO);
-            while !stopped.is_cancelled() {
+            loop {
                 let asked = Instant::now();
                 // One that nobody else has, should the last one's release have come after its
                 // lease.
@@ -80,9 +80,11 @@ impl Scene {
                 longest = longest.max(asked.elapsed());
                 let _ = client.release(&name, "b").await;
                 served += 1;
+                if stopped.is_cancelled() {
+                    return (served, longest);
+                }
                 tokio::time::sleep(PAUSE).await;
             }
-            (served, longest)
         });
         Self {
             coordinator,

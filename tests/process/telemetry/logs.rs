@@ -40,6 +40,9 @@ async fn changes_are_told_with_their_trace_and_without_credentials() {
     );
     session.expect_lost().await;
 
+    for last in ["\"target\":\"audit\"", "grant lost"] {
+        coordinator.until_logged(last).await;
+    }
     let log = coordinator.log();
     let lines = log.lines().map(|line| serde_json::from_str(line).unwrap());
     let lines: Vec<Value> = lines.collect();
