@@ -29,6 +29,9 @@ use crate::{
     },
 };
 
+/// Pages that a release may take, however few permits a name may have.
+const PAGES_MIN: u32 = 1000;
+
 /// Permits that one renewal script looks at, so that it does not block the store for long.
 const PERMITS_PER_RENEWAL: usize = 1000;
 
@@ -113,7 +116,8 @@ impl Scripts {
         let store = self.single(Unsupported::Semaphores)?;
         let script = &catalog::PERMIT_RELEASE;
         let (mut page, mut before) = (0, 0);
-        loop {
+        // A store whose pages have no end is broken.
+        for _ in 0..self.config.permits_per_name_max.max(PAGES_MIN) {
             let args = vec![
                 text(owner),
                 joined(ids),
@@ -144,6 +148,7 @@ impl Scripts {
                 _ => return Err(refusal(script, &reply)),
             }
         }
+        Err(malformed(script, &"pages without an end"))
     }
 
     /// Undoes an attempt, whether or not it ran. True if permits were taken back.
