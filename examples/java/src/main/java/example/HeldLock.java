@@ -13,18 +13,18 @@ import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
-import lockkeeper.v1.Lock.AcquireRequest;
-import lockkeeper.v1.Lock.CheckTokenRequest;
-import lockkeeper.v1.Lock.ReleaseRequest;
-import lockkeeper.v1.Lock.RenewRequest;
-import lockkeeper.v1.LockServiceGrpc;
-import lockkeeper.v1.Session.OpenSession;
-import lockkeeper.v1.Session.ResumeSession;
-import lockkeeper.v1.Session.SessionOpened;
-import lockkeeper.v1.Session.SessionRequest;
-import lockkeeper.v1.Session.SessionResponse;
-import lockkeeper.v1.Types.Grant;
-import lockkeeper.v1.Types.LockMode;
+import io.lockkeeper.v1.AcquireRequest;
+import io.lockkeeper.v1.CheckTokenRequest;
+import io.lockkeeper.v1.ReleaseRequest;
+import io.lockkeeper.v1.RenewRequest;
+import io.lockkeeper.v1.LockServiceGrpc;
+import io.lockkeeper.v1.OpenSession;
+import io.lockkeeper.v1.ResumeSession;
+import io.lockkeeper.v1.SessionOpened;
+import io.lockkeeper.v1.SessionRequest;
+import io.lockkeeper.v1.SessionResponse;
+import io.lockkeeper.v1.Grant;
+import io.lockkeeper.v1.LockMode;
 
 /** One lock, held in a session that is resumed when its stream breaks. */
 final class HeldLock {
