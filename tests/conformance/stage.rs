@@ -98,7 +98,7 @@ impl Stage {
         Ok((stream, resume))
     }
 
-    /// Whether somebody has come to a coordinator unexpectedly.
+    /// Whether a client has opened a stream that no scenario has accepted.
     pub(crate) fn has_come(&mut self, coordinator: usize) -> bool {
         self.coordinators[coordinator].try_accept().is_some()
     }

@@ -78,7 +78,7 @@ macro_rules! expect {
 // === impl Stream ===
 
 impl Stream {
-    /// Starts to read a stream. Pings and, once it is told so, renewals are answered at once.
+    /// Starts to read a stream. Pings and renewals are answered at once, unless the habits change.
     pub(crate) fn new(
         metadata: MetadataMap,
         mut incoming: Streaming<SessionRequest>,

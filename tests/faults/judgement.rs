@@ -169,7 +169,7 @@ fn excuse(bounds: &Bounds, struck_again: bool) -> Option<String> {
     }
 }
 
-/// Writes a history down, for whoever looks into it.
+/// Writes a history to a file, for people.
 fn keep(name: &str, events: &[Event]) -> String {
     let name = name.replace(' ', "-");
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.history"));

@@ -189,7 +189,7 @@ async fn what_was_granted_after_a_step_of_the_clock_is_kept_and_what_ended_says_
     for _ in 0..3 {
         notices.push(session.notice().await);
     }
-    // The loss may be found before or after the risk is told.
+    // The loss may be found before or after the risk is reported.
     let lost = notices
         .iter()
         .position(|it| matches!(it, Response::Lost(_)));

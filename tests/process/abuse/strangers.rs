@@ -191,7 +191,7 @@ async fn a_health_check_that_never_ends_is_refused_or_ended() {
     guarded.expect_small();
 }
 
-/// Somebody with a token, whom no rule need allow anything.
+/// A caller with a token, whom no rule has to allow anything.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unfinished_messages_of_a_connection_are_limited_together() {
     const LENGTH: u32 = 1_000_000;
