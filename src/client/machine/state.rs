@@ -147,16 +147,20 @@ impl Machine {
         }
     }
 
-    /// Takes the renewals and releases that the table has started. After the end, none is answered.
+    /// Takes the renewals and releases that the table has started.
     fn take_started(&mut self) {
-        let ended = self.stream.ended().map(str::to_owned);
-        for operation in self.table.started.drain(..) {
-            match &ended {
-                None => self.operations.insert(operation),
-                Some(why) => {
-                    let ended = Error::SessionEnded(why.clone());
-                    operation.finish(Err(ended), &mut self.effects);
-                }
+        for operation in mem::take(&mut self.table.started) {
+            self.insert(operation);
+        }
+    }
+
+    /// Adds an operation, which is not answered after the end.
+    fn insert(&mut self, operation: Operation) {
+        match self.stream.ended() {
+            None => self.operations.insert(operation),
+            Some(why) => {
+                let ended = Error::SessionEnded(why.to_owned());
+                operation.finish(Err(ended), &mut self.effects);
             }
         }
     }
@@ -165,14 +169,7 @@ impl Machine {
 
     fn start(&mut self, new: NewOperation) {
         let renews = self.table.renewed_by(&new.request);
-        let operation = Operation::of_caller(new, renews);
-        match self.stream.ended() {
-            None => self.operations.insert(operation),
-            Some(why) => {
-                let ended = Error::SessionEnded(why.to_owned());
-                operation.finish(Err(ended), &mut self.effects);
-            }
-        }
+        self.insert(Operation::of_caller(new, renews));
     }
 
     fn abandon(&mut self, op_id: u64) {
