@@ -1,6 +1,7 @@
 //! The conformance kit: proves that the clients of all languages behave alike. See
 //! `clients/conformance.md`. `CONFORMANCE_LANGUAGES` names the languages, by default `rust`.
 
+mod contention;
 mod driver_process;
 mod ledger;
 mod messages;
@@ -43,7 +44,12 @@ fn main() {
             wrong::is_caught(client, by).map_err(|it| Failed::from(format!("{it:#}")))
         })
     });
-    let conclusion = libtest_mimic::run(&arguments, trials.chain(wrong).collect());
+    let contention = Trial::test("contention", {
+        let languages = languages.clone();
+        move || trial::contention(&languages).map_err(|it| Failed::from(format!("{it:#}")))
+    });
+    let trials = trials.chain(wrong).chain([contention]);
+    let conclusion = libtest_mimic::run(&arguments, trials.collect());
     if !arguments.list {
         table.print();
     }

@@ -5,6 +5,7 @@ use lockkeeper_client::{Error, NotGrantedReason, Session, short};
 use serde_json::{Value, json};
 
 use crate::{
+    contend::contend,
     guards::Held,
     session::State,
     wire::{Command, Failure},
@@ -40,6 +41,7 @@ pub(crate) async fn run(state: &State, command: Command) -> Result<Value, Failur
             Ok(guard.describe())
         }
         "state" => Ok(state.guard(&command.guard).await?.describe()),
+        "contend" => contend(&state.session().await?, &command).await,
         action if action.starts_with("once_") => once(state, &command).await,
         _ => in_session(&state.session().await?, &command).await,
     }

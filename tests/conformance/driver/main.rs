@@ -1,6 +1,7 @@
 //! The driver of the Rust client, see `clients/conformance.md`.
 
 mod commands;
+mod contend;
 mod guards;
 mod session;
 mod wire;
