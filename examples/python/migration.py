@@ -1,6 +1,6 @@
 """A migration under a lock: instances start at once, one migrates, and the others wait for it.
 
-    python migration.py
+Run it in several terminals: python migration.py
 """
 
 import os

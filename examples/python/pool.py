@@ -1,6 +1,6 @@
 """A bounded pool: five downloads here and any number in other processes, but three at a time.
 
-    python pool.py
+Run it in several terminals: python pool.py
 """
 
 import asyncio
