@@ -87,6 +87,18 @@ final class FailureTest {
     }
 
     @Test
+    @SuppressWarnings("try") // The coordinator is only to run.
+    void aUnixSocketCarriesTheSessionAndTheCalls() throws Exception {
+        Path socket = folder.resolve("coordinator.sock");
+        try (Coordinator running = Coordinator.start("--set", "server.uds_path=" + socket);
+                Lockkeeper client = Lockkeeper.connect("unix://" + socket);
+                Grant held = client.acquire("a")) {
+            assertFalse(held.isLost());
+            assertEquals(1, client.withoutSession().describe("a").getHolderCount());
+        }
+    }
+
+    @Test
     void whatCannotBeUsedIsNamed() {
         assertMisconfigured("endpoint: redis://x:1", "redis://x:1");
         assertMisconfigured("endpoints: must not be empty");
