@@ -35,6 +35,8 @@ REFUSED = [
     (["auth.allowUnauthenticated=true", "tls.secretName=a", "auth.tokensSecret=b"], "for coordinators that ask nobody"),
     (["auth.allowUnauthenticated=true", "auth.jwtIssuer=a"], "need auth.jwks"),
     (["auth.allowUnauthenticated=true", "store.url=embedded:"], "do not share"),
+    (["tls.secretName=a", "auth.tokensSecret=b"], "set store.keyPrefix"),
+    (["auth.allowUnauthenticated=true", "access.rules[0].identity=a", "access.rules[0].allow[0]=acquire"], "set store.keyPrefix"),
     (["auth.allowUnauthenticated=true", "replica=3"], "replica"),
     (["auth.allowUnauthenticated=true", "replicas=0"], "replicas"),
     (["auth.allowUnauthenticated=true", "session.secret=short"], "session"),
@@ -234,7 +236,7 @@ def is_refused(sets, said):
 def everything_is_on(documents):
     """Values that are not looked at would pass everything else."""
     text = json.dumps(documents)
-    for value in ["registry.example/lockkeeper:0.1.0", "spiffe://example/billing", "7000", "system-cluster-critical", "OTEL_SERVICE_NAME"]:
+    for value in ["registry.example/lockkeeper:0.1.0", "spiffe://example/billing", "7000", "system-cluster-critical", "OTEL_SERVICE_NAME", "locks:"]:
         assert value in text, value
     assert not of_kind(documents, "Secret"), "the secret is there already"
     assert {"NetworkPolicy", "PodDisruptionBudget", "ServiceMonitor"} <= {document["kind"] for document in documents}
