@@ -106,7 +106,7 @@ pub(super) fn quota(reached: QuotaReached) -> Status {
     details.add_quota_failure_violation("identity", reached.name());
     details.set_retry_info(Some(match reached {
         QuotaReached::TooOften(after) => after,
-        QuotaReached::Full(_) => LIMIT_RETRY,
+        QuotaReached::Full(_) | QuotaReached::WaitersPerLock => LIMIT_RETRY,
     }));
     Status::with_error_details(Code::ResourceExhausted, reached.to_string(), details)
 }
