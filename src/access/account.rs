@@ -163,7 +163,7 @@ impl Account {
         self.peer
     }
 
-    /// Counts so many more. Fails if the quota has no room for them.
+    /// Adds to the count. Fails if the quota has no room for `more`.
     pub fn count(&self, quota: Quota, more: u32) -> Result<Counted, QuotaReached> {
         let Some(usage) = &self.usage else {
             return Ok(Counted::default());
@@ -178,7 +178,7 @@ impl Account {
         Ok(Counted(Some((Arc::clone(usage), quota, more))))
     }
 
-    /// Counts so many more unconditionally, for what exists already.
+    /// Adds to the count unconditionally, for what exists already.
     pub fn count_anyway(&self, quota: Quota, more: u32) -> Counted {
         let Some(usage) = &self.usage else {
             return Counted::default();
@@ -192,7 +192,7 @@ impl Account {
         self.usage.is_some()
     }
 
-    /// Checks that there may be one more waiting call for a name, besides so many.
+    /// Checks that there may be one more waiting call for a name, besides `others`.
     pub fn may_wait_beside(&self, others: usize) -> Result<(), QuotaReached> {
         let max = |usage: &Usage| usage.quotas.waiters_per_lock as usize;
         match &self.usage {

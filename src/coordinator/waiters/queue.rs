@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper_access::{Account, Identity};
+use lockkeeper_access::Account;
 use lockkeeper_base::tasks::Tasks;
 use lockkeeper_store::{
     host::{Subscriptions, Wake},
@@ -67,8 +67,6 @@ pub(crate) struct QueueTicket {
     pub(crate) waiter: Arc<Waiter>,
     /// The waiter left with what it waited for, and nothing remains for the next.
     pub(crate) took_all: bool,
-    /// None if the caller has no quotas.
-    caller: Option<Identity>,
 }
 
 // === impl Waiters ===
@@ -131,7 +129,7 @@ impl Waiters {
         state.next_ticket += 1;
         let ticket = state.next_ticket;
         let place = place.unwrap_or_else(|| position(ahead.max(fair)));
-        let waiter = Arc::new(Waiter::new(name, goal, owner, ahead == 0, place));
+        let waiter = Arc::new(Waiter::new(name, goal, (owner, caller), ahead == 0, place));
         let entry = state.channels.entry(Arc::clone(&channel));
         let lines = &mut entry.or_default().lines;
         // A message may have arrived between the attempt and now. If the line had a waiter then,
@@ -154,7 +152,6 @@ impl Waiters {
             ticket,
             waiter,
             took_all: false,
-            caller,
         })
     }
 
@@ -338,7 +335,7 @@ impl Waiters {
             }
         }
         let name = &place.waiter.name;
-        if let Some(caller) = &place.caller {
+        if let Some(caller) = &place.waiter.caller {
             state.callers.leave(name, caller);
         }
         if let Some(waiters) = state.fair.get_mut(name) {

@@ -18,7 +18,7 @@ fn assert_full<T>(answer: Result<T, Status>) {
     assert_refused(answer, Code::ResourceExhausted, "QUOTA_GRANTS");
 }
 
-/// A world in which an identity may have so many grants, and a client of one.
+/// A world with this quota of grants, and a client.
 async fn with_grants(grants: u32) -> (World, Client) {
     let quotas = Quotas {
         grants,

@@ -1,5 +1,5 @@
-//! Walks through the keys of one server, by `SCAN` in a script that leaves out long keys. On a connection of its own: a long answer must
-//! not hold up what shares the others.
+//! Walks through the keys of one server, by `SCAN` in a script that leaves out long keys. On a
+//! connection of its own: a long answer must not hold up what shares the others.
 
 use std::{fmt, time::Duration};
 
