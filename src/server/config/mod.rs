@@ -406,7 +406,7 @@ impl Default for Limits {
             waiters_max: 0,
             sessions_max: 0,
             grants_per_session_max: 100_000,
-            locks_per_request_max: 1000,
+            locks_per_request_max: 250,
             holders_per_lock_max: 10_000,
             permits_per_name_max: 10_000,
             operations_per_session_max: 1024,
