@@ -53,7 +53,8 @@ fn parse() -> Result<Command, ExitCode> {
 }
 
 fn serve(args: &ServeArgs) -> ExitCode {
-    let settings = match args.sources().load() {
+    let sources = args.sources();
+    let settings = match sources.load() {
         Ok(settings) => settings,
         Err(refused) => {
             for problem in refused.to_string().lines() {
@@ -76,6 +77,7 @@ fn serve(args: &ServeArgs) -> ExitCode {
                 return exit::CONFIG.into();
             }
         };
+        sources.warn_of_exposed();
         let served = server::run(settings, env!("LOCKKEEPER_COMMIT"), sending.lost_lines()).await;
         sending.finish().await;
         match served {

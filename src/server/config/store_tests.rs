@@ -262,6 +262,24 @@ fn lists_that_are_no_quorum_are_refused() {
 }
 
 #[test]
+fn secrets_on_the_command_line_are_noted() {
+    let exposed = given()
+        .flag("session.secret", "sixteen bytes at least")
+        .flag("store.url", "redis://user:pw@h")
+        .flag("store.quorum", "redis://a redis://:pw@b redis://c")
+        .flag("session.lease", "5s");
+    let exposed = exposed.exposed();
+    let found: Vec<_> = exposed.iter().map(|(_, instead)| *instead).collect();
+    let password = "store.password_file";
+    assert_eq!(found, ["session.secret_file", password, password]);
+    let fine = given()
+        .flag("session.secret", "")
+        .flag("store.url", "redis://h")
+        .variable("LOCKKEEPER__SESSION__SECRET", "sixteen bytes at least");
+    assert_eq!(fine.exposed(), []);
+}
+
+#[test]
 fn where_callers_have_rights_names_are_kept_apart_from_those_of_other_programs() {
     let on = |store: &str| given().flag("store.url", store);
     let redis = || on("redis://h");
@@ -297,7 +315,7 @@ fn where_callers_have_rights_names_are_kept_apart_from_those_of_other_programs()
             .flag("store.shares_names", "true");
         assert!(shared.settings().store.shares_names);
     }
-    // Nobody else is in the embedded store, and without rights everything is allowed anyway.
+    // The embedded store has no other programs, and without rights everything is allowed.
     on("embedded:").flag("auth.token_file", "t").settings();
     redis().settings();
 }
