@@ -1,7 +1,8 @@
 //! The authentication and authorization of a port.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
+use jsonwebtoken::get_current_timestamp;
 use lockkeeper_base::metrics::Registrar;
 use tokio::sync::watch;
 
@@ -16,6 +17,9 @@ use super::{
     tokens::Tokens,
     watchers::{WatcherPlace, Watchers},
 };
+
+/// Ends are whole seconds, so that they are over a second later for sure.
+const AFTER_END: Duration = Duration::from_secs(1);
 
 /// How callers authenticate, and what they may do.
 #[derive(Clone, Debug, Default)]
@@ -135,14 +139,38 @@ impl Access {
         }
     }
 
-    /// Notes that credentials may have changed, for [`Access::changes`].
+    /// Notes that credentials may have changed, for [`Access::until_refused`].
     pub fn has_changed(&self) {
         self.shared.changes.send_modify(|count| *count += 1);
     }
 
-    /// Counts changes after which credentials have to be looked at again.
-    pub fn changes(&self) -> watch::Receiver<u64> {
+    fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changes.subscribe()
+    }
+
+    /// Resolves with the refusal when `look` fails. It looks at once, after each change of
+    /// credentials, and after the end that it returned last, in seconds since 1970.
+    pub async fn until_refused<E>(&self, look: impl Fn() -> Result<Option<u64>, E>) -> E {
+        let mut changes = self.changes();
+        loop {
+            let end = match look() {
+                Ok(end) => end,
+                Err(refused) => return refused,
+            };
+            let ended = async {
+                let Some(end) = end else {
+                    return std::future::pending().await;
+                };
+                let left = Duration::from_secs(end.saturating_sub(get_current_timestamp()));
+                tokio::time::sleep(left + AFTER_END).await;
+            };
+            tokio::select! {
+                biased;
+                // The sender is a part of `self`.
+                _ = changes.changed() => {}
+                () = ended => {}
+            }
+        }
     }
 
     /// When a token that was accepted is refused, in seconds since 1970, if it says so itself.

@@ -5,8 +5,8 @@ use std::{
     task::{Context, Poll},
 };
 
-use futures::stream::BoxStream;
-use lockkeeper_access::{Access, Audited, Right};
+use futures::{FutureExt as _, stream::BoxStream};
+use lockkeeper_access::{Access, Audited, Identity, Right};
 use lockkeeper_coordinator::{Coordinator, Error, Limit, LockName, Reason};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status};
@@ -51,6 +51,22 @@ impl LockAdminService {
         }
         asked.denied();
         Err(not_admin(asked.name))
+    }
+
+    /// Resolves when the caller loses the admin right to names with this prefix.
+    fn refused(
+        &self,
+        identity: Identity,
+        prefix: String,
+    ) -> impl Future<Output = Status> + Send + 'static {
+        let access = self.access.clone();
+        async move {
+            let look = || match access.allows(&identity, Right::Admin, &prefix) {
+                true => Ok(None),
+                false => Err(not_admin(&prefix)),
+            };
+            access.until_refused(look).await
+        }
     }
 }
 
@@ -158,11 +174,18 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         });
         let watcher = audited(&asked, watcher)?;
         let (coordinator, viewer) = (self.coordinator.clone(), self.viewer(&caller));
-        let items = futures::stream::unfold(Some(watcher), |watcher| async {
-            let (mut watcher, place) = watcher?;
-            match watcher.next().await {
-                Ok(item) => Some((Ok(item), Some((watcher, place)))),
-                Err(error) => Some((Err(status(&error)), None)),
+        let refused = self
+            .refused(caller.identity.clone(), request.prefix)
+            .boxed();
+        let items = futures::stream::unfold(Some((watcher, refused)), |state| async {
+            let ((mut watcher, place), mut refused) = state?;
+            tokio::select! {
+                biased;
+                status = &mut refused => Some((Err(status), None)),
+                item = watcher.next() => match item {
+                    Ok(item) => Some((Ok(item), Some(((watcher, place), refused)))),
+                    Err(error) => Some((Err(status(&error)), None)),
+                },
             }
         });
         let items = items.map(move |item| Ok(watched(&coordinator, &viewer, item?)));

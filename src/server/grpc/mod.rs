@@ -26,6 +26,7 @@ mod multi;
 mod notice;
 mod outbound;
 mod peer;
+pub mod refusal;
 pub mod router_bypass;
 mod semaphore;
 mod session;
@@ -89,9 +90,9 @@ const STREAM_WINDOW: u32 = 64 << 10;
 const UNREAD_MESSAGE: u32 = 256;
 
 /// The layers of every request: metrics, then authentication, then its site, then its body, then
-/// the route to its service.
-pub type Layers =
-    Stack<router_bypass::RouterBypassLayer, Stack<layer::BodyLayer, Stack<web::WebLayer, Outer>>>;
+/// its end if it is refused meanwhile, then the route to its service.
+pub type Layers = Stack<router_bypass::RouterBypassLayer, Stack<refusal::RefusalLayer, Middle>>;
+type Middle = Stack<layer::BodyLayer, Stack<web::WebLayer, Outer>>;
 type Outer = Stack<auth::AuthLayer, Stack<metrics::MetricsLayer, Identity>>;
 
 /// All services, ready to be served; their calls are counted.
@@ -139,6 +140,7 @@ pub fn router(
         routes = Routes::from(
             routes
                 .into_axum_router()
+                .layer(refusal::RefusalLayer)
                 .layer(tonic_web::GrpcWebLayer::new()),
         );
     }
@@ -158,6 +160,7 @@ pub fn router(
         .layer(auth::AuthLayer::new(access.clone(), budgets.clone()))
         .layer(web::WebLayer(config.allowed_hosts.clone().map(Arc::new)))
         .layer(layer::BodyLayer { budgets, sizes })
+        .layer(refusal::RefusalLayer)
         .layer(router_bypass::RouterBypassLayer::new(direct))
         .add_routes(routes);
     Ok(server)

@@ -5,6 +5,7 @@ mod admin;
 mod locks;
 mod permits;
 mod quotas;
+mod revoked;
 mod rules;
 mod sessions;
 mod shares;
