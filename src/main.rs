@@ -53,7 +53,8 @@ fn parse() -> Result<Command, ExitCode> {
 }
 
 fn serve(args: &ServeArgs) -> ExitCode {
-    let settings = match args.sources().load() {
+    let sources = args.sources();
+    let settings = match sources.load() {
         Ok(settings) => settings,
         Err(refused) => {
             for problem in refused.to_string().lines() {
@@ -76,7 +77,8 @@ fn serve(args: &ServeArgs) -> ExitCode {
                 return exit::CONFIG.into();
             }
         };
-        let served = server::run(settings, env!("LOCKKEEPER_COMMIT"), sending.lost_lines()).await;
+        let commit = env!("LOCKKEEPER_COMMIT");
+        let served = server::run(sources, settings, commit, sending.lost_lines()).await;
         sending.finish().await;
         match served {
             Ok(()) => exit::OK.into(),

@@ -4,6 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use jsonwebtoken::get_current_timestamp;
 use lockkeeper_base::metrics::Registrar;
+use parking_lot::RwLock;
 use tokio::sync::watch;
 
 use super::{
@@ -61,7 +62,7 @@ struct Shared {
     is_on: bool,
     tokens: Option<Watched<Tokens>>,
     jwts: Option<Watched<Jwts>>,
-    rules: Rules,
+    rules: RwLock<Rules>,
     accounts: Accounts,
     denials: Denials,
     watchers: Watchers,
@@ -92,7 +93,7 @@ impl Access {
             is_on,
             tokens: tokens.transpose()?,
             jwts: jwts.transpose()?,
-            rules: Rules::new(config.rules),
+            rules: RwLock::new(Rules::new(config.rules)),
             accounts: Accounts::new(config.quotas),
             denials: Denials::default(),
             watchers: Watchers::default(),
@@ -137,6 +138,14 @@ impl Access {
         if changed.contains(&true) {
             self.has_changed();
         }
+    }
+
+    /// Replaces the rules and the quotas. Calls and frames that begin later follow them; so do
+    /// watchers, which end if the right is gone.
+    pub fn set(&self, rules: Vec<Rule>, quotas: Quotas) {
+        *self.shared.rules.write() = Rules::new(rules);
+        self.shared.accounts.set(quotas);
+        self.has_changed();
     }
 
     /// Notes that credentials may have changed, for [`Access::until_refused`].
@@ -206,6 +215,7 @@ impl Access {
     /// Whether an identity has a right to the lock, semaphore or latch of this name.
     pub fn allows(&self, identity: &Identity, right: Right, name: &str) -> bool {
         let Shared { rules, is_on, .. } = &*self.shared;
+        let rules = rules.read();
         if !rules.is_empty() {
             return rules.allow(identity, right, name);
         }
@@ -215,7 +225,7 @@ impl Access {
 
     /// Whether an identity has any right at all.
     pub fn allows_anything(&self, identity: &Identity) -> bool {
-        let rules = &self.shared.rules;
+        let rules = self.shared.rules.read();
         rules.is_empty() || rules.know(identity)
     }
 

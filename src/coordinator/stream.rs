@@ -146,6 +146,11 @@ impl Stream {
         self.session.lease
     }
 
+    /// Whether its grants stay when the stream breaks.
+    pub fn keeps_grants(&self) -> bool {
+        self.session.on_disconnect == OnDisconnect::Keep
+    }
+
     /// Sets its origin, for callers that list sessions.
     pub fn comes_from(&self, peer: super::PeerAddress) {
         self.session.comes_from(peer);

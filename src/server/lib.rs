@@ -6,11 +6,14 @@ mod admission;
 pub mod config;
 pub mod grpc;
 pub mod hosts;
+mod layers;
 pub mod probe;
 mod process;
+mod reload;
 mod security;
 mod sizing;
 pub mod telemetry;
 mod wiring;
 
+pub use layers::coordinator_config;
 pub use wiring::*;

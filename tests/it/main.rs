@@ -17,6 +17,7 @@ mod access;
 mod admin;
 mod bad_input;
 mod client;
+mod connection_age;
 mod drain;
 mod fair;
 mod hand_over;

@@ -79,6 +79,9 @@ pub struct Server {
     /// How long a new connection may take to speak HTTP/2, including its TLS handshake.
     #[serde(with = "humantime_serde")]
     pub handshake_timeout: Duration,
+    /// When a connection is closed, so that its client connects anew; zero: never.
+    #[serde(with = "humantime_serde")]
+    pub connection_age_max: Duration,
     /// The interval of keepalive pings on idle connections.
     #[serde(with = "humantime_serde")]
     pub keepalive_interval: Duration,
@@ -342,6 +345,7 @@ impl Default for Server {
             worker_threads: 0,
             busy_poll: Duration::from_micros(200),
             handshake_timeout: Duration::from_secs(10),
+            connection_age_max: Duration::ZERO,
             keepalive_interval: Duration::from_secs(20),
             keepalive_timeout: Duration::from_secs(10),
             drain_grace: Duration::from_secs(10),

@@ -14,6 +14,8 @@ pub struct ServerTls {
     pub key_file: PathBuf,
     /// The authority of client certificates.
     pub client_ca_file: PathBuf,
+    /// The revocation lists of that authority, and of those between it and the clients.
+    pub client_crl_file: PathBuf,
 }
 
 /// Bearer tokens.

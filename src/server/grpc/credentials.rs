@@ -39,8 +39,8 @@ impl Credentials {
         &self.identity
     }
 
-    /// Resolves when they no longer stand for the caller: at their end, or when files were reloaded
-    /// that say so.
+    /// Resolves when they no longer stand for the caller, or no rule allows it anything any more:
+    /// at their end, or when files were reloaded that say so.
     pub(super) async fn refused(self) -> Status {
         let look = || {
             let identity = identify(&self.access, &self.peer, self.authorization.as_ref());
@@ -48,6 +48,9 @@ impl Credentials {
             if identity != self.identity {
                 let why = "the credentials now stand for another identity";
                 return Err(status::unauthenticated(&Unauthenticated(why.to_owned())));
+            }
+            if !self.access.allows_anything(&self.identity) {
+                return Err(status::no_right());
             }
             Ok(self.end())
         };

@@ -32,7 +32,7 @@ use super::{
 
 /// Methods whose clients send messages as long as they like. The requests of others have one
 /// message, and end with it.
-const SESSION: &str = "/Session";
+pub(super) const SESSION: &str = "/Session";
 const REFLECTION: &str = "/ServerReflectionInfo";
 
 /// How long a request of one message, or a message of a stream, may take from its begin to its end.

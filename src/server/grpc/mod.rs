@@ -48,7 +48,7 @@ use tonic::{
 };
 use tower::layer::util::{Identity, Stack};
 
-pub use peer::Peer;
+pub use peer::{Peer, Usage};
 
 use crate::{hosts::AllowedHosts, probe::StoreProbe};
 
@@ -59,6 +59,8 @@ pub struct Config {
     pub keepalive_interval: Duration,
     /// How long a peer may take to answer a ping before its connection is closed.
     pub keepalive_timeout: Duration,
+    /// When a connection is closed: it gets GOAWAY, and its streams end a little later.
+    pub connection_age_max: Option<Duration>,
     /// The size of a client's message, in bytes.
     pub message_bytes_max: usize,
     /// The size of all messages together that have begun and are incomplete.
@@ -146,7 +148,11 @@ pub fn router(
     }
     // gRPC-Web must be translated first, by the routes.
     let direct = (!config.grpc_web).then_some(lock);
-    let server = Server::builder()
+    let mut server = Server::builder();
+    if let Some(age) = config.connection_age_max {
+        server = server.max_connection_age(age);
+    }
+    let server = server
         .accept_http1(config.grpc_web)
         .http2_keepalive_interval(Some(config.keepalive_interval))
         .http2_keepalive_timeout(Some(config.keepalive_timeout))

@@ -1,22 +1,26 @@
-//! Ends the answers of a call whose caller's credentials are taken away meanwhile: any stream, and
-//! any call that waits.
+//! Ends the answers of a call whose caller's credentials are taken away meanwhile, or whose
+//! connection is to be closed: any stream, and any call that waits.
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
-use futures::{FutureExt as _, future::BoxFuture};
+use futures::{
+    FutureExt as _,
+    future::{BoxFuture, OptionFuture},
+};
 use http::{HeaderMap, Request, Response, header::CONTENT_TYPE};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use tonic::{Status, body::Body};
 use tower::{BoxError, Layer, Service};
 
-use super::credentials::Credentials;
+use super::{Peer, credentials::Credentials, layer::SESSION, peer::Usage, status};
 
-/// Watches the [`Credentials`] of calls while they are answered.
+/// Watches the [`Credentials`] of calls while they are answered, and their connection.
 #[derive(Clone, Copy, Debug)]
 pub struct RefusalLayer;
 
@@ -29,8 +33,15 @@ pin_project! {
     pub struct Answering<F> {
         #[pin]
         inner: F,
-        credentials: Option<Credentials>,
+        terms: Terms,
     }
+}
+
+/// What may end a call.
+#[derive(Clone, Default)]
+struct Terms {
+    credentials: Option<Credentials>,
+    connection: Option<Arc<Usage>>,
 }
 
 struct Refusable {
@@ -40,7 +51,7 @@ struct Refusable {
 
 enum State {
     /// The answer has not kept anybody waiting.
-    Quick(Credentials),
+    Quick(Terms),
     Waiting(BoxFuture<'static, Status>),
     Refused,
 }
@@ -73,13 +84,49 @@ where
         // them.
         let kind = request.headers().get(CONTENT_TYPE);
         let is_web = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc-web"));
-        let credentials = if is_web {
-            None
+        let terms = if is_web {
+            Terms::default()
         } else {
-            request.extensions_mut().remove::<Credentials>()
+            Terms::of(&mut request)
         };
         let inner = self.0.call(request);
-        Answering { inner, credentials }
+        Answering { inner, terms }
+    }
+}
+
+// === impl Terms ===
+
+impl Terms {
+    /// Those of a call. The layer of an inner service finds none.
+    fn of<B>(request: &mut Request<B>) -> Self {
+        // A session ends by itself, with a notice.
+        let is_session = request.uri().path().ends_with(SESSION);
+        let extensions = request.extensions_mut();
+        let connection = extensions.get::<Peer>().map(|peer| Arc::clone(&peer.usage));
+        Self {
+            credentials: extensions.remove::<Credentials>(),
+            connection: connection.filter(|it| it.ages() && !is_session),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.credentials.is_none() && self.connection.is_none()
+    }
+
+    /// Resolves with the end of the call.
+    async fn over(self) -> Status {
+        let refused = OptionFuture::from(self.credentials.map(Credentials::refused));
+        let aged = async {
+            match self.connection {
+                Some(connection) => connection.aged().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            Some(refused) = refused => refused,
+            () = aged => status::connection_aged(),
+        }
     }
 }
 
@@ -95,13 +142,15 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let answer = ready!(this.inner.poll(cx))?;
-        let credentials = this.credentials.take();
-        Poll::Ready(Ok(answer.map(|body| match credentials {
-            Some(credentials) if !body.is_end_stream() => Body::new(Refusable {
+        let terms = std::mem::take(this.terms);
+        Poll::Ready(Ok(answer.map(|body| {
+            if terms.is_empty() || body.is_end_stream() {
+                return Body::new(body);
+            }
+            Body::new(Refusable {
                 body: Body::new(body),
-                state: State::Quick(credentials),
-            }),
-            _ => Body::new(body),
+                state: State::Quick(terms),
+            })
         })))
     }
 }
@@ -122,8 +171,9 @@ impl HttpBody for Refusable {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
             return Poll::Ready(frame);
         }
-        if let State::Quick(credentials) = &self.state {
-            self.state = State::Waiting(credentials.clone().refused().boxed());
+        if let State::Quick(terms) = &mut self.state {
+            let terms = std::mem::take(terms);
+            self.state = State::Waiting(terms.over().boxed());
         }
         let State::Waiting(refused) = &mut self.state else {
             return Poll::Pending;

@@ -99,6 +99,18 @@ pub(super) fn unauthenticated(why: &Unauthenticated) -> Status {
     )
 }
 
+/// The connection is to be closed: its client goes on with another.
+pub(super) fn connection_aged() -> Status {
+    let text = "the connection has reached server.connection_age_max".to_owned();
+    retry(
+        Code::Unavailable,
+        text,
+        "CONNECTION_AGE_MAX",
+        &[],
+        DRAIN_RETRY,
+    )
+}
+
 /// A caller that has reached a quota of its identity.
 pub(super) fn quota(reached: QuotaReached) -> Status {
     let reason = format!("QUOTA_{}", reached.name().to_uppercase());

@@ -1,12 +1,12 @@
 //! One store, some coordinators, and connections to them that can be cut.
 
-use std::{io, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use hyper_util::rt::TokioIo;
 use lockkeeper_access::{Access, Identity};
 use lockkeeper_coordinator::{self, Coordinator, Limits};
 use lockkeeper_server::{
-    grpc::{self, Peer},
+    grpc::{self, Peer, Usage},
     probe::StoreProbe,
 };
 use lockkeeper_store::{
@@ -39,6 +39,7 @@ pub(crate) struct Options {
     pub(crate) secret: &'static str,
     pub(crate) operations_per_session_max: usize,
     pub(crate) access: Access,
+    pub(crate) connection_age_max: Option<Duration>,
 }
 
 /// The test's world.
@@ -83,6 +84,7 @@ impl Default for Options {
             secret: "a secret of all coordinators",
             operations_per_session_max: 1024,
             access: Access::open(),
+            connection_age_max: None,
         }
     }
 }
@@ -173,6 +175,16 @@ impl World {
     /// A client with a connection of its own to a coordinator.
     pub(crate) async fn client(&self, node: usize) -> Client {
         self.client_of(node, Peer::default()).await
+    }
+
+    /// The same on connections that are closed at this age.
+    pub(crate) async fn client_until(&self, node: usize, age: Duration) -> Client {
+        let usage = Arc::new(Usage::until(Some(age)));
+        let peer = Peer {
+            usage,
+            ..Peer::default()
+        };
+        self.client_of(node, peer).await
     }
 
     /// The same for one who has shown who they are.
@@ -295,6 +307,7 @@ impl Node {
         let config = grpc::Config {
             keepalive_interval: Duration::from_secs(20),
             keepalive_timeout: Duration::from_secs(10),
+            connection_age_max: options.connection_age_max,
             grpc_web: false,
             allowed_hosts: None,
             message_bytes_max: 1024 * 1024,

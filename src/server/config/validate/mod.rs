@@ -18,6 +18,9 @@ const DURATION_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 /// Beyond this, sleeping is cheaper than polling, whatever the event.
 const BUSY_POLL_MAX: Duration = Duration::from_millis(10);
 
+/// Below it, clients would do little but connect.
+const CONNECTION_AGE_MIN: Duration = Duration::from_secs(1);
+
 /// Keeps the longest names well within the store's limit on keys.
 const KEY_PREFIX_BYTES_MAX: usize = 128;
 
@@ -83,6 +86,7 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     }
     let may_be_zero = settings![
         server.drain_grace,
+        server.connection_age_max,
         store.idle_token_retention,
         store.writer_hold_back,
     ];
@@ -90,6 +94,11 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         if duration > DURATION_MAX {
             report(key, "must not be longer than 100 years".to_owned());
         }
+    }
+    let age = server.connection_age_max;
+    if !age.is_zero() && age < CONNECTION_AGE_MIN {
+        let why = "must be at least 1s, or 0s for no limit";
+        report("server.connection_age_max", why.to_owned());
     }
     if server.busy_poll > BUSY_POLL_MAX {
         let why = "must not be longer than 10ms";

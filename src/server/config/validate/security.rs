@@ -61,6 +61,10 @@ fn check_tls(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         }
         _ => {}
     }
+    if is_set(&tls.client_crl_file) && !is_set(&tls.client_ca_file) {
+        let why = "needs server.tls.client_ca_file";
+        report("server.tls.client_crl_file", why.to_owned());
+    }
     if is_set(&tls.certificate_file) && settings.server.listen.0.is_none() {
         report(certificate, "needs server.listen".to_owned());
     }

@@ -17,8 +17,7 @@ use std::{
 use lockkeeper_access::Account;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
-    Answer, AnswersTo, Error, Invalid, Notice, Opened, Operation, PeerAddress, Reply, Resumed,
-    SessionId, Stream,
+    Answer, AnswersTo, Error, Invalid, Notice, Opened, Operation, Reply, Resumed, SessionId, Stream,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -29,7 +28,7 @@ use self::{
     waits::{OP_ID, Waits},
 };
 use super::{
-    Config, audit,
+    Config, Peer, audit,
     call::Calls,
     convert::{self, Requests},
     convert_permits::permit_grant,
@@ -63,13 +62,15 @@ enum End {
     Closed,
     /// The stream broke, or is to be broken with a status: the client may still be working.
     Broken(Option<Status>),
+    /// The client is asked to resume elsewhere, and the stream ends with a status.
+    Leaving(Status),
 }
 
 /// The reading side of a stream.
 struct Reader {
     calls: Calls,
     account: Account,
-    peer: Option<PeerAddress>,
+    peer: Option<Peer>,
     frames: Streaming<pb::SessionRequest>,
     fate: BodyFate,
     output: Output,
@@ -90,7 +91,7 @@ struct Output {
 pub(super) fn serve(
     calls: Calls,
     account: Account,
-    peer: Option<PeerAddress>,
+    peer: Option<Peer>,
     config: &Config,
     frames: Streaming<pb::SessionRequest>,
     fate: BodyFate,
@@ -145,21 +146,17 @@ impl Reader {
             Err(ended) => ended,
             Ok(stream) => match self.until_end(&stream, &progress).await {
                 End::Broken(status) => status,
+                End::Leaving(status) => {
+                    let notice = Outgoing::Notice(Notice::GoingAway);
+                    let _ = output.notices.send(notice).await;
+                    Some(status)
+                }
                 End::Closed => {
                     let _ = tokio::time::timeout(CLOSE_TIMEOUT, stream.close()).await;
                     None
                 }
             },
         };
-        if ended
-            .as_ref()
-            .is_some_and(|it| it.code() == Code::Unauthenticated)
-        {
-            let _ = output
-                .notices
-                .send(Outgoing::Notice(Notice::GoingAway))
-                .await;
-        }
         let _ = output.notices.send(Outgoing::End(ended)).await;
     }
 
@@ -199,8 +196,8 @@ impl Reader {
             permits,
         } = opened.map_err(|error| Some(status(&error)))?;
         audit::allowed(&self.account, operation, &stream.id().digest());
-        if let Some(peer) = self.peer {
-            stream.comes_from(peer);
+        if let Some(peer) = &self.peer {
+            stream.comes_from(peer.address());
         }
         let frame = pb::SessionOpened {
             session_id: stream.id().as_str().to_owned(),
@@ -259,6 +256,7 @@ impl Reader {
             () = output.notices.closed() => End::Broken(None),
             () = output.stuck(progress) => End::Broken(None),
             () = output.forward_notices(stream) => End::Broken(Some(status(&Error::Draining))),
+            () = aged(self.peer.clone(), stream) => End::Leaving(status::connection_aged()),
             end = self.read(stream.id(), running) => end,
         }
     }
@@ -280,6 +278,9 @@ impl Reader {
                         Ok(Some(frame)) => frame,
                         Ok(None) if self.fate.is_broken() => return End::Broken(None),
                         Ok(None) => return End::Closed,
+                        Err(status) if status.code() == Code::Unauthenticated => {
+                            return End::Leaving(status);
+                        }
                         Err(status) => return End::Broken(Some(status)),
                     };
                     let pb::SessionRequest {
@@ -353,6 +354,14 @@ impl Reader {
             return Err(Invalid::new(OP_ID, why).into());
         }
         Ok(operation)
+    }
+}
+
+/// Resolves when the connection is to be closed, unless that would release the session's grants.
+async fn aged(peer: Option<Peer>, stream: &Stream) {
+    match peer {
+        Some(peer) if stream.keeps_grants() => peer.usage.aged().await,
+        _ => std::future::pending().await,
     }
 }
 
