@@ -23,6 +23,9 @@ pub struct Config {
     pub replica_acks: Option<Replicas>,
     /// What the scripts keep, and for how long.
     pub scripts: script::Config,
+    /// How long after its issue a resume token is accepted, and how long an ended session is
+    /// remembered.
+    pub resume_max: Duration,
     /// Signs resume tokens; coordinators that share it can resume each other's sessions.
     pub session_secret: Vec<u8>,
 }

@@ -19,6 +19,7 @@ mod coordinator;
 mod core;
 mod deadlines;
 mod dispatch;
+mod end_session;
 mod error;
 mod events;
 #[cfg(feature = "fuzzing")]
@@ -56,6 +57,7 @@ pub use self::{
     answer::Answer,
     config::Config,
     coordinator::{Coordinator, Load},
+    end_session::{SessionsEnded, SessionsOf},
     error::{Error, Limit},
     events::{Event, What},
     latch::{AwaitLatch, CountDown, LatchDescription, LatchNotOpened, LatchOpened, SetCount},
@@ -82,7 +84,7 @@ pub use self::{
         },
         request::{AcquirePermits, PermitCount, ReleasePermits, RenewPermits, SetPermits},
     },
-    session::{Notice, PeerAddress, Session, SessionSeen},
+    session::{EndedByForce, Notice, PeerAddress, Session, SessionSeen},
     stream::{Opened, Stream},
     types::{
         Grant, Invalid, Lease, Limits, LockName, LostReason, OnDisconnect, Owner, PermitGrant,

@@ -106,6 +106,10 @@ impl Coordinator {
         if named.locks.len() + named.permits.len() > limits.grants_per_session_max {
             return Err(Error::LimitReached(Limit::GrantsPerSession));
         }
+        let group = core.group(whose);
+        if core.scripts.has_session_ended(&group, &id.digest()).await? {
+            return Err(Error::SessionEnded);
+        }
         // Another coordinator would release the grants of such a session on noticing its own broken
         // stream.
         if claims.on_disconnect == OnDisconnect::Release {

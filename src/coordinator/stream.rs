@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::{StreamExt as _, stream};
 use lockkeeper_access::{Account, Identity};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -12,12 +11,12 @@ use crate::{
     core::Core,
     error::Error,
     resume_token::Claims,
-    session::{notices::Notice, session::Session},
+    session::{
+        notices::{EndedByForce, Notice},
+        session::Session,
+    },
     types::{Grant, Holding, Invalid, Lease, OnDisconnect, PermitGrant, SessionId, over},
 };
-
-/// Concurrent releases of one ending session.
-const RELEASES_AT_ONCE: usize = 64;
 
 /// A session at its beginning.
 #[derive(Debug)]
@@ -87,7 +86,7 @@ impl Coordinator {
 
 impl Core {
     /// Releases what a session held and no longer has.
-    async fn release_all(&self, grant: &Holding) {
+    pub(crate) async fn release_all(&self, grant: &Holding) {
         let _owner_lock = self.owner_locks.take(grant.name(), grant.owner()).await;
         match grant {
             Holding::Lock(grant) => {
@@ -102,23 +101,6 @@ impl Core {
         let core = Arc::clone(self);
         self.tasks
             .spawn("release", async move { core.release_all(&grant).await });
-    }
-
-    /// Ends a session and releases what it held.
-    async fn end(self: &Arc<Self>, session: &Arc<Session>) {
-        let Some(grants) = session.end(&self.deadlines) else {
-            return;
-        };
-        self.sessions.remove(session);
-        tracing::debug!(session = %session.id.digest(), grants = grants.len(), "session ended");
-        let releases = stream::iter(grants).map(|grant| {
-            let core = Arc::clone(self);
-            async move { core.release_all(&grant).await }
-        });
-        releases
-            .buffer_unordered(RELEASES_AT_ONCE)
-            .collect::<()>()
-            .await;
     }
 }
 
@@ -157,7 +139,7 @@ impl Stream {
     }
 
     /// The next notice. See [`Session::notice`].
-    pub async fn notice(&self) -> Notice {
+    pub async fn notice(&self) -> Result<Notice, EndedByForce> {
         self.session.notice().await
     }
 

@@ -77,6 +77,7 @@ pub fn coordinator_config(settings: &Settings) -> lockkeeper_coordinator::Config
             permits_per_name_max: limits.permits_per_name_max,
             adopts_counters: store.adopt_redisson_counters,
         },
+        resume_max: session.resume_max,
         session_secret,
     }
 }

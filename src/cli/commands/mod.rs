@@ -8,7 +8,7 @@ mod multi;
 mod semaphore;
 
 pub(super) use self::{
-    admin::{force_release, list, sessions, watch},
+    admin::{end_session, force_release, list, sessions, watch},
     latch::latch,
     lock::{acquire, check_token, describe, release, renew, try_acquire},
     multi::{acquire_all, release_all, try_acquire_all},

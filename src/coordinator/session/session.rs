@@ -73,6 +73,8 @@ pub(crate) struct State {
     pub(crate) told_at_risk: bool,
     /// An undelivered notice.
     pub(crate) going_away: bool,
+    /// Why an operator has ended it.
+    pub(crate) ended_by_force: Option<Arc<str>>,
     pub(crate) waits: usize,
 }
 
@@ -116,6 +118,7 @@ impl Session {
             at_risk: false,
             told_at_risk: false,
             going_away: false,
+            ended_by_force: None,
             waits: 0,
         };
         let (state, news) = (Mutex::new(state), Notify::new());
@@ -262,7 +265,7 @@ impl Session {
 // === impl State ===
 
 impl State {
-    fn is_awaited_no_more(&mut self, deadlines: &Deadlines) {
+    pub(crate) fn is_awaited_no_more(&mut self, deadlines: &Deadlines) {
         if let Some(ticket) = self.abandoned.take() {
             deadlines.remove(ticket);
         }

@@ -194,6 +194,9 @@ pub struct Session {
     pub secret: Secret,
     /// A file with `secret`, to keep it out of the configuration; empty: none.
     pub secret_file: PathBuf,
+    /// How long after its issue a resume token is accepted elsewhere.
+    #[serde(with = "humantime_serde")]
+    pub resume_max: Duration,
     /// The default lease of sessions and sessionless grants.
     #[serde(with = "humantime_serde")]
     pub lease: Duration,
@@ -387,6 +390,7 @@ impl Default for Session {
         Self {
             secret: Secret::default(),
             secret_file: PathBuf::new(),
+            resume_max: Duration::from_secs(24 * 3600),
             lease: Duration::from_secs(30),
         }
     }

@@ -7,16 +7,16 @@ use std::{
 
 use futures::{FutureExt as _, stream::BoxStream};
 use lockkeeper_access::{Access, Audited, Identity, Right};
-use lockkeeper_coordinator::{Coordinator, Error, Limit, LockName, Reason};
+use lockkeeper_coordinator::{Coordinator, Error, Limit, LockName, Reason, SessionsOf};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status};
 
 use super::{
     audit::Caller,
     convert,
-    convert_admin::{listed_lock, listed_session, watched},
+    convert_admin::{listed_lock, listed_session, sessions_of, watched},
     pb,
-    status::{not_admin, status},
+    status::{not_admin, not_admin_of_sessions, status},
     viewer::Viewer,
 };
 
@@ -155,6 +155,41 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
                 .into_iter()
                 .map(|seen| convert::holder(seen, &viewer))
                 .collect(),
+        }))
+    }
+
+    async fn end_session(
+        &self,
+        request: Request<pb::EndSessionRequest>,
+    ) -> Result<Response<pb::EndSessionResponse>, Status> {
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        let subject = [request.session_digest.as_str(), &request.identity].concat();
+        let asked = caller.asks("EndSession", &subject, &request.reason);
+        let meant = audited(&asked, sessions_of(&request).map_err(Error::from))?;
+        let sessions = self.coordinator.sessions_of(&meant);
+        let may_end = |name: &str| self.access.allows(&caller.identity, Right::Admin, name);
+        let names = sessions.iter().map(|session| session.names());
+        // A session without a name is nobody's in particular, nor is one that is not here.
+        let names: Option<Vec<_>> = names.collect::<Option<Vec<_>>>().map(|it| it.concat());
+        let is_partial = names.is_some_and(|names| {
+            !names.is_empty() && names.iter().all(|name| may_end(name.public()))
+        });
+        if !is_partial && !may_end("") {
+            asked.denied();
+            return Err(not_admin_of_sessions());
+        }
+        let end = async {
+            let reason = Reason::parse(&request.reason)?;
+            if sessions.is_empty() && matches!(meant, SessionsOf::Digest(_)) {
+                return Err(Error::SessionNotFound);
+            }
+            Ok(self.coordinator.end_sessions(sessions, &reason).await)
+        };
+        let ended = audited(&asked, end.await)?;
+        Ok(Response::new(pb::EndSessionResponse {
+            session_count: u32::try_from(ended.sessions).unwrap_or(u32::MAX),
+            grant_count: u32::try_from(ended.grants).unwrap_or(u32::MAX),
         }))
     }
 

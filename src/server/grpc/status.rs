@@ -47,6 +47,10 @@ pub(super) fn status(error: &Error) -> Status {
             let state = [("state", "resume_token_invalid")];
             plain(Code::NotFound, text, "SESSION_NOT_FOUND", &state)
         }
+        Error::SessionEnded => {
+            let state = [("state", "ended")];
+            plain(Code::NotFound, text, "SESSION_NOT_FOUND", &state)
+        }
         Error::LimitReached(limit) => {
             let mut details = info(&limit.name().to_uppercase(), &[("limit", limit.name())]);
             details.add_quota_failure_violation(limit_subject(*limit), limit.name());
@@ -70,6 +74,13 @@ pub(super) fn status(error: &Error) -> Status {
         Error::Draining => retry(Code::Unavailable, text, "DRAINING", &[], DRAIN_RETRY),
         Error::Store(error) | Error::StoreOf(_, error) => store_status(error, text),
     }
+}
+
+/// A caller without the admin right to all names of the sessions.
+pub(super) fn not_admin_of_sessions() -> Status {
+    let text = "no rule allows the caller to end these sessions".to_owned();
+    let about = [("right", "admin"), ("name", "")];
+    plain(Code::PermissionDenied, text, "PERMISSION_DENIED", &about)
 }
 
 /// A caller without the admin right.
@@ -172,6 +183,12 @@ pub(super) fn session_timed_out(why: &str) -> Status {
 pub(super) fn superseded() -> Status {
     let text = "the session was resumed with another stream, or has ended".to_owned();
     plain(Code::Aborted, text, "SESSION_SUPERSEDED", &[])
+}
+
+/// An operator has ended the session.
+pub(super) fn session_ended(reason: &str) -> Status {
+    let text = format!("the session was ended: {reason}");
+    plain(Code::Aborted, text, "SESSION_ENDED", &[])
 }
 
 /// An answer of the wrong kind; a fault of this program.
@@ -328,6 +345,7 @@ mod tests {
             (Error::SessionNotFound, NotFound, "SESSION_NOT_FOUND"),
             (Error::SessionDetached, NotFound, "SESSION_NOT_FOUND"),
             (Error::ResumeTokenInvalid, NotFound, "SESSION_NOT_FOUND"),
+            (Error::SessionEnded, NotFound, "SESSION_NOT_FOUND"),
             (
                 Error::LimitReached(Limit::Waiters),
                 ResourceExhausted,

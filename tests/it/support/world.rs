@@ -296,6 +296,7 @@ impl Node {
                 permits_per_name_max: 10_000,
                 adopts_counters: true,
             },
+            resume_max: Duration::from_secs(24 * 3600),
             session_secret: options.secret.as_bytes().to_vec(),
         };
         let coordinator = if connected.len() == 1 {

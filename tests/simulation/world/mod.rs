@@ -127,6 +127,7 @@ impl World {
                 permits_per_name_max: 10_000,
                 adopts_counters: true,
             },
+            resume_max: Duration::from_secs(24 * 3600),
             session_secret: b"a secret of all coordinators".to_vec(),
         };
         if self.healed.is_cancelled() {

@@ -34,6 +34,9 @@ macro_rules! settings {
     };
 }
 
+/// A session that lives gets new tokens long before.
+const RESUME_MAX_MIN: Duration = Duration::from_secs(60);
+
 /// Parts of secrets that stand in examples, where everybody can read them.
 const PLACEHOLDERS: [&str; 4] = ["replace this", "replace-this", "changeme", "change me"];
 
@@ -76,6 +79,7 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         store.poll_interval,
         store.request_retention,
         session.lease,
+        session.resume_max,
         limits.lease_min,
         limits.lease_max,
     ];
@@ -258,6 +262,10 @@ fn check_session(session: &Session, limits: &Limits, report: &mut dyn FnMut(&str
             "session.lease",
             "must not be longer than limits.lease_max".to_owned(),
         );
+    }
+    if session.resume_max < session.lease.max(RESUME_MAX_MIN) {
+        let why = "must not be shorter than session.lease, nor than 1m";
+        report("session.resume_max", why.to_owned());
     }
     let secret = session.secret.expose().to_lowercase();
     if PLACEHOLDERS.iter().any(|it| secret.contains(it)) {

@@ -17,7 +17,8 @@ use std::{
 use lockkeeper_access::Account;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
-    Answer, AnswersTo, Error, Invalid, Notice, Opened, Operation, Reply, Resumed, SessionId, Stream,
+    Answer, AnswersTo, EndedByForce, Error, Invalid, Notice, Opened, Operation, Reply, Resumed,
+    SessionId, Stream,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -174,13 +175,13 @@ impl Reader {
 
     /// Reads the first frame. An error is the end of the stream.
     async fn open(&mut self) -> Result<Stream, Option<Status>> {
-        let Some(frame) = self.frames.message().await.map_err(|_| None)? else {
-            return Err(None);
-        };
         if !self.calls.access.allows_anything(self.account.identity()) {
             audit::denied(&self.account, "OpenSession");
             return Err(Some(status::no_right()));
         }
+        let Some(frame) = self.frames.message().await.map_err(Some)? else {
+            return Err(None);
+        };
         let (opened, operation) = match frame.request {
             Some(Request::Open(open)) => (self.open_new(open), "OpenSession"),
             Some(Request::Resume(resume)) => (self.resume(resume).await, "ResumeSession"),
@@ -255,7 +256,7 @@ impl Reader {
             // The client is gone, or tonic has dropped the stream.
             () = output.notices.closed() => End::Broken(None),
             () = output.stuck(progress) => End::Broken(None),
-            () = output.forward_notices(stream) => End::Broken(Some(status(&Error::Draining))),
+            end = output.forward_notices(stream) => End::Broken(Some(end)),
             () = aged(self.peer.clone(), stream) => End::Leaving(status::connection_aged()),
             end = self.read(stream.id(), running) => end,
         }
@@ -278,9 +279,7 @@ impl Reader {
                         Ok(Some(frame)) => frame,
                         Ok(None) if self.fate.is_broken() => return End::Broken(None),
                         Ok(None) => return End::Closed,
-                        Err(status) if status.code() == Code::Unauthenticated => {
-                            return End::Leaving(status);
-                        }
+                        Err(status) if is_refusal(&status) => return End::Leaving(status),
                         Err(status) => return End::Broken(Some(status)),
                     };
                     let pb::SessionRequest {
@@ -357,6 +356,14 @@ impl Reader {
     }
 }
 
+/// Whether a stream ends because its caller's access was taken away.
+fn is_refusal(status: &Status) -> bool {
+    matches!(
+        status.code(),
+        Code::Unauthenticated | Code::PermissionDenied
+    )
+}
+
 /// Resolves when the connection is to be closed, unless that would release the session's grants.
 async fn aged(peer: Option<Peer>, stream: &Stream) {
     match peer {
@@ -374,17 +381,21 @@ fn ping_interval(lease: Duration) -> Duration {
 // === impl Output ===
 
 impl Output {
-    /// Forwards notices until the coordinator goes away. A notice leaves the session only when the
-    /// queue has room for it.
-    async fn forward_notices(&self, stream: &Stream) {
+    /// Forwards notices until the coordinator goes away, or the session is ended by force. A notice
+    /// leaves the session only when the queue has room for it.
+    async fn forward_notices(&self, stream: &Stream) -> Status {
         while let Ok(room) = self.notices.reserve().await {
-            let notice = stream.notice().await;
+            let notice = match stream.notice().await {
+                Ok(notice) => notice,
+                Err(EndedByForce(reason)) => return status::session_ended(&reason),
+            };
             let last = matches!(notice, Notice::GoingAway);
             room.send(Outgoing::Notice(notice));
             if last {
-                return;
+                break;
             }
         }
+        status(&Error::Draining)
     }
 
     /// Resolves when every operation that does not wait has been answered.
