@@ -76,6 +76,7 @@ pub use self::{
     operation::Operation,
     reply::{AnswersTo, Reply},
     resume::{Resumed, ResumedGrant, ResumedPermits},
+    resume_token::SessionSecrets,
     semaphore::{
         attempt::PermitDelivery,
         outcome::{

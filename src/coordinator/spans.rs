@@ -89,6 +89,7 @@ fn kind(error: &Error) -> &'static str {
         Error::SessionNotFound
         | Error::SessionDetached
         | Error::SessionEnded
+        | Error::ResumeTokenExpired
         | Error::ResumeTokenInvalid => "session_not_found",
         Error::LimitReached(limit) => limit.name(),
         Error::QuotaReached(quota) => quota.name(),

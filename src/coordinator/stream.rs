@@ -18,6 +18,9 @@ use crate::{
     types::{Grant, Holding, Invalid, Lease, OnDisconnect, PermitGrant, SessionId, over},
 };
 
+/// New resume tokens of a session that lives, in the time after which the first ends.
+const RESUME_TOKENS: u32 = 4;
+
 /// A session at its beginning.
 #[derive(Debug)]
 pub struct Opened {
@@ -65,11 +68,10 @@ impl Coordinator {
             client_name,
         };
         let id = SessionId::random();
-        let resume_token = claims.sign(&core.config.session_secret, &id, account.identity());
         let session = core.sessions.add(id, claims, account, &core.deadlines)?;
         Ok(Opened {
+            resume_token: core.resume_token(&session),
             stream: Stream::new(core, session).ok_or(Error::SessionNotFound)?,
-            resume_token,
             grants: Vec::new(),
             permits: Vec::new(),
         })
@@ -131,6 +133,16 @@ impl Stream {
     /// Whether its grants stay when the stream breaks.
     pub fn keeps_grants(&self) -> bool {
         self.session.on_disconnect == OnDisconnect::Keep
+    }
+
+    /// A new resume token, which ends later than the earlier ones.
+    pub fn resume_token(&self) -> Vec<u8> {
+        self.core.resume_token(&self.session)
+    }
+
+    /// How often the client should get a new resume token.
+    pub fn resume_token_interval(&self) -> Duration {
+        self.core.config.resume_max / RESUME_TOKENS
     }
 
     /// Sets its origin, for callers that list sessions.

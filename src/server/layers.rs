@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use lockkeeper_access::Access;
-use lockkeeper_coordinator::Limits;
+use lockkeeper_coordinator::{Limits, SessionSecrets};
 use lockkeeper_store::{host::Replicas, script};
+use rustls::pki_types::UnixTime;
 use tracing::info;
 use uuid::Uuid;
 
@@ -31,11 +32,11 @@ pub fn coordinator_config(settings: &Settings) -> lockkeeper_coordinator::Config
         limits,
         ..
     } = &settings;
-    let session_secret = if session.secret.is_empty() {
+    let secrets = if session.secret.is_empty() {
         info!("session.secret is not set: sessions can be resumed on this process only");
-        Uuid::new_v4().as_bytes().to_vec()
+        vec![Uuid::new_v4().as_bytes().to_vec()]
     } else {
-        session.secret.expose().as_bytes().to_vec()
+        session.secrets()
     };
     lockkeeper_coordinator::Config {
         limits: Limits {
@@ -78,7 +79,8 @@ pub fn coordinator_config(settings: &Settings) -> lockkeeper_coordinator::Config
             adopts_counters: store.adopt_redisson_counters,
         },
         resume_max: session.resume_max,
-        session_secret,
+        session_secrets: SessionSecrets::new(secrets),
+        unix_seconds: || UnixTime::now().as_secs(),
     }
 }
 

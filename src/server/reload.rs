@@ -3,9 +3,10 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use lockkeeper_access::{Access, Unusable, Watched};
+use lockkeeper_coordinator::SessionSecrets;
 
 use crate::{
-    config::{AccessRule, Settings, Sources},
+    config::{AccessRule, Settings, Sources, session_secrets},
     grpc::listen::Tls,
     security,
 };
@@ -22,6 +23,13 @@ pub(crate) struct Reloaded {
     pub(crate) access: Access,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) settings: Option<Arc<ReloadedSettings>>,
+    pub(crate) secrets: Option<Arc<ReloadedSecrets>>,
+}
+
+/// The secrets of resume tokens in a file.
+pub(crate) struct ReloadedSecrets {
+    watched: Watched<Vec<Vec<u8>>>,
+    in_force: SessionSecrets,
 }
 
 /// The settings of a file, of which rules and quotas may change.
@@ -57,6 +65,41 @@ impl Reloaded {
         if let Some(settings) = &self.settings {
             settings.reload(&self.access);
         }
+        if let Some(secrets) = &self.secrets {
+            secrets.reload();
+        }
+    }
+}
+
+// === impl ReloadedSecrets ===
+
+impl ReloadedSecrets {
+    /// Watches the file of secrets, if there is one, from which those in force were read.
+    pub(crate) fn new(
+        settings: &Settings,
+        in_force: SessionSecrets,
+    ) -> Result<Option<Self>, Unusable> {
+        let file = &settings.session.secret_file;
+        if file.as_os_str().is_empty() {
+            return Ok(None);
+        }
+        let parse = |contents: &[Vec<u8>]| session_secrets::parse(&text(contents)?);
+        let watched = Watched::new([file.clone()], parse)?;
+        Ok(Some(Self { watched, in_force }))
+    }
+
+    fn reload(&self) {
+        let compare = |old: &Vec<_>, new: &Vec<_>| {
+            let is_first = if old.first() == new.first() {
+                "same"
+            } else {
+                "new"
+            };
+            format!("secrets: {}; the one that signs: {is_first}", new.len())
+        };
+        if self.watched.reload("session.secret_file", compare) {
+            self.in_force.set(self.watched.get().to_vec());
+        }
     }
 }
 
@@ -74,9 +117,9 @@ impl ReloadedSettings {
         };
         let running = running.clone();
         let parse = move |contents: &[Vec<u8>]| {
-            let text = contents.first().map_or(&[][..], Vec::as_slice);
-            let text = std::str::from_utf8(text).map_err(|_| "is not UTF-8".to_owned())?;
-            let loaded = sources.load_with(text).map_err(|it| it.to_string())?;
+            let loaded = sources
+                .load_with(&text(contents)?)
+                .map_err(|it| it.to_string())?;
             with_access(&running, loaded)
         };
         let watched = Watched::new([file], parse)?;
@@ -90,6 +133,11 @@ impl ReloadedSettings {
             access.set(security::rules(&settings.access), quotas);
         }
     }
+}
+
+fn text(contents: &[Vec<u8>]) -> Result<String, String> {
+    let text = contents.first().cloned().unwrap_or_default();
+    String::from_utf8(text).map_err(|_| "is not UTF-8".to_owned())
 }
 
 /// The running settings with the rules and quotas that were loaded.

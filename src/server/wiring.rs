@@ -33,7 +33,7 @@ use crate::{
     layers::{admin_config, coordinator_config, grpc_config, listen_limits},
     probe::StoreProbe,
     process::{dumps, memory, rlimit, systemd},
-    reload::{Reloaded, ReloadedSettings},
+    reload::{Reloaded, ReloadedSecrets, ReloadedSettings},
     security::{self, Security},
     sizing,
     telemetry::{self, LostLines},
@@ -102,6 +102,8 @@ async fn serve_on(
         .map_err(|problem| misconfigured("access", &problem))?;
     let listeners = listeners(&settings, listener, tls.clone())?;
     let coordinator = start(&settings, &connections)?;
+    let secrets = ReloadedSecrets::new(&settings, coordinator.session_secrets())
+        .map_err(|problem| misconfigured("session.secret_file", &problem))?;
     let probe = StoreProbe::new(coordinator.clone());
     let router = grpc::router(
         &coordinator,
@@ -126,6 +128,7 @@ async fn serve_on(
         access,
         tls,
         settings: reloaded.map(Arc::new),
+        secrets: secrets.map(Arc::new),
     };
     spawn_detached("reload", reloaded.run(drained.clone().cancelled_owned()));
     let server = router.serve_with_incoming_shutdown(

@@ -33,6 +33,7 @@ mod read_write;
 mod redisson;
 mod reentrant;
 mod replicas;
+mod resume_tokens;
 mod session;
 mod waiting;
 mod watchdog;

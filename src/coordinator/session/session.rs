@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::Arc,
+    sync::{Arc, atomic::AtomicU32},
     time::Duration,
 };
 
@@ -48,6 +48,8 @@ pub struct Session {
     /// Its owner; no other account can use it.
     pub account: Account,
     _counted: Counted,
+    /// How often it was resumed, at least.
+    pub(crate) generation: AtomicU32,
     pub(crate) epoch: Instant,
     /// When this coordinator first knew it.
     pub(crate) since: Instant,
@@ -129,6 +131,7 @@ impl Session {
             on_disconnect,
             account,
             _counted: counted,
+            generation: AtomicU32::new(0),
             epoch,
             since: Instant::now(),
             events,

@@ -9,6 +9,7 @@ mod load;
 mod replica_acks;
 mod secret;
 mod security;
+pub(crate) mod session_secrets;
 #[cfg(test)]
 mod store_tests;
 #[cfg(test)]
@@ -190,9 +191,9 @@ pub struct StoreTls {
 #[serde(default, deny_unknown_fields)]
 pub struct Session {
     /// Signs resume tokens. Coordinators that share it can resume each other's sessions; empty: a
-    /// random one per start.
+    /// random one per start. A second line is a second secret, whose tokens are accepted too.
     pub secret: Secret,
-    /// A file with `secret`, to keep it out of the configuration; empty: none.
+    /// A file with `secret`, to keep it out of the configuration; empty: none. Reloaded on change.
     pub secret_file: PathBuf,
     /// How long after its issue a resume token is accepted elsewhere.
     #[serde(with = "humantime_serde")]

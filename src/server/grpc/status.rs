@@ -47,6 +47,10 @@ pub(super) fn status(error: &Error) -> Status {
             let state = [("state", "resume_token_invalid")];
             plain(Code::NotFound, text, "SESSION_NOT_FOUND", &state)
         }
+        Error::ResumeTokenExpired => {
+            let state = [("state", "resume_token_expired")];
+            plain(Code::NotFound, text, "SESSION_NOT_FOUND", &state)
+        }
         Error::SessionEnded => {
             let state = [("state", "ended")];
             plain(Code::NotFound, text, "SESSION_NOT_FOUND", &state)
@@ -346,6 +350,7 @@ mod tests {
             (Error::SessionDetached, NotFound, "SESSION_NOT_FOUND"),
             (Error::ResumeTokenInvalid, NotFound, "SESSION_NOT_FOUND"),
             (Error::SessionEnded, NotFound, "SESSION_NOT_FOUND"),
+            (Error::ResumeTokenExpired, NotFound, "SESSION_NOT_FOUND"),
             (
                 Error::LimitReached(Limit::Waiters),
                 ResourceExhausted,

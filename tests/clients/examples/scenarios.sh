@@ -61,7 +61,7 @@ start_redis() {
 start_coordinator() {
   # Else what the one before has written is still there until the new one's shell gets to run.
   : >"$work/coordinator.log"
-  LOCKKEEPER__SESSION__SECRET='a secret of the examples' LOCKKEEPER__STORE__URL="redis://127.0.0.1:$redis_port" \
+  LOCKKEEPER__SESSION__SECRET='a secret of all of the examples here' LOCKKEEPER__STORE__URL="redis://127.0.0.1:$redis_port" \
     env -u RUST_LOG "$built/debug/lockkeeper" serve --listen "${address:-127.0.0.1:0}" --set log.format=json 2>"$work/coordinator.log" &
   coordinator=$!
   started+=("$coordinator")

@@ -4,7 +4,7 @@ use std::{io, sync::Arc, time::Duration};
 
 use hyper_util::rt::TokioIo;
 use lockkeeper_access::{Access, Identity};
-use lockkeeper_coordinator::{self, Coordinator, Limits};
+use lockkeeper_coordinator::{self, Coordinator, Limits, SessionSecrets};
 use lockkeeper_server::{
     grpc::{self, Peer, Usage},
     probe::StoreProbe,
@@ -37,6 +37,7 @@ pub(crate) struct Options {
     pub(crate) call_timeout: Duration,
     pub(crate) replica_acks: Option<Replicas>,
     pub(crate) secret: &'static str,
+    pub(crate) unix_seconds: fn() -> u64,
     pub(crate) operations_per_session_max: usize,
     pub(crate) access: Access,
     pub(crate) connection_age_max: Option<Duration>,
@@ -81,7 +82,8 @@ impl Default for Options {
             },
             call_timeout: Duration::from_secs(2),
             replica_acks: None,
-            secret: "a secret of all coordinators",
+            secret: "a secret of all the coordinators here",
+            unix_seconds: || 1_800_000_000,
             operations_per_session_max: 1024,
             access: Access::open(),
             connection_age_max: None,
@@ -297,7 +299,8 @@ impl Node {
                 adopts_counters: true,
             },
             resume_max: Duration::from_secs(24 * 3600),
-            session_secret: options.secret.as_bytes().to_vec(),
+            session_secrets: SessionSecrets::new(vec![options.secret.as_bytes().to_vec()]),
+            unix_seconds: options.unix_seconds,
         };
         let coordinator = if connected.len() == 1 {
             Coordinator::start(config, connected.remove(0))

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
-use super::{Limits, Log, ReplicaAcks, Session, Settings, Store, StoreUrl, Telemetry};
+use super::{
+    Limits, Log, ReplicaAcks, Session, Settings, Store, StoreUrl, Telemetry, session_secrets,
+};
 
 mod quorum;
 mod security;
@@ -24,9 +26,6 @@ const CONNECTION_AGE_MIN: Duration = Duration::from_secs(1);
 /// Keeps the longest names well within the store's limit on keys.
 const KEY_PREFIX_BYTES_MAX: usize = 128;
 
-/// A shorter secret can be guessed.
-const SECRET_BYTES_MIN: usize = 16;
-
 /// Settings with their full keys.
 macro_rules! settings {
     ($($section:ident.$key:ident),* $(,)?) => {
@@ -36,9 +35,6 @@ macro_rules! settings {
 
 /// A session that lives gets new tokens long before.
 const RESUME_MAX_MIN: Duration = Duration::from_secs(60);
-
-/// Parts of secrets that stand in examples, where everybody can read them.
-const PLACEHOLDERS: [&str; 4] = ["replace this", "replace-this", "changeme", "change me"];
 
 /// Calls `report` for each invalid value, with the full key and the problem.
 pub(super) fn check(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
@@ -267,20 +263,8 @@ fn check_session(session: &Session, limits: &Limits, report: &mut dyn FnMut(&str
         let why = "must not be shorter than session.lease, nor than 1m";
         report("session.resume_max", why.to_owned());
     }
-    let secret = session.secret.expose().to_lowercase();
-    if PLACEHOLDERS.iter().any(|it| secret.contains(it)) {
-        let why = "is a placeholder; openssl rand -base64 32 makes a secret";
-        report("session.secret", why.to_owned());
-    }
-    let length = session.secret.expose().len();
-    if length != 0 && length < SECRET_BYTES_MIN {
-        report(
-            "session.secret",
-            format!(
-                "must have at least {SECRET_BYTES_MIN} bytes; leave it empty for a random one per \
-                start"
-            ),
-        );
+    if let Some(why) = session_secrets::problem(session.secret.expose()) {
+        report("session.secret", why);
     }
 }
 

@@ -257,6 +257,7 @@ impl Reader {
             () = output.notices.closed() => End::Broken(None),
             () = output.stuck(progress) => End::Broken(None),
             end = output.forward_notices(stream) => End::Broken(Some(end)),
+            () = output.renew_token(stream) => End::Broken(None),
             () = aged(self.peer.clone(), stream) => End::Leaving(status::connection_aged()),
             end = self.read(stream.id(), running) => end,
         }
@@ -396,6 +397,22 @@ impl Output {
             }
         }
         status(&Error::Draining)
+    }
+
+    /// Sends a new resume token from time to time. Resolves when the stream has ended.
+    async fn renew_token(&self, stream: &Stream) {
+        loop {
+            tokio::time::sleep(stream.resume_token_interval()).await;
+            let frame = pb::SessionOpened {
+                session_id: stream.id().as_str().to_owned(),
+                resume_token: stream.resume_token(),
+                ..pb::SessionOpened::default()
+            };
+            let sent = self.notices.send(Outgoing::Opened(Box::new(frame)));
+            if sent.await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Resolves when every operation that does not wait has been answered.
