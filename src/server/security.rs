@@ -101,6 +101,7 @@ fn access_config(settings: &Settings) -> lockkeeper_access::Config {
         file,
         issuer: auth.jwt_issuer.clone(),
         audience: auth.jwt_audience.clone(),
+        lifetime_max: Some(auth.jwt_lifetime_max).filter(|it| !it.is_zero()),
     });
     lockkeeper_access::Config {
         token_file: file(&auth.token_file),
