@@ -117,7 +117,7 @@ impl Coordinator {
         let owner_locks = core.turns_of(&named).await?;
         let mut checked = core.check(&claims, named.locks).await?;
         checked.extend(core.check_permits(&claims, named.permits).await?);
-        // Its client may keep an old token as long as the session lives, and this shows that it does.
+        // A client may keep an old token as long as its session lives, as a grant shows.
         if !is_fresh && !checked.iter().any(|(_, _, held)| held.is_ok()) {
             return Err(Error::ResumeTokenExpired);
         }

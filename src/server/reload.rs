@@ -78,14 +78,14 @@ impl ReloadedSecrets {
     pub(crate) fn new(
         settings: &Settings,
         in_force: SessionSecrets,
-    ) -> Result<Option<Self>, Unusable> {
+    ) -> Result<Option<Arc<Self>>, Unusable> {
         let file = &settings.session.secret_file;
         if file.as_os_str().is_empty() {
             return Ok(None);
         }
         let parse = |contents: &[Vec<u8>]| session_secrets::parse(&text(contents)?);
         let watched = Watched::new([file.clone()], parse)?;
-        Ok(Some(Self { watched, in_force }))
+        Ok(Some(Arc::new(Self { watched, in_force })))
     }
 
     fn reload(&self) {
@@ -111,7 +111,7 @@ impl ReloadedSettings {
         sources: Sources,
         running: &Settings,
         memory: Option<u64>,
-    ) -> Result<Option<Self>, Unusable> {
+    ) -> Result<Option<Arc<Self>>, Unusable> {
         let Some(file) = sources.file.clone() else {
             return Ok(None);
         };
@@ -123,7 +123,7 @@ impl ReloadedSettings {
             with_access(&running, loaded)
         };
         let watched = Watched::new([file], parse)?;
-        Ok(Some(Self { watched, memory }))
+        Ok(Some(Arc::new(Self { watched, memory })))
     }
 
     fn reload(&self, access: &Access) {

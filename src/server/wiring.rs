@@ -78,7 +78,7 @@ pub async fn serve(
 
 async fn serve_on(
     sources: Sources,
-    settings: Settings,
+    mut settings: Settings,
     commit: &str,
     lost: LostLines,
     listener: Option<TcpListener>,
@@ -86,7 +86,6 @@ async fn serve_on(
 ) -> anyhow::Result<()> {
     dumps::refuse();
     let memory = memory::allowed();
-    let mut settings = settings;
     sizing::set_limits(&mut settings, memory);
     let grace = settings.server.drain_grace;
     // Every name begins with the prefix, so an invalid prefix makes every name invalid.
@@ -98,12 +97,16 @@ async fn serve_on(
     let calls = grpc::Metrics::default();
     let Security { access, tls } =
         Security::read(&settings, memory).map_err(|(key, problem)| misconfigured(key, &problem))?;
-    let reloaded = ReloadedSettings::new(sources, &settings, memory)
-        .map_err(|problem| misconfigured("access", &problem))?;
     let listeners = listeners(&settings, listener, tls.clone())?;
     let coordinator = start(&settings, &connections)?;
-    let secrets = ReloadedSecrets::new(&settings, coordinator.session_secrets())
-        .map_err(|problem| misconfigured("session.secret_file", &problem))?;
+    let reloaded = Reloaded {
+        access: access.clone(),
+        tls,
+        settings: ReloadedSettings::new(sources, &settings, memory)
+            .map_err(|problem| misconfigured("access", &problem))?,
+        secrets: ReloadedSecrets::new(&settings, coordinator.session_secrets())
+            .map_err(|problem| misconfigured("session.secret_file", &problem))?,
+    };
     let probe = StoreProbe::new(coordinator.clone());
     let router = grpc::router(
         &coordinator,
@@ -124,12 +127,6 @@ async fn serve_on(
         let admin = Admin::new(coordinator.clone(), probe, access, metrics, config);
         serve_admin(admin, listener, drained.clone().cancelled_owned())?;
     }
-    let reloaded = Reloaded {
-        access,
-        tls,
-        settings: reloaded.map(Arc::new),
-        secrets: secrets.map(Arc::new),
-    };
     spawn_detached("reload", reloaded.run(drained.clone().cancelled_owned()));
     let server = router.serve_with_incoming_shutdown(
         listen::accept(listeners, limits, calls.connections())

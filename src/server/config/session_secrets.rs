@@ -37,8 +37,8 @@ pub(super) fn problem(text: &str) -> Option<String> {
     }
     if lines(text).any(|secret| secret.len() < BYTES_MIN) {
         return Some(format!(
-            "must have at least {BYTES_MIN} bytes in each line; leave it empty for a random one per \
-             start"
+            "must have at least {BYTES_MIN} bytes in each line; leave it empty for a random one \
+             per start"
         ));
     }
     (lines(text).count() > SECRETS_MAX)

@@ -148,20 +148,7 @@ pub fn router(
     }
     // gRPC-Web must be translated first, by the routes.
     let direct = (!config.grpc_web).then_some(lock);
-    let mut server = Server::builder();
-    if let Some(age) = config.connection_age_max {
-        server = server.max_connection_age(age);
-    }
-    let server = server
-        .accept_http1(config.grpc_web)
-        .http2_keepalive_interval(Some(config.keepalive_interval))
-        .http2_keepalive_timeout(Some(config.keepalive_timeout))
-        .max_concurrent_streams(config.connection_streams_max)
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(connection_window(config.connection_streams_max))
-        .http2_max_header_list_size(config.header_list_bytes_max)
-        .http2_max_pending_accept_reset_streams(Some(PENDING_RESETS_MAX))
-        .http2_max_local_error_reset_streams(Some(LOCAL_ERRORS_MAX))
+    let server = server(&config)
         .layer(metrics::MetricsLayer(metrics.clone()))
         .layer(auth::AuthLayer::new(access.clone(), budgets.clone()))
         .layer(web::WebLayer(config.allowed_hosts.clone().map(Arc::new)))
@@ -170,6 +157,24 @@ pub fn router(
         .layer(router_bypass::RouterBypassLayer::new(direct))
         .add_routes(routes);
     Ok(server)
+}
+
+/// The server's behaviour towards connections.
+fn server(config: &Config) -> Server {
+    let server = Server::builder()
+        .accept_http1(config.grpc_web)
+        .http2_keepalive_interval(Some(config.keepalive_interval))
+        .http2_keepalive_timeout(Some(config.keepalive_timeout))
+        .max_concurrent_streams(config.connection_streams_max)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(connection_window(config.connection_streams_max))
+        .http2_max_header_list_size(config.header_list_bytes_max)
+        .http2_max_pending_accept_reset_streams(Some(PENDING_RESETS_MAX))
+        .http2_max_local_error_reset_streams(Some(LOCAL_ERRORS_MAX));
+    match config.connection_age_max {
+        Some(age) => server.max_connection_age(age),
+        None => server,
+    }
 }
 
 /// Wide enough for the allowed number of concurrent calls.

@@ -329,6 +329,18 @@ mod tests {
         why.into()
     }
 
+    fn of_session() -> impl Iterator<Item = (Error, Code, &'static str)> {
+        let errors = [
+            Error::SessionNotFound,
+            Error::SessionDetached,
+            Error::SessionEnded,
+            Error::ResumeTokenInvalid,
+            Error::ResumeTokenExpired,
+        ];
+        let errors = errors.into_iter();
+        errors.map(|error| (error, Code::NotFound, "SESSION_NOT_FOUND"))
+    }
+
     fn cases() -> impl Iterator<Item = (Error, Code, &'static str)> {
         use Code::{
             FailedPrecondition, Internal, InvalidArgument, NotFound, ResourceExhausted,
@@ -346,11 +358,6 @@ mod tests {
                 FailedPrecondition,
                 "NOT_OWNER",
             ),
-            (Error::SessionNotFound, NotFound, "SESSION_NOT_FOUND"),
-            (Error::SessionDetached, NotFound, "SESSION_NOT_FOUND"),
-            (Error::ResumeTokenInvalid, NotFound, "SESSION_NOT_FOUND"),
-            (Error::SessionEnded, NotFound, "SESSION_NOT_FOUND"),
-            (Error::ResumeTokenExpired, NotFound, "SESSION_NOT_FOUND"),
             (
                 Error::LimitReached(Limit::Waiters),
                 ResourceExhausted,
@@ -399,7 +406,7 @@ mod tests {
             (CallError::Refused(text()), Internal, "STORE_REFUSED"),
         ];
         let of_store = of_store.map(|(error, code, reason)| (error.into(), code, reason));
-        ours.into_iter().chain(of_store)
+        ours.into_iter().chain(of_store).chain(of_session())
     }
 
     #[test]

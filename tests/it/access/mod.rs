@@ -3,8 +3,10 @@
 
 mod admin;
 mod locks;
+mod matrix;
 mod permits;
 mod quotas;
+mod raw;
 mod revoked;
 mod rules;
 mod sessions;
