@@ -3,13 +3,15 @@
 use clap::{Args, Subcommand};
 
 use super::{
-    common::{CommonArgs, NameArgs, PrefixArgs, TryArgs, WaitArgs},
+    common::{CommonArgs, NameArgs, PrefixArgs, TEMPLATE, TryArgs, WaitArgs},
     latch::LatchCommand,
     lock::{CheckTokenArgs, HoldArgs, ReleaseArgs, RenewArgs},
     multi::{HoldAllArgs, ReleaseAllArgs},
     run::RunArgs,
     semaphore::SemaphoreCommand,
+    server::ServerArgs,
 };
+use crate::exit;
 
 /// What to ask a coordinator.
 #[derive(Debug, Subcommand)]
@@ -102,6 +104,28 @@ Examples:
   lockkeeper end-session --digest 0123456789abcdef --reason 'its host is gone'
   lockkeeper end-session --identity spiffe://prod/orders --reason 'key stolen' --yes")]
     EndSession(EndSessionArgs),
+    /// Check that a coordinator serves; needs no bearer token.
+    #[command(before_help = "\
+Examples:
+  lockkeeper health
+  lockkeeper health --server https://locks.example.com:7625",
+        help_template = TEMPLATE, after_help = exit::HELP)]
+    Health(ServerArgs),
+}
+
+/// See [`ClientCommand::ForceRelease`].
+#[derive(Args, Debug)]
+pub struct ForceReleaseArgs {
+    /// The lock's name.
+    pub(crate) name: String,
+    /// Why; sent to the holders and written to the audit log.
+    #[arg(long)]
+    pub(crate) reason: String,
+    /// Do not ask for confirmation.
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
 }
 
 /// See [`ClientCommand::EndSession`].
@@ -129,19 +153,4 @@ pub(crate) struct SessionsArgs {
     /// The identity whose sessions end; `anonymous` for those without one.
     #[arg(long)]
     pub(crate) identity: Option<String>,
-}
-
-/// See [`ClientCommand::ForceRelease`].
-#[derive(Args, Debug)]
-pub struct ForceReleaseArgs {
-    /// The lock's name.
-    pub(crate) name: String,
-    /// Why; sent to the holders and written to the audit log.
-    #[arg(long)]
-    pub(crate) reason: String,
-    /// Do not ask for confirmation.
-    #[arg(long)]
-    pub(crate) yes: bool,
-    #[command(flatten)]
-    pub(crate) common: CommonArgs,
 }

@@ -36,6 +36,19 @@ pub(crate) fn holder(remaining: Option<&prost_types::Duration>) -> String {
     }
 }
 
+/// Those who hold a lock, the first by name.
+pub(crate) fn holders(answer: &DescribeResponse) -> String {
+    let first = answer.holders.first();
+    let name = first.map_or("", |it| match it.client_name.as_str() {
+        "" => &it.owner,
+        name => name,
+    });
+    match answer.holder_count.saturating_sub(1) {
+        0 => name.to_owned(),
+        others => format!("{name} and {others} more"),
+    }
+}
+
 /// A lock in words: its state, then a line for each holder, then one for each waiter.
 pub(crate) fn description(answer: &DescribeResponse) -> String {
     let (name, token) = (&answer.name, answer.last_fencing_token);
