@@ -6,12 +6,15 @@ mod admission;
 pub mod config;
 pub mod grpc;
 pub mod hosts;
+mod layers;
 pub mod probe;
 mod process;
+mod reload;
 mod secret_files;
 mod security;
 mod sizing;
 pub mod telemetry;
 mod wiring;
 
+pub use layers::coordinator_config;
 pub use wiring::*;

@@ -2,6 +2,7 @@
 //! and ends with it.
 
 use std::{
+    ffi::OsStr,
     fs::{self, File},
     net::SocketAddr,
     path::PathBuf,
@@ -44,6 +45,8 @@ pub struct Settings {
     /// The limits of open files that it begins with, soft and hard.
     files: Option<(u32, u32)>,
     age_max: Duration,
+    /// A file of settings.
+    config: Option<PathBuf>,
     /// Another binary than was built with the tests.
     binary: Option<PathBuf>,
 }
@@ -71,6 +74,7 @@ impl Settings {
             environment: Vec::new(),
             files: None,
             age_max: AGE_MAX,
+            config: None,
             // A release, for figures.
             binary: std::env::var_os("COORDINATOR_BINARY").map(PathBuf::from),
         }
@@ -92,6 +96,12 @@ impl Settings {
     /// raised to.
     pub fn with_files(mut self, soft: u32, hard: u32) -> Self {
         self.files = Some((soft, hard));
+        self
+    }
+
+    /// Reads this file besides.
+    pub fn with_file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.config = Some(file.into());
         self
     }
 
@@ -315,6 +325,12 @@ fn spawn(settings: &Settings, listen: &str, directory: &TempDir) -> Child {
     };
     command
         .args(["serve", "--listen", listen])
+        .args(
+            settings
+                .config
+                .iter()
+                .flat_map(|it| [OsStr::new("--config"), it.as_os_str()]),
+        )
         .env_clear()
         .env("LOCKKEEPER__LOG__FORMAT", "json")
         .env("LOCKKEEPER__LOG__LEVEL", "info,lockkeeper=debug")
