@@ -23,7 +23,7 @@ test-all: ## All tests; names the toolchains that are missing
 test-fast: ## What takes seconds: unit tests, behaviour in one process, and the checks of the tree
 	$(CARGO) test --locked --no-fail-fast --workspace --lib --test generated --test it --test tidy
 
-test-clients: ## Only the tests with clients in other languages
+test-clients: ## Only the tests with clients in other languages, the examples, and buf on the proto files
 	scripts/test --clients
 
 conformance: ## Every client against the same scenarios, and the wrong clients: LANGUAGES="go python" for some
