@@ -7,6 +7,7 @@ mod permit_inspect;
 mod permit_outcomes;
 mod permits;
 mod scripts;
+mod turns;
 
 pub use latch::{CountSet, CountedDown, LatchInspected};
 pub use locks::QueuePositions;
