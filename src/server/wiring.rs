@@ -422,7 +422,7 @@ fn admin_config(settings: &Settings) -> admin::Config {
     }
 }
 
-fn grpc_config(settings: &Settings) -> grpc::Config {
+pub(crate) fn grpc_config(settings: &Settings) -> grpc::Config {
     let Settings { server, limits, .. } = settings;
     let hosts = AllowedHosts::new(&server.allowed_hosts, server.listen.0);
     grpc::Config {
