@@ -56,8 +56,8 @@ rows! {
     locks::waiters as "waiters":
         "a tenant waits for one lock as often as it may, again and again",
         "no quota; 12 kB each";
-    locks::thousands_at_once as "thousands_at_once":
-        "4 tasks take 1,000 locks at once, in a loop",
+    locks::many_at_once as "many_at_once":
+        "64 tasks take 250 locks at once, in a loop",
         "not measured";
     locks::lists as "lists":
         "16 tasks list a tenant's locks, and sessions",

@@ -35,7 +35,11 @@ pub fn jwt(bytes: &[u8]) {
     if let Ok(identity) = access.bearer(Some(&token)) {
         must_be_usable(&identity);
         // The second time it comes from a cache.
-        assert!(access.bearer(Some(&token)).is_ok_and(|it| it.as_str() == identity.as_str()));
+        assert!(
+            access
+                .bearer(Some(&token))
+                .is_ok_and(|it| it.as_str() == identity.as_str())
+        );
         let claims: serde_json::Value = serde_json::from_slice(parts[1]).expect("claims");
         assert_eq!(claims["sub"], identity.as_str());
         assert!(

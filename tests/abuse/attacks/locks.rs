@@ -101,11 +101,11 @@ pub(crate) async fn waiters(target: Target) -> Did {
     Ok(format!("{most} waiters at once; rounds: {rounds}"))
 }
 
-/// A thousand locks at once, from four tasks.
-pub(crate) async fn thousands_at_once(target: Target) -> Did {
-    const LOCKS: usize = 1000;
+/// As many locks at once as a request may have, from many tasks.
+pub(crate) async fn many_at_once(target: Target) -> Did {
+    const LOCKS: usize = 250;
     let client = target.client(Who::Tenant).await;
-    let taken = target.storm(4, |task| {
+    let taken = target.storm(64, |task| {
         let mut api = client.api.clone();
         async move {
             let names = (0..LOCKS).map(|number| format!("tenant/{task}/{number}"));
