@@ -4,6 +4,9 @@
 pub mod admin;
 mod admission;
 pub mod config;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod grpc;
 pub mod hosts;
 mod layers;
