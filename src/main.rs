@@ -70,7 +70,8 @@ fn printed(document: &str) -> ExitCode {
 }
 
 fn serve(args: &ServeArgs) -> ExitCode {
-    let settings = match args.sources().load() {
+    let sources = args.sources();
+    let settings = match sources.load() {
         Ok(settings) => settings,
         Err(refused) => {
             for problem in refused.to_string().lines() {
@@ -90,6 +91,7 @@ fn serve(args: &ServeArgs) -> ExitCode {
                 return exit::CONFIG.into();
             }
         };
+        sources.warn_of_exposed();
         let served = server::run(settings, env!("LOCKKEEPER_COMMIT"), sending.lost_lines()).await;
         sending.finish().await;
         match served {

@@ -8,6 +8,7 @@ mod messages;
 mod real;
 mod scripted;
 mod service;
+mod speed;
 mod stage;
 mod stream;
 mod table;
@@ -48,7 +49,13 @@ fn main() {
         let languages = languages.clone();
         move || trial::contention(&languages).map_err(|it| Failed::from(format!("{it:#}")))
     });
-    let trials = trials.chain(wrong).chain([contention]);
+    let speed = Trial::test("speed", {
+        let languages = languages.clone();
+        move || speed::measure(&languages).map_err(|it| Failed::from(format!("{it:#}")))
+    });
+    // It proves nothing on a busy machine.
+    let speed = speed.with_ignored_flag(true);
+    let trials = trials.chain(wrong).chain([contention, speed]);
     let conclusion = libtest_mimic::run(&arguments, trials.collect());
     if !arguments.list {
         table.print();

@@ -4,6 +4,7 @@ mod commands;
 mod contend;
 mod guards;
 mod session;
+mod speed;
 mod wire;
 
 use std::{collections::HashMap, sync::Arc};
