@@ -193,6 +193,7 @@ func (m *Machine) onOpened(opened *pb.SessionOpened) {
 		m.session = opened
 		m.lease = opened.Lease.AsDuration()
 	} else {
+		m.session.ResumeToken = opened.ResumeToken
 		m.session.PingInterval, m.session.RenewInterval = opened.PingInterval, opened.RenewInterval
 	}
 	m.emit(Changed{State: Connected})
@@ -337,7 +338,9 @@ func (m *Machine) onReceived(frame *pb.SessionResponse) {
 	}
 	m.stream.heardAt, m.stream.pingedAt = m.now, never
 	switch it := frame.Response.(type) {
-	case *pb.SessionResponse_Opened, *pb.SessionResponse_Pong, nil:
+	case *pb.SessionResponse_Pong, nil:
+	case *pb.SessionResponse_Opened:
+		m.session.ResumeToken = it.Opened.ResumeToken
 	case *pb.SessionResponse_Lost:
 		loss := Loss{Reason: it.Lost.Reason, Detail: it.Lost.Detail}
 		m.onLost(holding{lock: it.Lost.Grant}, loss)

@@ -297,6 +297,9 @@ export class SessionMachine {
       case "goingAway":
         this.#stream.goingAway(now);
         return;
+      case "opened":
+        this.#resumeToken = response.value.resumeToken;
+        return;
       default:
         this.#work.onAnswer(opId, response, now);
     }

@@ -204,7 +204,12 @@ class Machine:
         interval = seconds(opened.renew_interval)
         grants.renew_interval = interval or grants.lease * RENEW_PART
         self._ping_interval = seconds(opened.ping_interval) or NEVER
-        self._opened = self._opened or opened
+        if self._opened is None:
+            self._opened = session_pb2.SessionOpened(
+                session_id=opened.session_id, resume_token=opened.resume_token
+            )
+        else:
+            self._opened.resume_token = opened.resume_token
         self._state = Up(state.stream, now)
         self._resume_deadline = NEVER
         self._operations.can_send = True
@@ -288,7 +293,10 @@ class Machine:
                 self._emit(ev.Waits(frame.op_id, response))
         elif kind == "failed":
             self._on_failed(now, frame.op_id, Refused.of(response))
-        elif kind not in ("pong", "opened"):
+        elif kind == "opened":
+            assert self._opened
+            self._opened.resume_token = response.resume_token
+        elif kind != "pong":
             self._on_answer(now, frame.op_id, kind, response)
 
     def _on_answer(self, now: float, op_id: int, kind: str, response: ev.Message) -> None:

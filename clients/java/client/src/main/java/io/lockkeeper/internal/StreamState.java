@@ -234,6 +234,11 @@ final class StreamState {
         resumeDeadline = NEVER;
     }
 
+    /** The coordinator replaces the token from time to time. */
+    void onResumeToken(ByteString token) {
+        resumeToken = token;
+    }
+
     private static long interval(boolean isSet, Duration duration) {
         long nanos = Protos.toNanos(duration);
         return isSet && nanos > 0 ? nanos : NEVER;

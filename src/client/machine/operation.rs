@@ -3,31 +3,32 @@
 use std::time::Duration;
 
 use lockkeeper_api::pb::{Grant, LockSpec, SessionRequest, session_request::Request};
+use rand::{RngExt as _, rngs::StdRng};
 use tokio::time::Instant;
-use uuid::Uuid;
+use uuid::Builder;
 
-use super::{
-    command::{Answer, NewOperation, Reply},
-    transport::frame,
-};
+use super::event::{Completion, Effect, NewOperation};
 use crate::{Error, error, holding::effective_mode};
 
 /// An operation without an answer.
+#[derive(Debug)]
 pub(super) struct Operation {
+    pub(super) op_id: u64,
     pub(super) request: Request,
     pub(super) purpose: Purpose,
-    wait_until: Option<Instant>,
+    /// What it renews, and that grant's fencing token when it was asked for.
+    pub(super) renews: Option<(u64, u64)>,
+    pub(super) wait_until: Option<Instant>,
     /// How long to retry while the store does not answer. `None`: for the session's lease.
-    patience: Option<Duration>,
-    /// `None`: no caller waits for the answer.
-    pub(super) reply: Option<Reply<Answer>>,
+    pub(super) patience: Option<Duration>,
+    /// Whether a caller waits for its end. A caller's operation without one is abandoned.
+    pub(super) has_caller: bool,
     /// When it was sent on this stream.
     pub(super) sent_at: Option<Instant>,
     /// Whether it may have been executed: its stream broke, or the coordinator does not know.
     pub(super) is_uncertain: bool,
-    pub(super) is_abandoned: bool,
     /// When the coordinator first answered that it cannot be executed for now.
-    failing_since: Option<Instant>,
+    pub(super) failing_since: Option<Instant>,
     pub(super) retry_at: Option<Instant>,
 }
 
@@ -36,8 +37,8 @@ pub(super) struct Operation {
 pub(super) enum Purpose {
     /// A caller.
     Caller,
-    /// The renewal of this holding.
-    Renewal(u64),
+    /// The renewal of a holding.
+    Renewal,
     /// The release of what this guard held.
     Release(u64),
     /// The release of what was granted after its caller was gone.
@@ -50,42 +51,46 @@ pub(super) enum Purpose {
 // === impl Operation ===
 
 impl Operation {
-    pub(super) fn new(request: Request, purpose: Purpose) -> Self {
+    pub(super) fn new(op_id: u64, request: Request, purpose: Purpose) -> Self {
         Self {
-            request: with_request_id(request),
+            op_id,
+            request,
             purpose,
+            renews: None,
             wait_until: None,
             patience: None,
-            reply: None,
+            has_caller: false,
             sent_at: None,
             is_uncertain: false,
-            is_abandoned: false,
             failing_since: None,
             retry_at: None,
         }
     }
 
-    pub(super) fn of_caller(new: NewOperation) -> Self {
+    pub(super) fn of_caller(new: NewOperation, renews: Option<(u64, u64)>) -> Self {
         Self {
+            renews,
             wait_until: new.wait_until,
             patience: new.patience,
-            reply: Some(new.reply),
-            ..Self::new(new.request, Purpose::Caller)
+            has_caller: true,
+            ..Self::new(new.op_id, new.request, Purpose::Caller)
         }
     }
 
     /// Answers the caller, if there is one.
-    pub(super) fn finish(self, result: Result<Answer, Error>) {
-        if let Some(reply) = self.reply {
-            let _ = reply.send(result);
+    pub(super) fn finish(self, result: Result<Completion, Error>, effects: &mut Vec<Effect>) {
+        if self.has_caller {
+            let op_id = self.op_id;
+            effects.push(Effect::Done { op_id, result });
         }
     }
 
-    /// The names of the locks or the semaphore that it acquires, for people.
+    /// The names of the locks, the semaphore or the latch, for people.
     pub(super) fn name(&self) -> String {
         match &self.request {
             Request::AcquirePermits(it) => it.name.clone(),
             Request::TryAcquirePermits(it) => it.name.clone(),
+            Request::AwaitLatch(it) => it.name.clone(),
             _ => {
                 let names = self.locks().into_iter().map(|lock| lock.name);
                 names.collect::<Vec<_>>().join(", ")
@@ -121,7 +126,7 @@ impl Operation {
     }
 
     /// The frame to send now.
-    pub(super) fn frame(&mut self, op_id: u64, now: Instant) -> SessionRequest {
+    pub(super) fn frame(&mut self, now: Instant) -> SessionRequest {
         self.sent_at = Some(now);
         self.retry_at = None;
         let left = self
@@ -137,7 +142,7 @@ impl Operation {
             Request::AwaitLatch(it) => it.wait_timeout = left,
             _ => {}
         }
-        frame(op_id, request)
+        frame(self.op_id, request)
     }
 
     pub(super) fn on_stream_ended(&mut self) {
@@ -146,6 +151,7 @@ impl Operation {
         }
         // The next coordinator may not fail.
         self.failing_since = None;
+        self.retry_at = None;
     }
 
     /// Whether it waits, and so can be cancelled.
@@ -159,17 +165,16 @@ impl Operation {
         )
     }
 
-    /// Whether it acquires something.
-    pub(super) fn acquires(&self) -> bool {
+    pub(super) fn acquires_permits(&self) -> bool {
         matches!(
             self.request,
-            Request::Acquire(_)
-                | Request::TryAcquire(_)
-                | Request::AcquireAll(_)
-                | Request::TryAcquireAll(_)
-                | Request::AcquirePermits(_)
-                | Request::TryAcquirePermits(_)
+            Request::AcquirePermits(_) | Request::TryAcquirePermits(_)
         )
+    }
+
+    /// Whether it acquires something.
+    pub(super) fn acquires(&self) -> bool {
+        self.acquires_permits() || !self.locks().is_empty()
     }
 
     /// The locks that it may hold already, so that a resume confirms them and does not release
@@ -182,12 +187,24 @@ impl Operation {
         }
     }
 
-    /// Makes it a new operation to the coordinator.
-    pub(super) fn renew_request_id(&mut self) {
-        self.is_uncertain = false;
-        if let Some(id) = request_id(&mut self.request) {
-            *id = new_request_id();
+    /// Gives a request that changes state an id, so that it can be repeated, if it has none.
+    pub(super) fn identify(&mut self, random: &mut StdRng) {
+        if let Some(id) = request_id(&mut self.request)
+            && id.is_empty()
+        {
+            let random = Builder::from_random_bytes(random.random());
+            *id = random.into_uuid().to_string();
         }
+    }
+
+    /// Makes it a new operation to the coordinator.
+    pub(super) fn renew_request_id(&mut self, random: &mut StdRng) {
+        self.is_uncertain = false;
+        self.sent_at = None;
+        if let Some(id) = request_id(&mut self.request) {
+            id.clear();
+        }
+        self.identify(random);
     }
 
     /// Whether a failure may be temporary, so that it is worth another attempt.
@@ -211,18 +228,12 @@ impl Operation {
     }
 }
 
-/// Gives a request that changes state an id, if it has none, so that it can be repeated.
-fn with_request_id(mut request: Request) -> Request {
-    if let Some(id) = request_id(&mut request)
-        && id.is_empty()
-    {
-        *id = new_request_id();
+pub(super) fn frame(op_id: u64, request: Request) -> SessionRequest {
+    SessionRequest {
+        op_id,
+        request: Some(request),
+        ..SessionRequest::default()
     }
-    request
-}
-
-fn new_request_id() -> String {
-    Uuid::new_v4().to_string()
 }
 
 fn request_id(request: &mut Request) -> Option<&mut String> {

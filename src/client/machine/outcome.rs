@@ -10,7 +10,9 @@ use crate::{Error, holding::Holding};
 pub(super) enum Outcome {
     Granted(Vec<Holding>),
     NotGranted(NotGranted),
-    /// The request was not about acquiring something.
+    /// What was renewed.
+    Renewed(Vec<Holding>, Response),
+    /// The request was not about acquiring or renewing something.
     Other(Response),
 }
 
@@ -38,6 +40,13 @@ impl From<Response> for Outcome {
             Response::PermitsTried(it) => NotGranted::permits(timeout, it.available),
             Response::NotGranted(it) => NotGranted::lock(it.reason(), it.holder_remaining_lease),
             Response::PermitsNotGranted(it) => NotGranted::permits(it.reason(), it.available),
+            Response::LatchNotOpened(it) => NotGranted::lock(it.reason(), None),
+            Response::Renewed(it) => {
+                Self::Renewed(holdings(it.grant.clone()), Response::Renewed(it))
+            }
+            Response::PermitsRenewed(it) => {
+                Self::Renewed(holdings(it.grants.clone()), Response::PermitsRenewed(it))
+            }
             other => Self::Other(other),
         }
     }

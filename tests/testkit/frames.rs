@@ -14,22 +14,22 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::steps::secs;
+use crate::time::secs;
 
-pub(super) const DATA: u8 = 0;
-pub(super) const HEADERS: u8 = 1;
-pub(super) const RST_STREAM: u8 = 3;
-pub(super) const SETTINGS: u8 = 4;
-pub(super) const PING: u8 = 6;
+pub const DATA: u8 = 0;
+pub const HEADERS: u8 = 1;
+pub const RST_STREAM: u8 = 3;
+pub const SETTINGS: u8 = 4;
+pub const PING: u8 = 6;
 const GOAWAY: u8 = 7;
-pub(super) const CONTINUATION: u8 = 9;
+pub const CONTINUATION: u8 = 9;
 
-pub(super) const END_STREAM: u8 = 1;
-pub(super) const END_HEADERS: u8 = 4;
+pub const END_STREAM: u8 = 1;
+pub const END_HEADERS: u8 = 4;
 const ACK: u8 = 1;
 
 /// What a peer is told that does too much of something.
-pub(super) const ENHANCE_YOUR_CALM: u32 = 11;
+pub const ENHANCE_YOUR_CALM: u32 = 11;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FRAME_MAX: usize = 16_384;
@@ -38,7 +38,7 @@ const FRAME_MAX: usize = 16_384;
 const BLOCKED_AFTER: Duration = secs(1);
 
 /// A connection.
-pub(super) struct Raw {
+pub struct Raw {
     write: OwnedWriteHalf,
     seen: Arc<Mutex<Seen>>,
     _reader: Option<AbortOnDropHandle<()>>,
@@ -48,17 +48,17 @@ pub(super) struct Raw {
 
 /// What has come back.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
+pub struct Seen {
     /// The code that the connection was ended with.
-    pub(super) goaway: Option<u32>,
+    pub goaway: Option<u32>,
     /// Streams that were reset, with codes.
-    pub(super) resets: BTreeMap<u32, u32>,
-    pub(super) is_closed: bool,
+    pub resets: BTreeMap<u32, u32>,
+    pub is_closed: bool,
 }
 
 /// What became of a flood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flood {
+pub enum Flood {
     /// All of it was taken.
     Taken,
     /// The connection was closed.
@@ -68,7 +68,7 @@ pub(super) enum Flood {
 }
 
 /// A frame on the wire.
-pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     let mut frame = length[1..].to_vec();
     frame.extend([kind, flags]);
@@ -78,17 +78,17 @@ pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
 }
 
 /// The headers of a call of this method, each a literal.
-pub(super) fn call(method: &str) -> Vec<u8> {
+pub fn call(method: &str) -> Vec<u8> {
     call_of(&format!("/lockkeeper.v1.LockService/{method}"))
 }
 
 /// The headers of a call of the method with this path.
-pub(super) fn call_of(path: &str) -> Vec<u8> {
+pub fn call_of(path: &str) -> Vec<u8> {
     call_to("localhost", path)
 }
 
 /// The same with an authority.
-pub(super) fn call_to(authority: &str, path: &str) -> Vec<u8> {
+pub fn call_to(authority: &str, path: &str) -> Vec<u8> {
     // POST, http, and names by their places in the static table.
     let mut block = vec![0x83, 0x86, 0x04];
     text(&mut block, path);
@@ -103,7 +103,7 @@ pub(super) fn call_to(authority: &str, path: &str) -> Vec<u8> {
 }
 
 /// A text of less than 16 kB, as HPACK writes it.
-pub(super) fn text(block: &mut Vec<u8>, text: &str) {
+pub fn text(block: &mut Vec<u8>, text: &str) {
     let length = text.len();
     if length < 127 {
         block.push(u8::try_from(length).unwrap());
@@ -120,7 +120,7 @@ pub(super) fn text(block: &mut Vec<u8>, text: &str) {
 }
 
 /// What a client sends first.
-pub(super) fn opening() -> Vec<u8> {
+pub fn opening() -> Vec<u8> {
     let mut opening = PREFACE.to_vec();
     opening.extend(frame(SETTINGS, 0, 0, &[]));
     opening
@@ -130,16 +130,12 @@ pub(super) fn opening() -> Vec<u8> {
 
 impl Raw {
     /// A connection that is opened as it should be, and that reads what comes.
-    pub(super) async fn open(address: SocketAddr) -> Self {
+    pub async fn open(address: SocketAddr) -> Self {
         Self::open_with(address, &[], true).await
     }
 
     /// The same with settings: numbers and values. It may also never read.
-    pub(super) async fn open_with(
-        address: SocketAddr,
-        settings: &[(u16, u32)],
-        reads: bool,
-    ) -> Self {
+    pub async fn open_with(address: SocketAddr, settings: &[(u16, u32)], reads: bool) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
         stream.set_nodelay(true).unwrap();
         let (read, write) = stream.into_split();
@@ -165,12 +161,13 @@ impl Raw {
         let mut opening = PREFACE.to_vec();
         opening.extend(frame(SETTINGS, 0, 0, &payload));
         opening.extend(frame(SETTINGS, ACK, 0, &[]));
-        raw.write.write_all(&opening).await.unwrap();
+        // A server that has no place closes at once.
+        let _ = raw.write.write_all(&opening).await;
         raw
     }
 
     /// Writes as fast as it can.
-    pub(super) async fn flood(&mut self, frames: impl Iterator<Item = Vec<u8>>) -> Flood {
+    pub async fn flood(&mut self, frames: impl Iterator<Item = Vec<u8>>) -> Flood {
         let mut chunk = Vec::new();
         let mut frames = frames.peekable();
         while let Some(frame) = frames.next() {
@@ -191,7 +188,7 @@ impl Raw {
     }
 
     /// What has come back so far.
-    pub(super) fn seen(&self) -> Seen {
+    pub fn seen(&self) -> Seen {
         self.seen.lock().clone()
     }
 }
