@@ -27,6 +27,8 @@ pub struct Quotas {
     pub waiters: u32,
     /// Waiting calls for one name.
     pub waiters_per_lock: u32,
+    /// Streams of requests, which clients may leave open.
+    pub streams: u32,
     /// Requests per second, also the size of a burst; frames of a session count.
     pub requests_per_second: u32,
 }
@@ -40,6 +42,8 @@ pub enum Quota {
     Grants,
     /// Waiting calls.
     Waiters,
+    /// Streams of requests.
+    Streams,
 }
 
 label! {
@@ -49,6 +53,7 @@ label! {
         Grants = "grants",
         Waiters = "waiters",
         WaitersPerLock = "waiters_per_lock",
+        Streams = "streams",
         RequestsPerSecond = "requests_per_second",
     }
 }
@@ -86,6 +91,7 @@ struct Usage {
     sessions: AtomicU32,
     grants: AtomicU32,
     waiters: AtomicU32,
+    streams: AtomicU32,
     requests: Option<DefaultDirectRateLimiter>,
 }
 
@@ -247,6 +253,7 @@ impl Usage {
             sessions: AtomicU32::new(0),
             grants: AtomicU32::new(0),
             waiters: AtomicU32::new(0),
+            streams: AtomicU32::new(0),
             requests: per_second.map(|it| RateLimiter::direct(governor::Quota::per_second(it))),
         }
     }
@@ -256,6 +263,7 @@ impl Usage {
             Quota::Sessions => (&self.sessions, self.quotas.sessions),
             Quota::Grants => (&self.grants, self.quotas.grants),
             Quota::Waiters => (&self.waiters, self.quotas.waiters),
+            Quota::Streams => (&self.streams, self.quotas.streams),
         }
     }
 
@@ -280,6 +288,7 @@ impl From<QuotaReached> for Refusing {
             QuotaReached::Full(Quota::Sessions) => Self::Sessions,
             QuotaReached::Full(Quota::Grants) => Self::Grants,
             QuotaReached::Full(Quota::Waiters) => Self::Waiters,
+            QuotaReached::Full(Quota::Streams) => Self::Streams,
             QuotaReached::WaitersPerLock => Self::WaitersPerLock,
             QuotaReached::TooOften(_) => Self::RequestsPerSecond,
         }

@@ -3,18 +3,20 @@
 
 use std::{
     future::{Ready, ready},
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use futures::future::Either;
 use http::{Request, Response, header::AUTHORIZATION};
-use lockkeeper_access::{Access, Account};
+use lockkeeper_access::{Access, Account, Quota};
 use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
 use super::{
     budgets::Budgets,
     credentials::{Credentials, identify},
+    layer::STREAMS,
     peer::Peer,
     status,
 };
@@ -80,6 +82,10 @@ impl AuthLayer {
         let account = self.access.account(identity).used_from(peer.address);
         if is_counted {
             account.request().map_err(status::quota)?;
+        }
+        if STREAMS.iter().any(|it| path.ends_with(it)) {
+            let counted = account.count(Quota::Streams, 1).map_err(status::quota)?;
+            request.extensions_mut().insert(Arc::new(counted));
         }
         request.extensions_mut().insert(account);
         if let Some(credentials) = credentials {
