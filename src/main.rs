@@ -92,7 +92,8 @@ fn serve(args: &ServeArgs) -> ExitCode {
             }
         };
         sources.warn_of_exposed();
-        let served = server::run(settings, env!("LOCKKEEPER_COMMIT"), sending.lost_lines()).await;
+        let commit = env!("LOCKKEEPER_COMMIT");
+        let served = server::run(sources, settings, commit, sending.lost_lines()).await;
         sending.finish().await;
         match served {
             Ok(()) => exit::OK.into(),

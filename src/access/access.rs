@@ -1,8 +1,10 @@
 //! The authentication and authorization of a port.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
+use jsonwebtoken::get_current_timestamp;
 use lockkeeper_base::metrics::Registrar;
+use parking_lot::RwLock;
 use tokio::sync::watch;
 
 use super::{
@@ -16,6 +18,9 @@ use super::{
     tokens::Tokens,
     watchers::{WatcherPlace, Watchers},
 };
+
+/// Ends are whole seconds, so that they are over a second later for sure.
+const AFTER_END: Duration = Duration::from_secs(1);
 
 /// How callers authenticate, and what they may do.
 #[derive(Clone, Debug, Default)]
@@ -57,7 +62,7 @@ struct Shared {
     is_on: bool,
     tokens: Option<Watched<Tokens>>,
     jwts: Option<Watched<Jwts>>,
-    rules: Rules,
+    rules: RwLock<Rules>,
     accounts: Accounts,
     denials: Denials,
     watchers: Watchers,
@@ -88,7 +93,7 @@ impl Access {
             is_on,
             tokens: tokens.transpose()?,
             jwts: jwts.transpose()?,
-            rules: Rules::new(config.rules),
+            rules: RwLock::new(Rules::new(config.rules)),
             accounts: Accounts::new(config.quotas),
             denials: Denials::default(),
             watchers: Watchers::default(),
@@ -135,14 +140,46 @@ impl Access {
         }
     }
 
-    /// Notes that credentials may have changed, for [`Access::changes`].
+    /// Replaces the rules and the quotas. Calls and frames that begin later follow them; so do
+    /// watchers, which end if the right is gone.
+    pub fn set(&self, rules: Vec<Rule>, quotas: Quotas) {
+        *self.shared.rules.write() = Rules::new(rules);
+        self.shared.accounts.set(quotas);
+        self.has_changed();
+    }
+
+    /// Notes that credentials may have changed, for [`Access::until_refused`].
     pub fn has_changed(&self) {
         self.shared.changes.send_modify(|count| *count += 1);
     }
 
-    /// Counts changes after which credentials have to be looked at again.
-    pub fn changes(&self) -> watch::Receiver<u64> {
+    fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changes.subscribe()
+    }
+
+    /// Resolves with the refusal when `look` fails. It looks at once, after each change of
+    /// credentials, and after the end that it returned last, in seconds since 1970.
+    pub async fn until_refused<E>(&self, look: impl Fn() -> Result<Option<u64>, E>) -> E {
+        let mut changes = self.changes();
+        loop {
+            let end = match look() {
+                Ok(end) => end,
+                Err(refused) => return refused,
+            };
+            let ended = async {
+                let Some(end) = end else {
+                    return std::future::pending().await;
+                };
+                let left = Duration::from_secs(end.saturating_sub(get_current_timestamp()));
+                tokio::time::sleep(left + AFTER_END).await;
+            };
+            tokio::select! {
+                biased;
+                // The sender is a part of `self`.
+                _ = changes.changed() => {}
+                () = ended => {}
+            }
+        }
     }
 
     /// When a token that was accepted is refused, in seconds since 1970, if it says so itself.
@@ -178,6 +215,7 @@ impl Access {
     /// Whether an identity has a right to the lock, semaphore or latch of this name.
     pub fn allows(&self, identity: &Identity, right: Right, name: &str) -> bool {
         let Shared { rules, is_on, .. } = &*self.shared;
+        let rules = rules.read();
         if !rules.is_empty() {
             return rules.allow(identity, right, name);
         }
@@ -187,7 +225,7 @@ impl Access {
 
     /// Whether an identity has any right at all.
     pub fn allows_anything(&self, identity: &Identity) -> bool {
-        let rules = &self.shared.rules;
+        let rules = self.shared.rules.read();
         rules.is_empty() || rules.know(identity)
     }
 

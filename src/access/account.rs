@@ -13,6 +13,7 @@ use std::{
 use dashmap::DashMap;
 use governor::{DefaultDirectRateLimiter, RateLimiter, clock::Clock as _, clock::DefaultClock};
 use lockkeeper_base::metrics::{Counters, Label as _, Registrar, label};
+use parking_lot::RwLock;
 
 use super::Identity;
 
@@ -86,19 +87,19 @@ pub struct Counted(Option<(Arc<Usage>, Quota, u32)>);
 
 #[derive(Debug)]
 struct Usage {
-    quotas: Quotas,
+    quotas: RwLock<Quotas>,
     refusals: Arc<Counters<Refusing>>,
     sessions: AtomicU32,
     grants: AtomicU32,
     waiters: AtomicU32,
     streams: AtomicU32,
-    requests: Option<DefaultDirectRateLimiter>,
+    requests: RwLock<Option<DefaultDirectRateLimiter>>,
 }
 
 /// The accounts of one coordinator.
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
-    quotas: Quotas,
+    quotas: RwLock<Quotas>,
     refusals: Arc<Counters<Refusing>>,
     by_identity: DashMap<Identity, Arc<Usage>>,
 }
@@ -111,9 +112,18 @@ const ACCOUNTS_KEPT: usize = 10_000;
 impl Accounts {
     pub(super) fn new(quotas: Quotas) -> Self {
         Self {
-            quotas,
+            quotas: RwLock::new(quotas),
             refusals: Arc::default(),
             by_identity: DashMap::new(),
+        }
+    }
+
+    /// Sets new quotas. What is above them stays, and counts.
+    pub(super) fn set(&self, quotas: Quotas) {
+        *self.quotas.write() = quotas;
+        // An account that is made meanwhile has them, or is in its shard before that is walked.
+        for usage in &self.by_identity {
+            usage.set(quotas);
         }
     }
 
@@ -123,7 +133,7 @@ impl Accounts {
     }
 
     pub(super) fn of(&self, identity: Identity) -> Account {
-        if self.quotas == Quotas::default() {
+        if *self.quotas.read() == Quotas::default() {
             return Account::from(identity);
         }
         if let Some(usage) = self.by_identity.get(&identity) {
@@ -137,7 +147,10 @@ impl Accounts {
             self.by_identity
                 .retain(|_, usage| Arc::strong_count(usage) > 1);
         }
-        let made = || Arc::new(Usage::new(self.quotas, Arc::clone(&self.refusals)));
+        let made = || {
+            let quotas = *self.quotas.read();
+            Arc::new(Usage::new(quotas, Arc::clone(&self.refusals)))
+        };
         let usage = self
             .by_identity
             .entry(identity.clone())
@@ -200,7 +213,7 @@ impl Account {
 
     /// Checks that there may be one more waiting call for a name, besides `others`.
     pub fn may_wait_beside(&self, others: usize) -> Result<(), QuotaReached> {
-        let max = |usage: &Usage| usage.quotas.waiters_per_lock as usize;
+        let max = |usage: &Usage| usage.quotas.read().waiters_per_lock as usize;
         match &self.usage {
             Some(usage) if max(usage) > 0 && others >= max(usage) => {
                 Err(usage.refused(QuotaReached::WaitersPerLock))
@@ -222,7 +235,8 @@ impl Account {
         let Some(usage) = &self.usage else {
             return Ok(());
         };
-        let Some(requests) = &usage.requests else {
+        let requests = usage.requests.read();
+        let Some(requests) = &*requests else {
             return Ok(());
         };
         requests.check().map_err(|until| {
@@ -246,24 +260,32 @@ impl From<Identity> for Account {
 
 impl Usage {
     fn new(quotas: Quotas, refusals: Arc<Counters<Refusing>>) -> Self {
-        let per_second = NonZeroU32::new(quotas.requests_per_second);
         Self {
-            quotas,
+            quotas: RwLock::new(quotas),
             refusals,
             sessions: AtomicU32::new(0),
             grants: AtomicU32::new(0),
             waiters: AtomicU32::new(0),
             streams: AtomicU32::new(0),
-            requests: per_second.map(|it| RateLimiter::direct(governor::Quota::per_second(it))),
+            requests: RwLock::new(limiter(quotas)),
         }
     }
 
+    fn set(&self, quotas: Quotas) {
+        let mut known = self.quotas.write();
+        if known.requests_per_second != quotas.requests_per_second {
+            *self.requests.write() = limiter(quotas);
+        }
+        *known = quotas;
+    }
+
     fn of(&self, quota: Quota) -> (&AtomicU32, u32) {
+        let quotas = self.quotas.read();
         match quota {
-            Quota::Sessions => (&self.sessions, self.quotas.sessions),
-            Quota::Grants => (&self.grants, self.quotas.grants),
-            Quota::Waiters => (&self.waiters, self.quotas.waiters),
-            Quota::Streams => (&self.streams, self.quotas.streams),
+            Quota::Sessions => (&self.sessions, quotas.sessions),
+            Quota::Grants => (&self.grants, quotas.grants),
+            Quota::Waiters => (&self.waiters, quotas.waiters),
+            Quota::Streams => (&self.streams, quotas.streams),
         }
     }
 
@@ -271,6 +293,11 @@ impl Usage {
         self.refusals.of(reached.into()).inc();
         reached
     }
+}
+
+fn limiter(quotas: Quotas) -> Option<DefaultDirectRateLimiter> {
+    let per_second = NonZeroU32::new(quotas.requests_per_second)?;
+    Some(RateLimiter::direct(governor::Quota::per_second(per_second)))
 }
 
 // === impl QuotaReached ===
@@ -326,6 +353,31 @@ impl Drop for Counted {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn new_quotas_count_for_what_is_used_already() {
+        let accounts = Accounts::new(Quotas {
+            sessions: 2,
+            ..Quotas::default()
+        });
+        let account = accounts.of(Identity::named("a"));
+        let _used = [(); 2].map(|()| account.count(Quota::Sessions, 1).unwrap());
+        accounts.set(Quotas {
+            sessions: 3,
+            requests_per_second: 1,
+            ..Quotas::default()
+        });
+        let third = account.count(Quota::Sessions, 1).unwrap();
+        assert!(account.count(Quota::Sessions, 1).is_err());
+        assert!(account.request().is_ok() && account.request().is_err());
+        accounts.set(Quotas {
+            sessions: 1,
+            ..Quotas::default()
+        });
+        drop(third);
+        assert!(account.count(Quota::Sessions, 1).is_err());
+        assert!(account.request().is_ok());
+    }
 
     #[test]
     fn each_identity_has_quotas_of_its_own() {

@@ -1,7 +1,8 @@
 //! Signed tokens (JWT), verified with keys from a file (JWKS). The identity is the token's subject.
 
-use std::path::PathBuf;
+use std::{collections::HashSet, path::PathBuf, time::Duration};
 
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use dashmap::DashMap;
 use jsonwebtoken::{
     Algorithm, DecodingKey, Validation, decode, decode_header,
@@ -10,12 +11,16 @@ use jsonwebtoken::{
     jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, PublicKeyUse},
 };
 use serde::Deserialize;
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::{Identity, Unauthenticated, ring_keys};
 
 /// The largest tolerated clock difference.
 const LEEWAY_SECONDS: u64 = 30;
+
+/// The end of the year 9999: later ones are mistakes, or no seconds.
+const END_MAX: u64 = 253_402_300_799;
 
 /// Verified tokens that are cached; verifying a signature takes longer than a lock.
 const REMEMBERED_MAX: usize = 10_000;
@@ -29,6 +34,8 @@ pub struct JwtConfig {
     pub issuer: String,
     /// The required `aud`.
     pub audience: String,
+    /// The longest time from the issue of a token (`iat`, else now) to its end; none: any.
+    pub lifetime_max: Option<Duration>,
 }
 
 /// The keys in force.
@@ -36,6 +43,7 @@ pub(super) struct Jwts {
     keys: Vec<Key>,
     issuer: String,
     audience: String,
+    lifetime_max: Option<Duration>,
     /// The cache, by the token's digest: its identity and expiry. Replaced with the keys.
     good: DashMap<[u8; 32], (Identity, u64)>,
 }
@@ -51,6 +59,13 @@ struct Key {
 struct Claims {
     sub: Option<String>,
     exp: Option<u64>,
+    iat: Option<u64>,
+    /// A list would name others that vouch for nothing.
+    #[expect(
+        dead_code,
+        reason = "only its type is checked here, its value by the validation"
+    )]
+    iss: Option<String>,
 }
 
 // === impl JwtConfig ===
@@ -64,6 +79,11 @@ impl JwtConfig {
             let set: JwkSet = serde_json::from_slice(text)
                 .map_err(|error| format!("is not a set of keys (JWKS): {error}"))?;
             let keys: Vec<Key> = set.keys.iter().filter_map(Key::new).collect();
+            let mut ids = HashSet::new();
+            let mut known = keys.iter().filter_map(|key| key.id.as_deref());
+            if let Some(twice) = known.find(|id| !ids.insert(*id)) {
+                return Err(format!("has two keys with the kid {twice:?}"));
+            }
             if keys.is_empty() {
                 return Err(
                     "has no key that could sign a token: RSA, P-256, P-384 or Ed25519".to_owned(),
@@ -73,6 +93,7 @@ impl JwtConfig {
                 keys,
                 issuer: self.issuer.clone(),
                 audience: self.audience.clone(),
+                lifetime_max: self.lifetime_max,
                 good: DashMap::new(),
             })
         }
@@ -94,13 +115,17 @@ impl Jwts {
     pub(super) fn verify(&self, token: &str) -> Result<Identity, Unauthenticated> {
         let digest: [u8; 32] = Sha256::digest(token).into();
         if let Some(known) = self.good.get(&digest)
-            && known.1 + LEEWAY_SECONDS > get_current_timestamp()
+            && known.1.saturating_add(LEEWAY_SECONDS) > get_current_timestamp()
         {
             return Ok(known.0.clone());
         }
-        let Claims { sub, exp } = self.claims(token).map_err(|error| refused(&error))?;
+        let claims = self.claims(token).map_err(|error| refused(&error))?;
         // Both are present, or the token would have been refused.
-        let (sub, exp) = (sub.unwrap_or_default(), exp.unwrap_or_default());
+        let (sub, exp) = (
+            claims.sub.unwrap_or_default(),
+            claims.exp.unwrap_or_default(),
+        );
+        self.check_lifetime(claims.iat, exp)?;
         let identity = Identity::of_token(&sub)
             .map_err(|why| Unauthenticated(format!("the bearer token's subject: {why}")))?;
         if self.good.len() >= REMEMBERED_MAX {
@@ -114,11 +139,26 @@ impl Jwts {
     /// differ.
     pub(super) fn end_of(&self, token: &str) -> Option<u64> {
         let digest: [u8; 32] = Sha256::digest(token).into();
-        self.good.get(&digest)?.1.checked_add(LEEWAY_SECONDS)
+        Some(self.good.get(&digest)?.1.saturating_add(LEEWAY_SECONDS))
+    }
+
+    fn check_lifetime(&self, iat: Option<u64>, exp: u64) -> Result<(), Unauthenticated> {
+        let refuse = |why: String| Err(Unauthenticated(format!("the bearer token {why}")));
+        if exp > END_MAX {
+            return refuse("ends too late: exp must be in seconds since 1970".to_owned());
+        }
+        let lifetime = exp.saturating_sub(iat.unwrap_or_else(get_current_timestamp));
+        match self.lifetime_max.map(|max| max.as_secs()) {
+            Some(max) if lifetime > max => refuse(format!("lives for more than {max} s")),
+            _ => Ok(()),
+        }
     }
 
     fn claims(&self, token: &str) -> Result<Claims, Error> {
         let header = decode_header(token)?;
+        if has_critical(token) {
+            return Err(ErrorKind::InvalidToken.into());
+        }
         let key = match &header.kid {
             Some(id) => self.keys.iter().find(|key| key.id.as_ref() == Some(id)),
             None if self.keys.len() == 1 => self.keys.first(),
@@ -176,6 +216,14 @@ impl Key {
     }
 }
 
+/// Whether the header lists extensions that must be understood; none is here (RFC 7515, 4.1.11).
+fn has_critical(token: &str) -> bool {
+    let header = token.split('.').next().unwrap_or_default();
+    let header = URL_SAFE_NO_PAD.decode(header).unwrap_or_default();
+    let header: Value = serde_json::from_slice(&header).unwrap_or_default();
+    header.get("crit").is_some()
+}
+
 /// A reason that helps the token's owner and no attacker.
 fn refused(error: &Error) -> Unauthenticated {
     let why = match error.kind() {
@@ -186,6 +234,8 @@ fn refused(error: &Error) -> Unauthenticated {
         ErrorKind::MissingRequiredClaim(_) | ErrorKind::InvalidClaimFormat(_) => {
             "must say exp, iss, aud and sub"
         }
+        ErrorKind::Json(_) => "has a claim of a type that it must not have",
+        ErrorKind::InvalidToken => "is no JWT, or demands extensions (crit)",
         ErrorKind::InvalidAlgorithm => "is signed in a way that its key does not allow",
         ErrorKind::InvalidSignature => "is not signed by a key that is known",
         _ => "is not known, and no JWT",
@@ -195,13 +245,12 @@ fn refused(error: &Error) -> Unauthenticated {
 
 #[cfg(test)]
 mod tests {
-    use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
     use ring::{
         hmac,
         rand::SystemRandom,
         signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
     };
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -242,6 +291,7 @@ mod tests {
             file: PathBuf::new(),
             issuer: "https://issuer".to_owned(),
             audience: "lockkeeper".to_owned(),
+            lifetime_max: Some(Duration::from_secs(3600)),
         };
         let set = json!({ "keys": keys }).to_string().into_bytes();
         config.parser()(&[set]).unwrap()
@@ -274,6 +324,18 @@ mod tests {
         assert_eq!(jwts.verify(&of_two).unwrap().as_str(), "api");
     }
 
+    /// Without an end it would be taken for one that says none, on streams that are open.
+    #[test]
+    fn a_token_that_ends_as_late_as_can_be_has_an_end() {
+        let one = Issuer::new();
+        let jwts = jwts(&[one.key("one")]);
+        let token = one.sign(&header(), &with("exp", u64::MAX));
+        for _ in 0..2 {
+            assert_eq!(jwts.verify(&token).unwrap().as_str(), "web");
+        }
+        assert_eq!(jwts.end_of(&token), Some(u64::MAX));
+    }
+
     #[test]
     fn a_token_that_was_not_made_for_us_now_by_our_issuer_is_refused() {
         let (one, stranger) = (Issuer::new(), Issuer::new());
@@ -289,6 +351,14 @@ mod tests {
             (with("aud", "vault"), "another audience"),
             (with("iss", "https://other"), "somebody else"),
             (with("sub", "uid:0"), "uid:"),
+            (with("exp", now + 3700), "more than 3600 s"),
+            (with("exp", u64::MAX), "ends too late"),
+            (with("exp", 1_u64 << 63), "ends too late"),
+            (with("iat", now - 3600), "more than 3600 s"),
+            (
+                with("iss", json!(["https://issuer", "https://other"])),
+                "of a type",
+            ),
             (with("exp", Value::Null), "must say"),
             (with("aud", Value::Null), "must say"),
         ] {
@@ -300,6 +370,8 @@ mod tests {
         let nameless = json!({"alg": "ES256"});
         refused(&one.sign(&nameless, &claims()), "not signed by a key");
         refused("0123456789abcdef", "no JWT");
+        let critical = json!({"alg": "ES256", "kid": "one", "crit": ["b64"], "b64": true});
+        refused(&one.sign(&critical, &claims()), "crit");
         let mut altered = one.sign(&header(), &claims()).into_bytes();
         let last = altered.len() - 2;
         altered[last] ^= 1;
@@ -331,11 +403,15 @@ mod tests {
                 file: PathBuf::new(),
                 issuer: "i".to_owned(),
                 audience: "a".to_owned(),
+                lifetime_max: None,
             };
             config.parser()(&[text.as_bytes().to_vec()]).err()
         };
         let secret = r#"{"keys": [{"kty": "oct", "k": "c2VjcmV0", "kid": "one"}]}"#;
         assert!(parse(secret).unwrap().contains("no key"));
+        let one = Issuer::new();
+        let twice = json!({"keys": [one.key("one"), one.key("two"), one.key("one")]});
+        assert!(parse(&twice.to_string()).unwrap().contains("\"one\""));
         let encrypts = r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "use": "enc",
             "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
         assert!(parse(encrypts).unwrap().contains("no key"));

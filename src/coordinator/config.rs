@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockkeeper_store::{host::Replicas, script};
 
-use crate::types::Limits;
+use crate::{resume_token::SessionSecrets, types::Limits};
 
 /// The configuration of a coordinator.
 #[derive(Clone, Debug)]
@@ -23,6 +23,11 @@ pub struct Config {
     pub replica_acks: Option<Replicas>,
     /// What the scripts keep, and for how long.
     pub scripts: script::Config,
-    /// Signs resume tokens; coordinators that share it can resume each other's sessions.
-    pub session_secret: Vec<u8>,
+    /// How long after its issue a resume token is accepted, and how long an ended session is
+    /// remembered.
+    pub resume_max: Duration,
+    /// Sign resume tokens; coordinators that share them can resume each other's sessions.
+    pub session_secrets: SessionSecrets,
+    /// The present time in seconds since 1970. Nothing but the age of resume tokens depends on it.
+    pub unix_seconds: fn() -> u64,
 }

@@ -7,7 +7,7 @@ use lockkeeper_store::{
     host::{Connected, Subscriptions, Wake},
     script::{CallError, QuorumMember, Scripts},
 };
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
     looks::Looks,
     metrics::families::Shared,
     owner_lock::OwnerLocks,
+    resume_token::SessionSecrets,
     session::{registry::Sessions, session::Deadlines},
     sessionless::Sessionless,
     types::Limits,
@@ -82,6 +83,7 @@ impl Coordinator {
             scripts,
             sessions: Sessions::new(&config, Arc::clone(&events), &metrics),
             config,
+            started: Instant::now(),
             tasks,
             waiters,
             sessionless: Sessionless::default(),
@@ -101,6 +103,11 @@ impl Coordinator {
     /// The limits in force.
     pub fn limits(&self) -> &Limits {
         &self.core.config.limits
+    }
+
+    /// The secrets of resume tokens in force, which may be replaced.
+    pub fn session_secrets(&self) -> SessionSecrets {
+        self.core.config.session_secrets.clone()
     }
 
     /// The default lease.

@@ -8,6 +8,7 @@ use lockkeeper_store::{
     host::Replicas,
     script::{CallError, Inspected, ReplicationStatus, Scripts, SemaphoreInspected},
 };
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -31,6 +32,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) config: Config,
+    pub(crate) started: Instant,
     pub(crate) scripts: Scripts,
     pub(crate) tasks: Tasks,
     pub(crate) waiters: Arc<Waiters>,

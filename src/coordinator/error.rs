@@ -45,6 +45,12 @@ pub enum Error {
     /// The resume token does not belong to the session.
     #[error("the resume token does not belong to this session")]
     ResumeTokenInvalid,
+    /// The resume token is too old, or was replaced.
+    #[error("the resume token has expired")]
+    ResumeTokenExpired,
+    /// The session was closed, or an operator has ended it.
+    #[error("the session has ended: it cannot be resumed")]
+    SessionEnded,
     /// A bound would be exceeded.
     #[error("{} is reached", .0.name())]
     LimitReached(Limit),

@@ -19,6 +19,7 @@ mod coordinator;
 mod core;
 mod deadlines;
 mod dispatch;
+mod end_session;
 mod error;
 mod events;
 #[cfg(feature = "fuzzing")]
@@ -57,6 +58,7 @@ pub use self::{
     answer::Answer,
     config::Config,
     coordinator::{Coordinator, Load},
+    end_session::{SessionsEnded, SessionsOf},
     error::{Error, Limit},
     events::{Event, What},
     latch::{AwaitLatch, CountDown, LatchDescription, LatchNotOpened, LatchOpened, SetCount},
@@ -75,6 +77,7 @@ pub use self::{
     operation::Operation,
     reply::{AnswersTo, Reply},
     resume::{Resumed, ResumedGrant, ResumedPermits},
+    resume_token::SessionSecrets,
     semaphore::{
         attempt::PermitDelivery,
         outcome::{
@@ -83,7 +86,7 @@ pub use self::{
         },
         request::{AcquirePermits, PermitCount, ReleasePermits, RenewPermits, SetPermits},
     },
-    session::{Notice, PeerAddress, Session, SessionSeen},
+    session::{EndedByForce, Notice, PeerAddress, Session, SessionSeen},
     stream::{Opened, Stream},
     types::{
         Grant, Invalid, Lease, Limits, LockName, LostReason, OnDisconnect, Owner, PermitGrant,

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -11,12 +11,11 @@ use lockkeeper_store::script::{CallError, Mode, Ownership, PermitId, PermitRenew
 use tokio::time::Instant;
 
 use crate::{
-    config::Config,
     coordinator::Coordinator,
     core::Core,
     error::{Error, Limit},
     owner_lock::OwnerLock,
-    resume_token::Claims,
+    resume_token::{Claims, Issue},
     session::session::Session,
     stream::{Opened, Stream},
     types::{
@@ -95,16 +94,18 @@ impl Coordinator {
         if core.draining.is_cancelled() {
             return Err(Error::Draining);
         }
-        let Config {
-            limits,
-            session_secret,
-            ..
-        } = &core.config;
+        let limits = &core.config.limits;
         let whose = account.identity();
-        let claims = Claims::verify(resume_token, session_secret, id, whose, limits)
+        let secrets = core.config.session_secrets.get();
+        let (claims, issue) = Claims::verify(resume_token, &secrets, (id, whose), limits)
             .ok_or(Error::ResumeTokenInvalid)?;
+        let is_fresh = core.is_fresh(id, issue)?;
         if named.locks.len() + named.permits.len() > limits.grants_per_session_max {
             return Err(Error::LimitReached(Limit::GrantsPerSession));
+        }
+        let group = core.group(whose);
+        if core.scripts.has_session_ended(&group, &id.digest()).await? {
+            return Err(Error::SessionEnded);
         }
         // Another coordinator would release the grants of such a session on noticing its own broken
         // stream.
@@ -116,6 +117,10 @@ impl Coordinator {
         let owner_locks = core.turns_of(&named).await?;
         let mut checked = core.check(&claims, named.locks).await?;
         checked.extend(core.check_permits(&claims, named.permits).await?);
+        // A client may keep an old token as long as its session lives, as a grant shows.
+        if !is_fresh && !checked.iter().any(|(_, _, held)| held.is_ok()) {
+            return Err(Error::ResumeTokenExpired);
+        }
         let reasons = core.why_all_gone(&checked).await;
         let known = core.sessions.get(id).ok();
         let resumed = known.and_then(|session| Stream::new(core, session));
@@ -128,6 +133,8 @@ impl Coordinator {
             Stream::new(core, session).ok_or(Error::SessionNotFound)?
         };
         let session = Arc::clone(&stream.session);
+        let generation = issue.map_or(0, |it| it.generation).saturating_add(1);
+        session.generation.fetch_max(generation, Ordering::Relaxed);
         let known = session.grants();
         session.forget_losses();
         let kept = core.take_over(&session, checked, reasons)?;
@@ -138,8 +145,8 @@ impl Coordinator {
         } = kept;
         tracing::debug!(session = %session.id.digest(), grants = grants.len(), "session resumed");
         Ok(Opened {
+            resume_token: core.resume_token(&session),
             stream,
-            resume_token: resume_token.to_vec(),
             grants,
             permits,
         })
@@ -149,6 +156,44 @@ impl Coordinator {
 // === impl Core ===
 
 impl Core {
+    /// A resume token of the session that is issued now.
+    pub(crate) fn resume_token(&self, session: &Session) -> Vec<u8> {
+        let claims = Claims {
+            lease: session.lease,
+            on_disconnect: session.on_disconnect,
+            client_name: session.client_name.clone(),
+        };
+        let issue = Issue {
+            at: (self.config.unix_seconds)(),
+            generation: session.generation.load(Ordering::Relaxed),
+        };
+        let of = (&session.id, session.account.identity());
+        let secrets = self.config.session_secrets.get();
+        claims.sign(issue, &secrets, of, &self.config.limits)
+    }
+
+    /// Whether a token of this issue is accepted by itself: it is young, or this coordinator has
+    /// its session. An error if a newer one has replaced it.
+    fn is_fresh(&self, id: &SessionId, issue: Option<Issue>) -> Result<bool, Error> {
+        if let Ok(session) = self.sessions.get(id) {
+            // The answer to the last resume may have been lost, and the one before is then shown.
+            let generation = issue.map_or(0, |it| it.generation).saturating_add(1);
+            if generation < session.generation.load(Ordering::Relaxed) {
+                return Err(Error::ResumeTokenExpired);
+            }
+            return Ok(true);
+        }
+        let age = match issue {
+            Some(issue) => {
+                let now = (self.config.unix_seconds)();
+                Duration::from_secs(now.abs_diff(issue.at))
+            }
+            // Of an older version, which issued it before this coordinator replaced another.
+            None => self.started.elapsed(),
+        };
+        Ok(age <= self.config.resume_max)
+    }
+
     /// Registers the checked grants with a resumed session, and tells its client which are lost.
     fn take_over(
         &self,

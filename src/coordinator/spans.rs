@@ -86,9 +86,11 @@ fn kind(error: &Error) -> &'static str {
     match error {
         Error::Invalid(_) => "invalid",
         Error::NotOwner(_) => "not_owner",
-        Error::SessionNotFound | Error::SessionDetached | Error::ResumeTokenInvalid => {
-            "session_not_found"
-        }
+        Error::SessionNotFound
+        | Error::SessionDetached
+        | Error::SessionEnded
+        | Error::ResumeTokenExpired
+        | Error::ResumeTokenInvalid => "session_not_found",
         Error::LimitReached(limit) => limit.name(),
         Error::QuotaReached(quota) => quota.name(),
         Error::Draining => "draining",

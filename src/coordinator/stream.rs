@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::{StreamExt as _, stream};
 use lockkeeper_access::{Account, Identity};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -12,12 +11,15 @@ use crate::{
     core::Core,
     error::Error,
     resume_token::Claims,
-    session::{notices::Notice, session::Session},
+    session::{
+        notices::{EndedByForce, Notice},
+        session::Session,
+    },
     types::{Grant, Holding, Invalid, Lease, OnDisconnect, PermitGrant, SessionId, over},
 };
 
-/// Concurrent releases of one ending session.
-const RELEASES_AT_ONCE: usize = 64;
+/// New resume tokens of a session that lives, in the time after which the first ends.
+const RESUME_TOKENS: u32 = 4;
 
 /// A session at its beginning.
 #[derive(Debug)]
@@ -66,11 +68,10 @@ impl Coordinator {
             client_name,
         };
         let id = SessionId::random();
-        let resume_token = claims.sign(&core.config.session_secret, &id, account.identity());
         let session = core.sessions.add(id, claims, account, &core.deadlines)?;
         Ok(Opened {
+            resume_token: core.resume_token(&session),
             stream: Stream::new(core, session).ok_or(Error::SessionNotFound)?,
-            resume_token,
             grants: Vec::new(),
             permits: Vec::new(),
         })
@@ -87,7 +88,7 @@ impl Coordinator {
 
 impl Core {
     /// Releases what a session held and no longer has.
-    async fn release_all(&self, grant: &Holding) {
+    pub(crate) async fn release_all(&self, grant: &Holding) {
         let _owner_lock = self.owner_locks.take(grant.name(), grant.owner()).await;
         match grant {
             Holding::Lock(grant) => {
@@ -102,23 +103,6 @@ impl Core {
         let core = Arc::clone(self);
         self.tasks
             .spawn("release", async move { core.release_all(&grant).await });
-    }
-
-    /// Ends a session and releases what it held.
-    async fn end(self: &Arc<Self>, session: &Arc<Session>) {
-        let Some(grants) = session.end(&self.deadlines) else {
-            return;
-        };
-        self.sessions.remove(session);
-        tracing::debug!(session = %session.id.digest(), grants = grants.len(), "session ended");
-        let releases = stream::iter(grants).map(|grant| {
-            let core = Arc::clone(self);
-            async move { core.release_all(&grant).await }
-        });
-        releases
-            .buffer_unordered(RELEASES_AT_ONCE)
-            .collect::<()>()
-            .await;
     }
 }
 
@@ -146,13 +130,28 @@ impl Stream {
         self.session.lease
     }
 
+    /// Whether its grants stay when the stream breaks.
+    pub fn keeps_grants(&self) -> bool {
+        self.session.on_disconnect == OnDisconnect::Keep
+    }
+
+    /// A new resume token, which ends later than the earlier ones.
+    pub fn resume_token(&self) -> Vec<u8> {
+        self.core.resume_token(&self.session)
+    }
+
+    /// How often the client should get a new resume token.
+    pub fn resume_token_interval(&self) -> Duration {
+        self.core.config.resume_max / RESUME_TOKENS
+    }
+
     /// Sets its origin, for callers that list sessions.
     pub fn comes_from(&self, peer: super::PeerAddress) {
         self.session.comes_from(peer);
     }
 
     /// The next notice. See [`Session::notice`].
-    pub async fn notice(&self) -> Notice {
+    pub async fn notice(&self) -> Result<Notice, EndedByForce> {
         self.session.notice().await
     }
 

@@ -1,17 +1,14 @@
 //! Derives from the settings who may connect, and what callers may do.
 
-use std::{future::Future, path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc};
 
 use lockkeeper_access::{Access, JwtConfig, Port, Quotas, Right, Rule, Unusable};
 
 use crate::{
-    config::{AccessQuotas, AccessRight, AccessRule, Settings},
+    config::{self, AccessQuotas, AccessRight, AccessRule, Settings},
     grpc::listen::{Tls, TlsFiles},
     sizing,
 };
-
-/// The interval at which files are read again.
-const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The contents of the files that the settings name.
 pub(crate) struct Security {
@@ -34,13 +31,14 @@ impl Security {
                 certificate,
                 key,
                 client_ca: file(&tls.client_ca_file),
+                client_crl: file(&tls.client_crl_file),
             })
         });
         let tls = tls.transpose();
         let tls = tls.map_err(|problem| ("server.tls", problem))?;
         let mut config = access_config(settings);
         if config.is_on() {
-            config.quotas = quotas(sizing::quotas(settings, memory));
+            config.quotas = quotas_in_force(settings, memory);
         }
         let port = port(settings, config.is_on());
         let access = Access::new(config, port);
@@ -51,25 +49,19 @@ impl Security {
     }
 }
 
-/// Reloads changed files until `stop` resolves.
-pub(crate) async fn reload(access: Access, tls: Option<Arc<Tls>>, stop: impl Future<Output = ()>) {
-    tokio::pin!(stop);
-    loop {
-        tokio::select! {
-            biased;
-            () = &mut stop => return,
-            () = tokio::time::sleep(RELOAD_INTERVAL) => {}
-        }
-        let (access, tls) = (access.clone(), tls.clone());
-        // The file system may hang.
-        let read = tokio::task::spawn_blocking(move || {
-            access.reload();
-            if tls.is_some_and(|tls| tls.reload()) {
-                access.has_changed();
-            }
-        });
-        let _ = read.await;
-    }
+/// The quotas in force, those that are not set derived from the limits.
+pub(crate) fn quotas_in_force(settings: &Settings, memory: Option<u64>) -> Quotas {
+    quotas(sizing::quotas(settings, memory))
+}
+
+/// Whether callers have to be identified.
+pub(crate) fn identifies(settings: &Settings) -> bool {
+    access_config(settings).is_on()
+}
+
+/// The rules of the settings.
+pub(crate) fn rules(access: &config::Access) -> Vec<Rule> {
+    access.rules.iter().map(rule).collect()
 }
 
 /// The trust in callers of the gRPC port. Its address was checked with the settings.
@@ -90,7 +82,7 @@ pub(crate) fn admin_port(settings: &Settings) -> Port {
         .listen
         .0
         .is_none_or(|it| is_loopback(it.ip()));
-    let is_on = access_config(settings).is_on();
+    let is_on = identifies(settings);
     let allowed = settings.admin.allow_unauthenticated;
     Port {
         admits_anonymous: allowed || (is_local && !is_on),
@@ -109,12 +101,13 @@ fn access_config(settings: &Settings) -> lockkeeper_access::Config {
         file,
         issuer: auth.jwt_issuer.clone(),
         audience: auth.jwt_audience.clone(),
+        lifetime_max: Some(auth.jwt_lifetime_max).filter(|it| !it.is_zero()),
     });
     lockkeeper_access::Config {
         token_file: file(&auth.token_file),
         jwt,
         certificates: file(&settings.server.tls.client_ca_file).is_some(),
-        rules: access.rules.iter().map(rule).collect(),
+        rules: rules(access),
         quotas: quotas(access.quotas),
     }
 }

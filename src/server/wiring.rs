@@ -7,10 +7,10 @@ use anyhow::Context as _;
 use futures::TryStreamExt as _;
 use lockkeeper_access::Access;
 use lockkeeper_base::{metrics::Registrar, tasks::spawn_detached};
-use lockkeeper_coordinator::{Coordinator, Limits};
+use lockkeeper_coordinator::Coordinator;
 use lockkeeper_store::{
     host::{
-        self, Connected, Replicas,
+        self, Connected,
         embedded::{Clock, EmbeddedStore},
         redis::{ConfigError, TlsCertificates},
     },
@@ -22,27 +22,33 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 use tracing::{info, warn};
-use uuid::Uuid;
 
 use crate::{
     admin::{self, Admin},
-    config::{ReplicaAcks, Settings, StoreUrl},
+    config::{Settings, Sources, StoreUrl},
     grpc::{
         self,
         listen::{self, Listeners, Tls, UnixSocket},
     },
-    hosts::AllowedHosts,
+    layers::{admin_config, coordinator_config, grpc_config, listen_limits},
     probe::StoreProbe,
     process::{dumps, memory, rlimit, systemd},
+    reload::{Reloaded, ReloadedSecrets, ReloadedSettings},
     secret_files,
     security::{self, Security},
     sizing,
     telemetry::{self, LostLines},
 };
 
-/// Serves until SIGTERM or SIGINT, then drains. The metrics report the commit, and lost lines of
-/// the log. Fails if it cannot start.
-pub async fn run(settings: Settings, commit: &'static str, lost: LostLines) -> anyhow::Result<()> {
+/// Serves until SIGTERM or SIGINT, then drains. The settings were loaded from these sources, whose
+/// rules and quotas may change. The metrics report the commit, and lost lines of the log. Fails if
+/// it cannot start.
+pub async fn run(
+    sources: Sources,
+    settings: Settings,
+    commit: &'static str,
+    lost: LostLines,
+) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let listener = match settings.server.listen.0 {
@@ -56,7 +62,7 @@ pub async fn run(settings: Settings, commit: &'static str, lost: LostLines) -> a
         }
     };
     spawn_detached("lost-lines", lost.clone().report());
-    serve_on(settings, commit, lost, listener, stop).await
+    serve_on(sources, settings, commit, lost, listener, stop).await
 }
 
 /// Serves on a listener, and on the Unix-domain socket if one is set, until `stop` resolves. Then
@@ -67,11 +73,13 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
     let lost = LostLines::default();
-    serve_on(settings, "unknown", lost, Some(listener), stop).await
+    let sources = Sources::default();
+    serve_on(sources, settings, "unknown", lost, Some(listener), stop).await
 }
 
 async fn serve_on(
-    settings: Settings,
+    sources: Sources,
+    mut settings: Settings,
     commit: &str,
     lost: LostLines,
     listener: Option<TcpListener>,
@@ -79,7 +87,6 @@ async fn serve_on(
 ) -> anyhow::Result<()> {
     dumps::refuse();
     let memory = memory::allowed();
-    let mut settings = settings;
     sizing::set_limits(&mut settings, memory);
     let grace = settings.server.drain_grace;
     // Every name begins with the prefix, so an invalid prefix makes every name invalid.
@@ -94,6 +101,14 @@ async fn serve_on(
         Security::read(&settings, memory).map_err(|(key, problem)| misconfigured(key, &problem))?;
     let listeners = listeners(&settings, listener, tls.clone())?;
     let coordinator = start(&settings, &connections)?;
+    let reloaded = Reloaded {
+        access: access.clone(),
+        tls,
+        settings: ReloadedSettings::new(sources, &settings, memory)
+            .map_err(|problem| misconfigured("access", &problem))?,
+        secrets: ReloadedSecrets::new(&settings, coordinator.session_secrets())
+            .map_err(|problem| misconfigured("session.secret_file", &problem))?,
+    };
     let probe = StoreProbe::new(coordinator.clone());
     let router = grpc::router(
         &coordinator,
@@ -114,10 +129,7 @@ async fn serve_on(
         let admin = Admin::new(coordinator.clone(), probe, access, metrics, config);
         serve_admin(admin, listener, drained.clone().cancelled_owned())?;
     }
-    spawn_detached(
-        "reload",
-        security::reload(access, tls, drained.clone().cancelled_owned()),
-    );
+    spawn_detached("reload", reloaded.run(drained.clone().cancelled_owned()));
     let server = router.serve_with_incoming_shutdown(
         listen::accept(listeners, limits, calls.connections())
             .map_ok(grpc::coalesced_writes::CoalescedWrites::new),
@@ -230,17 +242,6 @@ fn announce(settings: &Settings, listeners: &Listeners) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn listen_limits(settings: &Settings, access: &Access) -> listen::Limits {
-    let unauthenticated_max = settings.limits.unauthenticated_connections_max;
-    listen::Limits {
-        connections_max: rlimit::connections_max(settings.server.connections_max),
-        per_peer_max: settings.limits.connections_per_peer_max,
-        unauthenticated_max: access.asks().then_some(unauthenticated_max),
-        handshake_timeout: settings.server.handshake_timeout,
-        takes_http1: settings.server.grpc_web,
-    }
-}
-
 /// Ends waits and notifies sessions while the server still answers. Then stops accepting, and waits
 /// for operations in progress.
 async fn drain<E: std::error::Error + Send + Sync + 'static>(
@@ -268,9 +269,6 @@ async fn drain<E: std::error::Error + Send + Sync + 'static>(
 
 /// The least time for stopping tasks, also if the grace time is used up.
 const STOP_GRACE_MIN: Duration = Duration::from_millis(100);
-
-/// Spreads the polls of coordinators that were started together.
-const POLL_JITTER: f64 = 0.2;
 
 /// The addresses of the stores, without passwords.
 fn stores(settings: &Settings) -> Vec<String> {
@@ -352,91 +350,4 @@ pub struct Misconfigured(String);
 
 fn misconfigured(key: &str, problem: &dyn std::fmt::Display) -> anyhow::Error {
     Misconfigured(format!("{key}: {problem}")).into()
-}
-
-/// The coordinator's part of the settings.
-pub fn coordinator_config(settings: &Settings) -> lockkeeper_coordinator::Config {
-    let mut settings = settings.clone();
-    // Those that follow the memory have been set, where it is known.
-    sizing::set_limits(&mut settings, None);
-    let Settings {
-        store,
-        session,
-        limits,
-        ..
-    } = &settings;
-    let session_secret = if session.secret.is_empty() {
-        info!("session.secret is not set: sessions can be resumed on this process only");
-        Uuid::new_v4().as_bytes().to_vec()
-    } else {
-        session.secret.expose().as_bytes().to_vec()
-    };
-    lockkeeper_coordinator::Config {
-        limits: Limits {
-            key_prefix: store.key_prefix.as_str().into(),
-            name_bytes_max: limits.name_bytes_max,
-            owner_bytes_max: limits.owner_bytes_max,
-            request_id_bytes_max: limits.request_id_bytes_max,
-            client_name_bytes_max: limits.client_name_bytes_max,
-            lease_min: limits.lease_min,
-            lease_max: limits.lease_max,
-            waiters_per_lock_max: limits.waiters_per_lock_max,
-            waiters_max: limits.waiters_max,
-            waits_per_session_max: limits.waits_per_session_max,
-            sessions_max: limits.sessions_max,
-            grants_per_session_max: limits.grants_per_session_max,
-            locks_per_request_max: limits.locks_per_request_max,
-        },
-        lease: session.lease,
-        poll_interval: store.poll_interval,
-        poll_jitter: POLL_JITTER,
-        call_timeout: store.call_timeout,
-        replica_acks: match store.replica_acks {
-            ReplicaAcks::None => None,
-            ReplicaAcks::AtLeast(at_least) => Some(Replicas {
-                at_least,
-                all: false,
-            }),
-            ReplicaAcks::All => Some(Replicas {
-                at_least: 1,
-                all: true,
-            }),
-        },
-        scripts: script::Config {
-            idle_token_retention: store.idle_token_retention,
-            request_retention: store.request_retention,
-            fair_waiter_timeout: store.fair_waiter_timeout,
-            writer_hold_back: store.writer_hold_back,
-            holders_per_lock_max: limits.holders_per_lock_max,
-            permits_per_name_max: limits.permits_per_name_max,
-            adopts_counters: store.adopt_redisson_counters,
-        },
-        session_secret,
-    }
-}
-
-fn admin_config(settings: &Settings) -> admin::Config {
-    let admin = &settings.admin;
-    admin::Config {
-        allow_force_release: admin.allow_force_release,
-        authenticates_metrics: admin.authenticate_metrics,
-        hosts: AllowedHosts::new(&admin.allowed_hosts, admin.listen.0),
-    }
-}
-
-fn grpc_config(settings: &Settings) -> grpc::Config {
-    let Settings { server, limits, .. } = settings;
-    let hosts = AllowedHosts::new(&server.allowed_hosts, server.listen.0);
-    grpc::Config {
-        keepalive_interval: server.keepalive_interval,
-        keepalive_timeout: server.keepalive_timeout,
-        grpc_web: server.grpc_web,
-        // In public the names are not known, unless they were set.
-        allowed_hosts: Some(hosts).filter(|hosts| server.grpc_web && !hosts.is_unset_in_public()),
-        message_bytes_max: limits.message_bytes_max,
-        unfinished_bytes_max: limits.unfinished_bytes_max,
-        connection_streams_max: limits.connection_streams_max,
-        operations_per_session_max: limits.operations_per_session_max,
-        header_list_bytes_max: limits.header_list_bytes_max,
-    }
 }

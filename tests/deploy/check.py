@@ -23,7 +23,7 @@ HELM, BINARY = sys.argv[1:3]
 
 # What stands in secrets that the chart does not make.
 FOREIGN_SECRETS = {
-    "lockkeeper-store": {"store-url": "redis://:password@redis:6379/0", "session-secret": "0123456789abcdef"},
+    "lockkeeper-store": {"store-url": "redis://:password@redis:6379/0", "session-secret": "0123456789abcdef0123456789abcdef"},
     "lockkeeper-tokens": {"tokens": "billing 0123456789abcdef"},
     "lockkeeper-tls": {"tls.crt": "a certificate", "tls.key": "its key", "ca.crt": "another certificate"},
 }

@@ -307,7 +307,7 @@ impl World {
 
 fn settings(store: Settings, setup: &Setup) -> Settings {
     let settings = store
-        .with("session.secret", "a secret of all coordinators")
+        .with("session.secret", "a secret of all the coordinators here")
         .with("session.lease", &format!("{}s", LEASE.as_secs()))
         .with("log.level", "info");
     let more = setup.settings.iter();

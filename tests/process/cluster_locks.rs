@@ -30,7 +30,7 @@ use crate::{
 /// No poll comes before the test is over, so whatever is prompt was woken.
 fn settings(store: &Cluster) -> Settings {
     Settings::on(&store.url())
-        .with("session.secret", "a secret of all coordinators")
+        .with("session.secret", "a secret of all the coordinators here")
         .with("store.poll_interval", "60s")
 }
 

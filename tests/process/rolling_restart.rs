@@ -95,7 +95,7 @@ impl Stage {
 async fn a_rolling_restart_loses_no_grant_and_breaks_no_exclusion() {
     let redis = RedisServer::start().await;
     let settings = Settings::on(&redis.url())
-        .with("session.secret", "a secret of all coordinators")
+        .with("session.secret", "a secret of all the coordinators here")
         .with("server.drain_grace", "5s");
     let mut coordinators = join_all((0..3).map(|_| Coordinator::start(&settings))).await;
     let stage = Arc::new(Stage {

@@ -159,7 +159,10 @@ async fn the_settings_that_result_are_printed() {
     let coordinator = start().await;
     let print = ["serve", "--print-config", "--set", "session.lease=9s"];
     let mut command = lockkeeper(&coordinator, &print);
-    command.env("LOCKKEEPER__SESSION__SECRET", "not to be shown to anybody");
+    command.env(
+        "LOCKKEEPER__SESSION__SECRET",
+        "not to be shown to anybody, ever so long",
+    );
     let output = command.output().await.unwrap();
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();

@@ -36,7 +36,7 @@ pub(crate) const PROMPT: Duration = millis(700);
 /// Coordinators with these can resume each other's sessions.
 pub(crate) fn settings_on(store: &str) -> Settings {
     Settings::on(store)
-        .with("session.secret", "a secret of all coordinators")
+        .with("session.secret", "a secret of all the coordinators here")
         .with("session.lease", "2s")
         .with("store.call_timeout", CALL_TIMEOUT)
 }

@@ -175,8 +175,9 @@ async fn in_sessions(world: World, holds: Holds, mut dice: Dice) {
             let lost = async {
                 loop {
                     match stream.notice().await {
-                        Notice::PermitsLost(lost, _) if lost.ids == grant.ids => return,
-                        _ => {}
+                        Ok(Notice::PermitsLost(lost, _)) if lost.ids == grant.ids => return,
+                        Ok(_) => {}
+                        Err(_ended) => return,
                     }
                 }
             };

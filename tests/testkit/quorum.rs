@@ -25,7 +25,7 @@ impl Quorum {
     pub fn settings(&self) -> Settings {
         let urls: Vec<_> = self.members.iter().map(RedisServer::url).collect();
         Settings::on_quorum(&urls.join(" "))
-            .with("session.secret", "a secret of all coordinators")
+            .with("session.secret", "a secret of all the coordinators here")
             .with("session.lease", "2s")
     }
 

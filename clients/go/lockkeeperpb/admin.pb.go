@@ -836,6 +836,126 @@ func (x *ForceReleaseResponse) GetHolderCount() uint32 {
 	return 0
 }
 
+// See LockAdminService.EndSession.
+type EndSessionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The digest of one session, from ListSessions. Either this or `identity`.
+	SessionDigest string `protobuf:"bytes,1,opt,name=session_digest,json=sessionDigest,proto3" json:"session_digest,omitempty"`
+	// The identity whose sessions end; `anonymous` for those without one.
+	Identity string `protobuf:"bytes,2,opt,name=identity,proto3" json:"identity,omitempty"`
+	// The reason, for the clients and for the audit log: 1 to 256 bytes, not blank, without control
+	// characters.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndSessionRequest) Reset() {
+	*x = EndSessionRequest{}
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndSessionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndSessionRequest) ProtoMessage() {}
+
+func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
+func (*EndSessionRequest) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *EndSessionRequest) GetSessionDigest() string {
+	if x != nil {
+		return x.SessionDigest
+	}
+	return ""
+}
+
+func (x *EndSessionRequest) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+func (x *EndSessionRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// See LockAdminService.EndSession.
+type EndSessionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of sessions that were ended.
+	SessionCount uint32 `protobuf:"varint,1,opt,name=session_count,json=sessionCount,proto3" json:"session_count,omitempty"`
+	// The number of grants that they held, of locks and of permits.
+	GrantCount    uint32 `protobuf:"varint,2,opt,name=grant_count,json=grantCount,proto3" json:"grant_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndSessionResponse) Reset() {
+	*x = EndSessionResponse{}
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndSessionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndSessionResponse) ProtoMessage() {}
+
+func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
+func (*EndSessionResponse) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *EndSessionResponse) GetSessionCount() uint32 {
+	if x != nil {
+		return x.SessionCount
+	}
+	return 0
+}
+
+func (x *EndSessionResponse) GetGrantCount() uint32 {
+	if x != nil {
+		return x.GrantCount
+	}
+	return 0
+}
+
 // See LockAdminService.Watch.
 type WatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -847,7 +967,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[8]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -859,7 +979,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[8]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -872,7 +992,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *WatchRequest) GetPrefix() string {
@@ -898,7 +1018,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[9]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -910,7 +1030,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[9]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -923,7 +1043,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WatchResponse) GetEvent() isWatchResponse_Event {
@@ -985,7 +1105,7 @@ type WatchSnapshot struct {
 
 func (x *WatchSnapshot) Reset() {
 	*x = WatchSnapshot{}
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[10]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -997,7 +1117,7 @@ func (x *WatchSnapshot) String() string {
 func (*WatchSnapshot) ProtoMessage() {}
 
 func (x *WatchSnapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[10]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1010,7 +1130,7 @@ func (x *WatchSnapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchSnapshot.ProtoReflect.Descriptor instead.
 func (*WatchSnapshot) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WatchSnapshot) GetFirst() bool {
@@ -1066,7 +1186,7 @@ type WatchDelta struct {
 
 func (x *WatchDelta) Reset() {
 	*x = WatchDelta{}
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[11]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1078,7 +1198,7 @@ func (x *WatchDelta) String() string {
 func (*WatchDelta) ProtoMessage() {}
 
 func (x *WatchDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_admin_proto_msgTypes[11]
+	mi := &file_lockkeeper_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1091,7 +1211,7 @@ func (x *WatchDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDelta.ProtoReflect.Descriptor instead.
 func (*WatchDelta) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_lockkeeper_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WatchDelta) GetEvent() WatchEvent {
@@ -1226,7 +1346,15 @@ const file_lockkeeper_v1_admin_proto_rawDesc = "" +
 	"\x14ForceReleaseResponse\x12\x1a\n" +
 	"\breleased\x18\x01 \x01(\bR\breleased\x12/\n" +
 	"\aholders\x18\x02 \x03(\v2\x15.lockkeeper.v1.HolderR\aholders\x12!\n" +
-	"\fholder_count\x18\x03 \x01(\rR\vholderCount\"&\n" +
+	"\fholder_count\x18\x03 \x01(\rR\vholderCount\"n\n" +
+	"\x11EndSessionRequest\x12%\n" +
+	"\x0esession_digest\x18\x01 \x01(\tR\rsessionDigest\x12\x1a\n" +
+	"\bidentity\x18\x02 \x01(\tR\bidentity\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"Z\n" +
+	"\x12EndSessionResponse\x12#\n" +
+	"\rsession_count\x18\x01 \x01(\rR\fsessionCount\x12\x1f\n" +
+	"\vgrant_count\x18\x02 \x01(\rR\n" +
+	"grantCount\"&\n" +
 	"\fWatchRequest\x12\x16\n" +
 	"\x06prefix\x18\x01 \x01(\tR\x06prefix\"\x87\x01\n" +
 	"\rWatchResponse\x12:\n" +
@@ -1287,7 +1415,7 @@ func file_lockkeeper_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_lockkeeper_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_lockkeeper_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_lockkeeper_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_lockkeeper_v1_admin_proto_goTypes = []any{
 	(NameKind)(0),                // 0: lockkeeper.v1.NameKind
 	(SessionPhase)(0),            // 1: lockkeeper.v1.SessionPhase
@@ -1300,34 +1428,36 @@ var file_lockkeeper_v1_admin_proto_goTypes = []any{
 	(*SessionSummary)(nil),       // 8: lockkeeper.v1.SessionSummary
 	(*ForceReleaseRequest)(nil),  // 9: lockkeeper.v1.ForceReleaseRequest
 	(*ForceReleaseResponse)(nil), // 10: lockkeeper.v1.ForceReleaseResponse
-	(*WatchRequest)(nil),         // 11: lockkeeper.v1.WatchRequest
-	(*WatchResponse)(nil),        // 12: lockkeeper.v1.WatchResponse
-	(*WatchSnapshot)(nil),        // 13: lockkeeper.v1.WatchSnapshot
-	(*WatchDelta)(nil),           // 14: lockkeeper.v1.WatchDelta
-	(LockMode)(0),                // 15: lockkeeper.v1.LockMode
-	(*Holder)(nil),               // 16: lockkeeper.v1.Holder
-	(*durationpb.Duration)(nil),  // 17: google.protobuf.Duration
-	(LostReason)(0),              // 18: lockkeeper.v1.LostReason
+	(*EndSessionRequest)(nil),    // 11: lockkeeper.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),   // 12: lockkeeper.v1.EndSessionResponse
+	(*WatchRequest)(nil),         // 13: lockkeeper.v1.WatchRequest
+	(*WatchResponse)(nil),        // 14: lockkeeper.v1.WatchResponse
+	(*WatchSnapshot)(nil),        // 15: lockkeeper.v1.WatchSnapshot
+	(*WatchDelta)(nil),           // 16: lockkeeper.v1.WatchDelta
+	(LockMode)(0),                // 17: lockkeeper.v1.LockMode
+	(*Holder)(nil),               // 18: lockkeeper.v1.Holder
+	(*durationpb.Duration)(nil),  // 19: google.protobuf.Duration
+	(LostReason)(0),              // 20: lockkeeper.v1.LostReason
 }
 var file_lockkeeper_v1_admin_proto_depIdxs = []int32{
 	5,  // 0: lockkeeper.v1.ListLocksResponse.locks:type_name -> lockkeeper.v1.LockSummary
 	0,  // 1: lockkeeper.v1.LockSummary.kind:type_name -> lockkeeper.v1.NameKind
-	15, // 2: lockkeeper.v1.LockSummary.mode:type_name -> lockkeeper.v1.LockMode
-	16, // 3: lockkeeper.v1.LockSummary.holders:type_name -> lockkeeper.v1.Holder
-	17, // 4: lockkeeper.v1.LockSummary.remaining_lease:type_name -> google.protobuf.Duration
+	17, // 2: lockkeeper.v1.LockSummary.mode:type_name -> lockkeeper.v1.LockMode
+	18, // 3: lockkeeper.v1.LockSummary.holders:type_name -> lockkeeper.v1.Holder
+	19, // 4: lockkeeper.v1.LockSummary.remaining_lease:type_name -> google.protobuf.Duration
 	8,  // 5: lockkeeper.v1.ListSessionsResponse.sessions:type_name -> lockkeeper.v1.SessionSummary
 	1,  // 6: lockkeeper.v1.SessionSummary.phase:type_name -> lockkeeper.v1.SessionPhase
-	17, // 7: lockkeeper.v1.SessionSummary.age:type_name -> google.protobuf.Duration
-	17, // 8: lockkeeper.v1.SessionSummary.lease:type_name -> google.protobuf.Duration
-	17, // 9: lockkeeper.v1.SessionSummary.resumable_for:type_name -> google.protobuf.Duration
-	16, // 10: lockkeeper.v1.ForceReleaseResponse.holders:type_name -> lockkeeper.v1.Holder
-	13, // 11: lockkeeper.v1.WatchResponse.snapshot:type_name -> lockkeeper.v1.WatchSnapshot
-	14, // 12: lockkeeper.v1.WatchResponse.delta:type_name -> lockkeeper.v1.WatchDelta
-	14, // 13: lockkeeper.v1.WatchSnapshot.entries:type_name -> lockkeeper.v1.WatchDelta
+	19, // 7: lockkeeper.v1.SessionSummary.age:type_name -> google.protobuf.Duration
+	19, // 8: lockkeeper.v1.SessionSummary.lease:type_name -> google.protobuf.Duration
+	19, // 9: lockkeeper.v1.SessionSummary.resumable_for:type_name -> google.protobuf.Duration
+	18, // 10: lockkeeper.v1.ForceReleaseResponse.holders:type_name -> lockkeeper.v1.Holder
+	15, // 11: lockkeeper.v1.WatchResponse.snapshot:type_name -> lockkeeper.v1.WatchSnapshot
+	16, // 12: lockkeeper.v1.WatchResponse.delta:type_name -> lockkeeper.v1.WatchDelta
+	16, // 13: lockkeeper.v1.WatchSnapshot.entries:type_name -> lockkeeper.v1.WatchDelta
 	2,  // 14: lockkeeper.v1.WatchDelta.event:type_name -> lockkeeper.v1.WatchEvent
 	0,  // 15: lockkeeper.v1.WatchDelta.kind:type_name -> lockkeeper.v1.NameKind
-	15, // 16: lockkeeper.v1.WatchDelta.mode:type_name -> lockkeeper.v1.LockMode
-	18, // 17: lockkeeper.v1.WatchDelta.reason:type_name -> lockkeeper.v1.LostReason
+	17, // 16: lockkeeper.v1.WatchDelta.mode:type_name -> lockkeeper.v1.LockMode
+	20, // 17: lockkeeper.v1.WatchDelta.reason:type_name -> lockkeeper.v1.LostReason
 	18, // [18:18] is the sub-list for method output_type
 	18, // [18:18] is the sub-list for method input_type
 	18, // [18:18] is the sub-list for extension type_name
@@ -1341,7 +1471,7 @@ func file_lockkeeper_v1_admin_proto_init() {
 		return
 	}
 	file_lockkeeper_v1_types_proto_init()
-	file_lockkeeper_v1_admin_proto_msgTypes[9].OneofWrappers = []any{
+	file_lockkeeper_v1_admin_proto_msgTypes[11].OneofWrappers = []any{
 		(*WatchResponse_Snapshot)(nil),
 		(*WatchResponse_Delta)(nil),
 	}
@@ -1351,7 +1481,7 @@ func file_lockkeeper_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lockkeeper_v1_admin_proto_rawDesc), len(file_lockkeeper_v1_admin_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -24,11 +24,13 @@ var File_lockkeeper_v1_admin_service_proto protoreflect.FileDescriptor
 
 const file_lockkeeper_v1_admin_service_proto_rawDesc = "" +
 	"\n" +
-	"!lockkeeper/v1/admin_service.proto\x12\rlockkeeper.v1\x1a\x19lockkeeper/v1/admin.proto2\xda\x02\n" +
+	"!lockkeeper/v1/admin_service.proto\x12\rlockkeeper.v1\x1a\x19lockkeeper/v1/admin.proto2\xad\x03\n" +
 	"\x10LockAdminService\x12N\n" +
 	"\tListLocks\x12\x1f.lockkeeper.v1.ListLocksRequest\x1a .lockkeeper.v1.ListLocksResponse\x12W\n" +
 	"\fListSessions\x12\".lockkeeper.v1.ListSessionsRequest\x1a#.lockkeeper.v1.ListSessionsResponse\x12W\n" +
-	"\fForceRelease\x12\".lockkeeper.v1.ForceReleaseRequest\x1a#.lockkeeper.v1.ForceReleaseResponse\x12D\n" +
+	"\fForceRelease\x12\".lockkeeper.v1.ForceReleaseRequest\x1a#.lockkeeper.v1.ForceReleaseResponse\x12Q\n" +
+	"\n" +
+	"EndSession\x12 .lockkeeper.v1.EndSessionRequest\x1a!.lockkeeper.v1.EndSessionResponse\x12D\n" +
 	"\x05Watch\x12\x1b.lockkeeper.v1.WatchRequest\x1a\x1c.lockkeeper.v1.WatchResponse0\x01B[\n" +
 	"\x10io.lockkeeper.v1P\x01ZEgithub.com/lockkeeper/lockkeeper/clients/go/lockkeeperpb;lockkeeperpbb\x06proto3"
 
@@ -36,23 +38,27 @@ var file_lockkeeper_v1_admin_service_proto_goTypes = []any{
 	(*ListLocksRequest)(nil),     // 0: lockkeeper.v1.ListLocksRequest
 	(*ListSessionsRequest)(nil),  // 1: lockkeeper.v1.ListSessionsRequest
 	(*ForceReleaseRequest)(nil),  // 2: lockkeeper.v1.ForceReleaseRequest
-	(*WatchRequest)(nil),         // 3: lockkeeper.v1.WatchRequest
-	(*ListLocksResponse)(nil),    // 4: lockkeeper.v1.ListLocksResponse
-	(*ListSessionsResponse)(nil), // 5: lockkeeper.v1.ListSessionsResponse
-	(*ForceReleaseResponse)(nil), // 6: lockkeeper.v1.ForceReleaseResponse
-	(*WatchResponse)(nil),        // 7: lockkeeper.v1.WatchResponse
+	(*EndSessionRequest)(nil),    // 3: lockkeeper.v1.EndSessionRequest
+	(*WatchRequest)(nil),         // 4: lockkeeper.v1.WatchRequest
+	(*ListLocksResponse)(nil),    // 5: lockkeeper.v1.ListLocksResponse
+	(*ListSessionsResponse)(nil), // 6: lockkeeper.v1.ListSessionsResponse
+	(*ForceReleaseResponse)(nil), // 7: lockkeeper.v1.ForceReleaseResponse
+	(*EndSessionResponse)(nil),   // 8: lockkeeper.v1.EndSessionResponse
+	(*WatchResponse)(nil),        // 9: lockkeeper.v1.WatchResponse
 }
 var file_lockkeeper_v1_admin_service_proto_depIdxs = []int32{
 	0, // 0: lockkeeper.v1.LockAdminService.ListLocks:input_type -> lockkeeper.v1.ListLocksRequest
 	1, // 1: lockkeeper.v1.LockAdminService.ListSessions:input_type -> lockkeeper.v1.ListSessionsRequest
 	2, // 2: lockkeeper.v1.LockAdminService.ForceRelease:input_type -> lockkeeper.v1.ForceReleaseRequest
-	3, // 3: lockkeeper.v1.LockAdminService.Watch:input_type -> lockkeeper.v1.WatchRequest
-	4, // 4: lockkeeper.v1.LockAdminService.ListLocks:output_type -> lockkeeper.v1.ListLocksResponse
-	5, // 5: lockkeeper.v1.LockAdminService.ListSessions:output_type -> lockkeeper.v1.ListSessionsResponse
-	6, // 6: lockkeeper.v1.LockAdminService.ForceRelease:output_type -> lockkeeper.v1.ForceReleaseResponse
-	7, // 7: lockkeeper.v1.LockAdminService.Watch:output_type -> lockkeeper.v1.WatchResponse
-	4, // [4:8] is the sub-list for method output_type
-	0, // [0:4] is the sub-list for method input_type
+	3, // 3: lockkeeper.v1.LockAdminService.EndSession:input_type -> lockkeeper.v1.EndSessionRequest
+	4, // 4: lockkeeper.v1.LockAdminService.Watch:input_type -> lockkeeper.v1.WatchRequest
+	5, // 5: lockkeeper.v1.LockAdminService.ListLocks:output_type -> lockkeeper.v1.ListLocksResponse
+	6, // 6: lockkeeper.v1.LockAdminService.ListSessions:output_type -> lockkeeper.v1.ListSessionsResponse
+	7, // 7: lockkeeper.v1.LockAdminService.ForceRelease:output_type -> lockkeeper.v1.ForceReleaseResponse
+	8, // 8: lockkeeper.v1.LockAdminService.EndSession:output_type -> lockkeeper.v1.EndSessionResponse
+	9, // 9: lockkeeper.v1.LockAdminService.Watch:output_type -> lockkeeper.v1.WatchResponse
+	5, // [5:10] is the sub-list for method output_type
+	0, // [0:5] is the sub-list for method input_type
 	0, // [0:0] is the sub-list for extension type_name
 	0, // [0:0] is the sub-list for extension extendee
 	0, // [0:0] is the sub-list for field type_name

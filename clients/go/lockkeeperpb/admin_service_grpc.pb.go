@@ -22,6 +22,7 @@ const (
 	LockAdminService_ListLocks_FullMethodName    = "/lockkeeper.v1.LockAdminService/ListLocks"
 	LockAdminService_ListSessions_FullMethodName = "/lockkeeper.v1.LockAdminService/ListSessions"
 	LockAdminService_ForceRelease_FullMethodName = "/lockkeeper.v1.LockAdminService/ForceRelease"
+	LockAdminService_EndSession_FullMethodName   = "/lockkeeper.v1.LockAdminService/EndSession"
 	LockAdminService_Watch_FullMethodName        = "/lockkeeper.v1.LockAdminService/Watch"
 )
 
@@ -62,6 +63,23 @@ type LockAdminServiceClient interface {
 	// Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another
 	// program's key; INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
 	ForceRelease(ctx context.Context, in *ForceReleaseRequest, opts ...grpc.CallOption) (*ForceReleaseResponse, error)
+	// Ends sessions of this coordinator: one by its digest, or all of an identity. Requires the
+	// `admin` right for every name that they hold, and for all names if one of them holds nothing or
+	// waits.
+	//
+	// Success: the sessions have ended. Their grants are released, and their waits have ended. Each
+	// client receives `lost` with FORCE_RELEASED and the reason for each grant, then its stream ends
+	// with ABORTED / SESSION_ENDED. No coordinator accepts their resume tokens any more, as long as
+	// the store remembers the end (`session.resume_max`, the last 10,000 of an identity). A client
+	// may still be working: only the fencing tokens protect the resource. It may open new sessions as
+	// long as its credentials are accepted; take those away first. Sessions on other coordinators go
+	// on.
+	// A repeat finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
+	//
+	// Errors: NOT_FOUND / SESSION_NOT_FOUND if no session of this coordinator has the digest;
+	// INVALID_ARGUMENT / INVALID_SESSION_DIGEST or INVALID_IDENTITY unless one of the two is set;
+	// INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
+	EndSession(ctx context.Context, in *EndSessionRequest, opts ...grpc.CallOption) (*EndSessionResponse, error)
 	// Streams the events of this coordinator, without end. A snapshot comes first, in one or more
 	// messages, the last of which is marked. Events follow as they happen, and may repeat what the
 	// snapshot contains. The snapshot has the grants of this coordinator's sessions and the waiters
@@ -107,6 +125,16 @@ func (c *lockAdminServiceClient) ForceRelease(ctx context.Context, in *ForceRele
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ForceReleaseResponse)
 	err := c.cc.Invoke(ctx, LockAdminService_ForceRelease_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *lockAdminServiceClient) EndSession(ctx context.Context, in *EndSessionRequest, opts ...grpc.CallOption) (*EndSessionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EndSessionResponse)
+	err := c.cc.Invoke(ctx, LockAdminService_EndSession_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -169,6 +197,23 @@ type LockAdminServiceServer interface {
 	// Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another
 	// program's key; INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
 	ForceRelease(context.Context, *ForceReleaseRequest) (*ForceReleaseResponse, error)
+	// Ends sessions of this coordinator: one by its digest, or all of an identity. Requires the
+	// `admin` right for every name that they hold, and for all names if one of them holds nothing or
+	// waits.
+	//
+	// Success: the sessions have ended. Their grants are released, and their waits have ended. Each
+	// client receives `lost` with FORCE_RELEASED and the reason for each grant, then its stream ends
+	// with ABORTED / SESSION_ENDED. No coordinator accepts their resume tokens any more, as long as
+	// the store remembers the end (`session.resume_max`, the last 10,000 of an identity). A client
+	// may still be working: only the fencing tokens protect the resource. It may open new sessions as
+	// long as its credentials are accepted; take those away first. Sessions on other coordinators go
+	// on.
+	// A repeat finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
+	//
+	// Errors: NOT_FOUND / SESSION_NOT_FOUND if no session of this coordinator has the digest;
+	// INVALID_ARGUMENT / INVALID_SESSION_DIGEST or INVALID_IDENTITY unless one of the two is set;
+	// INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
+	EndSession(context.Context, *EndSessionRequest) (*EndSessionResponse, error)
 	// Streams the events of this coordinator, without end. A snapshot comes first, in one or more
 	// messages, the last of which is marked. Events follow as they happen, and may repeat what the
 	// snapshot contains. The snapshot has the grants of this coordinator's sessions and the waiters
@@ -198,6 +243,9 @@ func (UnimplementedLockAdminServiceServer) ListSessions(context.Context, *ListSe
 }
 func (UnimplementedLockAdminServiceServer) ForceRelease(context.Context, *ForceReleaseRequest) (*ForceReleaseResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ForceRelease not implemented")
+}
+func (UnimplementedLockAdminServiceServer) EndSession(context.Context, *EndSessionRequest) (*EndSessionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method EndSession not implemented")
 }
 func (UnimplementedLockAdminServiceServer) Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error {
 	return status.Error(codes.Unimplemented, "method Watch not implemented")
@@ -277,6 +325,24 @@ func _LockAdminService_ForceRelease_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _LockAdminService_EndSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EndSessionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LockAdminServiceServer).EndSession(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LockAdminService_EndSession_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LockAdminServiceServer).EndSession(ctx, req.(*EndSessionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _LockAdminService_Watch_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(WatchRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -306,6 +372,10 @@ var LockAdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ForceRelease",
 			Handler:    _LockAdminService_ForceRelease_Handler,
+		},
+		{
+			MethodName: "EndSession",
+			Handler:    _LockAdminService_EndSession_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

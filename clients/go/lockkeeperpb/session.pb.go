@@ -660,12 +660,15 @@ func (x *OpenSession) GetOnDisconnect() OnDisconnect {
 
 // ResumeSession resumes a session whose stream broke, on this coordinator or on any other with the
 // same `session.secret`. Errors that end the stream: NOT_FOUND / SESSION_NOT_FOUND if the resume
-// token is not valid for the session.
+// token is not valid for the session, if it is too old, or if the session was closed or ended by an
+// operator. The metadata's `state` says which: `resume_token_invalid`, `resume_token_expired` or
+// `ended`.
 type ResumeSession struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session's id, from `opened`.
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The session's resume token, from `opened`. It does not expire.
+	// The session's latest resume token, from `opened`. It is accepted for `session.resume_max` after
+	// its issue (24 h by default), and longer by a coordinator that still has the session.
 	ResumeToken []byte `protobuf:"bytes,2,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	// The grants that the client believes it holds, as it received them. The coordinator checks each
 	// by renewing it; a grant that is not watched gets no additional lease. Grants that are gone are
@@ -1298,7 +1301,8 @@ type isSessionResponse_Response interface {
 }
 
 type SessionResponse_Opened struct {
-	// Answers open and resume.
+	// Answers open and resume. Sent again, with `session_id` and `resume_token` only, whenever a
+	// quarter of `session.resume_max` has passed: the new token replaces the earlier one.
 	Opened *SessionOpened `protobuf:"bytes,2,opt,name=opened,proto3,oneof"`
 }
 
@@ -1552,7 +1556,8 @@ type SessionOpened struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session's id. Anyone who knows it can act as this session; keep it secret.
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// Proves, on resume, that the session belongs to the caller. Keep it secret.
+	// Proves, on resume, that the session belongs to the caller. Keep it secret. A resume returns a
+	// new one.
 	ResumeToken []byte `protobuf:"bytes,2,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	// The lease of grants whose request sets none.
 	Lease *durationpb.Duration `protobuf:"bytes,3,opt,name=lease,proto3" json:"lease,omitempty"`

@@ -371,6 +371,30 @@ pub struct ForceReleaseResponse {
     #[prost(uint32, tag = "3")]
     pub holder_count: u32,
 }
+/// See LockAdminService.EndSession.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EndSessionRequest {
+    /// The digest of one session, from ListSessions. Either this or `identity`.
+    #[prost(string, tag = "1")]
+    pub session_digest: ::prost::alloc::string::String,
+    /// The identity whose sessions end; `anonymous` for those without one.
+    #[prost(string, tag = "2")]
+    pub identity: ::prost::alloc::string::String,
+    /// The reason, for the clients and for the audit log: 1 to 256 bytes, not blank, without control
+    /// characters.
+    #[prost(string, tag = "3")]
+    pub reason: ::prost::alloc::string::String,
+}
+/// See LockAdminService.EndSession.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EndSessionResponse {
+    /// The number of sessions that were ended.
+    #[prost(uint32, tag = "1")]
+    pub session_count: u32,
+    /// The number of grants that they held, of locks and of permits.
+    #[prost(uint32, tag = "2")]
+    pub grant_count: u32,
+}
 /// See LockAdminService.Watch.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WatchRequest {
@@ -771,6 +795,46 @@ pub mod lock_admin_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
+        /// Ends sessions of this coordinator: one by its digest, or all of an identity. Requires the
+        /// `admin` right for every name that they hold, and for all names if one of them holds nothing or
+        /// waits.
+        ///
+        /// Success: the sessions have ended. Their grants are released, and their waits have ended. Each
+        /// client receives `lost` with FORCE_RELEASED and the reason for each grant, then its stream ends
+        /// with ABORTED / SESSION_ENDED. No coordinator accepts their resume tokens any more, as long as
+        /// the store remembers the end (`session.resume_max`, the last 10,000 of an identity). A client
+        /// may still be working: only the fencing tokens protect the resource. It may open new sessions as
+        /// long as its credentials are accepted; take those away first. Sessions on other coordinators go
+        /// on.
+        /// A repeat finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
+        ///
+        /// Errors: NOT_FOUND / SESSION_NOT_FOUND if no session of this coordinator has the digest;
+        /// INVALID_ARGUMENT / INVALID_SESSION_DIGEST or INVALID_IDENTITY unless one of the two is set;
+        /// INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
+        pub async fn end_session(
+            &mut self,
+            request: impl tonic::IntoRequest<super::EndSessionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::EndSessionResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/lockkeeper.v1.LockAdminService/EndSession",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("lockkeeper.v1.LockAdminService", "EndSession"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Streams the events of this coordinator, without end. A snapshot comes first, in one or more
         /// messages, the last of which is marked. Events follow as they happen, and may repeat what the
         /// snapshot contains. The snapshot has the grants of this coordinator's sessions and the waiters
@@ -864,6 +928,29 @@ pub mod lock_admin_service_server {
             request: tonic::Request<super::ForceReleaseRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ForceReleaseResponse>,
+            tonic::Status,
+        >;
+        /// Ends sessions of this coordinator: one by its digest, or all of an identity. Requires the
+        /// `admin` right for every name that they hold, and for all names if one of them holds nothing or
+        /// waits.
+        ///
+        /// Success: the sessions have ended. Their grants are released, and their waits have ended. Each
+        /// client receives `lost` with FORCE_RELEASED and the reason for each grant, then its stream ends
+        /// with ABORTED / SESSION_ENDED. No coordinator accepts their resume tokens any more, as long as
+        /// the store remembers the end (`session.resume_max`, the last 10,000 of an identity). A client
+        /// may still be working: only the fencing tokens protect the resource. It may open new sessions as
+        /// long as its credentials are accepted; take those away first. Sessions on other coordinators go
+        /// on.
+        /// A repeat finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
+        ///
+        /// Errors: NOT_FOUND / SESSION_NOT_FOUND if no session of this coordinator has the digest;
+        /// INVALID_ARGUMENT / INVALID_SESSION_DIGEST or INVALID_IDENTITY unless one of the two is set;
+        /// INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
+        async fn end_session(
+            &self,
+            request: tonic::Request<super::EndSessionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::EndSessionResponse>,
             tonic::Status,
         >;
         /// Server streaming response type for the Watch method.
@@ -1089,6 +1176,51 @@ pub mod lock_admin_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ForceReleaseSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/lockkeeper.v1.LockAdminService/EndSession" => {
+                    #[allow(non_camel_case_types)]
+                    struct EndSessionSvc<T: LockAdminService>(pub Arc<T>);
+                    impl<
+                        T: LockAdminService,
+                    > tonic::server::UnaryService<super::EndSessionRequest>
+                    for EndSessionSvc<T> {
+                        type Response = super::EndSessionResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::EndSessionRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as LockAdminService>::end_session(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = EndSessionSvc(inner);
                         let codec = crate::codec::SizedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -2860,13 +2992,16 @@ pub struct OpenSession {
 }
 /// ResumeSession resumes a session whose stream broke, on this coordinator or on any other with the
 /// same `session.secret`. Errors that end the stream: NOT_FOUND / SESSION_NOT_FOUND if the resume
-/// token is not valid for the session.
+/// token is not valid for the session, if it is too old, or if the session was closed or ended by an
+/// operator. The metadata's `state` says which: `resume_token_invalid`, `resume_token_expired` or
+/// `ended`.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ResumeSession {
     /// The session's id, from `opened`.
     #[prost(string, tag = "1")]
     pub session_id: ::prost::alloc::string::String,
-    /// The session's resume token, from `opened`. It does not expire.
+    /// The session's latest resume token, from `opened`. It is accepted for `session.resume_max` after
+    /// its issue (24 h by default), and longer by a coordinator that still has the session.
     #[prost(bytes = "vec", tag = "2")]
     pub resume_token: ::prost::alloc::vec::Vec<u8>,
     /// The grants that the client believes it holds, as it received them. The coordinator checks each
@@ -2910,7 +3045,8 @@ pub mod session_response {
     /// The answer or the notice.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Response {
-        /// Answers open and resume.
+        /// Answers open and resume. Sent again, with `session_id` and `resume_token` only, whenever a
+        /// quarter of `session.resume_max` has passed: the new token replaces the earlier one.
         #[prost(message, tag = "2")]
         Opened(super::SessionOpened),
         /// Notice: a grant is no longer held. A loss due to time is sent when `valid_for` passes, before
@@ -3028,7 +3164,8 @@ pub struct SessionOpened {
     /// The session's id. Anyone who knows it can act as this session; keep it secret.
     #[prost(string, tag = "1")]
     pub session_id: ::prost::alloc::string::String,
-    /// Proves, on resume, that the session belongs to the caller. Keep it secret.
+    /// Proves, on resume, that the session belongs to the caller. Keep it secret. A resume returns a
+    /// new one.
     #[prost(bytes = "vec", tag = "2")]
     pub resume_token: ::prost::alloc::vec::Vec<u8>,
     /// The lease of grants whose request sets none.

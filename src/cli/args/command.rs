@@ -98,6 +98,12 @@ Examples:
 Examples:
   lockkeeper force-release orders --reason 'host 7 has burned down'")]
     ForceRelease(ForceReleaseArgs),
+    /// End sessions of a coordinator and release what they hold.
+    #[command(before_help = "\
+Examples:
+  lockkeeper end-session --digest 0123456789abcdef --reason 'its host is gone'
+  lockkeeper end-session --identity spiffe://prod/orders --reason 'key stolen' --yes")]
+    EndSession(EndSessionArgs),
     /// Check that a coordinator serves; needs no bearer token.
     #[command(before_help = "\
 Examples:
@@ -120,4 +126,31 @@ pub struct ForceReleaseArgs {
     pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
+}
+
+/// See [`ClientCommand::EndSession`].
+#[derive(Args, Debug)]
+pub struct EndSessionArgs {
+    #[command(flatten)]
+    pub(crate) sessions: SessionsArgs,
+    /// Why; sent to the clients and written to the audit log.
+    #[arg(long)]
+    pub(crate) reason: String,
+    /// Do not ask for confirmation.
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+/// Which sessions end.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+pub(crate) struct SessionsArgs {
+    /// The digest of one session, as `lockkeeper sessions` shows it.
+    #[arg(long)]
+    pub(crate) digest: Option<String>,
+    /// The identity whose sessions end; `anonymous` for those without one.
+    #[arg(long)]
+    pub(crate) identity: Option<String>,
 }

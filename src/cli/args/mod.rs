@@ -10,7 +10,7 @@ mod semaphore;
 mod server;
 
 pub use self::{
-    command::{ClientCommand, ForceReleaseArgs},
+    command::{ClientCommand, EndSessionArgs, ForceReleaseArgs},
     common::{CommonArgs, NameArgs, PrefixArgs, TEMPLATE, TryArgs, WaitArgs, duration, period},
     latch::{CountDownArgs, LatchArgs, LatchCommand, SetCountArgs},
     lock::{CheckTokenArgs, HoldArgs, ReleaseArgs, RenewArgs},

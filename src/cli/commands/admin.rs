@@ -3,12 +3,13 @@
 use std::io::{self, BufRead as _, IsTerminal as _};
 
 use lockkeeper_api::pb::{
-    ForceReleaseRequest, ListLocksRequest, ListSessionsRequest, WatchRequest, watch_response::Event,
+    EndSessionRequest, ForceReleaseRequest, ListLocksRequest, ListSessionsRequest, WatchRequest,
+    watch_response::Event,
 };
 
 use super::ended::{Ended, changing, code, reading};
 use crate::{
-    args::{CommonArgs, ForceReleaseArgs, PrefixArgs},
+    args::{CommonArgs, EndSessionArgs, ForceReleaseArgs, PrefixArgs},
     client::{connect_admin, short},
     exit,
     failure::Failure,
@@ -77,7 +78,8 @@ pub(crate) async fn watch(args: PrefixArgs) -> Ended {
 
 pub(crate) async fn force_release(args: ForceReleaseArgs) -> Ended {
     if !args.yes {
-        confirm(&args.name)?;
+        say("its holders may still be working, and others can acquire it at once");
+        confirm(&args.name, "force the release")?;
     }
     let mut client = connect_admin(&args.common.server).await?;
     let request = ForceReleaseRequest {
@@ -92,14 +94,37 @@ pub(crate) async fn force_release(args: ForceReleaseArgs) -> Ended {
     code(answer.released)
 }
 
+pub(crate) async fn end_session(args: EndSessionArgs) -> Ended {
+    let digest = args.sessions.digest.unwrap_or_default();
+    let identity = args.sessions.identity.unwrap_or_default();
+    if !args.yes {
+        say("its clients may still be working, and others can acquire their locks at once");
+        confirm(&[digest.as_str(), &identity].concat(), "end the sessions")?;
+    }
+    let mut client = connect_admin(&args.common.server).await?;
+    let request = EndSessionRequest {
+        session_digest: digest,
+        identity,
+        reason: args.reason,
+    };
+    let answer = client.end_session(short(request)).await;
+    let answer = answer.map_err(changing)?.into_inner();
+    let format = args.common.output;
+    format.answer(
+        &words::sessions_ended(&answer),
+        "EndSessionResponse",
+        &answer,
+    )?;
+    code(answer.session_count > 0)
+}
+
 /// Asks the user to type the name once more. Fails without a terminal.
-fn confirm(name: &str) -> Result<(), Failure> {
+fn confirm(name: &str, to: &str) -> Result<(), Failure> {
     let refuse = |why: &str| Err(Failure::local(exit::USAGE, why));
     if !io::stdin().is_terminal() {
         return refuse("no terminal to ask for confirmation: pass --yes");
     }
-    say("its holders may still be working, and others can acquire it at once");
-    say(&format!("type {name} to force the release"));
+    say(&format!("type {name} to {to}"));
     let mut typed = String::new();
     io::stdin().lock().read_line(&mut typed)?;
     if typed.trim_end_matches(['\r', '\n']) == name {

@@ -9,7 +9,7 @@ mod multi;
 mod semaphore;
 
 pub(super) use self::{
-    admin::{force_release, list, sessions, watch},
+    admin::{end_session, force_release, list, sessions, watch},
     health::health,
     latch::latch,
     lock::{acquire, check_token, describe, release, renew, try_acquire},

@@ -1,8 +1,8 @@
 //! Locks held by other callers, sessions and events in words.
 
 use lockkeeper_api::pb::{
-    ForceReleaseResponse, LockMode, LockSummary, LostReason, NameKind, SessionPhase,
-    SessionSummary, WatchDelta, WatchEvent,
+    EndSessionResponse, ForceReleaseResponse, LockMode, LockSummary, LostReason, NameKind,
+    SessionPhase, SessionSummary, WatchDelta, WatchEvent,
 };
 
 use super::{
@@ -60,6 +60,14 @@ pub(crate) fn session(session: &SessionSummary) -> String {
         session.grant_count,
         session.wait_count
     )
+}
+
+pub(crate) fn sessions_ended(answer: &EndSessionResponse) -> String {
+    let EndSessionResponse {
+        session_count,
+        grant_count,
+    } = answer;
+    format!("ended sessions={session_count} grants={grant_count}")
 }
 
 pub(crate) fn event(event: &WatchDelta) -> String {

@@ -14,4 +14,9 @@ pub(crate) mod seen;
 pub(crate) mod session;
 pub(crate) mod watched;
 
-pub use self::{notices::Notice, peer::PeerAddress, seen::SessionSeen, session::Session};
+pub use self::{
+    notices::{EndedByForce, Notice},
+    peer::PeerAddress,
+    seen::SessionSeen,
+    session::Session,
+};

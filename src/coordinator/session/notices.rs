@@ -1,7 +1,7 @@
 //! Unsolicited notices of a session. They are state, not a queue, so that a slow listener misses
 //! nothing and nothing piles up.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
@@ -25,6 +25,10 @@ pub enum Notice {
     GoingAway,
 }
 
+/// An operator has ended the session, for this reason. All notices have been delivered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedByForce(pub Arc<str>);
+
 // === impl Session ===
 
 impl Session {
@@ -36,10 +40,13 @@ impl Session {
 
     /// The next notice; waits until there is one. Notices are derived from the session's state, so
     /// a slow listener misses nothing and nothing piles up. May be dropped at any instant.
-    pub async fn notice(&self) -> Notice {
+    pub async fn notice(&self) -> Result<Notice, EndedByForce> {
         loop {
             if let Some(notice) = self.next_notice() {
-                return notice;
+                return Ok(notice);
+            }
+            if let Some(reason) = self.state.lock().ended_by_force.clone() {
+                return Err(EndedByForce(reason));
             }
             self.news.notified().await;
         }

@@ -1,6 +1,6 @@
 //! A session as other callers see it, and their actions on it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
@@ -11,7 +11,7 @@ use crate::{
         peer::PeerAddress,
         session::{Deadlines, Phase, Session},
     },
-    types::{GrantKey, LockName, LostReason},
+    types::{GrantKey, Holding, LockName, LostReason},
 };
 
 /// A session, as other callers may see it.
@@ -72,6 +72,30 @@ impl Session {
             .values()
             .filter(|held| wanted(held.grant.name()));
         to.extend(wanted.map(|held| Event::of(What::Granted, &held.grant)));
+    }
+
+    /// Ends it by force and takes its grants. Its stream goes on until the client is notified of
+    /// the losses and of the end. None if it had ended before.
+    pub(crate) fn end_by_force(&self, deadlines: &Deadlines, reason: &str) -> Option<Vec<Holding>> {
+        let reason: Arc<str> = reason.into();
+        let mut state = self.state.lock();
+        match std::mem::replace(&mut state.phase, Phase::Ended) {
+            Phase::Ended => return None,
+            Phase::Live { waits, .. } => waits.cancel(),
+            Phase::Detached(_) => {}
+        }
+        state.is_awaited_no_more(deadlines);
+        let grants = self.take_grants(&mut state, deadlines);
+        let lost = LostReason::ForceReleased(Arc::clone(&reason));
+        for grant in &grants {
+            self.metrics.lost(&lost);
+            self.events
+                .tell(|| Event::of(What::Lost(lost.clone()), grant));
+            state.lost.push_back((grant.clone(), lost.clone()));
+        }
+        state.ended_by_force = Some(reason);
+        self.news.notify_one();
+        Some(grants)
     }
 
     /// Loses the grants of a lock with this fencing token, which a forced release took.

@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::Arc,
+    sync::{Arc, atomic::AtomicU32},
     time::Duration,
 };
 
@@ -48,6 +48,8 @@ pub struct Session {
     /// Its owner; no other account can use it.
     pub account: Account,
     _counted: Counted,
+    /// How often it was resumed, at least.
+    pub(crate) generation: AtomicU32,
     pub(crate) epoch: Instant,
     /// When this coordinator first knew it.
     pub(crate) since: Instant,
@@ -73,6 +75,8 @@ pub(crate) struct State {
     pub(crate) told_at_risk: bool,
     /// An undelivered notice.
     pub(crate) going_away: bool,
+    /// Why an operator has ended it.
+    pub(crate) ended_by_force: Option<Arc<str>>,
     pub(crate) waits: usize,
 }
 
@@ -116,6 +120,7 @@ impl Session {
             at_risk: false,
             told_at_risk: false,
             going_away: false,
+            ended_by_force: None,
             waits: 0,
         };
         let (state, news) = (Mutex::new(state), Notify::new());
@@ -126,6 +131,7 @@ impl Session {
             on_disconnect,
             account,
             _counted: counted,
+            generation: AtomicU32::new(0),
             epoch,
             since: Instant::now(),
             events,
@@ -262,7 +268,7 @@ impl Session {
 // === impl State ===
 
 impl State {
-    fn is_awaited_no_more(&mut self, deadlines: &Deadlines) {
+    pub(crate) fn is_awaited_no_more(&mut self, deadlines: &Deadlines) {
         if let Some(ticket) = self.abandoned.take() {
             deadlines.remove(ticket);
         }

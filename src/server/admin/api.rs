@@ -9,7 +9,7 @@ use axum::{
     response::sse::{Event, KeepAlive, Sse},
     routing::{get, post},
 };
-use futures::{Stream, stream};
+use futures::{Stream, StreamExt as _, stream};
 use lockkeeper_coordinator::{Error, Invalid, Limit, LockName, Reason};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -138,7 +138,8 @@ async fn events(
     })?;
     asked.done();
     let coordinator = admin.coordinator.clone();
-    // Ends when the coordinator drains.
+    let refused = caller.clone().refused(admin.access.clone(), page.prefix);
+    // Ends when the coordinator drains, too.
     let begin = (watcher, coordinator, (place, own));
     let told = stream::unfold(begin, |(mut watcher, coordinator, places)| async {
         let told = watcher.next().await.ok()?;
@@ -146,6 +147,7 @@ async fn events(
         let event = Event::default().event(name).data(data.to_string());
         Some((Ok(event), (watcher, coordinator, places)))
     });
+    let told = told.take_until(refused);
     Ok(Sse::new(told).keep_alive(KeepAlive::default()))
 }
 

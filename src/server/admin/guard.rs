@@ -12,7 +12,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use lockkeeper_access::{Audited, Identity, Right, Unauthenticated};
+use lockkeeper_access::{Access, Audited, Identity, Right, Unauthenticated};
 
 use super::{Admin, failure::Failure};
 
@@ -20,6 +20,7 @@ use super::{Admin, failure::Failure};
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     identity: Identity,
+    token: Option<String>,
     peer: Option<SocketAddr>,
 }
 
@@ -97,6 +98,7 @@ impl FromRequestParts<Admin> for Caller {
         let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
         Ok(Self {
             identity: identity.map_err(|why| Failure::unauthenticated(&why))?,
+            token: token.map(str::to_owned),
             peer: peer.map(|peer| peer.0),
         })
     }
@@ -116,6 +118,18 @@ impl Caller {
 
     pub(super) fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// Resolves when the caller loses its identity, or the admin right to names with this prefix.
+    pub(super) async fn refused(self, access: Access, prefix: String) {
+        let look = || {
+            let token = self.token.as_deref();
+            let is_same = access.bearer(token).is_ok_and(|it| it == self.identity);
+            let is_allowed = access.allows(&self.identity, Right::Admin, &prefix);
+            let end = token.and_then(|token| access.end_of(token));
+            (is_same && is_allowed).then_some(end).ok_or(())
+        };
+        access.until_refused(look).await;
     }
 
     /// The caller's address without its port.

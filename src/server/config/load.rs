@@ -73,8 +73,17 @@ impl Sources {
 
     /// Loads and checks the settings. Fails with every problem found.
     pub fn load(&self) -> Result<Settings, Refused> {
+        let text = match &self.file {
+            Some(path) => fs::read_to_string(path).map_err(|error| in_file(path, &error))?,
+            None => String::new(),
+        };
+        self.load_with(&text)
+    }
+
+    /// The same with this text as the file's.
+    pub fn load_with(&self, text: &str) -> Result<Settings, Refused> {
         let mut keys = Keys::new();
-        let file = self.read_file(&mut keys)?;
+        self.note_file(text, &mut keys)?;
         let mut environment = self.read_environment(&mut keys);
         for Flag { flag, key, .. } in &self.flags {
             keys.note(key, None, flag);
@@ -87,7 +96,7 @@ impl Sources {
             words.map(|words| (key, words))
         });
         let mut builder = Config::builder()
-            .add_source(File::from_str(&file, FileFormat::Toml))
+            .add_source(File::from_str(text, FileFormat::Toml))
             .add_source(
                 Environment::with_prefix("LOCKKEEPER")
                     .prefix_separator("__")
@@ -147,24 +156,21 @@ impl Sources {
             .collect()
     }
 
-    fn read_file(&self, keys: &mut Keys) -> Result<String, Refused> {
+    fn note_file(&self, text: &str, keys: &mut Keys) -> Result<(), Refused> {
         let Some(path) = &self.file else {
-            return Ok(String::new());
+            return Ok(());
         };
-        let refuse = |problem: String| Refused {
-            problems: vec![format!("{}: {problem}", path.display())],
-        };
-        let text = fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
         // The parser's own report quotes the text, which may hold a secret.
         let table: Table = text.parse().map_err(|error: toml::de::Error| {
             let before = &text[..error.span().map_or(0, |span| span.start.min(text.len()))];
             let line = before.matches('\n').count() + 1;
-            refuse(format!("line {line}: {}", error.message().trim_end()))
+            let problem = format!("line {line}: {}", error.message().trim_end());
+            in_file(path, &problem)
         })?;
         for (key, value) in leaves(&table) {
             keys.note(&key, Some(&value), &path.display().to_string());
         }
-        Ok(text)
+        Ok(())
     }
 
     fn read_environment(&self, keys: &mut Keys) -> HashMap<String, String> {
@@ -186,6 +192,12 @@ impl Sources {
             }
         }
         found
+    }
+}
+
+fn in_file(path: &Path, problem: &dyn std::fmt::Display) -> Refused {
+    Refused {
+        problems: vec![format!("{}: {problem}", path.display())],
     }
 }
 

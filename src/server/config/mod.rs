@@ -9,6 +9,7 @@ mod load;
 mod replica_acks;
 mod secret;
 mod security;
+pub(crate) mod session_secrets;
 #[cfg(test)]
 mod store_tests;
 #[cfg(test)]
@@ -79,6 +80,9 @@ pub struct Server {
     /// How long a new connection may take to speak HTTP/2, including its TLS handshake.
     #[serde(with = "humantime_serde")]
     pub handshake_timeout: Duration,
+    /// When a connection is closed, so that its client connects anew; zero: never.
+    #[serde(with = "humantime_serde")]
+    pub connection_age_max: Duration,
     /// The interval of keepalive pings on idle connections.
     #[serde(with = "humantime_serde")]
     pub keepalive_interval: Duration,
@@ -190,10 +194,13 @@ pub struct StoreTls {
 #[serde(default, deny_unknown_fields)]
 pub struct Session {
     /// Signs resume tokens. Coordinators that share it can resume each other's sessions; empty: a
-    /// random one per start.
+    /// random one per start. A second line is a second secret, whose tokens are accepted too.
     pub secret: Secret,
-    /// A file with `secret`, to keep it out of the configuration; empty: none.
+    /// A file with `secret`, to keep it out of the configuration; empty: none. Reloaded on change.
     pub secret_file: PathBuf,
+    /// How long after its issue a resume token is accepted elsewhere.
+    #[serde(with = "humantime_serde")]
+    pub resume_max: Duration,
     /// The default lease of sessions and sessionless grants.
     #[serde(with = "humantime_serde")]
     pub lease: Duration,
@@ -345,6 +352,7 @@ impl Default for Server {
             worker_threads: 0,
             busy_poll: Duration::from_micros(200),
             handshake_timeout: Duration::from_secs(10),
+            connection_age_max: Duration::ZERO,
             keepalive_interval: Duration::from_secs(20),
             keepalive_timeout: Duration::from_secs(10),
             drain_grace: Duration::from_secs(10),
@@ -387,6 +395,7 @@ impl Default for Session {
         Self {
             secret: Secret::default(),
             secret_file: PathBuf::new(),
+            resume_max: Duration::from_secs(24 * 3600),
             lease: Duration::from_secs(30),
         }
     }

@@ -1,6 +1,6 @@
 //! Who may connect, how callers authenticate, and what they may do.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +14,8 @@ pub struct ServerTls {
     pub key_file: PathBuf,
     /// The authority of client certificates.
     pub client_ca_file: PathBuf,
+    /// The revocation lists of that authority, and of those between it and the clients.
+    pub client_crl_file: PathBuf,
 }
 
 /// Bearer tokens.
@@ -28,6 +30,10 @@ pub struct Auth {
     pub jwt_issuer: String,
     /// The required audience of JWTs (`aud`).
     pub jwt_audience: String,
+    /// The longest time from the issue of a JWT (`iat`, else now) to its end (`exp`);
+    /// zero: any.
+    #[serde(with = "humantime_serde")]
+    pub jwt_lifetime_max: Duration,
     /// Accepts tokens without TLS from other machines, where another layer encrypts.
     pub allow_plaintext: bool,
 }

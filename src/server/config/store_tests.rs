@@ -8,7 +8,7 @@ use super::{
 #[test]
 fn secrets_are_not_shown() {
     let settings = given()
-        .flag("session.secret", "tuna and other fish")
+        .flag("session.secret", "tuna and other fish, and some of the sea")
         .flag("store.url", "redis://keeper:tuna@fish@example.com:6379/1")
         .settings();
     assert_eq!(

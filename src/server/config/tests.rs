@@ -67,6 +67,8 @@ pub(super) fn assert_refused(key: &str, value: &str, problem: &str) {
     );
 }
 
+const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
 #[test]
 fn nothing_given_means_the_defaults() {
     assert_eq!(given().settings(), Settings::default());
@@ -121,13 +123,13 @@ fn the_environment_can_set_every_type() {
         .variable("LOCKKEEPER__STORE__CONNECTIONS", "7")
         .variable("LOCKKEEPER__SERVER__LISTEN", "[::1]:80")
         .variable("LOCKKEEPER__LOG__FORMAT", "json")
-        .variable("LOCKKEEPER__SESSION__SECRET", "01234567890123456789")
+        .variable("LOCKKEEPER__SESSION__SECRET", SECRET)
         .variable("LOCKKEEPER_SERVER", "http://not.ours")
         .settings();
     assert_eq!(settings.store.connections, 7);
     assert_eq!(settings.server.listen.0.unwrap().port(), 80);
     assert_eq!(settings.log.format, LogFormat::Json);
-    assert_eq!(settings.session.secret.expose(), "01234567890123456789");
+    assert_eq!(settings.session.secret.expose(), SECRET);
 }
 
 #[test]
@@ -243,7 +245,7 @@ fn impossible_values_are_refused_with_the_key() {
     assert_refused("store.url", "embedded:x", "nothing may follow");
     assert_refused("store.url", "", "not an address");
     assert_refused("store.idle_token_retention", "1h", "limits.lease_max");
-    assert_refused("session.secret", "fifteen bytes!!", "at least 16 bytes");
+    assert_refused("session.secret", &SECRET[1..], "at least 32 bytes");
     let shipped = include_str!("../../../deploy/kubernetes/secret.yaml");
     let shipped = shipped
         .lines()
@@ -323,14 +325,11 @@ fn a_file_that_cannot_be_read_is_named_and_its_text_is_not_shown() {
 #[test]
 fn the_secret_can_come_from_a_file() {
     let given = given();
-    let path = given.write("secret", "sixteen bytes at least\n");
+    let path = given.write("secret", &format!("{SECRET}\n"));
     let path = path.to_str().unwrap();
     let given = given.flag("session.secret_file", path);
-    assert_eq!(
-        given.settings().session.secret.expose(),
-        "sixteen bytes at least"
-    );
-    let both = given.flag("session.secret", "another secret of ours");
+    assert_eq!(given.settings().session.secret.expose(), SECRET);
+    let both = given.flag("session.secret", SECRET);
     assert!(
         both.refusal()
             .contains("session.secret_file: must not be set together")

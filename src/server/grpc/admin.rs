@@ -5,18 +5,18 @@ use std::{
     task::{Context, Poll},
 };
 
-use futures::stream::BoxStream;
-use lockkeeper_access::{Access, Audited, Right};
-use lockkeeper_coordinator::{Coordinator, Error, Limit, LockName, Reason};
+use futures::{FutureExt as _, stream::BoxStream};
+use lockkeeper_access::{Access, Audited, Identity, Right};
+use lockkeeper_coordinator::{Coordinator, Error, Limit, LockName, Reason, SessionsOf};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status};
 
 use super::{
     audit::Caller,
     convert,
-    convert_admin::{listed_lock, listed_session, watched},
+    convert_admin::{listed_lock, listed_session, sessions_of, watched},
     pb,
-    status::{not_admin, status},
+    status::{not_admin, not_admin_of_sessions, status},
     viewer::Viewer,
 };
 
@@ -51,6 +51,22 @@ impl LockAdminService {
         }
         asked.denied();
         Err(not_admin(asked.name))
+    }
+
+    /// Resolves when the caller loses the admin right to names with this prefix.
+    fn refused(
+        &self,
+        identity: Identity,
+        prefix: String,
+    ) -> impl Future<Output = Status> + Send + 'static {
+        let access = self.access.clone();
+        async move {
+            let look = || match access.allows(&identity, Right::Admin, &prefix) {
+                true => Ok(None),
+                false => Err(not_admin(&prefix)),
+            };
+            access.until_refused(look).await
+        }
     }
 }
 
@@ -142,6 +158,41 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         }))
     }
 
+    async fn end_session(
+        &self,
+        request: Request<pb::EndSessionRequest>,
+    ) -> Result<Response<pb::EndSessionResponse>, Status> {
+        let caller = Caller::of(&request);
+        let request = request.into_inner();
+        let subject = [request.session_digest.as_str(), &request.identity].concat();
+        let asked = caller.asks("EndSession", &subject, &request.reason);
+        let meant = audited(&asked, sessions_of(&request).map_err(Error::from))?;
+        let sessions = self.coordinator.sessions_of(&meant);
+        let may_end = |name: &str| self.access.allows(&caller.identity, Right::Admin, name);
+        let names = sessions.iter().map(|session| session.names());
+        // A session without a name is nobody's in particular, nor is one that is not here.
+        let names: Option<Vec<_>> = names.collect::<Option<Vec<_>>>().map(|it| it.concat());
+        let is_partial = names.is_some_and(|names| {
+            !names.is_empty() && names.iter().all(|name| may_end(name.public()))
+        });
+        if !is_partial && !may_end("") {
+            asked.denied();
+            return Err(not_admin_of_sessions());
+        }
+        let end = async {
+            let reason = Reason::parse(&request.reason)?;
+            if sessions.is_empty() && matches!(meant, SessionsOf::Digest(_)) {
+                return Err(Error::SessionNotFound);
+            }
+            Ok(self.coordinator.end_sessions(sessions, &reason).await)
+        };
+        let ended = audited(&asked, end.await)?;
+        Ok(Response::new(pb::EndSessionResponse {
+            session_count: u32::try_from(ended.sessions).unwrap_or(u32::MAX),
+            grant_count: u32::try_from(ended.grants).unwrap_or(u32::MAX),
+        }))
+    }
+
     async fn watch(
         &self,
         request: Request<pb::WatchRequest>,
@@ -158,11 +209,18 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         });
         let watcher = audited(&asked, watcher)?;
         let (coordinator, viewer) = (self.coordinator.clone(), self.viewer(&caller));
-        let items = futures::stream::unfold(Some(watcher), |watcher| async {
-            let (mut watcher, place) = watcher?;
-            match watcher.next().await {
-                Ok(item) => Some((Ok(item), Some((watcher, place)))),
-                Err(error) => Some((Err(status(&error)), None)),
+        let refused = self
+            .refused(caller.identity.clone(), request.prefix)
+            .boxed();
+        let items = futures::stream::unfold(Some((watcher, refused)), |state| async {
+            let ((mut watcher, place), mut refused) = state?;
+            tokio::select! {
+                biased;
+                status = &mut refused => Some((Err(status), None)),
+                item = watcher.next() => match item {
+                    Ok(item) => Some((Ok(item), Some(((watcher, place), refused)))),
+                    Err(error) => Some((Err(status(&error)), None)),
+                },
             }
         });
         let items = items.map(move |item| Ok(watched(&coordinator, &viewer, item?)));

@@ -8,29 +8,21 @@ use std::{
 };
 
 use futures::future::Either;
-use http::{Request, Response, header::AUTHORIZATION};
+use http::{Request, Response};
 use lockkeeper_access::{Access, Account, Quota};
 use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
-use super::{
-    budgets::Budgets,
-    credentials::{Credentials, identify},
-    layer::STREAMS,
-    peer::Peer,
-    status,
-};
+use super::{budgets::Budgets, credentials::Credentials, layer::STREAMS, peer::Peer, status};
 
 /// Health checks need no credentials.
 const OPEN: &str = "/grpc.health.v1.Health/";
 
-/// Sessions outlive their credentials, which are therefore checked again.
-const SESSION: &str = "/Session";
-
 /// Requests to these services count towards quotas.
 const COUNTED: &str = "/lockkeeper.";
 
-/// Refuses calls without valid credentials, and adds the [`Account`] of others to their extensions.
+/// Refuses calls without valid credentials, and adds the [`Account`] of others to their extensions,
+/// with their [`Credentials`], which a stream may outlive.
 /// Where callers need not be identified, all are anonymous and nothing is added.
 #[derive(Clone, Debug)]
 pub struct AuthLayer {
@@ -69,17 +61,14 @@ impl AuthLayer {
             return Ok(());
         }
         let is_counted = path.starts_with(COUNTED);
-        let token = bearer(request);
-        let identity = identify(&self.access, &peer, token);
-        let identity = identity.map_err(|why| {
+        let credentials = Credentials::of(&self.access, &peer, request.headers());
+        let credentials = credentials.map_err(|why| {
             self.access.denied(peer.address, path, &why);
             status::unauthenticated(&why)
         })?;
         peer.usage.authenticate();
-        let credentials = path
-            .ends_with(SESSION)
-            .then(|| Credentials::new(&self.access, &peer, token, &identity));
-        let account = self.access.account(identity).used_from(peer.address);
+        let account = self.access.account(credentials.identity().clone());
+        let account = account.used_from(peer.address);
         if is_counted {
             account.request().map_err(status::quota)?;
         }
@@ -88,9 +77,7 @@ impl AuthLayer {
             request.extensions_mut().insert(Arc::new(counted));
         }
         request.extensions_mut().insert(account);
-        if let Some(credentials) = credentials {
-            request.extensions_mut().insert(credentials);
-        }
+        request.extensions_mut().insert(credentials);
         Ok(())
     }
 }
@@ -126,11 +113,4 @@ where
         }
         Either::Right(self.inner.call(request))
     }
-}
-
-/// The token of an `authorization: Bearer …` header.
-fn bearer(request: &Request<Body>) -> Option<&str> {
-    let value = request.headers().get(AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, token) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }

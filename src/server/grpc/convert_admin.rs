@@ -1,7 +1,9 @@
 //! Converts between proto and domain: locks, sessions and events of other callers.
 
+use lockkeeper_access::Identity;
 use lockkeeper_coordinator::{
-    Coordinator, Event, LockSeen, LostReason, NameKind, SessionId, SessionSeen, Watched, What,
+    Coordinator, Event, Invalid, LockSeen, LostReason, NameKind, SessionId, SessionSeen,
+    SessionsOf, Watched, What,
 };
 use tokio::time::Instant;
 
@@ -10,6 +12,23 @@ use super::{
     convert_permits, pb,
     viewer::Viewer,
 };
+
+/// The sessions that a request to end some means.
+pub(super) fn sessions_of(request: &pb::EndSessionRequest) -> Result<SessionsOf, Invalid> {
+    match (request.session_digest.as_str(), request.identity.as_str()) {
+        ("", "") => {
+            let why = "must be set, or else identity";
+            Err(Invalid::new("session_digest", why))
+        }
+        ("", Identity::ANONYMOUS) => Ok(SessionsOf::Identity(String::new())),
+        ("", identity) => Ok(SessionsOf::Identity(identity.to_owned())),
+        (digest, "") => Ok(SessionsOf::Digest(digest.to_owned())),
+        _ => {
+            let why = "must not be set together with session_digest";
+            Err(Invalid::new("identity", why))
+        }
+    }
+}
 
 pub(super) fn listed_lock(seen: LockSeen, viewer: &Viewer) -> pb::LockSummary {
     match seen {

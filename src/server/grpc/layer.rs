@@ -18,7 +18,7 @@ use std::{
 use futures::{FutureExt as _, future::BoxFuture};
 use http::{Request, header::CONTENT_TYPE};
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use lockkeeper_access::{Counted, Unauthenticated};
+use lockkeeper_access::Counted;
 use tokio::time::{Sleep, sleep};
 use tonic::{Status, body::Body};
 use tower::{Layer, Service};
@@ -33,7 +33,7 @@ use super::{
 
 /// Methods whose clients send messages as long as they like. The requests of others have one
 /// message, and end with it.
-const SESSION: &str = "/Session";
+pub(super) const SESSION: &str = "/Session";
 pub(super) const STREAMS: [&str; 2] = [SESSION, "/ServerReflectionInfo"];
 
 /// How long a request of one message, or a message of a stream, may take from its begin to its end.
@@ -64,7 +64,7 @@ struct Watched {
     messages: Messages,
     unfinished: Unfinished,
     /// Resolves when the caller's credentials are no longer good.
-    refused: Option<BoxFuture<'static, Unauthenticated>>,
+    refused: Option<BoxFuture<'static, Status>>,
     /// The stream's use of its caller's quota.
     _counted: Option<Arc<Counted>>,
     /// Runs once the body has been waited for.
@@ -97,8 +97,9 @@ impl BodyLayer {
         if let Some(fate) = &fate {
             request.extensions_mut().insert(fate.clone());
         }
-        let credentials = request.extensions_mut().remove::<Credentials>();
-        let refused = credentials.map(|it| it.refused().boxed());
+        // The stream of a session ends by itself, with a notice. `refusal.rs` ends the others.
+        let credentials = is_session.then(|| request.extensions_mut().remove::<Credentials>());
+        let refused = credentials.flatten().map(|it| it.refused().boxed());
         let counted = request.extensions_mut().remove::<Arc<Counted>>();
         request.map(|body| {
             Body::new(Watched {
@@ -184,11 +185,11 @@ impl HttpBody for Watched {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         if let Some(refused) = &mut self.refused
-            && let Poll::Ready(why) = refused.poll_unpin(cx)
+            && let Poll::Ready(refused) = refused.poll_unpin(cx)
         {
             self.refused = None;
             self.broken();
-            return Poll::Ready(Some(Err(status::unauthenticated(&why))));
+            return Poll::Ready(Some(Err(refused)));
         }
         let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) else {
             ready!(self.poll_late(cx));

@@ -48,7 +48,7 @@ service! {
                 .cloned()
                 .unwrap_or_default();
             let account = auth::account(request.extensions());
-            let peer = request.extensions().get::<Peer>().map(Peer::address);
+            let peer = request.extensions().get::<Peer>().cloned();
             let frames = request.into_inner();
             Ok(Response::new(session::serve(
                 self.calls.clone(),

@@ -26,6 +26,7 @@ mod multi;
 mod notice;
 mod outbound;
 mod peer;
+pub mod refusal;
 pub mod router_bypass;
 mod semaphore;
 mod session;
@@ -47,7 +48,7 @@ use tonic::{
 };
 use tower::layer::util::{Identity, Stack};
 
-pub use peer::Peer;
+pub use peer::{Peer, Usage};
 
 use crate::{hosts::AllowedHosts, probe::StoreProbe};
 
@@ -58,6 +59,8 @@ pub struct Config {
     pub keepalive_interval: Duration,
     /// How long a peer may take to answer a ping before its connection is closed.
     pub keepalive_timeout: Duration,
+    /// When a connection is closed: it gets GOAWAY, and its streams end a little later.
+    pub connection_age_max: Option<Duration>,
     /// The size of a client's message, in bytes.
     pub message_bytes_max: usize,
     /// The size of all messages together that have begun and are incomplete.
@@ -89,9 +92,9 @@ const STREAM_WINDOW: u32 = 64 << 10;
 const UNREAD_MESSAGE: u32 = 256;
 
 /// The layers of every request: metrics, then authentication, then its site, then its body, then
-/// the route to its service.
-pub type Layers =
-    Stack<router_bypass::RouterBypassLayer, Stack<layer::BodyLayer, Stack<web::WebLayer, Outer>>>;
+/// its end if it is refused meanwhile, then the route to its service.
+pub type Layers = Stack<router_bypass::RouterBypassLayer, Stack<refusal::RefusalLayer, Middle>>;
+type Middle = Stack<layer::BodyLayer, Stack<web::WebLayer, Outer>>;
 type Outer = Stack<auth::AuthLayer, Stack<metrics::MetricsLayer, Identity>>;
 
 /// All services, ready to be served; their calls are counted.
@@ -139,11 +142,25 @@ pub fn router(
         routes = Routes::from(
             routes
                 .into_axum_router()
+                .layer(refusal::RefusalLayer)
                 .layer(tonic_web::GrpcWebLayer::new()),
         );
     }
     // gRPC-Web must be translated first, by the routes.
     let direct = (!config.grpc_web).then_some(lock);
+    let server = server(&config)
+        .layer(metrics::MetricsLayer(metrics.clone()))
+        .layer(auth::AuthLayer::new(access.clone(), budgets.clone()))
+        .layer(web::WebLayer(config.allowed_hosts.clone().map(Arc::new)))
+        .layer(layer::BodyLayer { budgets, sizes })
+        .layer(refusal::RefusalLayer)
+        .layer(router_bypass::RouterBypassLayer::new(direct))
+        .add_routes(routes);
+    Ok(server)
+}
+
+/// The server's behaviour towards connections.
+fn server(config: &Config) -> Server {
     let server = Server::builder()
         .accept_http1(config.grpc_web)
         .http2_keepalive_interval(Some(config.keepalive_interval))
@@ -153,14 +170,11 @@ pub fn router(
         .initial_connection_window_size(connection_window(config.connection_streams_max))
         .http2_max_header_list_size(config.header_list_bytes_max)
         .http2_max_pending_accept_reset_streams(Some(PENDING_RESETS_MAX))
-        .http2_max_local_error_reset_streams(Some(LOCAL_ERRORS_MAX))
-        .layer(metrics::MetricsLayer(metrics.clone()))
-        .layer(auth::AuthLayer::new(access.clone(), budgets.clone()))
-        .layer(web::WebLayer(config.allowed_hosts.clone().map(Arc::new)))
-        .layer(layer::BodyLayer { budgets, sizes })
-        .layer(router_bypass::RouterBypassLayer::new(direct))
-        .add_routes(routes);
-    Ok(server)
+        .http2_max_local_error_reset_streams(Some(LOCAL_ERRORS_MAX));
+    match config.connection_age_max {
+        Some(age) => server.max_connection_age(age),
+        None => server,
+    }
 }
 
 /// Wide enough for the allowed number of concurrent calls.

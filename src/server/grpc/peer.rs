@@ -5,21 +5,28 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::Waker,
+    time::Duration,
 };
 
 use futures::task::AtomicWaker;
 use lockkeeper_access::Identity;
 use lockkeeper_coordinator::PeerAddress;
+use rand::RngExt as _;
+use tokio::time::Instant;
 
 use super::listen::tls::ClientCertificate;
 
 /// Calls without credentials in progress on one connection.
 const UNAUTHENTICATED_CALLS_MAX: usize = 32;
+
+/// How much longer than their connection its streams may go on, as a part of its age.
+const STREAMS_LONGER: Range<f64> = 0.01..0.1;
 
 /// Watches of the health on one connection.
 const WATCHES_MAX: usize = 16;
@@ -40,6 +47,8 @@ pub struct Peer {
 /// What one connection uses.
 #[derive(Debug, Default)]
 pub struct Usage {
+    /// When its streams end, so that it can be closed.
+    streams_end: Option<Instant>,
     /// Whether it has shown valid credentials, or needs none.
     is_authenticated: AtomicBool,
     is_closed: AtomicBool,
@@ -77,6 +86,29 @@ impl Peer {
 // === impl Usage ===
 
 impl Usage {
+    /// Of a connection that is closed at this age. Its streams end a little later, each connection
+    /// at another moment, so that not all clients come back at once.
+    pub fn until(age_max: Option<Duration>) -> Self {
+        let part = rand::rng().random_range(STREAMS_LONGER);
+        Self {
+            streams_end: age_max.map(|age| Instant::now() + age.mul_f64(1.0 + part)),
+            ..Self::default()
+        }
+    }
+
+    /// Resolves when the streams of the connection are to end.
+    pub(super) async fn aged(&self) {
+        match self.streams_end {
+            Some(end) => tokio::time::sleep_until(end).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Whether [`Usage::aged`] ever resolves.
+    pub(super) fn ages(&self) -> bool {
+        self.streams_end.is_some()
+    }
+
     /// The connection has shown valid credentials, or needs none.
     pub(super) fn authenticate(&self) {
         if !self.is_authenticated() {

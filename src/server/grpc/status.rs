@@ -47,6 +47,14 @@ pub(super) fn status(error: &Error) -> Status {
             let state = [("state", "resume_token_invalid")];
             plain(Code::NotFound, text, "SESSION_NOT_FOUND", &state)
         }
+        Error::ResumeTokenExpired => {
+            let state = [("state", "resume_token_expired")];
+            plain(Code::NotFound, text, "SESSION_NOT_FOUND", &state)
+        }
+        Error::SessionEnded => {
+            let state = [("state", "ended")];
+            plain(Code::NotFound, text, "SESSION_NOT_FOUND", &state)
+        }
         Error::LimitReached(limit) => {
             let mut details = info(&limit.name().to_uppercase(), &[("limit", limit.name())]);
             details.add_quota_failure_violation(limit_subject(*limit), limit.name());
@@ -70,6 +78,13 @@ pub(super) fn status(error: &Error) -> Status {
         Error::Draining => retry(Code::Unavailable, text, "DRAINING", &[], DRAIN_RETRY),
         Error::Store(error) | Error::StoreOf(_, error) => store_status(error, text),
     }
+}
+
+/// A caller without the admin right to all names of the sessions.
+pub(super) fn not_admin_of_sessions() -> Status {
+    let text = "no rule allows the caller to end these sessions".to_owned();
+    let about = [("right", "admin"), ("name", "")];
+    plain(Code::PermissionDenied, text, "PERMISSION_DENIED", &about)
 }
 
 /// A caller without the admin right.
@@ -96,6 +111,18 @@ pub(super) fn unauthenticated(why: &Unauthenticated) -> Status {
         why.to_string(),
         "UNAUTHENTICATED",
         &[],
+    )
+}
+
+/// The connection is to be closed: its client goes on with another.
+pub(super) fn connection_aged() -> Status {
+    let text = "the connection has reached server.connection_age_max".to_owned();
+    retry(
+        Code::Unavailable,
+        text,
+        "CONNECTION_AGE_MAX",
+        &[],
+        DRAIN_RETRY,
     )
 }
 
@@ -160,6 +187,12 @@ pub(super) fn session_timed_out(why: &str) -> Status {
 pub(super) fn superseded() -> Status {
     let text = "the session was resumed with another stream, or has ended".to_owned();
     plain(Code::Aborted, text, "SESSION_SUPERSEDED", &[])
+}
+
+/// An operator has ended the session.
+pub(super) fn session_ended(reason: &str) -> Status {
+    let text = format!("the session was ended: {reason}");
+    plain(Code::Aborted, text, "SESSION_ENDED", &[])
 }
 
 /// An answer of the wrong kind; a fault of this program.
@@ -301,6 +334,18 @@ mod tests {
         why.into()
     }
 
+    fn of_session() -> impl Iterator<Item = (Error, Code, &'static str)> {
+        let errors = [
+            Error::SessionNotFound,
+            Error::SessionDetached,
+            Error::SessionEnded,
+            Error::ResumeTokenInvalid,
+            Error::ResumeTokenExpired,
+        ];
+        let errors = errors.into_iter();
+        errors.map(|error| (error, Code::NotFound, "SESSION_NOT_FOUND"))
+    }
+
     fn cases() -> impl Iterator<Item = (Error, Code, &'static str)> {
         use Code::{
             FailedPrecondition, Internal, InvalidArgument, NotFound, ResourceExhausted,
@@ -318,9 +363,6 @@ mod tests {
                 FailedPrecondition,
                 "NOT_OWNER",
             ),
-            (Error::SessionNotFound, NotFound, "SESSION_NOT_FOUND"),
-            (Error::SessionDetached, NotFound, "SESSION_NOT_FOUND"),
-            (Error::ResumeTokenInvalid, NotFound, "SESSION_NOT_FOUND"),
             (
                 Error::LimitReached(Limit::Waiters),
                 ResourceExhausted,
@@ -369,7 +411,7 @@ mod tests {
             (CallError::Refused(text()), Internal, "STORE_REFUSED"),
         ];
         let of_store = of_store.map(|(error, code, reason)| (error.into(), code, reason));
-        ours.into_iter().chain(of_store)
+        ours.into_iter().chain(of_store).chain(of_session())
     }
 
     #[test]

@@ -296,11 +296,15 @@ pub static LATCH_INSPECT: Script = script!("latch_inspect", "kind");
 /// Deletes a latch.
 pub static LATCH_DELETE: Script = script!("latch_delete", "publish", "kind");
 
+/// Remembers that a session has ended.
+pub static SESSION_END: Script = script!("session_end", "token", "expire");
+/// Tells whether a session has ended.
+pub static SESSION_ENDED: Script = script!("session_ended", "token");
 /// Finds out whether the store takes writes.
 pub static STORE_WRITE: Script = script!("store_write");
 
 /// Every script, for hosts that load or test them all.
-pub static ALL: [&Script; 38] = [
+pub static ALL: [&Script; 40] = [
     &LOCK_ACQUIRE,
     &LOCK_RELEASE,
     &LOCK_HAND_ON,
@@ -338,5 +342,7 @@ pub static ALL: [&Script; 38] = [
     &LATCH_COUNT_DOWN,
     &LATCH_INSPECT,
     &LATCH_DELETE,
+    &SESSION_END,
+    &SESSION_ENDED,
     &STORE_WRITE,
 ];

@@ -155,6 +155,11 @@ pub fn latch_channel(name: &str) -> String {
     format!("redisson_countdownlatch__channel__{{{name}}}")
 }
 
+/// The sessions of an identity that have ended.
+pub fn ended_sessions(whose: &str) -> Bytes {
+    prefixed("lockkeeper_ended", whose).into()
+}
+
 /// A key that is never there.
 pub fn never(prefix: &str) -> Bytes {
     format!("{prefix}lockkeeper_never").into()

@@ -3,8 +3,11 @@
 
 mod admin;
 mod locks;
+mod matrix;
 mod permits;
 mod quotas;
+mod raw;
+mod revoked;
 mod rules;
 mod sessions;
 mod shares;

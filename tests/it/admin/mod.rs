@@ -1,5 +1,6 @@
 //! Locks held by other callers: listed, released by force, and watched.
 
+mod end_session;
 mod force;
 mod list;
 mod watch;

@@ -10,6 +10,7 @@ mod acquire;
 mod acquire_repeated;
 mod clock;
 mod counters_same_on_all;
+mod ended;
 mod fair;
 mod force;
 mod hand_on;

@@ -104,6 +104,8 @@ async fn use_all(scripts: &Scripts) -> Vec<CallError> {
     }
     several(scripts, &mut errors).await;
     permits(scripts, &mut errors).await;
+    errors.extend(scripts.end_session("x", "d", secs(60)).await.err());
+    errors.extend(scripts.has_session_ended("x", "d").await.err());
     errors
 }
 

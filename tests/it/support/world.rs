@@ -1,12 +1,12 @@
 //! One store, some coordinators, and connections to them that can be cut.
 
-use std::{io, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use hyper_util::rt::TokioIo;
 use lockkeeper_access::{Access, Identity};
-use lockkeeper_coordinator::{self, Coordinator, Limits};
+use lockkeeper_coordinator::{self, Coordinator, Limits, SessionSecrets};
 use lockkeeper_server::{
-    grpc::{self, Peer},
+    grpc::{self, Peer, Usage},
     probe::StoreProbe,
 };
 use lockkeeper_store::{
@@ -37,8 +37,10 @@ pub(crate) struct Options {
     pub(crate) call_timeout: Duration,
     pub(crate) replica_acks: Option<Replicas>,
     pub(crate) secret: &'static str,
+    pub(crate) unix_seconds: fn() -> u64,
     pub(crate) operations_per_session_max: usize,
     pub(crate) access: Access,
+    pub(crate) connection_age_max: Option<Duration>,
 }
 
 /// The test's world.
@@ -80,9 +82,11 @@ impl Default for Options {
             },
             call_timeout: Duration::from_secs(2),
             replica_acks: None,
-            secret: "a secret of all coordinators",
+            secret: "a secret of all the coordinators here",
+            unix_seconds: || 1_800_000_000,
             operations_per_session_max: 1024,
             access: Access::open(),
+            connection_age_max: None,
         }
     }
 }
@@ -173,6 +177,16 @@ impl World {
     /// A client with a connection of its own to a coordinator.
     pub(crate) async fn client(&self, node: usize) -> Client {
         self.client_of(node, Peer::default()).await
+    }
+
+    /// The same on connections that are closed at this age.
+    pub(crate) async fn client_until(&self, node: usize, age: Duration) -> Client {
+        let usage = Arc::new(Usage::until(Some(age)));
+        let peer = Peer {
+            usage,
+            ..Peer::default()
+        };
+        self.client_of(node, peer).await
     }
 
     /// The same for one who has shown who they are.
@@ -284,7 +298,9 @@ impl Node {
                 permits_per_name_max: 10_000,
                 adopts_counters: true,
             },
-            session_secret: options.secret.as_bytes().to_vec(),
+            resume_max: Duration::from_secs(24 * 3600),
+            session_secrets: SessionSecrets::new(vec![options.secret.as_bytes().to_vec()]),
+            unix_seconds: options.unix_seconds,
         };
         let coordinator = if connected.len() == 1 {
             Coordinator::start(config, connected.remove(0))
@@ -295,6 +311,7 @@ impl Node {
         let config = grpc::Config {
             keepalive_interval: Duration::from_secs(20),
             keepalive_timeout: Duration::from_secs(10),
+            connection_age_max: options.connection_age_max,
             grpc_web: false,
             allowed_hosts: None,
             message_bytes_max: 1024 * 1024,

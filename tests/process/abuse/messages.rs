@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, Request};
 use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_testkit::calls::framed;
 use tokio::net::TcpStream;
 use tonic::Code;
 
@@ -48,14 +49,6 @@ async fn status_of(coordinator: &Coordinator, encoding: Option<&str>, body: &[By
     connection.abort();
     let code = headers["grpc-status"].to_str().unwrap().parse().unwrap();
     Code::from_i32(code)
-}
-
-/// A message as gRPC frames it.
-pub(super) fn framed(is_compressed: bool, length: u32, message: &[u8]) -> Bytes {
-    let mut framed = vec![u8::from(is_compressed)];
-    framed.extend(length.to_be_bytes());
-    framed.extend(message);
-    framed.into()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -278,7 +278,10 @@ fn serve_prints_its_settings_and_refuses_what_is_wrong() {
         "session.lease=9s",
     ])
     .env("LOCKKEEPER__SERVER__LISTEN", "127.0.0.1:2")
-    .env("LOCKKEEPER__SESSION__SECRET", "a secret of some length")
+    .env(
+        "LOCKKEEPER__SESSION__SECRET",
+        "a secret of some length, which is 32 and more",
+    )
     .output()
     .unwrap();
     assert_code(&output, 0);

@@ -112,6 +112,6 @@ impl World {
 fn settings(store: &Deployment) -> Settings {
     let settings = store.settings();
     settings
-        .with("session.secret", "a secret of all coordinators")
+        .with("session.secret", "a secret of all the coordinators here")
         .with("store.poll_interval", POLL_INTERVAL)
 }

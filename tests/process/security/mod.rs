@@ -3,6 +3,7 @@
 mod audit;
 mod listeners;
 mod revoked;
+mod rules;
 mod shares;
 mod tls;
 mod tokens;

@@ -6,6 +6,9 @@ use lockkeeper_api::pb::{
     self, lock_service_client::LockServiceClient, session_request::Request as Asked,
     session_response::Response,
 };
+use rcgen::{
+    CertificateRevocationListParams, KeyIdMethod, RevokedCertParams, SerialNumber, date_time_ymd,
+};
 use rustls::pki_types::UnixTime;
 use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
@@ -113,6 +116,59 @@ async fn a_client_authority_that_is_replaced_ends_open_connections() {
     assert_eq!(status.code(), Code::Unauthenticated, "{status:?}");
     let refused = try_acquire(&channel, "b", "o", None).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unauthenticated, "{refused:?}");
+}
+
+fn list(authority: &Authority, revoked: &[u64]) -> String {
+    let revoked = revoked.iter().map(|serial| RevokedCertParams {
+        serial_number: SerialNumber::from(*serial),
+        revocation_time: date_time_ymd(2024, 1, 1),
+        reason_code: None,
+        invalidity_date: None,
+    });
+    let list = CertificateRevocationListParams {
+        this_update: date_time_ymd(2024, 1, 1),
+        // Over, and good nevertheless.
+        next_update: date_time_ymd(2024, 1, 2),
+        crl_number: SerialNumber::from(1),
+        issuing_distribution_point: None,
+        revoked_certs: revoked.collect(),
+        key_identifier_method: KeyIdMethod::Sha256,
+    };
+    list.signed_by(&authority.issuer).unwrap().pem().unwrap()
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_revoked_ends_its_connections() {
+    let authority = Authority::new();
+    let crl = authority.file("ca.crl", &list(&authority, &[]));
+    let settings = authority.mutual();
+    let settings = settings.with("server.tls.client_crl_file", &crl.display().to_string());
+    let coordinator = Coordinator::start(&settings).await;
+    let issue = |serial: u64, uri: &str| {
+        authority.issue(|params| {
+            params.subject_alt_names = vec![rcgen::SanType::URI(uri.try_into().unwrap())];
+            params.serial_number = Some(SerialNumber::from(serial));
+        })
+    };
+    let (alice, bob) = (issue(7, "spiffe://a/alice"), issue(8, "spiffe://a/bob"));
+    let hers = authority.connect(&coordinator, Some(&alice)).await.unwrap();
+    let his = authority.connect(&coordinator, Some(&bob)).await.unwrap();
+    let session = open(&hers, None, "held").await;
+    assert!(try_acquire(&his, "b", "o", None).await.unwrap());
+    authority.file("ca.crl", &list(&authority, &[7]));
+    let (was_announced, status) = end(session).await;
+    assert!(was_announced, "{status:?}");
+    assert_eq!(status.code(), Code::Unauthenticated, "{status:?}");
+    let refused = try_acquire(&hers, "b", "o", None).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unauthenticated, "{refused:?}");
+    // With TLS 1.3 the client learns of it with its first call.
+    let again = authority.connect(&coordinator, Some(&alice)).await;
+    let is_refused = match again {
+        Ok(channel) => try_acquire(&channel, "b", "o", None).await.is_err(),
+        Err(_) => true,
+    };
+    assert!(is_refused);
+    assert!(try_acquire(&his, "c", "o", None).await.unwrap());
 }
 
 #[tokio::test]

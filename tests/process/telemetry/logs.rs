@@ -13,7 +13,7 @@ const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 #[tokio::test]
 async fn changes_are_told_with_their_trace_and_without_credentials() {
     let collector = Collector::start().await;
-    let secret = "a-secret-of-more-than-16-bytes";
+    let secret = "a-secret-of-many-more-than-32-bytes";
     let settings = Settings::on("embedded:")
         .with("session.secret", secret)
         .with("telemetry.otlp_endpoint", &collector.url());

@@ -6,7 +6,7 @@ mod leftovers;
 use std::{sync::Arc, time::Duration};
 
 use lockkeeper_base::tasks::spawn_detached;
-use lockkeeper_coordinator::{Config, Coordinator, Limits};
+use lockkeeper_coordinator::{Config, Coordinator, Limits, SessionSecrets};
 use lockkeeper_store::{
     host::embedded::{Clock, EmbeddedStore},
     script,
@@ -127,7 +127,11 @@ impl World {
                 permits_per_name_max: 10_000,
                 adopts_counters: true,
             },
-            session_secret: b"a secret of all coordinators".to_vec(),
+            resume_max: Duration::from_secs(24 * 3600),
+            session_secrets: SessionSecrets::new(vec![
+                b"a secret of all the coordinators here".to_vec(),
+            ]),
+            unix_seconds: || 1_800_000_000,
         };
         if self.healed.is_cancelled() {
             link.heal();

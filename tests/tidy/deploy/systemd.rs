@@ -62,7 +62,7 @@ fn problems(unit: &str) -> Vec<String> {
         let contents = if Path::new(name).extension() == Some("toml".as_ref()) {
             text("deploy/config.example.toml")
         } else {
-            "0123456789abcdef".to_owned()
+            "0123456789abcdef".repeat(2)
         };
         fs::write(folder.path().join(name), contents).unwrap();
     }

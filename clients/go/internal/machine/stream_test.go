@@ -86,6 +86,26 @@ func TestBrokenStreamIsResumedAtTheNextEndpoint(t *testing.T) {
 	}
 }
 
+func TestANewResumeTokenReplacesTheEarlierOne(t *testing.T) {
+	w := open(t)
+	for _, token := range []string{"second", "third"} {
+		frame := opened()
+		frame.GetOpened().ResumeToken = []byte(token)
+		w.receive(frame)
+		w.step(StreamEnded{Err: errDown, Code: codes.Unavailable})
+		take[Changed](w)
+		w.pass(firstPauseMax)
+		resume := take[Connect](w).First.GetResume()
+		if string(resume.ResumeToken) != token {
+			t.Fatalf("%v", resume)
+		}
+		frame = opened()
+		frame.GetOpened().ResumeToken = []byte("of the resume")
+		w.receive(frame)
+		take[Changed](w)
+	}
+}
+
 func TestStreamThatEndsWithoutAnErrorIsResumed(t *testing.T) {
 	w := open(t)
 	w.step(StreamEnded{})

@@ -14,6 +14,7 @@ import {
   LEASE,
   one,
   only,
+  opened,
   permitRequest,
   permits,
   PING,
@@ -95,6 +96,14 @@ describe("an open stream", () => {
     assert.equal(endpoint, 1);
     assert.equal(sessionId, "session");
     assert.equal(resumeToken.toString(), "token");
+  });
+
+  test("that brings a new resume token is resumed with it", () => {
+    const bench = Bench.up();
+    const second = opened({ resumeToken: Buffer.from("second") });
+    assert.deepEqual(bench.frame({ $case: "opened", value: second }), []);
+    bench.ends(unreachable);
+    assert.equal(resume(bench.pass(25)).resumeToken.toString(), "second");
   });
 
   test("that ended is not heard any more", () => {

@@ -90,6 +90,15 @@ def test_a_broken_stream_goes_down_and_is_resumed_at_the_next_endpoint():
     assert [it.name for it in resume.grants] == ["a"]
 
 
+def test_a_new_resume_token_replaces_the_earlier_one():
+    world = World(chance=0.0).open()
+    for token in (b"second", b"third"):
+        world.receive(opened=session_pb2.SessionOpened(session_id="id", resume_token=token))
+        world.breaks(GONE)
+        assert world.one(ev.OpenStream).frame.resume.resume_token == token
+        world.opened()
+
+
 def test_the_first_pause_is_random():
     world = World(chance=0.0).open()
     world.breaks(GONE)

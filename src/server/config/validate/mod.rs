@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
-use super::{Limits, Log, ReplicaAcks, Session, Settings, Store, StoreUrl, Telemetry};
+use super::{
+    Limits, Log, ReplicaAcks, Session, Settings, Store, StoreUrl, Telemetry, session_secrets,
+};
 
 mod quorum;
 mod security;
@@ -18,11 +20,11 @@ const DURATION_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 /// Beyond this, sleeping is cheaper than polling, whatever the event.
 const BUSY_POLL_MAX: Duration = Duration::from_millis(10);
 
+/// Below it, clients would do little but connect.
+const CONNECTION_AGE_MIN: Duration = Duration::from_secs(1);
+
 /// Keeps the longest names well within the store's limit on keys.
 const KEY_PREFIX_BYTES_MAX: usize = 128;
-
-/// A shorter secret can be guessed.
-const SECRET_BYTES_MIN: usize = 16;
 
 /// Settings with their full keys.
 macro_rules! settings {
@@ -31,8 +33,8 @@ macro_rules! settings {
     };
 }
 
-/// Parts of secrets that stand in examples, where everybody can read them.
-const PLACEHOLDERS: [&str; 4] = ["replace this", "replace-this", "changeme", "change me"];
+/// A session that lives gets new tokens long before.
+const RESUME_MAX_MIN: Duration = Duration::from_secs(60);
 
 /// Calls `report` for each invalid value, with the full key and the problem.
 pub(super) fn check(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
@@ -73,6 +75,7 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         store.poll_interval,
         store.request_retention,
         session.lease,
+        session.resume_max,
         limits.lease_min,
         limits.lease_max,
     ];
@@ -83,6 +86,7 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     }
     let may_be_zero = settings![
         server.drain_grace,
+        server.connection_age_max,
         store.idle_token_retention,
         store.writer_hold_back,
     ];
@@ -90,6 +94,11 @@ fn check_ranges(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         if duration > DURATION_MAX {
             report(key, "must not be longer than 100 years".to_owned());
         }
+    }
+    let age = server.connection_age_max;
+    if !age.is_zero() && age < CONNECTION_AGE_MIN {
+        let why = "must be at least 1s, or 0s for no limit";
+        report("server.connection_age_max", why.to_owned());
     }
     if server.busy_poll > BUSY_POLL_MAX {
         let why = "must not be longer than 10ms";
@@ -250,20 +259,12 @@ fn check_session(session: &Session, limits: &Limits, report: &mut dyn FnMut(&str
             "must not be longer than limits.lease_max".to_owned(),
         );
     }
-    let secret = session.secret.expose().to_lowercase();
-    if PLACEHOLDERS.iter().any(|it| secret.contains(it)) {
-        let why = "is a placeholder; openssl rand -base64 32 makes a secret";
-        report("session.secret", why.to_owned());
+    if session.resume_max < session.lease.max(RESUME_MAX_MIN) {
+        let why = "must not be shorter than session.lease, nor than 1m";
+        report("session.resume_max", why.to_owned());
     }
-    let length = session.secret.expose().len();
-    if length != 0 && length < SECRET_BYTES_MIN {
-        report(
-            "session.secret",
-            format!(
-                "must have at least {SECRET_BYTES_MIN} bytes; leave it empty for a random one per \
-                start"
-            ),
-        );
+    if let Some(why) = session_secrets::problem(session.secret.expose()) {
+        report("session.secret", why);
     }
 }
 

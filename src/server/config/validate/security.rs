@@ -9,6 +9,7 @@ pub(super) fn check(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     check_listeners(settings, report);
     check_tls(settings, report);
     check_tokens(settings, report);
+    check_lifetime(settings, report);
     check_rules(settings, report);
     check_names(settings, report);
     check_audit(settings, report);
@@ -62,6 +63,10 @@ fn check_tls(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
         }
         _ => {}
     }
+    if is_set(&tls.client_crl_file) && !is_set(&tls.client_ca_file) {
+        let why = "needs server.tls.client_ca_file";
+        report("server.tls.client_crl_file", why.to_owned());
+    }
     if is_set(&tls.certificate_file) && settings.server.listen.0.is_none() {
         report(certificate, "needs server.listen".to_owned());
     }
@@ -83,6 +88,13 @@ fn check_tokens(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
             (false, false) => report(key, "needs auth.jwks_file".to_owned()),
             _ => {}
         }
+    }
+}
+
+fn check_lifetime(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
+    let auth = &settings.auth;
+    if !auth.jwt_lifetime_max.is_zero() && !is_set(&auth.jwks_file) {
+        report("auth.jwt_lifetime_max", "needs auth.jwks_file".to_owned());
     }
 }
 

@@ -48,6 +48,8 @@ pub struct Limits {
     pub unauthenticated_max: Option<usize>,
     /// How long a connection may take to speak HTTP/2.
     pub handshake_timeout: Duration,
+    /// When a connection is closed.
+    pub connection_age_max: Option<Duration>,
     /// Whether it may also speak HTTP/1.1.
     pub takes_http1: bool,
 }
@@ -94,6 +96,7 @@ pub fn accept(
             .map(|max| Strangers::new(max, metrics.clone())),
         metrics: metrics.clone(),
         handshake_timeout: limits.handshake_timeout,
+        connection_age_max: limits.connection_age_max,
         takes_http1: limits.takes_http1,
         ready,
     };
@@ -112,6 +115,7 @@ struct Acceptor {
     strangers: Option<Strangers>,
     metrics: Metrics,
     handshake_timeout: Duration,
+    connection_age_max: Option<Duration>,
     takes_http1: bool,
     ready: mpsc::Sender<Connection>,
 }
@@ -143,7 +147,7 @@ impl Acceptor {
                     address: Some(address),
                     identity: None,
                     certificate: None,
-                    usage: Arc::default(),
+                    usage: Arc::new(Usage::until(self.connection_age_max)),
                 };
                 match &self.strangers {
                     Some(strangers) => strangers.add(&peer.usage),
@@ -173,7 +177,7 @@ impl Acceptor {
             if let Some(admitted) = self.admit(None) {
                 let user = stream.peer_cred().map(|peer| Identity::of_uid(peer.uid()));
                 // Who may open the file is trusted not to exhaust the process.
-                let usage = Arc::<Usage>::default();
+                let usage = Arc::new(Usage::until(self.connection_age_max));
                 usage.authenticate();
                 let peer = Peer {
                     address: None,

@@ -11,8 +11,10 @@ use lockkeeper_access::{Unauthenticated, Unusable, Watched, end_of_certificate};
 use parking_lot::Mutex;
 use rustls::{
     RootCertStore, ServerConfig,
-    crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject as _},
+    crypto::{CryptoProvider, ring},
+    pki_types::{
+        CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime, pem::PemObject as _,
+    },
     server::{NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier},
 };
 use tokio_rustls::TlsAcceptor;
@@ -26,6 +28,8 @@ pub struct TlsFiles {
     pub key: PathBuf,
     /// The authority of client certificates; none: clients need no certificate.
     pub client_ca: Option<PathBuf>,
+    /// The revocation lists of client authorities; none: nothing is revoked.
+    pub client_crl: Option<PathBuf>,
 }
 
 /// The TLS configuration of new connections.
@@ -57,6 +61,7 @@ impl Tls {
     pub fn new(files: TlsFiles) -> Result<Self, Unusable> {
         let all = [files.certificate, files.key];
         let all = all.into_iter().chain(files.client_ca);
+        let all = all.chain(files.client_crl);
         Ok(Self(Watched::new(all, config)?))
     }
 
@@ -110,7 +115,7 @@ impl ClientCertificate {
         if checked.1 {
             return Ok(());
         }
-        refuse("the client certificate is not of an authority that is trusted now")
+        refuse("the client certificate is revoked, or not of an authority that is trusted now")
     }
 
     fn is_accepted(&self, now: &Loaded) -> bool {
@@ -148,15 +153,7 @@ fn config(contents: &[Vec<u8>]) -> Result<Loaded, String> {
         .map_err(|error| error.to_string())?;
     let verifier = match client_ca {
         [] => None,
-        [client_ca, ..] => {
-            let mut roots = RootCertStore::empty();
-            for root in certificates(client_ca).map_err(|why| format!("the client CA: {why}"))? {
-                let added = roots.add(root);
-                added.map_err(|error| format!("the client CA: {error}"))?;
-            }
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-            Some(verifier.build().map_err(|error| error.to_string())?)
-        }
+        [client_ca, client_crl @ ..] => Some(verifier(client_ca, client_crl.first(), provider)?),
     };
     let builder = match &verifier {
         None => builder.with_no_client_auth(),
@@ -172,6 +169,30 @@ fn config(contents: &[Vec<u8>]) -> Result<Loaded, String> {
     config.send_tls13_tickets = 0;
     let config = Arc::new(config);
     Ok(Loaded { config, verifier })
+}
+
+/// With revocation lists, a certificate is refused if its authority has none, because it might be
+/// revoked. A list counts until a newer one replaces it, whatever its own end.
+fn verifier(
+    client_ca: &[u8],
+    client_crl: Option<&Vec<u8>>,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, String> {
+    let mut roots = RootCertStore::empty();
+    for root in certificates(client_ca).map_err(|why| format!("the client CA: {why}"))? {
+        let added = roots.add(root);
+        added.map_err(|error| format!("the client CA: {error}"))?;
+    }
+    let mut verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    if let Some(pem) = client_crl {
+        let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(pem).collect();
+        let lists = lists.map_err(|error| format!("a revocation list: {error}"))?;
+        if lists.is_empty() {
+            return Err("there is no revocation list in server.tls.client_crl_file".to_owned());
+        }
+        verifier = verifier.with_crls(lists);
+    }
+    verifier.build().map_err(|error| error.to_string())
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {

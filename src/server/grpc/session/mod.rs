@@ -17,7 +17,7 @@ use std::{
 use lockkeeper_access::Account;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_coordinator::{
-    Answer, AnswersTo, Error, Invalid, Notice, Opened, Operation, PeerAddress, Reply, Resumed,
+    Answer, AnswersTo, EndedByForce, Error, Invalid, Notice, Opened, Operation, Reply, Resumed,
     SessionId, Stream,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -29,7 +29,7 @@ use self::{
     waits::{OP_ID, Waits},
 };
 use super::{
-    Config, audit,
+    Config, Peer, audit,
     call::Calls,
     convert::{self, Requests},
     convert_permits::permit_grant,
@@ -63,13 +63,15 @@ enum End {
     Closed,
     /// The stream broke, or is to be broken with a status: the client may still be working.
     Broken(Option<Status>),
+    /// The client is asked to resume elsewhere, and the stream ends with a status.
+    Leaving(Status),
 }
 
 /// The reading side of a stream.
 struct Reader {
     calls: Calls,
     account: Account,
-    peer: Option<PeerAddress>,
+    peer: Option<Peer>,
     frames: Streaming<pb::SessionRequest>,
     fate: BodyFate,
     output: Output,
@@ -90,7 +92,7 @@ struct Output {
 pub(super) fn serve(
     calls: Calls,
     account: Account,
-    peer: Option<PeerAddress>,
+    peer: Option<Peer>,
     config: &Config,
     frames: Streaming<pb::SessionRequest>,
     fate: BodyFate,
@@ -145,21 +147,17 @@ impl Reader {
             Err(ended) => ended,
             Ok(stream) => match self.until_end(&stream, &progress).await {
                 End::Broken(status) => status,
+                End::Leaving(status) => {
+                    let notice = Outgoing::Notice(Notice::GoingAway);
+                    let _ = output.notices.send(notice).await;
+                    Some(status)
+                }
                 End::Closed => {
                     let _ = tokio::time::timeout(CLOSE_TIMEOUT, stream.close()).await;
                     None
                 }
             },
         };
-        if ended
-            .as_ref()
-            .is_some_and(|it| it.code() == Code::Unauthenticated)
-        {
-            let _ = output
-                .notices
-                .send(Outgoing::Notice(Notice::GoingAway))
-                .await;
-        }
         let _ = output.notices.send(Outgoing::End(ended)).await;
     }
 
@@ -177,13 +175,13 @@ impl Reader {
 
     /// Reads the first frame. An error is the end of the stream.
     async fn open(&mut self) -> Result<Stream, Option<Status>> {
-        let Some(frame) = self.frames.message().await.map_err(|_| None)? else {
-            return Err(None);
-        };
         if !self.calls.access.allows_anything(self.account.identity()) {
             audit::denied(&self.account, "OpenSession");
             return Err(Some(status::no_right()));
         }
+        let Some(frame) = self.frames.message().await.map_err(Some)? else {
+            return Err(None);
+        };
         let (opened, operation) = match frame.request {
             Some(Request::Open(open)) => (self.open_new(open), "OpenSession"),
             Some(Request::Resume(resume)) => (self.resume(resume).await, "ResumeSession"),
@@ -199,8 +197,8 @@ impl Reader {
             permits,
         } = opened.map_err(|error| Some(status(&error)))?;
         audit::allowed(&self.account, operation, &stream.id().digest());
-        if let Some(peer) = self.peer {
-            stream.comes_from(peer);
+        if let Some(peer) = &self.peer {
+            stream.comes_from(peer.address());
         }
         let frame = pb::SessionOpened {
             session_id: stream.id().as_str().to_owned(),
@@ -258,7 +256,9 @@ impl Reader {
             // The client is gone, or tonic has dropped the stream.
             () = output.notices.closed() => End::Broken(None),
             () = output.stuck(progress) => End::Broken(None),
-            () = output.forward_notices(stream) => End::Broken(Some(status(&Error::Draining))),
+            end = output.forward_notices(stream) => End::Broken(Some(end)),
+            () = output.renew_token(stream) => End::Broken(None),
+            () = aged(self.peer.clone(), stream) => End::Leaving(status::connection_aged()),
             end = self.read(stream.id(), running) => end,
         }
     }
@@ -280,6 +280,7 @@ impl Reader {
                         Ok(Some(frame)) => frame,
                         Ok(None) if self.fate.is_broken() => return End::Broken(None),
                         Ok(None) => return End::Closed,
+                        Err(status) if is_refusal(&status) => return End::Leaving(status),
                         Err(status) => return End::Broken(Some(status)),
                     };
                     let pb::SessionRequest {
@@ -356,6 +357,22 @@ impl Reader {
     }
 }
 
+/// Whether a stream ends because its caller's access was taken away.
+fn is_refusal(status: &Status) -> bool {
+    matches!(
+        status.code(),
+        Code::Unauthenticated | Code::PermissionDenied
+    )
+}
+
+/// Resolves when the connection is to be closed, unless that would release the session's grants.
+async fn aged(peer: Option<Peer>, stream: &Stream) {
+    match peer {
+        Some(peer) if stream.keeps_grants() => peer.usage.aged().await,
+        _ => std::future::pending().await,
+    }
+}
+
 /// How often an idle client asks for a sign of life: a dead coordinator is noticed while there is
 /// time to resume elsewhere.
 fn ping_interval(lease: Duration) -> Duration {
@@ -365,14 +382,34 @@ fn ping_interval(lease: Duration) -> Duration {
 // === impl Output ===
 
 impl Output {
-    /// Forwards notices until the coordinator goes away. A notice leaves the session only when the
-    /// queue has room for it.
-    async fn forward_notices(&self, stream: &Stream) {
+    /// Forwards notices until the coordinator goes away, or the session is ended by force. A notice
+    /// leaves the session only when the queue has room for it.
+    async fn forward_notices(&self, stream: &Stream) -> Status {
         while let Ok(room) = self.notices.reserve().await {
-            let notice = stream.notice().await;
+            let notice = match stream.notice().await {
+                Ok(notice) => notice,
+                Err(EndedByForce(reason)) => return status::session_ended(&reason),
+            };
             let last = matches!(notice, Notice::GoingAway);
             room.send(Outgoing::Notice(notice));
             if last {
+                break;
+            }
+        }
+        status(&Error::Draining)
+    }
+
+    /// Sends a new resume token from time to time. Resolves when the stream has ended.
+    async fn renew_token(&self, stream: &Stream) {
+        loop {
+            tokio::time::sleep(stream.resume_token_interval()).await;
+            let frame = pb::SessionOpened {
+                session_id: stream.id().as_str().to_owned(),
+                resume_token: stream.resume_token(),
+                ..pb::SessionOpened::default()
+            };
+            let sent = self.notices.send(Outgoing::Opened(Box::new(frame)));
+            if sent.await.is_err() {
                 return;
             }
         }

@@ -1,6 +1,7 @@
 //! One function per script that every store of a quorum runs too: typed arguments, typed replies.
 
 pub(super) mod encoding;
+mod ended;
 mod force;
 mod hold;
 mod host_scripts;

@@ -16,6 +16,7 @@
 mod acquire;
 mod admin;
 mod answers;
+mod ended;
 mod give_back;
 mod inspect;
 mod renew;

@@ -7,6 +7,8 @@ mod permit_inspect;
 mod permit_outcomes;
 mod permits;
 mod scripts;
+mod sessions;
+mod turns;
 
 pub use latch::{CountSet, CountedDown, LatchInspected};
 pub use locks::QueuePositions;

@@ -154,6 +154,24 @@ class ForceReleaseResponse(_message.Message):
     holder_count: int
     def __init__(self, released: bool = ..., holders: _Optional[_Iterable[_Union[_types_pb2.Holder, _Mapping]]] = ..., holder_count: _Optional[int] = ...) -> None: ...
 
+class EndSessionRequest(_message.Message):
+    __slots__ = ("session_digest", "identity", "reason")
+    SESSION_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    session_digest: str
+    identity: str
+    reason: str
+    def __init__(self, session_digest: _Optional[str] = ..., identity: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class EndSessionResponse(_message.Message):
+    __slots__ = ("session_count", "grant_count")
+    SESSION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    GRANT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    session_count: int
+    grant_count: int
+    def __init__(self, session_count: _Optional[int] = ..., grant_count: _Optional[int] = ...) -> None: ...
+
 class WatchRequest(_message.Message):
     __slots__ = ("prefix",)
     PREFIX_FIELD_NUMBER: _ClassVar[int]

@@ -194,6 +194,27 @@ export interface ForceReleaseResponse {
   holderCount: number;
 }
 
+/** See LockAdminService.EndSession. */
+export interface EndSessionRequest {
+  /** The digest of one session, from ListSessions. Either this or `identity`. */
+  sessionDigest: string;
+  /** The identity whose sessions end; `anonymous` for those without one. */
+  identity: string;
+  /**
+   * The reason, for the clients and for the audit log: 1 to 256 bytes, not blank, without control
+   * characters.
+   */
+  reason: string;
+}
+
+/** See LockAdminService.EndSession. */
+export interface EndSessionResponse {
+  /** The number of sessions that were ended. */
+  sessionCount: number;
+  /** The number of grants that they held, of locks and of permits. */
+  grantCount: number;
+}
+
 /** See LockAdminService.Watch. */
 export interface WatchRequest {
   /** Only names that begin with this prefix. Empty: all names. */
@@ -1066,6 +1087,152 @@ export const ForceReleaseResponse: MessageFns<ForceReleaseResponse> = {
     message.released = object.released ?? false;
     message.holders = object.holders?.map((e) => Holder.fromPartial(e)) || [];
     message.holderCount = object.holderCount ?? 0;
+    return message;
+  },
+};
+
+function createBaseEndSessionRequest(): EndSessionRequest {
+  return { sessionDigest: "", identity: "", reason: "" };
+}
+
+export const EndSessionRequest: MessageFns<EndSessionRequest> = {
+  encode(message: EndSessionRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.sessionDigest !== "") {
+      writer.uint32(10).string(message.sessionDigest);
+    }
+    if (message.identity !== "") {
+      writer.uint32(18).string(message.identity);
+    }
+    if (message.reason !== "") {
+      writer.uint32(26).string(message.reason);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): EndSessionRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseEndSessionRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.sessionDigest = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.identity = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<EndSessionRequest>): EndSessionRequest {
+    return EndSessionRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<EndSessionRequest>): EndSessionRequest {
+    const message = createBaseEndSessionRequest();
+    message.sessionDigest = object.sessionDigest ?? "";
+    message.identity = object.identity ?? "";
+    message.reason = object.reason ?? "";
+    return message;
+  },
+};
+
+function createBaseEndSessionResponse(): EndSessionResponse {
+  return { sessionCount: 0, grantCount: 0 };
+}
+
+export const EndSessionResponse: MessageFns<EndSessionResponse> = {
+  encode(message: EndSessionResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.sessionCount !== 0) {
+      writer.uint32(8).uint32(message.sessionCount);
+    }
+    if (message.grantCount !== 0) {
+      writer.uint32(16).uint32(message.grantCount);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): EndSessionResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseEndSessionResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.sessionCount = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.grantCount = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<EndSessionResponse>): EndSessionResponse {
+    return EndSessionResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<EndSessionResponse>): EndSessionResponse {
+    const message = createBaseEndSessionResponse();
+    message.sessionCount = object.sessionCount ?? 0;
+    message.grantCount = object.grantCount ?? 0;
     return message;
   },
 };

@@ -17,6 +17,8 @@ import {
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import {
+  EndSessionRequest,
+  EndSessionResponse,
   ForceReleaseRequest,
   ForceReleaseResponse,
   ListLocksRequest,
@@ -100,6 +102,33 @@ export const LockAdminServiceService = {
     responseDeserialize: (value: Buffer): ForceReleaseResponse => ForceReleaseResponse.decode(value),
   },
   /**
+   * Ends sessions of this coordinator: one by its digest, or all of an identity. Requires the
+   * `admin` right for every name that they hold, and for all names if one of them holds nothing or
+   * waits.
+   *
+   * Success: the sessions have ended. Their grants are released, and their waits have ended. Each
+   * client receives `lost` with FORCE_RELEASED and the reason for each grant, then its stream ends
+   * with ABORTED / SESSION_ENDED. No coordinator accepts their resume tokens any more, as long as
+   * the store remembers the end (`session.resume_max`, the last 10,000 of an identity). A client
+   * may still be working: only the fencing tokens protect the resource. It may open new sessions as
+   * long as its credentials are accepted; take those away first. Sessions on other coordinators go
+   * on.
+   * A repeat finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
+   *
+   * Errors: NOT_FOUND / SESSION_NOT_FOUND if no session of this coordinator has the digest;
+   * INVALID_ARGUMENT / INVALID_SESSION_DIGEST or INVALID_IDENTITY unless one of the two is set;
+   * INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
+   */
+  endSession: {
+    path: "/lockkeeper.v1.LockAdminService/EndSession" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: EndSessionRequest): Buffer => Buffer.from(EndSessionRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): EndSessionRequest => EndSessionRequest.decode(value),
+    responseSerialize: (value: EndSessionResponse): Buffer => Buffer.from(EndSessionResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): EndSessionResponse => EndSessionResponse.decode(value),
+  },
+  /**
    * Streams the events of this coordinator, without end. A snapshot comes first, in one or more
    * messages, the last of which is marked. Events follow as they happen, and may repeat what the
    * snapshot contains. The snapshot has the grants of this coordinator's sessions and the waiters
@@ -157,6 +186,25 @@ export interface LockAdminServiceServer extends UntypedServiceImplementation {
    * program's key; INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
    */
   forceRelease: handleUnaryCall<ForceReleaseRequest, ForceReleaseResponse>;
+  /**
+   * Ends sessions of this coordinator: one by its digest, or all of an identity. Requires the
+   * `admin` right for every name that they hold, and for all names if one of them holds nothing or
+   * waits.
+   *
+   * Success: the sessions have ended. Their grants are released, and their waits have ended. Each
+   * client receives `lost` with FORCE_RELEASED and the reason for each grant, then its stream ends
+   * with ABORTED / SESSION_ENDED. No coordinator accepts their resume tokens any more, as long as
+   * the store remembers the end (`session.resume_max`, the last 10,000 of an identity). A client
+   * may still be working: only the fencing tokens protect the resource. It may open new sessions as
+   * long as its credentials are accepted; take those away first. Sessions on other coordinators go
+   * on.
+   * A repeat finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
+   *
+   * Errors: NOT_FOUND / SESSION_NOT_FOUND if no session of this coordinator has the digest;
+   * INVALID_ARGUMENT / INVALID_SESSION_DIGEST or INVALID_IDENTITY unless one of the two is set;
+   * INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
+   */
+  endSession: handleUnaryCall<EndSessionRequest, EndSessionResponse>;
   /**
    * Streams the events of this coordinator, without end. A snapshot comes first, in one or more
    * messages, the last of which is marked. Events follow as they happen, and may repeat what the
@@ -248,6 +296,39 @@ export interface LockAdminServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ForceReleaseResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Ends sessions of this coordinator: one by its digest, or all of an identity. Requires the
+   * `admin` right for every name that they hold, and for all names if one of them holds nothing or
+   * waits.
+   *
+   * Success: the sessions have ended. Their grants are released, and their waits have ended. Each
+   * client receives `lost` with FORCE_RELEASED and the reason for each grant, then its stream ends
+   * with ABORTED / SESSION_ENDED. No coordinator accepts their resume tokens any more, as long as
+   * the store remembers the end (`session.resume_max`, the last 10,000 of an identity). A client
+   * may still be working: only the fencing tokens protect the resource. It may open new sessions as
+   * long as its credentials are accepted; take those away first. Sessions on other coordinators go
+   * on.
+   * A repeat finds no session: NOT_FOUND for a digest, a count of 0 for an identity.
+   *
+   * Errors: NOT_FOUND / SESSION_NOT_FOUND if no session of this coordinator has the digest;
+   * INVALID_ARGUMENT / INVALID_SESSION_DIGEST or INVALID_IDENTITY unless one of the two is set;
+   * INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
+   */
+  endSession(
+    request: EndSessionRequest,
+    callback: (error: ServiceError | null, response: EndSessionResponse) => void,
+  ): ClientUnaryCall;
+  endSession(
+    request: EndSessionRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: EndSessionResponse) => void,
+  ): ClientUnaryCall;
+  endSession(
+    request: EndSessionRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: EndSessionResponse) => void,
   ): ClientUnaryCall;
   /**
    * Streams the events of this coordinator, without end. A snapshot comes first, in one or more

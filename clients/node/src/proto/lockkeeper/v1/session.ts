@@ -225,12 +225,17 @@ export interface OpenSession {
 /**
  * ResumeSession resumes a session whose stream broke, on this coordinator or on any other with the
  * same `session.secret`. Errors that end the stream: NOT_FOUND / SESSION_NOT_FOUND if the resume
- * token is not valid for the session.
+ * token is not valid for the session, if it is too old, or if the session was closed or ended by an
+ * operator. The metadata's `state` says which: `resume_token_invalid`, `resume_token_expired` or
+ * `ended`.
  */
 export interface ResumeSession {
   /** The session's id, from `opened`. */
   sessionId: string;
-  /** The session's resume token, from `opened`. It does not expire. */
+  /**
+   * The session's latest resume token, from `opened`. It is accepted for `session.resume_max` after
+   * its issue (24 h by default), and longer by a coordinator that still has the session.
+   */
   resumeToken: Buffer;
   /**
    * The grants that the client believes it holds, as it received them. The coordinator checks each
@@ -269,7 +274,10 @@ export interface SessionResponse {
   /** The answer or the notice. */
   response:
     | //
-    /** Answers open and resume. */
+    /**
+     * Answers open and resume. Sent again, with `session_id` and `resume_token` only, whenever a
+     * quarter of `session.resume_max` has passed: the new token replaces the earlier one.
+     */
     { $case: "opened"; value: SessionOpened }
     | //
     /**
@@ -389,7 +397,10 @@ export interface SessionResponse {
 export interface SessionOpened {
   /** The session's id. Anyone who knows it can act as this session; keep it secret. */
   sessionId: string;
-  /** Proves, on resume, that the session belongs to the caller. Keep it secret. */
+  /**
+   * Proves, on resume, that the session belongs to the caller. Keep it secret. A resume returns a
+   * new one.
+   */
   resumeToken: Buffer;
   /** The lease of grants whose request sets none. */
   lease:

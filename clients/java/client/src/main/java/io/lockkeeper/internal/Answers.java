@@ -57,7 +57,8 @@ final class Answers {
             case WAITING_FOR_PERMITS, WAITING_FOR_LATCH -> {
                 onWaiting(op, "", Waiting.getDefaultInstance());
             }
-            case OPENED, PONG, RESPONSE_NOT_SET -> {}
+            case OPENED -> stream.onResumeToken(frame.getOpened().getResumeToken());
+            case PONG, RESPONSE_NOT_SET -> {}
             case FAILED -> onFailed(op, Protos.refused(frame.getFailed()), now);
             default -> onAnswer(op, frame, now);
         }

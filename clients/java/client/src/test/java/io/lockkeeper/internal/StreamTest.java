@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.protobuf.ByteString;
 import io.lockkeeper.v1.LostReason;
 import io.lockkeeper.v1.ResumeSession;
 import io.lockkeeper.v1.SessionGoingAway;
@@ -72,6 +73,18 @@ final class StreamTest {
         ResumeSession resume = connect.first().getResume();
         assertEquals("s", resume.getSessionId());
         assertEquals("t", resume.getResumeToken().toStringUtf8());
+    }
+
+    @Test
+    void aNewResumeTokenReplacesTheEarlierOne() {
+        Bench bench = Bench.open();
+        SessionOpened.Builder second = SessionOpened.newBuilder().setSessionId("s");
+        second.setResumeToken(ByteString.copyFromUtf8("second"));
+        bench.frame(0, SessionResponse.newBuilder().setOpened(second));
+        bench.broken();
+        bench.until(bench.wakeAt());
+        ResumeSession resume = bench.one(Effect.Connect.class).first().getResume();
+        assertEquals("second", resume.getResumeToken().toStringUtf8());
     }
 
     @Test

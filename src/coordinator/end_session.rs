@@ -1,0 +1,124 @@
+//! Ends sessions: as their clients ask, or by force. No resume token brings them back.
+
+use std::sync::Arc;
+
+use futures::{StreamExt as _, stream};
+
+use crate::{
+    admin::Reason,
+    coordinator::Coordinator,
+    core::Core,
+    session::session::Session,
+    types::{Holding, LockName},
+};
+
+/// Concurrent releases of ending sessions.
+const RELEASES_AT_ONCE: usize = 64;
+
+/// Which sessions an operator means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionsOf {
+    /// The one with this digest.
+    Digest(String),
+    /// All of this identity; empty: those without one.
+    Identity(String),
+}
+
+/// What a forced end of sessions took away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionsEnded {
+    /// The sessions.
+    pub sessions: usize,
+    /// Their grants, of locks and of permits.
+    pub grants: usize,
+}
+
+// === impl Coordinator ===
+
+impl Coordinator {
+    /// The sessions of this coordinator, live and detached, that are meant.
+    pub fn sessions_of(&self, meant: &SessionsOf) -> Vec<Arc<Session>> {
+        let mut sessions = self.core.sessions.all();
+        sessions.retain(|session| match meant {
+            SessionsOf::Digest(digest) => session.id.digest() == *digest,
+            SessionsOf::Identity(identity) => session.account.identity().as_str() == identity,
+        });
+        sessions
+    }
+
+    /// Ends sessions by force, notifies their clients, and releases what they held. Returns when
+    /// the store has answered; dropping the future does not stop that.
+    pub async fn end_sessions(
+        &self,
+        sessions: Vec<Arc<Session>>,
+        reason: &Reason,
+    ) -> SessionsEnded {
+        let (core, reason) = (Arc::clone(&self.core), reason.clone());
+        let work = async move { core.end_by_force(sessions, &reason).await };
+        self.core.tasks.detach_on_drop("end_sessions", work).await
+    }
+}
+
+// === impl Core ===
+
+impl Core {
+    /// Ends a session and releases what it held.
+    pub(crate) async fn end(self: &Arc<Self>, session: &Arc<Session>) {
+        if let Some(grants) = session.end(&self.deadlines) {
+            self.ended(session, grants).await;
+        }
+    }
+
+    async fn end_by_force(
+        self: &Arc<Self>,
+        sessions: Vec<Arc<Session>>,
+        reason: &Reason,
+    ) -> SessionsEnded {
+        let mut ended = SessionsEnded::default();
+        for session in sessions {
+            if let Some(grants) = session.end_by_force(&self.deadlines, reason.as_str()) {
+                ended.sessions += 1;
+                ended.grants += grants.len();
+                self.ended(&session, grants).await;
+            }
+        }
+        ended
+    }
+
+    async fn ended(self: &Arc<Self>, session: &Arc<Session>, grants: Vec<Holding>) {
+        self.sessions.remove(session);
+        tracing::debug!(session = %session.id.digest(), grants = grants.len(), "session ended");
+        let (whose, digest) = (self.group_of(session), session.id.digest());
+        let retention = self.config.resume_max;
+        let remember = || self.scripts.end_session(&whose, &digest, retention);
+        let releases = stream::iter(grants).map(|grant| {
+            let core = Arc::clone(self);
+            async move { core.release_all(&grant).await }
+        });
+        let releases = releases.buffer_unordered(RELEASES_AT_ONCE);
+        futures::join!(
+            self.until_answered(session.lease, remember),
+            releases.collect::<()>()
+        );
+    }
+
+    /// What the store remembers the ends of an identity's sessions under.
+    fn group_of(&self, session: &Session) -> String {
+        self.group(session.account.identity())
+    }
+
+    pub(crate) fn group(&self, identity: &lockkeeper_access::Identity) -> String {
+        [&self.config.limits.key_prefix, identity.mark()].concat()
+    }
+}
+
+// === impl Session ===
+
+impl Session {
+    /// The names that it holds; none if it holds nothing, or waits for something.
+    pub fn names(&self) -> Option<Vec<LockName>> {
+        let state = self.state.lock();
+        let names: Vec<_> = state.grants.keys().map(|key| key.name.clone()).collect();
+        (state.waits == 0 && !names.is_empty()).then_some(names)
+    }
+}

@@ -1,0 +1,50 @@
+//! Sessions that have ended, which are remembered so that no resume token brings them back.
+
+use std::time::Duration;
+
+use super::{
+    encoding::{DONE, NOT_DONE, millis, number, numbers, refusal, text},
+    host_scripts::HostScripts,
+};
+use crate::{
+    host::Call,
+    script::{CallError, catalog, keys},
+};
+
+/// Ended sessions of one identity that are remembered, in about 1 MB.
+const REMEMBERED_MAX: u32 = 10_000;
+
+// === impl HostScripts ===
+
+impl HostScripts {
+    pub(crate) async fn end_session(
+        &self,
+        whose: &str,
+        digest: &str,
+        retention: Duration,
+    ) -> Result<(), CallError> {
+        let script = &catalog::SESSION_END;
+        let args = vec![text(digest), millis(retention), number(REMEMBERED_MAX)];
+        let keys = vec![keys::ended_sessions(whose)];
+        let reply = self.ask(Call { script, keys, args }).await?;
+        match *numbers(script, &reply)? {
+            [DONE] => Ok(()),
+            ref other => Err(refusal(script, other)),
+        }
+    }
+
+    pub(crate) async fn has_session_ended(
+        &self,
+        whose: &str,
+        digest: &str,
+    ) -> Result<bool, CallError> {
+        let script = &catalog::SESSION_ENDED;
+        let (keys, args) = (vec![keys::ended_sessions(whose)], vec![text(digest)]);
+        let reply = self.ask(Call { script, keys, args }).await?;
+        match *numbers(script, &reply)? {
+            [DONE] => Ok(true),
+            [NOT_DONE] => Ok(false),
+            ref other => Err(refusal(script, other)),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Rules and quotas are read again while the coordinator runs.
+
+use std::fs;
+
+use tempfile::TempDir;
+use tonic::{Code, transport::Channel};
+
+use super::{eventually, try_acquire};
+use crate::coordinator::{Coordinator, Settings};
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+fn rule(identity: &str, prefix: &str) -> String {
+    format!(
+        "[[access.rules]]\nidentity = \"{identity}\"\nprefix = \"{prefix}\"\n\
+         allow = [\"acquire\", \"release\"]\n"
+    )
+}
+
+async fn may(channel: &Channel, name: &str) -> bool {
+    match try_acquire(channel, name, "o", Some(TOKEN)).await {
+        Ok(acquired) => acquired,
+        Err(refused) => {
+            assert_eq!(refused.code(), Code::PermissionDenied, "{refused:?}");
+            false
+        }
+    }
+}
+
+#[tokio::test]
+async fn rules_that_change_count_at_once_and_a_broken_file_changes_nothing() {
+    let folder = TempDir::new().unwrap();
+    let (file, tokens) = (folder.path().join("config"), folder.path().join("tokens"));
+    fs::write(&tokens, format!("alice {TOKEN}\n")).unwrap();
+    fs::write(&file, rule("alice", "a/")).unwrap();
+    let settings = Settings::on("embedded:")
+        .with("auth.token_file", &tokens.display().to_string())
+        .with_file(&file);
+    let coordinator = Coordinator::start(&settings).await;
+    let channel = coordinator.client().await.channel();
+    assert!(may(&channel, "a/1").await);
+    assert!(!may(&channel, "b/1").await);
+    fs::write(&file, rule("alice", "b/")).unwrap();
+    eventually("the new rule counts", || may(&channel, "b/1")).await;
+    assert!(!may(&channel, "a/2").await);
+    let told = || {
+        let log = coordinator.log();
+        let line = log.lines().find(|line| line.contains("\"Reload\""));
+        line.map(str::to_owned).unwrap_or_default()
+    };
+    let line = told();
+    assert!(
+        line.contains("added: alice \\\"b/\\\" [Acquire, Release]"),
+        "{line}"
+    );
+    assert!(line.contains("removed: alice \\\"a/\\\""), "{line}");
+    for broken in [
+        "[[access.rules]]\nidentity = 1\n",
+        "",
+        "session.secret = \"short\"\n",
+    ] {
+        fs::write(&file, broken).unwrap();
+        let errors = || coordinator.log().matches("not reloaded").count();
+        let before = errors();
+        eventually("it is logged", || async { errors() > before }).await;
+        assert!(may(&channel, &format!("b/{before}")).await);
+        assert!(!may(&channel, "a/2").await);
+        assert_eq!(errors(), before + 1, "{}", coordinator.log());
+    }
+    fs::write(&file, rule("*", "a/")).unwrap();
+    eventually("it is usable again", || may(&channel, "a/3")).await;
+}
