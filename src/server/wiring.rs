@@ -129,7 +129,7 @@ async fn serve_on(
     }
     spawn_detached("reload", reloaded.run(drained.clone().cancelled_owned()));
     let server = router.serve_with_incoming_shutdown(
-        listen::accept(listeners, limits, calls.connections())
+        listen::accept(listeners, limits, &access, calls.connections())
             .map_ok(grpc::coalesced_writes::CoalescedWrites::new),
         drained.clone().cancelled_owned(),
     );
