@@ -1,7 +1,7 @@
 # Everything that is done with this tree, for people and for CI. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-fast test-clients test-deploy conformance contention client-speed interop mixed-versions sim faults fuzz bench proto lint fmt doc deny dist ci clean
+.PHONY: help run build test test-all test-fast test-clients test-deploy conformance contention client-speed interop mixed-versions sim faults abuse fuzz bench proto lint fmt doc deny dist ci clean
 
 CARGO ?= cargo
 
@@ -23,7 +23,7 @@ test-all: ## All tests; names the toolchains that are missing
 test-fast: ## What takes seconds: unit tests, behaviour in one process, and the checks of the tree
 	$(CARGO) test --locked --no-fail-fast --workspace --lib --test generated --test it --test tidy
 
-test-clients: ## Only the tests with clients in other languages
+test-clients: ## Only the tests with clients in other languages, the examples, and buf on the proto files
 	scripts/test --clients
 
 conformance: ## Every client against the same scenarios, and the wrong clients: LANGUAGES="go python" for some
@@ -49,6 +49,9 @@ sim: ## The simulation: SEED=n replays one seed, SEEDS=n runs that many
 
 faults: ## What breaks while locks are taken, for FAULT_SECONDS (60) each: the table in docs/robustness.md. ROW=name for one
 	FAULT_SECONDS=$(or $(FAULT_SECONDS),60) $(CARGO) test --locked --test faults -- --nocapture --test-threads=1 $(ROW)
+
+abuse: ## What attackers can do to their neighbours, on the release: the table in docs/robustness.md. ROW=name for one, UPDATE_DOCS=1 writes it
+	scripts/abuse $(ROW)
 
 fuzz: ## What comes from outside, made up by a fuzzer: SECONDS_EACH (60) for each target, TARGET=name for one; needs a nightly compiler
 	SECONDS_EACH=$(or $(SECONDS_EACH),60) TARGET=$(TARGET) scripts/fuzz

@@ -91,6 +91,7 @@ fn serve(args: &ServeArgs) -> ExitCode {
                 return exit::CONFIG.into();
             }
         };
+        sources.warn_of_exposed();
         let commit = env!("LOCKKEEPER_COMMIT");
         let served = server::run(sources, settings, commit, sending.lost_lines()).await;
         sending.finish().await;

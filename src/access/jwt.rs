@@ -115,7 +115,7 @@ impl Jwts {
     pub(super) fn verify(&self, token: &str) -> Result<Identity, Unauthenticated> {
         let digest: [u8; 32] = Sha256::digest(token).into();
         if let Some(known) = self.good.get(&digest)
-            && known.1 + LEEWAY_SECONDS > get_current_timestamp()
+            && known.1.saturating_add(LEEWAY_SECONDS) > get_current_timestamp()
         {
             return Ok(known.0.clone());
         }
@@ -139,7 +139,7 @@ impl Jwts {
     /// differ.
     pub(super) fn end_of(&self, token: &str) -> Option<u64> {
         let digest: [u8; 32] = Sha256::digest(token).into();
-        self.good.get(&digest)?.1.checked_add(LEEWAY_SECONDS)
+        Some(self.good.get(&digest)?.1.saturating_add(LEEWAY_SECONDS))
     }
 
     fn check_lifetime(&self, iat: Option<u64>, exp: u64) -> Result<(), Unauthenticated> {
@@ -322,6 +322,18 @@ mod tests {
         }
         let of_two = two.sign(&json!({"alg": "ES256", "kid": "two"}), &with("sub", "api"));
         assert_eq!(jwts.verify(&of_two).unwrap().as_str(), "api");
+    }
+
+    /// Without an end it would be taken for one that says none, on streams that are open.
+    #[test]
+    fn a_token_that_ends_as_late_as_can_be_has_an_end() {
+        let one = Issuer::new();
+        let jwts = jwts(&[one.key("one")]);
+        let token = one.sign(&header(), &with("exp", u64::MAX));
+        for _ in 0..2 {
+            assert_eq!(jwts.verify(&token).unwrap().as_str(), "web");
+        }
+        assert_eq!(jwts.end_of(&token), Some(u64::MAX));
     }
 
     #[test]

@@ -16,7 +16,8 @@ pub enum Error {
     /// An address, a file or a value cannot be used; nothing was sent.
     #[error("{0}")]
     Misconfigured(String),
-    /// No coordinator could be reached; nothing was sent.
+    /// No coordinator could be reached: a session was not opened, or an acquire's time to wait has
+    /// passed without a stream. Nothing is held; what is granted nevertheless is released.
     #[error("no coordinator at {address}: {cause}")]
     Unreachable {
         /// The last address that was tried.

@@ -81,11 +81,7 @@ impl Holding {
     /// One key of a lock, one for each of several permits.
     pub(crate) fn keys(&self) -> Vec<GrantKey> {
         match self {
-            Self::Lock(grant) => vec![GrantKey::Lock {
-                name: grant.name.clone(),
-                owner: grant.owner.clone(),
-                mode: effective_mode(grant.mode),
-            }],
+            Self::Lock(grant) => vec![grant.into()],
             Self::Permits(grant) => {
                 let ids = grant.permit_ids.iter().cloned();
                 ids.map(GrantKey::Permit).collect()
@@ -93,12 +89,14 @@ impl Holding {
         }
     }
 
+    /// 0 for permits.
+    pub(crate) fn fencing_token(&self) -> u64 {
+        self.lock().map_or(0, |grant| grant.fencing_token)
+    }
+
     /// Whether this is an older grant of the same lock and owner.
     pub(crate) fn is_older_than(&self, other: &Self) -> bool {
-        match (self.lock(), other.lock()) {
-            (Some(this), Some(other)) => this.fencing_token < other.fencing_token,
-            _ => false,
-        }
+        self.fencing_token() < other.fencing_token()
     }
 
     /// The request that renews it, for `lease` or its former one.
@@ -132,6 +130,33 @@ impl From<Grant> for Holding {
 impl From<PermitGrant> for Holding {
     fn from(grant: PermitGrant) -> Self {
         Self::Permits(grant)
+    }
+}
+
+impl From<&Grant> for GrantKey {
+    fn from(grant: &Grant) -> Self {
+        Self::lock(&grant.name, &grant.owner, grant.mode)
+    }
+}
+
+// === impl GrantKey ===
+
+impl GrantKey {
+    fn lock(name: &str, owner: &str, mode: i32) -> Self {
+        Self::Lock {
+            name: name.to_owned(),
+            owner: owner.to_owned(),
+            mode: effective_mode(mode),
+        }
+    }
+}
+
+/// The grant that a request renews.
+pub(crate) fn renewed_key(request: &Request) -> Option<GrantKey> {
+    match request {
+        Request::Renew(it) => Some(GrantKey::lock(&it.name, &it.owner, it.mode)),
+        Request::RenewPermits(it) => it.permit_ids.first().cloned().map(GrantKey::Permit),
+        _ => None,
     }
 }
 

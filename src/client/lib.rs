@@ -12,6 +12,7 @@ mod error;
 mod guard;
 mod holding;
 mod link;
+mod machine;
 mod session;
 mod task;
 mod tls_sniff;

@@ -4,12 +4,16 @@
 pub mod admin;
 mod admission;
 pub mod config;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod grpc;
 pub mod hosts;
 mod layers;
 pub mod probe;
 mod process;
 mod reload;
+mod secret_files;
 mod security;
 mod sizing;
 pub mod telemetry;

@@ -5,6 +5,8 @@
 //! Not part of the product: only tests and the feature `fuzzing` have it.
 
 mod answers;
+mod callers;
+mod ports;
 #[cfg(test)]
 mod tests;
 
@@ -23,18 +25,24 @@ use lockkeeper_store::host::{
 };
 
 pub use answers::{lua_reply, redis_reply};
+pub use callers::{certificate, jwt};
+pub use ports::{admin_body, session_frames};
 
 /// A target's name and what it does with bytes.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 11] = [
+    ("admin_body", admin_body),
+    ("certificate", certificate),
     ("config", config),
     ("grpc_timeout", grpc_timeout),
+    ("jwt", jwt),
     ("lua_reply", lua_reply),
     ("redis_reply", redis_reply),
     ("request", request),
     ("resume_token", resume_token),
+    ("session_frames", session_frames),
     ("url", url),
 ];
 

@@ -11,8 +11,11 @@ use proptest::{
 
 use super::TARGETS;
 
-/// Variants of the seeds of one target.
+/// Variants of the seeds of one target; `FUZZ_VARIANTS` says another number.
 const VARIANTS: u32 = 3000;
+
+/// Of those that run whole sessions.
+const SESSION_VARIANTS: u32 = VARIANTS / 10;
 
 /// A change of some bytes.
 #[derive(Clone, Debug)]
@@ -72,6 +75,11 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
 }
 
 fn replay(name: &str) {
+    replay_some(name, VARIANTS);
+}
+
+fn replay_some(name: &str, variants: u32) {
+    let wanted = std::env::var("FUZZ_VARIANTS").ok();
     let (_, target) = TARGETS.iter().find(|(it, _)| *it == name).unwrap();
     let seeds = seeds(name);
     assert!(!seeds.is_empty());
@@ -80,7 +88,7 @@ fn replay(name: &str) {
     }
     let variant = (proptest::sample::select(seeds), vec(Change::any(), 1..6));
     let config = Config {
-        cases: VARIANTS,
+        cases: wanted.map_or(variants, |it| it.parse().expect("a number")),
         failure_persistence: None,
         ..Config::default()
     };
@@ -93,6 +101,26 @@ fn replay(name: &str) {
         Ok(())
     });
     assert!(ran.is_ok(), "{name}: {ran:?}");
+}
+
+#[test]
+fn requests_of_the_admin_port_are_answered() {
+    replay("admin_body");
+}
+
+#[test]
+fn certificates_name_a_caller_or_nobody() {
+    replay("certificate");
+}
+
+#[test]
+fn tokens_name_a_caller_or_are_refused() {
+    replay("jwt");
+}
+
+#[test]
+fn sessions_end_with_their_stream() {
+    replay_some("session_frames", SESSION_VARIANTS);
 }
 
 #[test]

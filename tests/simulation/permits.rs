@@ -175,8 +175,9 @@ async fn in_sessions(world: World, holds: Holds, mut dice: Dice) {
             let lost = async {
                 loop {
                     match stream.notice().await {
-                        Notice::PermitsLost(lost, _) if lost.ids == grant.ids => return,
-                        _ => {}
+                        Ok(Notice::PermitsLost(lost, _)) if lost.ids == grant.ids => return,
+                        Ok(_) => {}
+                        Err(_ended) => return,
                     }
                 }
             };
@@ -221,6 +222,7 @@ fn acquire(
         wait: Some(millis(dice.random_range(0..4000))),
         request_id: None,
         min_replica_acks: 0,
+        account: Account::default(),
     }
 }
 

@@ -11,16 +11,29 @@ use lockkeeper_api::pb::{
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::CancellationToken;
-use tonic::{Code, Status, Streaming, transport::Channel};
+use tonic::{
+    Code, Status, Streaming,
+    metadata::{Ascii, MetadataValue},
+    service::{Interceptor, interceptor::InterceptedService},
+    transport::Channel,
+};
 use tonic_types::StatusExt as _;
 
 /// A client with a connection of its own.
 #[derive(Clone)]
 pub struct Client {
-    pub api: LockServiceClient<Channel>,
+    pub api: LockServiceClient<Caller>,
+    bearer: Bearer,
     channel: Channel,
     cut: CancellationToken,
 }
+
+/// A connection whose calls show a token, if there is one.
+pub type Caller = InterceptedService<Channel, Bearer>;
+
+/// A token, as a header.
+#[derive(Clone, Debug, Default)]
+pub struct Bearer(Option<MetadataValue<Ascii>>);
 
 /// A streaming acquire.
 pub struct Call {
@@ -39,19 +52,48 @@ pub struct Session {
 /// How a stream of answers goes on: with a response, or with its end.
 pub type Frame = Result<Option<pb::SessionResponse>, Status>;
 
+// === impl Bearer ===
+
+impl Interceptor for Bearer {
+    fn call(&mut self, mut request: tonic::Request<()>) -> Result<tonic::Request<()>, Status> {
+        if let Some(header) = &self.0 {
+            let metadata = request.metadata_mut();
+            metadata.insert("authorization", header.clone());
+        }
+        Ok(request)
+    }
+}
+
 // === impl Client ===
 
 impl Client {
     pub fn new(channel: Channel, cut: CancellationToken) -> Self {
+        let bearer = Bearer::default();
         Self {
-            api: LockServiceClient::new(channel.clone()),
+            api: LockServiceClient::with_interceptor(channel.clone(), bearer.clone()),
+            bearer,
             channel,
             cut,
         }
     }
 
+    /// The same connection, with a token in every call.
+    pub fn with_token(self, token: &str) -> Self {
+        let bearer = Bearer(Some(format!("Bearer {token}").parse().unwrap()));
+        Self {
+            api: LockServiceClient::with_interceptor(self.channel.clone(), bearer.clone()),
+            bearer,
+            ..self
+        }
+    }
+
     pub fn channel(&self) -> Channel {
         self.channel.clone()
+    }
+
+    /// The connection for clients of other services, with the token.
+    pub fn caller(&self) -> Caller {
+        InterceptedService::new(self.channel.clone(), self.bearer.clone())
     }
 
     /// The connection breaks without a word.

@@ -5,7 +5,7 @@ use std::{
     ffi::OsStr,
     fs::{self, File},
     net::SocketAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::Arc,
     time::{Duration, SystemTime},
@@ -42,11 +42,11 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 #[derive(Clone, Debug)]
 pub struct Settings {
     environment: Vec<(String, String)>,
-    /// The limits of open files that it begins with, soft and hard.
-    files: Option<(u32, u32)>,
+    /// Words before the binary: a program that becomes it.
+    launcher: Vec<String>,
+    /// More arguments.
+    arguments: Vec<String>,
     age_max: Duration,
-    /// A file of settings.
-    config: Option<PathBuf>,
     /// Another binary than was built with the tests.
     binary: Option<PathBuf>,
 }
@@ -72,9 +72,9 @@ impl Settings {
     pub fn on_none() -> Self {
         Self {
             environment: Vec::new(),
-            files: None,
+            launcher: Vec::new(),
+            arguments: Vec::new(),
             age_max: AGE_MAX,
-            config: None,
             // A release, for figures.
             binary: std::env::var_os("COORDINATOR_BINARY").map(PathBuf::from),
         }
@@ -94,14 +94,20 @@ impl Settings {
 
     /// Starts it with these limits of open files, the one in force and the one that it may be
     /// raised to.
-    pub fn with_files(mut self, soft: u32, hard: u32) -> Self {
-        self.files = Some((soft, hard));
+    pub fn with_files(self, soft: u32, hard: u32) -> Self {
+        self.started_by(&["prlimit", &format!("--nofile={soft}:{hard}")])
+    }
+
+    /// Starts it by another program, which becomes the coordinator.
+    pub fn started_by(mut self, launcher: &[&str]) -> Self {
+        self.launcher
+            .extend(launcher.iter().map(ToString::to_string));
         self
     }
 
-    /// Reads this file besides.
-    pub fn with_file(mut self, file: impl Into<PathBuf>) -> Self {
-        self.config = Some(file.into());
+    /// Reads this file of settings too.
+    pub fn with_file(mut self, path: &Path) -> Self {
+        self.arguments = vec!["--config".to_owned(), path.display().to_string()];
         self
     }
 
@@ -213,8 +219,18 @@ impl Coordinator {
 
     /// Fails if its process has ended.
     pub fn assert_alive(&self) {
-        let status = self.process.lock().try_wait().unwrap();
-        assert!(status.is_none(), "it has ended, {status:?}: {}", self.log());
+        assert!(self.is_alive(), "it has ended: {}", self.log());
+    }
+
+    pub fn is_alive(&self) -> bool {
+        self.process.lock().try_wait().unwrap().is_none()
+    }
+
+    /// Where its admin port is, once it listens.
+    pub async fn admin_address(&self) -> SocketAddr {
+        let address = || address_of(&self.directory, "admin port");
+        eventually("the admin port listens", || async { address().is_some() }).await;
+        address().unwrap()
     }
 
     /// All connections for calls to so many stores are open, so that what happens to a store
@@ -315,22 +331,12 @@ fn built_binary() -> PathBuf {
 fn spawn(settings: &Settings, listen: &str, directory: &TempDir) -> Child {
     let log = File::create(log_path(directory)).unwrap();
     let binary = settings.binary.clone().unwrap_or_else(built_binary);
-    let mut command = match settings.files {
-        None => Command::new(binary),
-        Some((soft, hard)) => {
-            let mut limited = Command::new("prlimit");
-            limited.arg(format!("--nofile={soft}:{hard}")).arg(binary);
-            limited
-        }
-    };
-    command
+    let launcher = settings.launcher.iter().map(OsStr::new);
+    let mut words = launcher.chain([binary.as_os_str()]);
+    Command::new(words.next().unwrap())
+        .args(words)
         .args(["serve", "--listen", listen])
-        .args(
-            settings
-                .config
-                .iter()
-                .flat_map(|it| [OsStr::new("--config"), it.as_os_str()]),
-        )
+        .args(&settings.arguments)
         .env_clear()
         .env("LOCKKEEPER__LOG__FORMAT", "json")
         .env("LOCKKEEPER__LOG__LEVEL", "info,lockkeeper=debug")
@@ -349,13 +355,8 @@ async fn listening(process: &mut Child, directory: &TempDir) -> Option<SocketAdd
     let deadline = Instant::now() + PATIENCE;
     loop {
         let ended = process.try_wait().unwrap().is_some();
-        for line in log(directory).lines() {
-            let Ok(event) = serde_json::from_str::<serde_json::Value>(line) else {
-                continue;
-            };
-            if event["message"] == "serving" {
-                return event["address"].as_str().unwrap().parse().ok();
-            }
+        if let Some(address) = address_of(directory, "serving") {
+            return Some(address);
         }
         if ended {
             return None;
@@ -363,6 +364,17 @@ async fn listening(process: &mut Child, directory: &TempDir) -> Option<SocketAdd
         assert!(Instant::now() < deadline, "it does not say where it is");
         sleep(LOOK_INTERVAL).await;
     }
+}
+
+/// The address in the first message of the log that is this one.
+fn address_of(directory: &TempDir, message: &str) -> Option<SocketAddr> {
+    let log = log(directory);
+    let mut events = log
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    let event: serde_json::Value =
+        events.find(|it: &serde_json::Value| it["message"] == message)?;
+    event["address"].as_str()?.parse().ok()
 }
 
 fn log(directory: &TempDir) -> String {

@@ -10,12 +10,14 @@
     reason = "helpers of tests"
 )]
 
+pub mod calls;
 pub mod checker;
 pub mod client;
 pub mod cluster;
 pub mod coordinator;
 pub mod counters;
 pub mod fake_redis;
+pub mod frames;
 pub mod heartbeat;
 pub mod history;
 pub mod modes;

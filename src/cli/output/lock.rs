@@ -2,7 +2,7 @@
 
 use lockkeeper_api::pb::{DescribeResponse, Grant, Holder, Waiter, Waiting};
 
-use super::words::{duration, mode, more};
+use super::words::{duration, mode, more, shown};
 
 /// A grant in words.
 pub(crate) fn grant(grant: &Grant) -> String {
@@ -73,12 +73,12 @@ pub(super) fn holder_line(holder: &Holder) -> String {
     format!(
         "  holder owner={} mode={} hold_count={} remaining_lease={} session_digest={} \
          client_name={}",
-        holder.owner,
+        shown(&holder.owner),
         mode(holder.mode()),
         holder.hold_count,
         duration(holder.remaining_lease.as_ref()),
         holder.session_digest,
-        holder.client_name
+        shown(&holder.client_name)
     )
 }
 
@@ -86,10 +86,10 @@ fn waiter_line(waiter: &Waiter) -> String {
     format!(
         "  waiter position={} owner={} mode={} waiting_for={} session_digest={} client_name={}",
         waiter.position,
-        waiter.owner,
+        shown(&waiter.owner),
         mode(waiter.mode()),
         duration(waiter.waiting_for.as_ref()),
         waiter.session_digest,
-        waiter.client_name
+        shown(&waiter.client_name)
     )
 }

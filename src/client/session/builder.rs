@@ -4,12 +4,8 @@ use std::time::Duration;
 
 use lockkeeper_api::pb::{OnDisconnect, OpenSession};
 
-use super::{driver::Driver, handle::Session, transport::SessionTransport};
-use crate::{
-    Error,
-    duration::to_proto,
-    endpoints::{Endpoints, no_endpoint},
-};
+use super::{driver::Driver, handle::Session};
+use crate::{Error, duration::to_proto, endpoints::Endpoints};
 
 /// A session to be opened.
 #[derive(Clone, Debug)]
@@ -68,19 +64,8 @@ impl SessionBuilder {
             client_name: self.client_name,
             on_disconnect: self.on_disconnect.into(),
         };
-        let mut failed = None;
-        for endpoint in 0..self.endpoints.addresses.len() {
-            let endpoints = self.endpoints.clone();
-            match SessionTransport::open(endpoints, endpoint, self.lease, open.clone()).await {
-                Ok((transport, opened)) => {
-                    let (driver, session) = Driver::new(transport, &opened);
-                    crate::task::spawn_detached("client-session", driver.run());
-                    return Ok(session);
-                }
-                Err(error) if error.is_retryable() => failed = Some(error),
-                Err(error) => return Err(error),
-            }
-        }
-        Err(failed.unwrap_or_else(no_endpoint))
+        let (driver, session) = Driver::open(self.endpoints, open).await?;
+        crate::task::spawn_detached("client-session", driver.run());
+        Ok(session)
     }
 }

@@ -1,12 +1,6 @@
 //! The commands that handles and guards send to the task of their session, and its answers.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use futures::future::try_join_all;
 use lockkeeper_api::pb::{session_request::Request, session_response::Response};
@@ -16,29 +10,24 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{Error, holding::Holding, validity::Validity};
+use crate::{
+    Error,
+    holding::Holding,
+    machine::{Ids, NewOperation, closed},
+    validity::Validity,
+};
 
 /// Where the result of a command goes.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
 pub(super) enum Command {
-    Start(NewOperation),
+    Start(NewOperation, Reply<Answer>),
     /// The caller of this operation no longer waits for its answer.
     Abandon(u64),
-    /// Release what this guard holds. Dropped guards need no reply.
-    Release(u64, Option<Reply<()>>),
+    /// Release what this guard holds, by an operation of a caller. Dropped guards need no reply.
+    Release(u64, Option<(u64, Reply<Answer>)>),
     /// End the session. The reply follows its end.
     Close(Reply<()>),
-}
-
-pub(super) struct NewOperation {
-    pub(super) op_id: u64,
-    pub(super) request: Request,
-    /// The end of a wait with a limit.
-    pub(super) wait_until: Option<Instant>,
-    /// How long to retry while the store does not answer. `None`: for the session's lease.
-    pub(super) patience: Option<Duration>,
-    pub(super) reply: Reply<Answer>,
 }
 
 /// The end of an operation that did not fail.
@@ -61,18 +50,14 @@ pub(super) struct WeakCommands {
     pub(super) ids: Ids,
 }
 
-/// Numbers operations, guards and holdings of one session.
-#[derive(Clone, Debug)]
-pub(super) struct Ids(Arc<AtomicU64>);
-
 /// What one request acquired. Dropping it releases it.
 #[derive(Debug)]
 pub(crate) struct Held {
-    pub(super) commands: Commands,
-    pub(super) guard: u64,
-    pub(super) validities: Vec<Arc<Validity>>,
+    commands: Commands,
+    guard: u64,
+    validities: Vec<Arc<Validity>>,
     pub(crate) lost: CancellationToken,
-    pub(super) is_released: bool,
+    is_released: bool,
 }
 
 /// An operation without an answer. Dropping it abandons it.
@@ -86,7 +71,7 @@ struct Pending<'a> {
 impl Commands {
     pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<Command>) {
         let (queue, commands) = mpsc::unbounded_channel();
-        let ids = Ids(Arc::new(1.into()));
+        let ids = Ids::new();
         (Self { queue, ids }, commands)
     }
 
@@ -111,13 +96,13 @@ impl Commands {
     ) -> Result<Answer, Error> {
         let op_id = self.ids.next();
         let (reply, answer) = oneshot::channel();
-        self.send(Command::Start(NewOperation {
+        let new = NewOperation {
             op_id,
             request,
             wait_until,
             patience,
-            reply,
-        }));
+        };
+        self.send(Command::Start(new, reply));
         let pending = Pending {
             commands: self,
             op_id,
@@ -165,17 +150,19 @@ impl WeakCommands {
     }
 }
 
-// === impl Ids ===
-
-impl Ids {
-    pub(super) fn next(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::Relaxed)
-    }
-}
-
 // === impl Held ===
 
 impl Held {
+    pub(super) fn new(commands: Commands, guard: u64, validities: Vec<Arc<Validity>>) -> Self {
+        Self {
+            commands,
+            guard,
+            validities,
+            lost: CancellationToken::new(),
+            is_released: false,
+        }
+    }
+
     /// The first loss, if there is one.
     pub(crate) fn loss(&self) -> Option<Error> {
         self.validities.iter().find_map(|it| it.loss())
@@ -200,9 +187,10 @@ impl Held {
         }
         self.is_released = true;
         let (reply, released) = oneshot::channel();
-        self.commands
-            .send(Command::Release(self.guard, Some(reply)));
-        released.await.unwrap_or_else(|_| Err(closed()))
+        let caller = Some((self.commands.ids.next(), reply));
+        self.commands.send(Command::Release(self.guard, caller));
+        let released = released.await.unwrap_or_else(|_| Err(closed()));
+        released.map(drop)
     }
 
     pub(crate) async fn renew(
@@ -223,11 +211,6 @@ impl Drop for Held {
             self.commands.send(Command::Release(self.guard, None));
         }
     }
-}
-
-/// The error of commands to a session that was closed.
-pub(super) fn closed() -> Error {
-    Error::SessionEnded("it was closed".to_owned())
 }
 
 /// An answer of another kind than its request; a fault of the coordinator.

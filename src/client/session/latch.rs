@@ -10,7 +10,7 @@ use lockkeeper_api::pb::{
 use tokio::time::Instant;
 
 use super::command::{Answer, Commands, call, unexpected};
-use crate::{Error, NotGrantedReason, duration::to_proto};
+use crate::{Error, duration::to_proto};
 
 /// A latch by its name, see [`Session::latch`](crate::Session::latch). It opens when its count is
 /// 0; a latch that does not exist is open.
@@ -58,7 +58,8 @@ impl Latch {
     }
 
     /// Waits until the latch is open. Fails with [`Error::NotGranted`] if that takes longer than
-    /// `limit`; without one it waits forever.
+    /// `limit`, or with [`Error::Unreachable`] if there is no stream then; without one it waits
+    /// forever.
     pub async fn wait(&self, limit: Option<Duration>) -> Result<(), Error> {
         let request = Request::AwaitLatch(AwaitLatchRequest {
             name: self.name.clone(),
@@ -67,12 +68,6 @@ impl Latch {
         let until = limit.and_then(|it| Instant::now().checked_add(it));
         match self.commands.run(request, until, None).await? {
             Answer::Other(Response::LatchOpened(_)) => Ok(()),
-            Answer::Other(Response::LatchNotOpened(_)) => Err(Error::NotGranted {
-                name: self.name.clone(),
-                reason: NotGrantedReason::WaitTimeout,
-                holder_remaining_lease: None,
-                available: None,
-            }),
             _ => Err(unexpected()),
         }
     }

@@ -112,7 +112,8 @@ macro_rules! options {
             self
         }
 
-        /// Sets how long `acquire` waits. By default it waits forever.
+        /// Sets how long `acquire` waits, also if no coordinator answers. By default it waits
+        /// forever.
         pub fn wait_timeout(mut self, wait: Duration) -> Self {
             self.options.wait_timeout = Some(wait);
             self
@@ -169,9 +170,10 @@ impl LockRequest {
     /// Waits for the lock. Dropping the future ends the wait; a grant that comes too late is
     /// released.
     ///
-    /// Fails with [`Error::NotGranted`] after [`wait_timeout`](Self::wait_timeout), with
-    /// [`Error::Refused`], with [`Error::Lost`] if the lock was lost before it could be confirmed,
-    /// with [`Error::Misconfigured`] if the lease is too long for the protocol, and with
+    /// Fails with [`Error::NotGranted`] after [`wait_timeout`](Self::wait_timeout), or with
+    /// [`Error::Unreachable`] if there is no stream then, with [`Error::Refused`], with
+    /// [`Error::Lost`] if the lock was lost before it could be confirmed, with
+    /// [`Error::Misconfigured`] if the lease is too long for the protocol, and with
     /// [`Error::SessionEnded`].
     pub async fn acquire(self) -> Result<Guard, Error> {
         let request = request!(self, Acquire, AcquireRequest { name, mode });

@@ -4,6 +4,9 @@
 mod api;
 mod console;
 mod failure;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod guard;
 mod json;
 mod listen;

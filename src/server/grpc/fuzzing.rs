@@ -1,14 +1,22 @@
 //! The doors of this layer for `tests/fuzzing`.
 
+use std::sync::Arc;
+
+use axum::body::{Body, to_bytes};
+use bytes::Bytes;
+use http::Request as HttpRequest;
 use lockkeeper_access::{Access, Identity};
 use lockkeeper_coordinator::{Coordinator, Lease, Operation, SessionId};
 use prost::Message as _;
 use tonic::metadata::MetadataMap;
+use tower::ServiceExt as _;
 
 use super::{
-    call::within,
+    Config, Metrics,
+    call::{Calls, within},
     convert::{self, Requests},
-    pb::{self, session_request::Request},
+    lock::LockService,
+    pb::{self, lock_service_server::LockServiceServer, session_request::Request},
     session::frames::operation,
 };
 
@@ -72,4 +80,27 @@ pub fn grpc_timeout(bytes: &[u8]) {
     let mut metadata = MetadataMap::new();
     metadata.insert("grpc-timeout", value);
     assert!(within(None, &metadata).is_none_or(|it| it.as_secs() <= LONGEST));
+}
+
+/// Serves a call of `Session` with this body, in gRPC's framing, until its end. Returns the body of
+/// the answer.
+pub async fn session(
+    coordinator: &Coordinator,
+    access: &Access,
+    config: Config,
+    body: Bytes,
+) -> Bytes {
+    let calls = Calls {
+        coordinator: coordinator.clone(),
+        access: access.clone(),
+        metrics: Metrics::default(),
+    };
+    let service = LockServiceServer::new(LockService::new(calls, Arc::new(config)));
+    let request = HttpRequest::post("/lockkeeper.v1.LockService/Session")
+        .header("content-type", "application/grpc")
+        .body(Body::from(body))
+        .expect("a request");
+    let Ok(answer) = service.oneshot(request).await;
+    let body = Body::new(answer.into_body());
+    to_bytes(body, usize::MAX).await.unwrap_or_default()
 }

@@ -75,8 +75,9 @@ pub(crate) fn watch(held: &Arc<Held>, guard: String) {
     let (lost, held) = (held.lost(), Arc::downgrade(held));
     spawn_detached("loss", async move {
         lost.cancelled().await;
-        let Some(held) = held.upgrade() else { return };
-        if let Some((Error::Lost { reason, detail, .. }, token)) = held.loss() {
+        // The guard is free again before the event, which may be answered by its release.
+        let why = held.upgrade().and_then(|held| held.loss());
+        if let Some((Error::Lost { reason, detail, .. }, token)) = why {
             print(&json!({
                 "event": "lost",
                 "guard": guard,

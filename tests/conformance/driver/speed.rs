@@ -1,4 +1,4 @@
-//! What a session's machine costs: pairs of acquire and release by the client, and by a bare stream.
+//! What a session's machine costs: pairs of acquire and release by the client and by a bare stream.
 
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use lockkeeper_api::pb::NotGrantedReason;
+use lockkeeper_api::pb::{NotGrantedReason, SessionGoingAway, session_response::Response};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -134,4 +134,18 @@ pub(super) async fn the_end_of_input_closes(stage: &mut Stage) -> Result<()> {
     });
     ended?;
     closed
+}
+
+/// A coordinator that goes away may not have closed the session: the next one is asked again.
+pub(super) async fn close_is_sent_to_the_next_coordinator(stage: &mut Stage) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    let id = stage.driver.send(json!({ "do": "close" })).await?;
+    stream.expect_close().await?;
+    stream.send(0, Response::GoingAway(SessionGoingAway {}));
+    let (mut next, _) = stage.resumed(1).await?;
+    ensure!(!stage.driver.is_answered(id), "nobody has confirmed it");
+    next.expect_close().await?;
+    next.finish();
+    stage.driver.ok(id).await?;
+    Ok(())
 }

@@ -7,6 +7,7 @@ mod opening;
 mod resume;
 mod retries;
 mod validity;
+mod waits;
 
 use std::{future::Future, pin::Pin};
 
@@ -46,12 +47,14 @@ scenarios! {
     retries: an_unavailable_store_is_tried_again, an_unknown_outcome_is_tried_again,
         a_draining_coordinator_is_tried_again, patience_ends_with_the_lease,
         an_invalid_request_is_not_tried_again, an_undone_grant_is_not_tried_again,
-        a_release_is_tried_again, a_release_of_nothing_fails;
+        a_release_is_tried_again, a_release_of_nothing_fails,
+        an_answer_during_the_pause_is_ignored;
     validity: validity_counts_from_the_request, a_grant_is_renewed_in_time,
         renewals_count_from_the_request, a_renewal_without_an_answer_ends_with_the_lease,
         a_renewal_of_a_lock_that_another_holds, a_renewal_that_fails_is_repeated,
         a_late_grant_is_renewed_first, a_released_grant_is_not_renewed,
-        a_lease_of_the_request_is_not_renewed, a_renewal_by_the_user;
+        a_lease_of_the_request_is_not_renewed, a_renewal_by_the_user,
+        a_late_grant_of_a_shared_lock_prolongs_nothing;
     loss: a_loss_is_seen_at_once, a_loss_has_its_reason, a_lost_lock_cannot_be_released,
         the_loss_of_an_older_grant_is_ignored, the_loss_of_another_lock_is_ignored,
         a_loss_during_the_release_is_not_reported, at_risk_is_not_a_loss, a_loss_is_reported_once,
@@ -64,8 +67,12 @@ scenarios! {
         attempts_are_spread, a_silent_stream_is_left, silence_is_broken_by_pings,
         a_coordinator_that_goes_away_is_left, the_last_answers_of_one_that_goes_away_count,
         what_is_asked_meanwhile_is_sent_later, a_slow_resume_is_left,
-        no_session_is_opened_silently;
+        no_session_is_opened_silently, a_lock_of_another_guard_is_not_released;
     ending: a_cancel_is_sent, a_grant_after_a_cancel_is_released, a_cancel_before_sending,
         close_ends_the_stream, close_without_an_answer_ends_too, close_ends_the_waits,
-        an_idle_stream_is_not_closed, a_guard_is_released_once, the_end_of_input_closes;
+        an_idle_stream_is_not_closed, a_guard_is_released_once, the_end_of_input_closes,
+        close_is_sent_to_the_next_coordinator;
+    waits: a_wait_that_was_never_sent_ends_in_time, a_wait_whose_stream_broke_ends_in_time,
+        a_grant_after_the_end_of_a_wait_is_released, on_a_stream_the_coordinator_ends_a_wait,
+        a_wait_on_a_silent_stream_ends_soon;
 }

@@ -394,3 +394,27 @@ pub(super) async fn no_session_is_opened_silently(stage: &mut Stage) -> Result<(
     ensure!(!came, "a session was opened that nobody asked for");
     Ok(())
 }
+
+/// A lock that a guard holds already does not tell whether its owner's acquire of several locks,
+/// which waits for another of them, was granted.
+pub(super) async fn a_lock_of_another_guard_is_not_released(stage: &mut Stage) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    let command = json!({ "do": "acquire", "name": "a", "guard": "g", "owner": "me" });
+    let id = stage.driver.send(command).await?;
+    let (op_id, request) = stream.expect_acquire().await?;
+    stream.grant(op_id, &request, TOKEN);
+    stage.driver.ok(id).await?;
+    let command = json!({ "do": "acquire_all", "names": ["a", "b"], "guard": "h", "owner": "me" });
+    let id = stage.driver.send(command).await?;
+    let (_, first) = stream.expect_acquire_all().await?;
+    stream.break_off();
+    let mut next = stage.accept(1).await?;
+    let resume = next.expect_resume().await?;
+    let held = resume.grants.iter().filter(|it| it.name == "a").cloned();
+    next.opened_with(held.collect());
+    let (op_id, again) = next.expect_acquire_all().await?;
+    ensure!(again.request_id == first.request_id, "a new request id");
+    next.grant_all(op_id, &again);
+    stage.driver.ok(id).await?;
+    Ok(())
+}

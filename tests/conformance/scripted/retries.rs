@@ -107,3 +107,18 @@ pub(super) async fn a_release_of_nothing_fails(stage: &mut Stage) -> Result<()> 
     ensure!(is_told, "{failure:?}");
     Ok(())
 }
+
+/// The failure has ended what was sent, so the age of another answer to it is not known.
+pub(super) async fn an_answer_during_the_pause_is_ignored(stage: &mut Stage) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    let command = json!({ "do": "acquire", "name": "a", "guard": "g" });
+    let id = stage.driver.send(command).await?;
+    let (op_id, first) = stream.expect_acquire().await?;
+    stream.fail(op_id, Code::Unavailable, "OUTCOME_UNKNOWN");
+    stream.grant(op_id, &first, TOKEN);
+    let (op_id, again) = stream.expect_acquire().await?;
+    ensure!(again.request_id == first.request_id, "a new request id");
+    stream.grant(op_id, &again, TOKEN);
+    stage.driver.ok(id).await?;
+    Ok(())
+}

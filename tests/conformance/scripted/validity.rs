@@ -3,7 +3,7 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use anyhow::{Result, ensure};
-use lockkeeper_api::pb::{self, session_response::Response};
+use lockkeeper_api::pb::{self, session_request::Request, session_response::Response};
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 use tonic::Code;
@@ -214,5 +214,38 @@ pub(super) async fn a_renewal_by_the_user(stage: &mut Stage) -> Result<()> {
     stage.driver.ok(id).await?;
     let valid = valid_for(stage, "g").await?;
     ensure!(valid > Duration::from_millis(1800), "{valid:?}");
+    Ok(())
+}
+
+/// A guard is not valid for longer because its owner acquired the lock again, and had to wait.
+pub(super) async fn a_late_grant_of_a_shared_lock_prolongs_nothing(
+    stage: &mut Stage,
+) -> Result<()> {
+    let mut stream = stage.connect().await?;
+    stream.habits().renews.store(false, Ordering::Relaxed);
+    let command = |guard| json!({ "do": "acquire", "name": "a", "guard": guard, "owner": "me" });
+    let id = stage.driver.send(command("g")).await?;
+    let (op_id, request) = stream.expect_acquire().await?;
+    stream.grant(op_id, &request, TOKEN);
+    stage.driver.ok(id).await?;
+    let sent_at = Instant::now();
+    stage.driver.send(command("h")).await?;
+    let (op_id, request) = stream.expect_acquire().await?;
+    sleep(LEASE / 2).await;
+    stream.grant(op_id, &request, TOKEN);
+    // What is granted next is seen next.
+    let next = json!({ "do": "acquire", "name": "b", "guard": "i" });
+    let id = stage.driver.send(next).await?;
+    loop {
+        let frame = stream.next("acquire").await?;
+        if let Request::Acquire(request) = frame.request {
+            stream.grant(frame.op_id, &request, TOKEN + 1);
+            break;
+        }
+    }
+    stage.driver.ok(id).await?;
+    let valid = valid_for(stage, "g").await?;
+    let most = LEASE.saturating_sub(sent_at.elapsed());
+    ensure!(valid <= most + Duration::from_millis(100), "{valid:?}");
     Ok(())
 }

@@ -14,7 +14,7 @@ use super::Scene;
 use crate::{
     coordinator::{Coordinator, Settings},
     steps::{measured, secs},
-    telemetry::http::{admin_address, get},
+    telemetry::http::get,
 };
 
 async fn connect(address: std::net::SocketAddr, from: [u8; 4]) -> TcpStream {
@@ -28,7 +28,7 @@ async fn half_requests_are_closed_and_leave_places_to_others() {
     const CONNECTIONS: usize = 400;
     let settings = Settings::on("embedded:").with("admin.listen", "127.0.0.1:0");
     let scene = Scene::begin_with(settings).await;
-    let admin = admin_address(&scene.coordinator).await;
+    let admin = scene.coordinator.admin_address().await;
     let begun = Instant::now();
     let mut open = Vec::new();
     for _ in 0..CONNECTIONS {
@@ -65,7 +65,7 @@ async fn probes_of_readiness_share_one_probe_of_the_store() {
     const PROBES: usize = 300;
     let settings = Settings::on("embedded:").with("admin.listen", "127.0.0.1:0");
     let coordinator = Coordinator::start(&settings).await;
-    let admin = admin_address(&coordinator).await;
+    let admin = coordinator.admin_address().await;
     let before = scripts(admin).await;
     let begun = Instant::now();
     for _ in 0..PROBES {
@@ -87,7 +87,7 @@ async fn metrics_can_require_a_token() {
         .with("auth.token_file", &tokens.display().to_string())
         .with("admin.authenticate_metrics", "true");
     let coordinator = Coordinator::start(&settings).await;
-    let admin = admin_address(&coordinator).await;
+    let admin = coordinator.admin_address().await;
     let (head, shown) = get(admin, "/metrics", "*/*").await;
     assert!(head.starts_with("http/1.1 401"), "{head}");
     assert!(!shown.contains("lockkeeper_"), "{shown}");

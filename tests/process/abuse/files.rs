@@ -10,7 +10,7 @@ use crate::{
     coordinator::{Coordinator, Settings},
     redis_server::{RedisServer, eventually},
     steps::secs,
-    telemetry::http::{admin_address, get},
+    telemetry::http::get,
 };
 
 const GROWN_MAX: u64 = 48 * MIB;
@@ -79,7 +79,7 @@ async fn without_files_left_it_serves_who_is_there_and_accepts_others_when_some_
 
     let lines = messages(coordinator)["cannot accept connections"];
     assert!(lines <= 2, "{lines}");
-    let (_, page) = get(admin_address(coordinator).await, "/metrics", "*/*").await;
+    let (_, page) = get(coordinator.admin_address().await, "/metrics", "*/*").await;
     let name = "lockkeeper_connections_refused_total{reason=\"accept\"} ";
     let failures = page.lines().find_map(|line| line.strip_prefix(name));
     let failures: u32 = failures.unwrap().parse().unwrap();

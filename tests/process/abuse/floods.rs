@@ -1,14 +1,11 @@
 //! Frames without end: each costs the sender little, and must not cost the server much more.
 
-use crate::redis_server::eventually;
-
-use super::{
-    MIB, Scene,
-    frames::{
-        CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, Flood, HEADERS, PING,
-        RST_STREAM, Raw, SETTINGS, call, frame, text,
-    },
+use lockkeeper_testkit::frames::{
+    DATA, END_HEADERS, ENHANCE_YOUR_CALM, Flood, HEADERS, PING, Raw, SETTINGS, call, frame, text,
 };
+
+use super::{MIB, Scene};
+use crate::redis_server::eventually;
 
 /// Frames of a flood; enough that a server which keeps a kilobyte for each would be found out.
 const FRAMES: u32 = 100_000;
@@ -27,36 +24,6 @@ async fn expect_goaway(raw: &Raw) {
         raw.seen().goaway == Some(ENHANCE_YOUR_CALM) && raw.seen().is_closed
     })
     .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_that_are_cancelled_at_once_end_the_connection() {
-    let scene = Scene::begin().await;
-    let mut raw = Raw::open(scene.coordinator.address()).await;
-    let block = call("TryAcquire");
-    let pairs = streams(FRAMES).map(|stream| {
-        let mut pair = frame(HEADERS, END_HEADERS, stream, &block);
-        pair.extend(frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes()));
-        pair
-    });
-    assert_eq!(raw.flood(pairs).await, Flood::Closed);
-    expect_goaway(&raw).await;
-    scene.end(GROWN_MAX).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn headers_that_go_on_for_ever_end_the_connection() {
-    let scene = Scene::begin().await;
-    let mut raw = Raw::open(scene.coordinator.address()).await;
-    let mut part = vec![0x00];
-    text(&mut part, "x-more");
-    text(&mut part, &"x".repeat(8000));
-    let first = frame(HEADERS, END_STREAM, 1, &call("TryAcquire"));
-    let more = (0..FRAMES / 10).map(|_| frame(CONTINUATION, 0, 1, &part));
-    let flood = raw.flood(std::iter::once(first).chain(more)).await;
-    assert_eq!(flood, Flood::Closed);
-    expect_goaway(&raw).await;
-    scene.end(GROWN_MAX).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

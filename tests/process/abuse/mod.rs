@@ -5,7 +5,6 @@ mod admin_port;
 mod bursts;
 mod files;
 mod floods;
-mod frames;
 mod logs;
 mod many;
 mod masses;
@@ -19,6 +18,7 @@ use std::{
 };
 
 use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_testkit::frames;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpSocket, TcpStream},

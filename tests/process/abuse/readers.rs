@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use lockkeeper_api::pb::{self, session_request::Request};
+use lockkeeper_testkit::frames::{DATA, END_HEADERS, END_STREAM, Flood, HEADERS, Raw, call, frame};
 
-use super::{
-    MIB, Scene,
-    frames::{DATA, END_HEADERS, END_STREAM, Flood, HEADERS, Raw, call, frame},
-};
+use super::{MIB, Scene};
 use crate::{
     redis_server::eventually,
     steps::{secs, until_waiting},

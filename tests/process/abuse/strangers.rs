@@ -1,23 +1,16 @@
 //! Callers without credentials, where credentials are required: what they cost is bounded.
 
-use std::{fs, time::Duration};
+use std::fs;
 
-use bytes::Bytes;
 use futures::future::join_all;
-use h2::client::SendRequest;
-use http::{HeaderMap, Request, header::AUTHORIZATION};
-use lockkeeper_base::tasks::spawn_detached;
+use lockkeeper_testkit::{
+    calls::{CHECK, Connection, TRY, WATCH, framed},
+    frames::{END_HEADERS, HEADERS, Raw, call_of, frame},
+};
 use tempfile::TempDir;
-use tokio::{net::TcpStream, time::timeout};
-use tokio_util::task::AbortOnDropHandle;
 use tonic::Code;
 
-use super::{
-    MIB,
-    frames::{END_HEADERS, HEADERS, Raw, call_of, frame},
-    measured_bytes,
-    messages::framed,
-};
+use super::{MIB, measured_bytes};
 use crate::{
     coordinator::{Coordinator, Settings},
     redis_server::eventually,
@@ -29,21 +22,11 @@ const GROWN_MAX: u64 = 64 * MIB;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-const CHECK: &str = "/grpc.health.v1.Health/Check";
-const WATCH: &str = "/grpc.health.v1.Health/Watch";
-const TRY: &str = "/lockkeeper.v1.LockService/TryAcquire";
-
 /// A coordinator that requires tokens.
 struct Guarded {
     coordinator: Coordinator,
     memory: u64,
     _folder: TempDir,
-}
-
-/// One connection, whose calls are made by hand.
-struct Connection {
-    client: SendRequest<Bytes>,
-    _driver: AbortOnDropHandle<()>,
 }
 
 // === impl Guarded ===
@@ -76,63 +59,7 @@ impl Guarded {
     }
 
     async fn connect(&self) -> Connection {
-        let stream = TcpStream::connect(self.coordinator.address()).await;
-        let (client, driver) = h2::client::Builder::new()
-            .initial_max_send_streams(100_000)
-            .handshake(stream.unwrap())
-            .await
-            .unwrap();
-        let driver = spawn_detached("connection", async { drop(driver.await) });
-        Connection {
-            client,
-            _driver: AbortOnDropHandle::new(driver),
-        }
-    }
-}
-
-// === impl Connection ===
-
-impl Connection {
-    /// A call whose body has these bytes, and ends or is left open. None: it has not been answered
-    /// in this time. The status of an answer that has begun and goes on is `Ok`.
-    async fn call(
-        &self,
-        path: &str,
-        token: Option<&str>,
-        body: Bytes,
-        ends: bool,
-        patience: Duration,
-    ) -> Option<Code> {
-        let mut request = Request::post(format!("http://localhost{path}"))
-            .header("content-type", "application/grpc")
-            .header("te", "trailers");
-        if let Some(token) = token {
-            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
-        }
-        let mut client = self.client.clone().ready().await.ok()?;
-        let request = request.body(()).unwrap();
-        let (answer, mut sending) = client.send_request(request, false).unwrap();
-        let _ = sending.send_data(body, ends);
-        let status = async {
-            let Ok(answer) = answer.await else {
-                // Refused by the protocol, or the connection was closed.
-                return Code::Unavailable;
-            };
-            let mut headers: HeaderMap = answer.headers().clone();
-            if !headers.contains_key("grpc-status") && ends && path == WATCH {
-                // The stream goes on for as long as it is not dropped.
-                std::mem::forget(answer);
-                return Code::Ok;
-            }
-            let mut body = answer.into_body();
-            while let Some(Ok(data)) = body.data().await {
-                let _ = body.flow_control().release_capacity(data.len());
-            }
-            headers.extend(body.trailers().await.ok().flatten().unwrap_or_default());
-            let code = headers.get("grpc-status").unwrap();
-            Code::from_i32(code.to_str().unwrap().parse().unwrap())
-        };
-        timeout(patience, status).await.ok()
+        Connection::open(self.coordinator.address()).await
     }
 }
 

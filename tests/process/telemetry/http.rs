@@ -1,31 +1,11 @@
 //! Pages of the admin port.
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
-    time::{Instant, sleep},
 };
-
-use crate::coordinator::Coordinator;
-
-/// Where the admin port of a coordinator is, which says so when it listens.
-pub(crate) async fn admin_address(coordinator: &Coordinator) -> SocketAddr {
-    let deadline = Instant::now() + Duration::from_secs(15);
-    loop {
-        for line in coordinator.log().lines() {
-            let Ok(event) = serde_json::from_str::<serde_json::Value>(line) else {
-                continue;
-            };
-            if event["message"] == "admin port" {
-                return event["address"].as_str().unwrap().parse().unwrap();
-            }
-        }
-        assert!(Instant::now() < deadline, "there is no admin port");
-        sleep(Duration::from_millis(5)).await;
-    }
-}
 
 /// The head and the body of an answer.
 pub(crate) async fn get(address: SocketAddr, path: &str, accept: &str) -> (String, String) {

@@ -16,7 +16,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Endpoint;
 
-use super::http::{admin_address, get};
+use super::http::get;
 use crate::{
     client::{Client, acquire_request},
     coordinator::{Coordinator, Settings},
@@ -44,7 +44,7 @@ fn value(seen: &BTreeMap<String, f64>, name: &str) -> f64 {
 
 /// What is shown in the older format: each sample by its name and labels.
 async fn samples(coordinator: &Coordinator) -> BTreeMap<String, f64> {
-    let address = admin_address(coordinator).await;
+    let address = coordinator.admin_address().await;
     let (_, body) = get(address, "/metrics", "*/*").await;
     let lines = body.lines().filter(|line| !line.starts_with('#'));
     let samples = lines.map(|line| {
@@ -230,7 +230,7 @@ async fn exactly_what_is_documented_is_shown() {
     let coordinator = start("embedded:").await;
     let mut client = coordinator.client().await;
     assert!(client.gets_for("build", "a", secs(30)).await);
-    let address = admin_address(&coordinator).await;
+    let address = coordinator.admin_address().await;
     let (head, body) = get(address, "/metrics", OPEN_METRICS).await;
     assert!(
         head.contains("content-type: application/openmetrics-text; version=1.0.0"),

@@ -3,11 +3,11 @@
 use crate::{
     coordinator::{Coordinator, Settings},
     redis_server::{RedisServer, eventually},
-    telemetry::http::{admin_address, get},
+    telemetry::http::get,
 };
 
 async fn until(coordinator: &Coordinator, path: &str, wanted: &str) {
-    let address = admin_address(coordinator).await;
+    let address = coordinator.admin_address().await;
     eventually(wanted, || async move {
         let (head, body) = get(address, path, "*/*").await;
         format!("{head}\n{body}").contains(wanted)

@@ -199,6 +199,8 @@ pub(crate) fn failed(error: &Error, kind: Kind, history: &History) -> Told {
         Error::Store(CallError::Unavailable(_)) => Told::Refused("unavailable"),
         Error::Invalid(_)
         | Error::ResumeTokenInvalid
+        | Error::ResumeTokenExpired
+        | Error::SessionEnded
         | Error::LimitReached(_)
         | Error::QuotaReached(_)
         | Error::Forbidden { .. }

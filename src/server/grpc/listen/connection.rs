@@ -21,8 +21,8 @@ use crate::{admission::Admitted, grpc::Peer};
 const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The bytes that are read at once from a connection without credentials. Its calls are begun
-/// before more is read, so that they count.
-const STRANGER_READS: usize = 4096;
+/// before more is read, so that they count; they are few, so that others' turn comes soon.
+const STRANGER_READS: usize = 512;
 
 /// A connection of any kind.
 #[derive(Debug)]

@@ -8,6 +8,7 @@ mod permit_outcomes;
 mod permits;
 mod scripts;
 mod sessions;
+mod turns;
 
 pub use latch::{CountSet, CountedDown, LatchInspected};
 pub use locks::QueuePositions;

@@ -152,6 +152,7 @@ impl Scripts {
             args.extend([word(member.mode), optional(member.known_holds)]);
         }
         let keys = members.keys(acquire_keys, Some(attempt.record));
+        let _turn = self.turns.next(members.locks.len()).await?;
         let reply = store.eval(script, keys, args).await?;
         match *reply.as_slice() {
             [done @ (DONE | REPEATED), ref numbers @ ..] if members.fit(numbers) => {
@@ -190,6 +191,7 @@ impl Scripts {
                 return Box::pin(quorum.release_each(members, leases, request_id)).await;
             }
         };
+        let _turn = self.turns.next(members.locks.len()).await?;
         let groups = grouped(members.locks.iter().map(|lock| store.partition(lock.name)));
         if groups.len() <= 1 {
             return release_together(store, members, leases, request_id).await;
@@ -264,6 +266,7 @@ impl Scripts {
             }
         }
         keys.push(keys::record(members.locks[0].name, attempt.record));
+        let _turn = self.turns.next(members.locks.len()).await?;
         let reply = store.eval(script, keys, args).await?;
         match *reply.as_slice() {
             [undone @ (DONE | NOT_DONE)] => Ok(undone == DONE),

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use lockkeeper_base::{metrics::Registrar, tasks::Tasks};
 
+use super::turns::Turns;
 use crate::{
     host::{Acks, Partition, Replicas, ScriptHost},
     script::{
@@ -24,6 +25,7 @@ use crate::{
 pub struct Scripts {
     pub(super) config: Config,
     pub(super) store: Store,
+    pub(super) turns: Turns,
     metrics: Arc<Metrics>,
 }
 
@@ -42,6 +44,7 @@ impl Scripts {
         let scripts = HostScripts::new(host, config.clone(), metrics.of_store(0));
         Self {
             store: Store::One(scripts),
+            turns: Turns::new(),
             config,
             metrics,
         }
@@ -53,6 +56,7 @@ impl Scripts {
         let metrics = Metrics::new(members.len());
         Self {
             store: Store::Quorum(Quorum::new(members, &config, tasks, &metrics)),
+            turns: Turns::new(),
             config,
             metrics,
         }
@@ -131,6 +135,7 @@ impl Scripts {
         let scripts = Self {
             config: self.config.clone(),
             store,
+            turns: self.turns.clone(),
             metrics: Arc::clone(&self.metrics),
         };
         (scripts, tally)

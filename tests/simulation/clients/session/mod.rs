@@ -169,7 +169,8 @@ impl Life {
                 () = node.down.cancelled() => return End::Broken,
                 () = stream.superseded().cancelled() => return End::Broken,
                 notice = stream.notice() => {
-                    if self.on_notice(&notice) {
+                    // No operator ends sessions here.
+                    if notice.is_err() || notice.is_ok_and(|it| self.on_notice(&it)) {
                         return End::Broken;
                     }
                 }

@@ -1,0 +1,435 @@
+//! What the session holds, until when, and by which guards.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use lockkeeper_api::pb::{Grant, LostReason, PermitGrant, session_request::Request};
+use tokio::time::Instant;
+
+use super::{
+    event::{Completion, Effect, Ids, closed},
+    operation::{Operation, Purpose},
+    renewal_times::RenewalTimes,
+    timers::Timers,
+};
+use crate::{
+    Error,
+    holding::{GrantKey, Holding, release_of, renewed_key},
+    validity::{Loss, Validity},
+};
+
+/// All that the session holds.
+#[derive(Debug)]
+pub(super) struct HoldingTable {
+    entries: BTreeMap<u64, HoldingEntry>,
+    guards: HashMap<u64, GuardEntry>,
+    by_key: HashMap<GrantKey, u64>,
+    /// What guards held whose releases have no answer.
+    releases: HashMap<u64, Vec<u64>>,
+    timers: Timers,
+    ids: Ids,
+    pub(super) times: RenewalTimes,
+    /// Renewals and releases that the machine has to start.
+    pub(super) started: Vec<Operation>,
+}
+
+/// One grant, which several guards may share.
+#[derive(Debug)]
+struct HoldingEntry {
+    holding: Holding,
+    validity: Arc<Validity>,
+    /// Empty once it is being released: its loss is not reported then.
+    guards: Vec<u64>,
+    /// `None` for a lease that was given with the request.
+    renew_at: Option<Instant>,
+    is_renewing: bool,
+}
+
+/// What one guard holds.
+#[derive(Debug)]
+struct GuardEntry {
+    holdings: Vec<u64>,
+    release: Request,
+    unconfirmed: Option<Unconfirmed>,
+}
+
+/// A guard that is delivered once all of it was renewed: the answer took so long that it does not
+/// say until when it is valid.
+#[derive(Debug)]
+struct Unconfirmed {
+    op_id: u64,
+    holdings: Vec<Holding>,
+    /// Those that are not renewed yet.
+    left: Vec<u64>,
+}
+
+// === impl HoldingTable ===
+
+impl HoldingTable {
+    pub(super) fn new(ids: Ids) -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            guards: HashMap::new(),
+            by_key: HashMap::new(),
+            releases: HashMap::new(),
+            timers: Timers::default(),
+            ids,
+            times: RenewalTimes::default(),
+            started: Vec::new(),
+        }
+    }
+
+    /// Adds what an operation acquired and delivers its guard.
+    ///
+    /// Only the instant of the request is known, not that of the grant: after a long wait the guard
+    /// is delivered when a renewal has said until when it is valid.
+    pub(super) fn grant(
+        &mut self,
+        now: Instant,
+        sent_at: Instant,
+        op_id: u64,
+        holdings: Vec<Holding>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let guard = self.ids.next();
+        let mut ids = Vec::with_capacity(holdings.len());
+        let mut left = Vec::new();
+        for holding in &holdings {
+            let is_stale = now > sent_at + holding.valid_for() / 3;
+            let id = self.add(now, sent_at, guard, holding, is_stale);
+            ids.push(id);
+            left.extend(is_stale.then_some(id));
+            self.timers.set(now, id);
+        }
+        let entry = GuardEntry {
+            holdings: ids,
+            release: release_of(&holdings),
+            unconfirmed: None,
+        };
+        self.guards.insert(guard, entry);
+        let unconfirmed = Unconfirmed {
+            op_id,
+            holdings,
+            left,
+        };
+        self.deliver_or_keep(guard, unconfirmed, effects);
+    }
+
+    /// Adds a grant, or one more hold of a known grant, and returns its id.
+    fn add(
+        &mut self,
+        now: Instant,
+        sent_at: Instant,
+        guard: u64,
+        holding: &Holding,
+        is_stale: bool,
+    ) -> u64 {
+        let renew_at = self.times.renew_at(sent_at, holding).map(|at| at.max(now));
+        let until = sent_at + holding.valid_for();
+        let id = self.find(holding).unwrap_or_else(|| self.ids.next());
+        for key in holding.keys() {
+            self.by_key.insert(key, id);
+        }
+        let entry = self.entries.entry(id).or_insert_with(|| {
+            // A renewal has to say more within a lease; until then there is no guard to read it.
+            let until = if is_stale {
+                now + holding.lease()
+            } else {
+                until
+            };
+            HoldingEntry {
+                holding: holding.clone(),
+                validity: Arc::new(Validity::new(holding.name(), until)),
+                guards: Vec::new(),
+                renew_at: None,
+                is_renewing: false,
+            }
+        });
+        entry.guards.push(guard);
+        entry.holding = holding.clone();
+        entry.renew_at = if is_stale { Some(now) } else { renew_at };
+        let until = until.max(entry.validity.valid_until());
+        entry.validity.set_valid_until(until);
+        id
+    }
+
+    /// Delivers a guard if all of it is confirmed.
+    fn deliver_or_keep(&mut self, guard: u64, unconfirmed: Unconfirmed, effects: &mut Vec<Effect>) {
+        let Some(entry) = self.guards.get_mut(&guard) else {
+            return;
+        };
+        if !unconfirmed.left.is_empty() {
+            entry.unconfirmed = Some(unconfirmed);
+            return;
+        }
+        let entries = entry.holdings.iter().filter_map(|id| self.entries.get(id));
+        let granted = Completion::Granted {
+            guard,
+            holdings: unconfirmed.holdings,
+            validities: entries.map(|it| Arc::clone(&it.validity)).collect(),
+        };
+        effects.push(Effect::Done {
+            op_id: unconfirmed.op_id,
+            result: Ok(granted),
+        });
+    }
+
+    /// The guard that this operation is to get, while it is not delivered.
+    pub(super) fn unconfirmed_guard(&self, op_id: u64) -> Option<u64> {
+        let is_of = |it: &GuardEntry| it.unconfirmed.as_ref().is_some_and(|it| it.op_id == op_id);
+        let mut guards = self.guards.iter();
+        guards.find(|(_, it)| is_of(it)).map(|(guard, _)| *guard)
+    }
+
+    pub(super) fn contains(&self, grant: &Grant) -> bool {
+        self.by_key.contains_key(&grant.into())
+    }
+
+    fn find(&self, holding: &Holding) -> Option<u64> {
+        let mut keys = holding.keys().into_iter();
+        keys.find_map(|key| self.by_key.get(&key)).copied()
+    }
+
+    /// What a request renews, and that grant's fencing token.
+    pub(super) fn renewed_by(&self, request: &Request) -> Option<(u64, u64)> {
+        let id = *self.by_key.get(&renewed_key(request)?)?;
+        Some((id, self.entries.get(&id)?.holding.fencing_token()))
+    }
+
+    /// Everything that is held, to be named when the session is resumed.
+    pub(super) fn grants(&self) -> (Vec<Grant>, Vec<PermitGrant>) {
+        let holdings = || self.entries.values().map(|it| &it.holding);
+        let locks = holdings().filter_map(Holding::lock).cloned().collect();
+        let permits = holdings().filter_map(Holding::permits).cloned().collect();
+        (locks, permits)
+    }
+
+    /// Renews or loses what is due.
+    pub(super) fn meet_deadlines(
+        &mut self,
+        now: Instant,
+        can_send: bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        while let Some(id) = self.timers.pop_due(now) {
+            self.check(now, id, can_send, effects);
+        }
+    }
+
+    /// Starts what a holding needs now, and sets its next timer. A renewal is only started if it
+    /// can be sent.
+    fn check(&mut self, now: Instant, id: u64, can_send: bool, effects: &mut Vec<Effect>) {
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
+        if entry.guards.is_empty() {
+            return;
+        }
+        let valid_until = entry.validity.valid_until();
+        if valid_until <= now {
+            self.lose(id, &Loss::new(LostReason::Expired), effects);
+            return;
+        }
+        let can_renew = can_send && !entry.is_renewing;
+        let renew_at = entry.renew_at.filter(|_| can_renew);
+        let at = renew_at.filter(|at| *at > now).unwrap_or(valid_until);
+        self.timers.set(at.min(valid_until), id);
+        if renew_at.is_some_and(|at| at <= now) {
+            entry.is_renewing = true;
+            let renewal = entry.holding.renewal(None);
+            self.started.push(Operation {
+                renews: Some((id, entry.holding.fencing_token())),
+                ..Operation::new(self.ids.next(), renewal, Purpose::Renewal)
+            });
+        }
+    }
+
+    /// Takes over the result of a renewal, or of a resume, that was sent at `sent_at`. Such answers
+    /// may overtake each other.
+    pub(super) fn renewed(
+        &mut self,
+        now: Instant,
+        sent_at: Instant,
+        holding: Holding,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(id) = self.find(&holding) else {
+            return;
+        };
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
+        if holding.is_older_than(&entry.holding) {
+            return;
+        }
+        let until = sent_at + holding.valid_for();
+        let mut guards = entry.guards.iter().filter_map(|it| self.guards.get(it));
+        // Before there is a guard to read it, it may be an assumption.
+        let is_delivered = guards.any(|it| it.unconfirmed.is_none());
+        if until > now && (!is_delivered || entry.validity.valid_until() < until) {
+            entry.validity.set_valid_until(until);
+        }
+        entry.renew_at = self.times.renew_at(sent_at, &holding).map(|at| at.max(now));
+        entry.holding = holding;
+        if until > now {
+            for guard in entry.guards.clone() {
+                let guard_entry = self.guards.get_mut(&guard);
+                if let Some(mut left) = guard_entry.and_then(|it| it.unconfirmed.take()) {
+                    left.left.retain(|it| *it != id);
+                    self.deliver_or_keep(guard, left, effects);
+                }
+            }
+        }
+        self.timers.set(now, id);
+    }
+
+    /// The renewal of a holding has been answered.
+    pub(super) fn on_renewal_answered(&mut self, now: Instant, id: u64) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.is_renewing = false;
+            self.timers.set(now, id);
+        }
+    }
+
+    /// The renewal of a holding has failed. It is not lost: only time decides, because neither a
+    /// store that is down nor a coordinator that refuses to renew has taken it away.
+    pub(super) fn on_renewal_failed(&mut self, now: Instant, id: u64, retry_at: Instant) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.renew_at = Some(retry_at);
+        }
+        self.on_renewal_answered(now, id);
+    }
+
+    /// A renewal has failed because the grant with this token is not held.
+    pub(super) fn on_not_owner(
+        &mut self,
+        (id, token): (u64, u64),
+        loss: &Loss,
+        effects: &mut Vec<Effect>,
+    ) {
+        let entry = self.entries.get(&id);
+        if entry.is_some_and(|it| it.holding.fencing_token() == token) {
+            self.lose(id, loss, effects);
+        }
+    }
+
+    /// The answers to renewals under way are lost.
+    pub(super) fn on_stream_ended(&mut self) {
+        for entry in self.entries.values_mut() {
+            entry.is_renewing = false;
+        }
+    }
+
+    /// Each holding has to be checked.
+    pub(super) fn on_resumed(&mut self, now: Instant) {
+        for id in self.entries.keys() {
+            self.timers.set(now, *id);
+        }
+    }
+
+    /// The coordinator says that a holding is lost; see [`lose`](Self::lose). The loss of an older
+    /// grant is ignored: its owner holds the lock anew. So is that of what is being released.
+    pub(super) fn on_lost(&mut self, gone: &Holding, loss: &Loss, effects: &mut Vec<Effect>) {
+        let Some(id) = self.find(gone) else {
+            return;
+        };
+        let entry = self.entries.get(&id);
+        if entry.is_some_and(|it| !it.guards.is_empty() && !gone.is_older_than(&it.holding)) {
+            self.lose(id, loss, effects);
+        }
+    }
+
+    /// Reports a loss to the holding's guards. An acquire whose guard is not delivered yet fails,
+    /// and is released: of several locks the others are still held.
+    fn lose(&mut self, id: u64, loss: &Loss, effects: &mut Vec<Effect>) {
+        let Some(entry) = self.remove(id) else {
+            return;
+        };
+        entry.validity.lose(loss.clone());
+        for guard in entry.guards {
+            let Some(guard_entry) = self.guards.get_mut(&guard) else {
+                continue;
+            };
+            match guard_entry.unconfirmed.take() {
+                None => effects.push(Effect::Lost(guard)),
+                Some(unconfirmed) => {
+                    let name = unconfirmed.holdings.first().map(Holding::name);
+                    let failure = loss.clone().of(name.unwrap_or_default());
+                    effects.push(Effect::Done {
+                        op_id: unconfirmed.op_id,
+                        result: Err(failure),
+                    });
+                    self.release(guard, None, effects);
+                }
+            }
+        }
+    }
+
+    fn remove(&mut self, id: u64) -> Option<HoldingEntry> {
+        let entry = self.entries.remove(&id)?;
+        self.timers.stop(id);
+        for key in entry.holding.keys() {
+            if self.by_key.get(&key) == Some(&id) {
+                self.by_key.remove(&key);
+            }
+        }
+        Some(entry)
+    }
+
+    /// Begins to release what a guard holds, even if it is lost: a coordinator that could not be
+    /// reached may still hold it for this session.
+    pub(super) fn release(&mut self, guard: u64, op_id: Option<u64>, effects: &mut Vec<Effect>) {
+        let Some(entry) = self.guards.remove(&guard) else {
+            if let Some(op_id) = op_id {
+                let result = Err(closed());
+                effects.push(Effect::Done { op_id, result });
+            }
+            return;
+        };
+        for id in &entry.holdings {
+            if let Some(holding) = self.entries.get_mut(id) {
+                holding.guards.retain(|it| *it != guard);
+            }
+        }
+        self.releases.insert(guard, entry.holdings);
+        let id = op_id.unwrap_or_else(|| self.ids.next());
+        self.started.push(Operation {
+            has_caller: op_id.is_some(),
+            ..Operation::new(id, entry.release, Purpose::Release(guard))
+        });
+    }
+
+    /// The release of what a guard held has ended.
+    pub(super) fn on_released(&mut self, guard: u64) {
+        for id in self.releases.remove(&guard).unwrap_or_default() {
+            let entry = self.entries.get(&id);
+            if entry.is_some_and(|it| it.guards.is_empty()) {
+                self.remove(id);
+            }
+        }
+    }
+
+    /// Fails the operations whose guards are not delivered yet.
+    pub(super) fn fail_unconfirmed(&mut self, error: &Error, effects: &mut Vec<Effect>) {
+        let guards = self.guards.extract_if(|_, it| it.unconfirmed.is_some());
+        for unconfirmed in guards.filter_map(|(_, it)| it.unconfirmed) {
+            effects.push(Effect::Done {
+                op_id: unconfirmed.op_id,
+                result: Err(error.clone()),
+            });
+        }
+    }
+
+    /// Everything is lost.
+    pub(super) fn lose_all(&mut self, loss: &Loss, effects: &mut Vec<Effect>) {
+        while let Some(id) = self.entries.keys().next().copied() {
+            self.lose(id, loss, effects);
+        }
+    }
+
+    pub(super) fn wake_at(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+}

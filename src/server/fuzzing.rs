@@ -1,0 +1,45 @@
+//! The doors of both ports for `tests/fuzzing`, with the default settings.
+
+use axum::{
+    body::Body,
+    extract::{ConnectInfo, Request},
+    response::Response,
+};
+use bytes::Bytes;
+use lockkeeper_access::Access;
+use lockkeeper_coordinator::Coordinator;
+use prometheus_client::registry::Registry;
+
+use crate::{
+    admin::{self, Admin},
+    config::Settings,
+    grpc,
+    hosts::AllowedHosts,
+    layers::grpc_config,
+    probe::StoreProbe,
+};
+
+/// Serves a call of `Session` with this body until its end. Returns the body of the answer.
+pub async fn session(coordinator: &Coordinator, body: Bytes) -> Bytes {
+    let config = grpc_config(&Settings::default());
+    grpc::fuzzing::session(coordinator, &Access::open(), config, body).await
+}
+
+/// Answers a request on an admin port that allows forced releases, from this machine.
+pub async fn admin(coordinator: &Coordinator, mut request: Request<Body>) -> Response {
+    let config = admin::Config {
+        allow_force_release: true,
+        authenticates_metrics: false,
+        hosts: AllowedHosts::new(&[], Some(([127, 0, 0, 1], 7626).into())),
+    };
+    let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 50_000));
+    request.extensions_mut().insert(ConnectInfo(peer));
+    let admin = Admin::new(
+        coordinator.clone(),
+        StoreProbe::new(coordinator.clone()),
+        Access::open(),
+        admin::Metrics::new(Registry::default()),
+        config,
+    );
+    admin::fuzzing::answer(admin, request).await
+}
