@@ -95,8 +95,7 @@ async fn serve_on(
     }
     secret_files::check(&settings).map_err(|(key, why)| misconfigured(key, &why))?;
     let admin = bind_admin(&settings)?;
-    let connections = host::Metrics::default();
-    let calls = grpc::Metrics::default();
+    let (connections, calls) = (host::Metrics::default(), grpc::Metrics::default());
     let Security { access, tls } =
         Security::read(&settings, memory).map_err(|(key, problem)| misconfigured(key, &problem))?;
     let listeners = listeners(&settings, listener, tls.clone())?;
