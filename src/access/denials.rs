@@ -18,7 +18,7 @@ const INTERVAL: Duration = Duration::from_secs(60);
 /// Addresses that are counted apart. Those beyond share one entry.
 const ADDRESSES_MAX: usize = 1024;
 
-/// Bytes of a name that its caller chose.
+/// Bytes of a text that its caller chose, or of a reason that may name it.
 const NAME_BYTES_MAX: usize = 128;
 
 /// The addresses whose calls were denied lately. None: of a Unix-domain socket, or beyond the
@@ -53,7 +53,7 @@ impl Denials {
         let last = Denied {
             peer,
             operation: shortened(operation).to_owned(),
-            reason: reason.to_owned(),
+            reason: shortened(reason).to_owned(),
         };
         if let Some(counted) = known.get_mut(&address) {
             counted.calls += 1;

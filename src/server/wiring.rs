@@ -95,8 +95,7 @@ async fn serve_on(
     }
     secret_files::check(&settings).map_err(|(key, why)| misconfigured(key, &why))?;
     let admin = bind_admin(&settings)?;
-    let connections = host::Metrics::default();
-    let calls = grpc::Metrics::default();
+    let (connections, calls) = (host::Metrics::default(), grpc::Metrics::default());
     let Security { access, tls } =
         Security::read(&settings, memory).map_err(|(key, problem)| misconfigured(key, &problem))?;
     let listeners = listeners(&settings, listener, tls.clone())?;
@@ -131,7 +130,7 @@ async fn serve_on(
     }
     spawn_detached("reload", reloaded.run(drained.clone().cancelled_owned()));
     let server = router.serve_with_incoming_shutdown(
-        listen::accept(listeners, limits, calls.connections())
+        listen::accept(listeners, limits, &access, calls.connections())
             .map_ok(grpc::coalesced_writes::CoalescedWrites::new),
         drained.clone().cancelled_owned(),
     );

@@ -184,7 +184,12 @@ async fn nothing_left(redis: &RedisServer) -> Result<()> {
     let keys: Vec<String> = from_redis_value(redis.command(&["KEYS", "*"]).await)?;
     for key in &keys {
         let kind = key.split(':').next().unwrap_or_default();
-        let stays = ["redisson_lock_token", "lockkeeper_request"].contains(&kind);
+        let records = [
+            "redisson_lock_token",
+            "lockkeeper_request",
+            "lockkeeper_ended",
+        ];
+        let stays = records.contains(&kind);
         let left: i64 = from_redis_value(redis.command(&["PTTL", key]).await)?;
         ensure!(stays && left > 0, "{key} is left, for {left} ms");
     }

@@ -228,6 +228,8 @@ async fn keys_of(redis: &RedisServer, pattern: &str) -> Vec<String> {
 }
 
 async fn expect_only(redis: &RedisServer, beginnings: &[&str]) {
+    // Ends of sessions are remembered.
+    let beginnings = [beginnings, &["lockkeeper_ended:"]].concat();
     eventually("nothing is left in the store", || async {
         let keys = keys_of(redis, "*").await;
         let is_expected = |key: &String| beginnings.iter().any(|it| key.starts_with(it));

@@ -39,22 +39,10 @@ pub(super) fn status(error: &Error) -> Status {
             failed(text, "NOT_OWNER", ("state", state))
         }
         Error::SessionNotFound => plain(Code::NotFound, text, "SESSION_NOT_FOUND", &[]),
-        Error::SessionDetached => {
-            let state = [("state", "detached")];
-            plain(Code::NotFound, text, "SESSION_NOT_FOUND", &state)
-        }
-        Error::ResumeTokenInvalid => {
-            let state = [("state", "resume_token_invalid")];
-            plain(Code::NotFound, text, "SESSION_NOT_FOUND", &state)
-        }
-        Error::ResumeTokenExpired => {
-            let state = [("state", "resume_token_expired")];
-            plain(Code::NotFound, text, "SESSION_NOT_FOUND", &state)
-        }
-        Error::SessionEnded => {
-            let state = [("state", "ended")];
-            plain(Code::NotFound, text, "SESSION_NOT_FOUND", &state)
-        }
+        Error::SessionDetached => no_session(text, "detached"),
+        Error::ResumeTokenInvalid => no_session(text, "resume_token_invalid"),
+        Error::ResumeTokenExpired => no_session(text, "resume_token_expired"),
+        Error::SessionEnded => no_session(text, "ended"),
         Error::LimitReached(limit) => {
             let mut details = info(&limit.name().to_uppercase(), &[("limit", limit.name())]);
             details.add_quota_failure_violation(limit_subject(*limit), limit.name());
@@ -283,6 +271,11 @@ fn limit_subject(limit: Limit) -> &'static str {
         Limit::Waiters | Limit::Sessions | Limit::Watchers => "coordinator",
         Limit::WaitsPerSession | Limit::GrantsPerSession => "session",
     }
+}
+
+fn no_session(text: String, state: &str) -> Status {
+    let state = [("state", state)];
+    plain(Code::NotFound, text, "SESSION_NOT_FOUND", &state)
 }
 
 fn failed(text: String, reason: &str, metadata: (&str, &str)) -> Status {

@@ -62,6 +62,12 @@ async fn with_mutual_tls_only_good_certificates_are_let_in_and_say_who_calls() {
     let mut alice = Client::new(of_alice, CancellationToken::new());
     assert_eq!(alice.describe("a").await.holders[0].owner, "ci");
     assert!(alice.release("a", "ci").await.unwrap().released);
+    eventually("whom the refused ones name is audited", || async {
+        let log = coordinator.log();
+        let mut lines = log.lines().filter(|line| line.contains("TlsHandshake"));
+        lines.any(|line| line.contains("client certificate of") && line.contains("denied"))
+    })
+    .await;
 }
 
 /// The words of the client and of the command line when they cannot open a session or ask.

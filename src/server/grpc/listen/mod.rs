@@ -8,6 +8,7 @@
 mod connection;
 mod failures;
 mod metrics;
+mod refused;
 mod strangers;
 pub(super) mod tls;
 mod unix;
@@ -24,7 +25,7 @@ use std::{
     time::Duration,
 };
 
-use lockkeeper_access::Identity;
+use lockkeeper_access::{Access, Identity, Unauthenticated};
 use lockkeeper_base::{metrics::Label as _, tasks::spawn_detached};
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
@@ -86,6 +87,7 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 pub fn accept(
     listeners: Listeners,
     limits: Limits,
+    access: &Access,
     metrics: &Metrics,
 ) -> impl tokio_stream::Stream<Item = io::Result<Connection>> {
     let (ready, connections) = mpsc::channel(READY);
@@ -94,6 +96,7 @@ pub fn accept(
         strangers: limits
             .unauthenticated_max
             .map(|max| Strangers::new(max, metrics.clone())),
+        access: access.clone(),
         metrics: metrics.clone(),
         handshake_timeout: limits.handshake_timeout,
         connection_age_max: limits.connection_age_max,
@@ -113,6 +116,7 @@ pub fn accept(
 struct Acceptor {
     admission: Admission,
     strangers: Option<Strangers>,
+    access: Access,
     metrics: Metrics,
     handshake_timeout: Duration,
     connection_age_max: Option<Duration>,
@@ -153,8 +157,8 @@ impl Acceptor {
                     Some(strangers) => strangers.add(&peer.usage),
                     None => peer.usage.authenticate(),
                 }
-                let tls = tls.clone();
-                self.begin(async move { secure(stream, peer, tls, admitted).await });
+                let (tls, access) = (tls.clone(), self.access.clone());
+                self.begin(async move { secure(stream, peer, tls, &access, admitted).await });
             }
         }
     }
@@ -228,11 +232,16 @@ async fn secure(
     stream: TcpStream,
     peer: Peer,
     tls: Option<Arc<Tls>>,
+    access: &Access,
     admitted: Admitted,
 ) -> io::Result<Connection> {
     let Some(tls) = tls else {
         return Ok(Connection::over_tcp(stream, peer, admitted));
     };
-    let stream = tls.acceptor().accept(stream).await?;
-    Ok(Connection::over_tls(stream, peer, &tls, admitted))
+    let (stream, named) = refused::noting(tls.acceptor().accept(stream)).await;
+    if let (Err(error), Some(named)) = (&stream, named) {
+        let why = Unauthenticated(format!("a client certificate of {named}: {error}"));
+        access.denied(peer.address, "TlsHandshake", &why);
+    }
+    Ok(Connection::over_tls(stream?, peer, &tls, admitted))
 }
