@@ -32,6 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The Redis: as the coordinator sees it, and without it.
 pub(super) struct Stage {
     scripts: Scripts,
+    renewing: Scripts,
     redis: MultiplexedConnection,
     /// Keeps the stream of messages.
     _connected: Connected,
@@ -40,6 +41,8 @@ pub(super) struct Stage {
 /// One caller.
 pub(super) struct Caller {
     pub(super) scripts: Scripts,
+    /// The same, but without looks at counters.
+    pub(super) renewing: Scripts,
     redis: MultiplexedConnection,
     delete_own: Script,
     /// What its names begin with.
@@ -77,7 +80,13 @@ impl Stage {
             permits_per_name_max: 10_000,
             adopts_counters: true,
         };
+        // Between the looks at their counters, renewals are as if these were never deleted.
+        let forever = Config {
+            idle_token_retention: Duration::ZERO,
+            ..config.clone()
+        };
         Ok(Self {
+            renewing: Scripts::new(connected.0.clone(), forever),
             scripts: Scripts::new(connected.0.clone(), config),
             redis,
             _connected: connected,
@@ -90,6 +99,7 @@ impl Stage {
         let prefix = format!("cost-{row}-{number}");
         Caller {
             scripts: self.scripts.clone(),
+            renewing: self.renewing.clone(),
             redis: self.redis.clone(),
             delete_own: Script::new(DELETE_OWN),
             name: prefix.clone(),

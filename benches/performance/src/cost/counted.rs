@@ -38,6 +38,8 @@ impl CountedRedis {
             .arg(redis)
             .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
             .args(["--save", "", "--appendonly", "no"])
+            // As little as possible of what it does besides.
+            .args(["--hz", "1", "--dynamic-hz", "no"])
             .current_dir(folder.path());
         let server = Server::start("redis-server under valgrind", port, &mut command).await?;
         Ok(Self { server, folder })

@@ -204,7 +204,7 @@ async fn renew(caller: &mut Caller, mode: Mode) -> anyhow::Result<()> {
         lease: LEASE,
     });
     let renewals: Vec<_> = renewals.collect();
-    let renewed = caller.scripts.renew(&renewals).await.complete()?;
+    let renewed = caller.renewing.extend(&renewals).await.complete()?;
     ensure!(renewed.iter().all(Result::is_ok), "a hold is lost");
     Ok(())
 }
