@@ -4,9 +4,9 @@
 -- KEYS: 1 lock, 2 fencing counter, 3 queue, 4 deadlines of the queue, 5 vouched waiters, 6 record
 --       of the request (only with a request id)
 -- ARGV: 1 to 3 as of lock_acquire, 4 '1' to queue up, 5 how long a waiter that nobody vouches for
---       keeps its place ms, 6 channel, to be followed by the owner that is woken, 7 publish command,
---       8 to 11 as 4 to 7 of lock_acquire
--- Returns: token                                     granted: one hold, with this lease
+--       keeps its place ms, 6 channel, to be followed by the owner that is woken, 7 publish
+--       command, 8 to 13 as 4 to 9 of lock_acquire
+-- Returns: token                                     as lock_acquire
 --          {1, hold count, token, lease ms, serial}  granted
 --          {5, hold count, token, lease ms, serial}  the same, as answer to a repeat
 --          {0, remaining lease ms, place, counter}   not granted; -1: no time to live, -2: free,
@@ -19,10 +19,10 @@
 -- Publishes: 0 on the channel of a head of another program that may take the lock
 
 local lock, counter, owner, lease, ttl = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
-local call = redis.call
+local step, expected, call = ARGV[8], ARGV[9], redis.call
 
 -- The most frequent case, as in lock_acquire.lua: the lock is free, and nobody waits.
-if not ARGV[8] and call('pttl', lock) == -2 and call('exists', KEYS[3]) == 0 then
+if not ARGV[10] and call('pttl', lock) == -2 and call('exists', KEYS[3]) == 0 then
   -- The next token comes here.
   if token then
     call('hset', lock, owner, '1')
@@ -36,8 +36,8 @@ end
 
 -- The helpers come here.
 
-local known, record = tonumber(ARGV[8] or 0), KEYS[6]
-local request = {owner = owner, attempt = ARGV[9], retention = ARGV[10], record_refusal = ARGV[11] == '1'}
+local known, record = tonumber(ARGV[10] or 0), KEYS[6]
+local request = {owner = owner, attempt = ARGV[11], retention = ARGV[12], record_refusal = ARGV[13] == '1'}
 local q = {
   queue = KEYS[3], deadlines = KEYS[4], vouched = KEYS[5],
   patience = tonumber(ARGV[5]), channel = ARGV[6], publish = ARGV[7], message = '0',

@@ -3,7 +3,8 @@
 -- KEYS: 1 lock, 2 fencing counter, 3 channel, 4 queue, 5 deadlines of the queue, 6 vouched waiters,
 --       7 record of the request (only with a request id)
 -- ARGV: 1 to 3 as of lock_release, 4 how long a waiter that nobody vouches for keeps its place ms,
---       5 publish command; not there: PUBLISH, 6 retention of the record ms (only with a request id)
+--       5 publish command; not there: PUBLISH, 6 retention of the record ms (only with a request
+--       id)
 -- Returns: as lock_release
 -- Publishes: 0 on the channel of the first waiter when the lock becomes free
 

@@ -1,11 +1,13 @@
 -- Takes an exclusive lock, takes it again, or tells what is left of the holder's lease.
 --
 -- KEYS: 1 lock, 2 fencing counter, 3 record of the request (only with a request id)
--- ARGV: 1 owner, 2 lease ms, 3 time to live of an idle counter ms; the others are not there if the
---       owner has no hold and there is no request id: 4 holds that the caller knows the owner has,
---       '' if it does not know, 5 attempt, 6 retention of the record ms, 7 '1' to record a refusal
---       too (an answer), '0' not to (the caller will wait)
--- Returns: token                                     granted: one hold, with this lease
+-- ARGV: 1 owner, 2 lease ms, 3 time to live of an idle counter ms, 4 and 5 a step of the counter
+--       and what it leads to (see lib/next_token.lua); not there or '' if the caller has not seen
+--       the counter; the others are not there if the owner has no hold and there is no request id:
+--       6 holds that the caller knows the owner has, '' if it does not know, 7 attempt, 8 retention
+--       of the record ms, 9 '1' to record a refusal too (an answer), '0' not to (the caller waits)
+-- Returns: token                                     granted: one hold, with this lease; as text if
+--                                                    it is the store's time
 --          {1, hold count, token, lease ms, serial}  granted
 --          {5, hold count, token, lease ms, serial}  the same, as answer to a repeat
 --          {0, remaining lease ms, 0, counter}       held by another; -1: the key has no time to
@@ -18,10 +20,11 @@
 -- Publishes: nothing
 
 local lock, counter, owner, lease, ttl = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
-local call = redis.call
+local step, expected, call = ARGV[4], ARGV[5], redis.call
 
--- The most frequent case, without the helpers, which Redis makes anew in each run: the lock is free.
-if not ARGV[4] and call('pttl', lock) == -2 then
+-- The most frequent case, without the helpers, which Redis makes anew in each run: the lock is
+-- free.
+if not ARGV[6] and call('pttl', lock) == -2 then
   -- The next token comes here.
   if token then
     call('hset', lock, owner, '1')
@@ -36,8 +39,8 @@ end
 
 -- The helpers come here.
 
-local known, record = tonumber(ARGV[4] or 0), KEYS[3]
-local request = {owner = owner, attempt = ARGV[5], retention = ARGV[6], record_refusal = ARGV[7] == '1'}
+local known, record = tonumber(ARGV[6] or 0), KEYS[3]
+local request = {owner = owner, attempt = ARGV[7], retention = ARGV[8], record_refusal = ARGV[9] == '1'}
 
 return acquire(counter, record, request, function(token)
   return look_sole(lock, owner, token, known)

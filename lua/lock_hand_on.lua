@@ -3,14 +3,15 @@
 --
 -- KEYS: 1 lock, 2 fencing counter
 -- ARGV: 1 owner, 2 serial of the grant to give back; '' if the caller does not know it, 3 next
---       owner, 4 lease ms, 5 time to live of an idle counter ms
--- Returns: token  the owner has given it back, and the next one holds it
+--       owner, 4 lease ms, 5 time to live of an idle counter ms, 6 and 7 as 4 and 5 of lock_acquire
+-- Returns: token  the owner has given it back, and the next one holds it; as text if it is the
+--                 store's time
 --          {0}    nothing changed: it is not the owner's last hold of that grant, or a key is not
 --                 such a lock's
 -- Publishes: nothing, because the lock is not free
 
 local lock, counter, owner, serial, ttl = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[5]
-local call = redis.call
+local step, expected, call = ARGV[6], ARGV[7], redis.call
 
 -- A read/write lock has more than one field.
 if call('hlen', lock) ~= 1 or call('hget', lock, owner) ~= '1' then
@@ -29,7 +30,7 @@ if not newer then
   if not newest or newest > (known or newest) then
     return {0}
   end
-  newer = string.format('%.0f', raise_token(counter, newest, tonumber(ttl)))
+  newer = raise_token(counter, newest, tonumber(ttl))
 end
 
 -- Nothing may fail halfway. The counter is set first, because Redis refuses to set it when its

@@ -22,8 +22,8 @@ local lock, counter, owner, serial, call = KEYS[1], KEYS[2], ARGV[1], ARGV[2], r
 
 -- The most frequent case, without the helpers, which Redis makes anew in each run: the last hold of
 -- this grant, and no answer to record. A read/write lock has more than one field. An owner without
--- a known grant could be a field of another program's hash of numbers, unless it is a session's. The
--- message is published as in lib/publish.lua.
+-- a known grant could be a field of another program's hash of numbers, unless it is a session's.
+-- The message is published as in lib/publish.lua.
 if not KEYS[4] and call('hlen', lock) == 1 and call('hget', lock, owner) == '1' then
   local is_own
   if serial == '' then

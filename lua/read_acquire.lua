@@ -4,7 +4,7 @@
 --       waiting writer, 6 base of the hold keys of any owner, 7 record of the request (only with a
 --       request id)
 -- ARGV: 1 owner, 2 lease ms, 3 serial of the grant if it is a new one, 4 how long a waiting writer
---       holds readers back ms, 5 how many may hold the lock, 6 to 9 as 4 to 7 of lock_acquire
+--       holds readers back ms, 5 how many may hold the lock, 6 to 9 as of lock_acquire
 -- Returns: token of the last writer, 0 if none is known  granted: one hold, with this lease and
 --                                                        serial
 --          {1, hold count, token of the last writer, lease ms, serial}  granted
@@ -23,8 +23,8 @@
 local lock, counter, prefix, readers, mark = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local owner, lease, serial, call = ARGV[1], ARGV[2], ARGV[3], redis.call
 
--- The most frequent case, without the helpers, which Redis makes anew in each run: the lock is free,
--- and no writer waits. The steps are those of `take_read` in lib/read_acquire.lua.
+-- The most frequent case, without the helpers, which Redis makes anew in each run: the lock is
+-- free, and no writer waits. The steps are those of `take_read` in lib/read_acquire.lua.
 if not ARGV[6] and call('pttl', lock) == -2 and call('pttl', mark) == -2 then
   local token = tonumber(call('get', counter) or 0)
   if token and token < 9007199254740991 then

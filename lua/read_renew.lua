@@ -2,8 +2,8 @@
 -- the others. A lease of 0 only makes the lock live as long as the hold again: a Redisson reader's
 -- watchdog cuts the lock's time to live to its own lease.
 --
--- KEYS: for each hold: lock, prefix of the owner's hold keys, our readers and, if counters are named,
---       fencing counter
+-- KEYS: for each hold: lock, prefix of the owner's hold keys, our readers and, if counters are
+--       named, fencing counter
 -- ARGV: as of lock_renew
 -- Returns: as lock_renew, but if counters are named four numbers for each hold:
 --           lease ms, hold count, token of the last writer, serial   renewed

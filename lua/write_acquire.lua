@@ -5,8 +5,8 @@
 --       the hold keys of any owner, 6 mark of a waiting writer, 7 record of the request (only with
 --       a request id)
 -- ARGV: 1 to 3 as of lock_acquire, 4 how long a waiting writer holds readers back ms; '' if it does
---       not wait, 5 to 8 as 4 to 7 of lock_acquire
--- Returns: token                                     granted: one hold, with this lease
+--       not wait, 5 to 10 as 4 to 9 of lock_acquire
+-- Returns: token                                     as lock_acquire
 --          {1, hold count, token, lease ms, serial}  granted
 --          {5, hold count, token, lease ms, serial}  the same, as answer to a repeat
 --          {0, remaining lease ms, 0, counter}       held by another, or by readers; -1: the key
@@ -21,10 +21,10 @@
 -- Publishes: nothing
 
 local lock, counter, owner, lease, ttl = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
-local call = redis.call
+local step, expected, call = ARGV[5], ARGV[6], redis.call
 
 -- The most frequent case, as in lock_acquire.lua: the lock is free.
-if not ARGV[5] and call('pttl', lock) == -2 then
+if not ARGV[7] and call('pttl', lock) == -2 then
   -- The next token comes here.
   if token then
     -- The remains of readers whose leases have ended are deleted too.
@@ -40,8 +40,8 @@ end
 
 -- The helpers come here.
 
-local known, record = tonumber(ARGV[5] or 0), KEYS[7]
-local request = {owner = owner, attempt = ARGV[6], retention = ARGV[7], record_refusal = ARGV[8] == '1'}
+local known, record = tonumber(ARGV[7] or 0), KEYS[7]
+local request = {owner = owner, attempt = ARGV[8], retention = ARGV[9], record_refusal = ARGV[10] == '1'}
 
 return acquire(counter, record, request, function(token)
   return look_write(KEYS, owner, string.sub(owner, 1, -7), token, known, now_millis(), new_work())

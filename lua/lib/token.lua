@@ -1,6 +1,6 @@
 -- The fencing counter of a name: max(previous + 1, the store's clock in microseconds). A plain
--- counter repeats after a failover that lost writes. This one does not, if the clocks of two
--- masters differ by less than the failover takes.
+-- counter repeats after a failover that lost writes. This one does not, if the failover takes more
+-- than 50 ms, and more than the clocks of the two masters differ.
 
 local function now_micros()
   local now = redis.call('time')
@@ -28,11 +28,11 @@ end
 -- without a time to live, such as one that a Redisson client created, stays without one. `ttl` 0
 -- means that our counters have none either.
 --
--- Time is divided into windows, in each of which the tokens agree but for as many last digits as the
--- time to live has, in ms. So a window is at most a hundredth of the time to live, which is no more
--- than the part of a lease that the coordinator does not rely on. A counter in use gets its full
--- time to live once in each window. A token tells when it was made. So a counter with a token of
--- this window already has its time to live, unless the token is ahead of the clock.
+-- Time is divided into windows, in each of which the tokens agree but for as many last digits as
+-- the time to live has, in ms. So a window is at most a hundredth of the time to live, which is no
+-- more than the part of a lease that the coordinator does not rely on. A counter in use gets its
+-- full time to live once in each window. A token tells when it was made. So a counter with a token
+-- of this window already has its time to live, unless the token is ahead of the clock.
 local function raise_to(counter, previous, token, ttl)
   if previous >= token then
     return previous

@@ -24,5 +24,6 @@ mod renew;
 mod rights;
 mod same_on_all;
 mod slots;
+mod tokens;
 mod undo;
 mod worst_case;

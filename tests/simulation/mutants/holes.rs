@@ -1,15 +1,14 @@
-//! The texts that are taken out of the scripts.
+//! The texts that are taken out of the scripts of locks.
 
 use lockkeeper_store::script::catalog::{
-    FAIR_ACQUIRE, FAIR_LEAVE, FAIR_RELEASE, FAIR_UNDO, FAIR_VOUCH, LATCH_COUNT_DOWN, LOCK_ACQUIRE,
-    LOCK_HAND_ON, LOCK_RELEASE, LOCK_RENEW, LOCK_UNDO, MULTI_ACQUIRE, MULTI_UNDO, PERMIT_ACQUIRE,
-    PERMIT_RELEASE, PERMIT_RENEW, PERMIT_UNDO, READ_ACQUIRE, READ_RELEASE, READ_RENEW, READ_UNDO,
-    WRITE_ACQUIRE, WRITE_LEAVE, WRITE_RELEASE, WRITE_UNDO,
+    FAIR_ACQUIRE, FAIR_LEAVE, FAIR_RELEASE, FAIR_UNDO, FAIR_VOUCH, LOCK_ACQUIRE, LOCK_HAND_ON,
+    LOCK_RELEASE, LOCK_RENEW, LOCK_UNDO, MULTI_ACQUIRE, MULTI_UNDO, READ_ACQUIRE, READ_RELEASE,
+    READ_RENEW, READ_UNDO, WRITE_ACQUIRE, WRITE_LEAVE, WRITE_RELEASE, WRITE_UNDO,
 };
 
 use super::Hole;
 
-pub(super) const HOLES: [Hole; 62] = [
+pub(super) const HOLES: [Hole; 64] = [
     Hole {
         name: "a release does not look at the owner",
         scripts: &[&LOCK_RELEASE],
@@ -44,14 +43,26 @@ pub(super) const HOLES: [Hole; 62] = [
     Hole {
         name: "a first acquire does not look whether the lock is free",
         scripts: &[&LOCK_ACQUIRE],
-        taken: "if not ARGV[4] and call('pttl', lock) == -2 then",
-        put: "if not ARGV[4] then",
+        taken: "if not ARGV[6] and call('pttl', lock) == -2 then",
+        put: "if not ARGV[6] then",
     },
     Hole {
         name: "the token of a first acquire is a constant",
         scripts: &[&LOCK_ACQUIRE],
         taken: "    end\n    return token\n",
         put: "    end\n    return '7'\n",
+    },
+    Hole {
+        name: "a step of the counter goes nowhere",
+        scripts: &[&LOCK_ACQUIRE],
+        taken: "token = call('incrby', counter, step)",
+        put: "token = tonumber(expected) - step",
+    },
+    Hole {
+        name: "a token is told before it is compared with what was expected",
+        scripts: &[&LOCK_ACQUIRE],
+        taken: "if token ~= tonumber(expected) or token >= 9007199254740991 then",
+        put: "if false then",
     },
     Hole {
         name: "a last release does not look at the owner",
@@ -384,65 +395,5 @@ pub(super) const HOLES: [Hole; 62] = [
         scripts: &[&MULTI_UNDO],
         taken: "local undone = 0",
         put: "if true then return {1} end\nlocal undone = 0",
-    },
-];
-
-pub(super) const PERMIT_HOLES: [Hole; 6] = [
-    Hole {
-        name: "an acquire does not look at what is free",
-        scripts: &[&PERMIT_ACQUIRE],
-        taken: "if #ids > state.available then",
-        put: "if false then",
-    },
-    Hole {
-        name: "an acquire takes less off than it gives",
-        scripts: &[&PERMIT_ACQUIRE],
-        taken: "redis.pcall('incrby', semaphore, -#ids)",
-        put: "redis.pcall('incrby', semaphore, -1)",
-    },
-    Hole {
-        name: "a release gives back one more",
-        scripts: &[&PERMIT_RELEASE],
-        taken: "redis.call('incrby', semaphore, change)",
-        put: "redis.call('incrby', semaphore, change + 1)",
-    },
-    Hole {
-        name: "a renewal extends nothing",
-        scripts: &[&PERMIT_RENEW],
-        taken: "redis.call('zadd', leases, 'xx', 'gt', unpack(scored))",
-        put: "",
-    },
-    Hole {
-        name: "an undo gives back what was not taken",
-        scripts: &[&PERMIT_UNDO],
-        taken: "if tonumber(ends[i] or 0) > now then",
-        put: "if true then",
-    },
-    Hole {
-        name: "what has expired is given back again and again",
-        scripts: &[&PERMIT_ACQUIRE],
-        taken: "redis.call('zrem', leases, unpack(ids, first, last))",
-        put: "",
-    },
-];
-
-pub(super) const LATCH_HOLES: [Hole; 3] = [
-    Hole {
-        name: "a repeat counts again",
-        scripts: &[&LATCH_COUNT_DOWN],
-        taken: "if first[1] then",
-        put: "if false then",
-    },
-    Hole {
-        name: "a count-down takes nothing off",
-        scripts: &[&LATCH_COUNT_DOWN],
-        taken: "redis.call('decrby', latch, by)",
-        put: "",
-    },
-    Hole {
-        name: "a latch opens one count early",
-        scripts: &[&LATCH_COUNT_DOWN],
-        taken: "if left == 0 then",
-        put: "if left <= 1 then",
     },
 ];

@@ -7,7 +7,10 @@ use lockkeeper_base::spans;
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
-use super::encoding::{DONE, LIMIT_REACHED, REPEATED, integer, numbers};
+use super::{
+    encoding::{DONE, LIMIT_REACHED, REPEATED, integer, numbers},
+    seen_counters::SeenCounters,
+};
 use crate::{
     host::{Call, Partition, Replicas, Replication, Script, ScriptHost, Value},
     script::{
@@ -29,6 +32,7 @@ pub(crate) struct HostScripts {
     tally: ReplicationStatus,
     metrics: StoreMetrics,
     pub(super) started: Instant,
+    pub(super) counters: Arc<SeenCounters>,
 }
 
 // === impl HostScripts ===
@@ -41,6 +45,7 @@ impl HostScripts {
             tally: ReplicationStatus::default(),
             metrics,
             started: Instant::now(),
+            counters: Arc::new(SeenCounters::new()),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::{
     encoding::{
@@ -12,6 +13,7 @@ use super::{
     hold::{Hold, Mode, acquire_keys, fair_keys, give_back_keys},
     host_scripts::HostScripts,
     ownership::{Ownership, ownership},
+    seen_counters::Step,
 };
 use crate::{
     host::{Call, Script, Value},
@@ -138,13 +140,28 @@ impl HostScripts {
         let mut args = vec![hold.field(), millis(lease)];
         args.extend(self.acquire_args(hold, attempt, refused));
         // The script takes it that a caller who says nothing has no hold and no request id.
-        if attempt.request_id.is_some() || attempt.known_holds != Some(0) {
+        let is_plain = attempt.request_id.is_none() && attempt.known_holds == Some(0);
+        let makes_token = hold.mode != Mode::Read;
+        if is_plain && makes_token {
+            let step = self.counters.next(hold.name);
+            args.extend(step.iter().flat_map(Step::args));
+        } else if !is_plain {
+            args.extend(
+                makes_token
+                    .then(|| [Bytes::new(), Bytes::new()])
+                    .into_iter()
+                    .flatten(),
+            );
             args.extend(self.look_up_args(lease, attempt, refused));
         }
         let mut keys = acquire_keys(hold);
         keys.extend(attempt.request_id.map(|id| keys::record(hold.name, id)));
-        let script = hold.mode.verbs().acquire;
-        let reply = self.call(Call { script, keys, args }).await?;
+        let (script, sent_at) = (hold.mode.verbs().acquire, Instant::now());
+        let reply = self.call(Call { script, keys, args }).await;
+        if is_plain && makes_token {
+            self.saw_token(hold.name, reply.as_ref().ok(), sent_at);
+        }
+        let reply = reply?;
         if !matches!(reply, Value::Array(_)) {
             let token = integer(&reply).ok_or_else(|| malformed(script, &reply))?;
             let token = unsigned(token);
@@ -152,9 +169,10 @@ impl HostScripts {
                 hold_count: 1,
                 token,
                 lease,
-                serial: match hold.mode {
-                    Mode::Read => attempt.fresh_serial,
-                    Mode::Exclusive | Mode::Fair | Mode::Write => token,
+                serial: if makes_token {
+                    token
+                } else {
+                    attempt.fresh_serial
                 },
                 repeated: false,
             };

@@ -2,6 +2,7 @@
 
 pub(super) mod encoding;
 mod force;
+mod hand_over;
 mod hold;
 mod host_scripts;
 mod inspect;
@@ -10,6 +11,7 @@ mod names;
 mod ownership;
 mod partitions;
 mod renew;
+mod seen_counters;
 mod vote;
 
 pub use encoding::wakes;

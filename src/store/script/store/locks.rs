@@ -2,17 +2,12 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::scripts::{Scripts, Store};
 use crate::script::{
     Acquired, Attempt, Batch, CallError, Forced, ForcedRecord, Hold, Inspected, NameKind,
     Ownership, Refusal, Released, Renewal, Renewals, Unsupported, WalkCursor,
     calls::{
-        acquire_keys,
-        encoding::{
-            NOT_DONE, count, malformed, millis, number, refusal, text, time_to_live, unsigned,
-        },
+        encoding::{count, malformed, millis, text, time_to_live},
         fair_keys,
     },
     catalog,
@@ -77,22 +72,9 @@ impl Scripts {
         next: &str,
         lease: Duration,
     ) -> Result<Option<u64>, CallError> {
-        let Store::One(store) = &self.store else {
-            return Ok(None);
-        };
-        let script = &catalog::LOCK_HAND_ON;
-        let keys = acquire_keys(hold);
-        let args = vec![
-            hold.field(),
-            serial.map_or(Bytes::new(), number),
-            text(next),
-            millis(lease),
-            millis(self.config.idle_token_retention),
-        ];
-        match *store.eval(script, keys, args).await? {
-            [NOT_DONE] => Ok(None),
-            [token] => Ok(Some(unsigned(token))),
-            ref other => Err(refusal(script, other)),
+        match &self.store {
+            Store::One(store) => store.hand_over(hold, serial, next, lease).await,
+            Store::Quorum(_) => Ok(None),
         }
     }
 
