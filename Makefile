@@ -1,7 +1,7 @@
 # Everything that is done with this tree, for people and for CI. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-fast test-clients test-deploy conformance interop mixed-versions sim faults fuzz bench cost proto lint fmt doc deny dist ci clean
+.PHONY: help run build test test-all test-fast test-clients test-deploy conformance contention client-speed interop mixed-versions sim faults fuzz bench cost proto lint fmt doc deny dist ci clean
 
 CARGO ?= cargo
 
@@ -23,11 +23,17 @@ test-all: ## All tests; names the toolchains that are missing
 test-fast: ## What takes seconds: unit tests, behaviour in one process, and the checks of the tree
 	$(CARGO) test --locked --no-fail-fast --workspace --lib --test generated --test it --test tidy
 
-test-clients: ## Only the tests with clients in other languages
+test-clients: ## Only the tests with clients in other languages, the examples, and buf on the proto files
 	scripts/test --clients
 
 conformance: ## Every client against the same scenarios, and the wrong clients: LANGUAGES="go python" for some
 	LANGUAGES="$(LANGUAGES)" scripts/conformance
+
+contention: ## All clients and Redisson contend for one lock for CONTENTION_SECONDS (600) while coordinators are killed and frozen
+	CONTENTION_SECONDS=$(or $(CONTENTION_SECONDS),600) scripts/conformance contention
+
+client-speed: ## Pairs per second of each client, beside a bare stream in its language; on a machine that is otherwise idle
+	CARGO_PROFILE=bench scripts/conformance speed --exact --ignored --nocapture
 
 test-deploy: ## The Helm chart and the manifests against Kubernetes' schemas; needs python3 and helm or go
 	scripts/test --deploy

@@ -2,7 +2,7 @@
 --
 -- KEYS: 1 record of the release by force
 -- ARGV: none
--- Returns: {1, token of those who held it, reason}
+-- Returns: {1, token of those who held it, reason}  '' for a long one, which is not ours
 --          {0}  nothing is known of one
 -- Publishes: nothing
 
@@ -10,4 +10,5 @@ local known = redis.call('hmget', KEYS[1], 'token', 'reason')
 if not known[1] then
   return {0}
 end
-return {1, tonumber(known[1]), known[2] or ''}
+local reason = known[2] or ''
+return {1, tonumber(known[1]), #reason <= OWNER_BYTES_MAX and reason or ''}

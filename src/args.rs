@@ -1,8 +1,12 @@
 //! The arguments of the binary: `serve`, `bench`, and the commands of clients.
 
-use std::path::PathBuf;
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
 use lockkeeper_bench::BenchArgs;
 use lockkeeper_cli::{
     args::{ClientCommand, TEMPLATE},
@@ -43,6 +47,27 @@ pub(crate) enum Command {
     Client(Box<ClientCommand>),
     /// Measure how fast a coordinator is.
     Bench(Box<BenchArgs>),
+    /// Print the completions of a shell.
+    #[command(before_help = "\
+Examples:
+  lockkeeper completions bash > ~/.local/share/bash-completion/completions/lockkeeper
+  lockkeeper completions zsh > ~/.zfunc/_lockkeeper
+  lockkeeper completions fish > ~/.config/fish/completions/lockkeeper.fish",
+        help_template = TEMPLATE)]
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Write the manual pages into a folder.
+    #[command(before_help = "\
+Examples:
+  lockkeeper man ~/.local/share/man/man1", help_template = TEMPLATE)]
+    Man {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// Print the version.
+    Version,
 }
 
 /// How to run a coordinator.
@@ -80,6 +105,28 @@ pub(crate) struct ServeArgs {
     /// Print the effective settings, without secrets, and exit.
     #[arg(long)]
     pub(crate) print_config: bool,
+}
+
+// === impl Cli ===
+
+impl Cli {
+    /// What a shell needs to complete a command line.
+    pub(crate) fn completions(shell: Shell) -> String {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Self::command(), "lockkeeper", &mut script);
+        String::from_utf8(script).expect("scripts are text")
+    }
+
+    /// Writes a page for each command, `lockkeeper.1`, `lockkeeper-run.1` and so on.
+    pub(crate) fn write_manual(folder: &Path) -> io::Result<()> {
+        std::fs::create_dir_all(folder)?;
+        clap_mangen::generate_to(Self::command(), folder)
+    }
+
+    /// The name and the version.
+    pub(crate) fn version() -> String {
+        Self::command().render_version()
+    }
 }
 
 // === impl ServeArgs ===

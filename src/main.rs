@@ -35,6 +35,15 @@ fn main() -> ExitCode {
             lockkeeper_bench::runtime(&args),
             lockkeeper_bench::execute(*args),
         ),
+        Ok(Command::Completions { shell }) => printed(&Cli::completions(shell)),
+        Ok(Command::Version) => printed(&Cli::version()),
+        Ok(Command::Man { folder }) => match Cli::write_manual(&folder) {
+            Ok(()) => exit::OK.into(),
+            Err(error) => {
+                cli::say(&format!("{}: {error}", folder.display()));
+                exit::USAGE.into()
+            }
+        },
         Err(code) => code,
     }
 }
@@ -52,8 +61,17 @@ fn parse() -> Result<Command, ExitCode> {
     })
 }
 
+/// Prints a whole document.
+fn printed(document: &str) -> ExitCode {
+    match cli::print(document) {
+        Ok(()) => exit::OK.into(),
+        Err(_) => exit::INTERNAL.into(),
+    }
+}
+
 fn serve(args: &ServeArgs) -> ExitCode {
-    let settings = match args.sources().load() {
+    let sources = args.sources();
+    let settings = match sources.load() {
         Ok(settings) => settings,
         Err(refused) => {
             for problem in refused.to_string().lines() {
@@ -63,10 +81,7 @@ fn serve(args: &ServeArgs) -> ExitCode {
         }
     };
     if args.print_config {
-        return match cli::print(&settings.to_redacted_toml()) {
-            Ok(()) => exit::OK.into(),
-            Err(_) => exit::INTERNAL.into(),
-        };
+        return printed(&settings.to_redacted_toml());
     }
     on_runtime(runtime(&settings.server), async {
         let sending = match telemetry::init(&settings.log, &settings.audit, &settings.telemetry) {
@@ -76,6 +91,7 @@ fn serve(args: &ServeArgs) -> ExitCode {
                 return exit::CONFIG.into();
             }
         };
+        sources.warn_of_exposed();
         let served = server::run(settings, env!("LOCKKEEPER_COMMIT"), sending.lost_lines()).await;
         sending.finish().await;
         match served {

@@ -41,7 +41,8 @@ func (e *MisconfiguredError) Error() string {
 // Unwrap returns the cause.
 func (e *MisconfiguredError) Unwrap() error { return e.Cause }
 
-// UnreachableError says that no coordinator answered within 6 s. Nothing was acquired.
+// UnreachableError says that no coordinator answered within 6 s, or within [WithWaitTimeout].
+// Nothing is held: what was granted nevertheless is released.
 type UnreachableError struct {
 	// Address is the last one that was tried.
 	Address string
@@ -193,8 +194,23 @@ func errorOf(failure *machine.Failure) error {
 		return lostError(&failure.Loss)
 	case machine.Refused:
 		return refused(failure.Status)
+	case machine.Unreachable:
+		return unreachable(failure)
 	default:
 		return &SessionEndedError{failure.Cause}
+	}
+}
+
+// unreachable is the error of a wait that ended while no coordinator answered.
+func unreachable(failure *machine.Failure) error {
+	var known *UnreachableError
+	switch {
+	case errors.As(failure.Err, &known):
+		return known
+	case failure.Err != nil:
+		return &UnreachableError{failure.Address, failure.Err}
+	default:
+		return &UnreachableError{failure.Address, errors.New(failure.Cause)}
 	}
 }
 

@@ -177,6 +177,32 @@ func TestSessionEndsWithoutACoordinator(t *testing.T) {
 	}
 }
 
+func TestWaitTimeoutWithoutACoordinator(t *testing.T) {
+	ctx := withTimeout(t, 30*time.Second)
+	wait := lockkeeper.WithWaitTimeout(300 * time.Millisecond)
+	ends := func(client *lockkeeper.Client, address string) {
+		t.Helper()
+		begun := time.Now()
+		_, err := client.Lock(ctx, "a", wait)
+		unreachable, ok := errors.AsType[*lockkeeper.UnreachableError](err)
+		if !ok || unreachable.Address != address || unreachable.Cause == nil {
+			t.Fatalf("%v", err)
+		}
+		if after := time.Since(begun); after < 300*time.Millisecond || after > 5*time.Second {
+			t.Fatalf("after %v", after)
+		}
+	}
+	address := silent(t)
+	ends(dial(t, address), address)
+
+	coordinator := startCoordinator(t)
+	client := dial(t, coordinator.url())
+	_, err := client.Session(ctx)
+	check(t, err)
+	coordinator.kill()
+	ends(client, coordinator.url())
+}
+
 func TestSeveralEndpoints(t *testing.T) {
 	closed := "http://127.0.0.1:" + freePort(t)
 	coordinator := startCoordinator(t)

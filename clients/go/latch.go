@@ -38,13 +38,14 @@ func (l *Latch) CountDown(ctx context.Context, by uint32) (uint32, error) {
 }
 
 // Wait waits until the latch is open. Of the options, only [WithWaitTimeout] has an effect; when it
-// ends, the call fails with a [*NotGrantedError].
+// ends, the call fails with a [*NotGrantedError], or with an [*UnreachableError] if no coordinator
+// answers.
 func (l *Latch) Wait(ctx context.Context, options ...AcquireOption) error {
 	given, err := newAcquireOptions(options)
 	if err != nil {
 		return err
 	}
-	session, err := l.client.Session(ctx)
+	session, err := l.client.current()
 	if err != nil {
 		return err
 	}

@@ -123,7 +123,7 @@ func (c *Client) acquire(
 	if given.wait != nil && !waits {
 		return nil, misconfigured("wait timeout", "a try does not wait")
 	}
-	session, err := c.Session(ctx)
+	session, err := c.current()
 	if err != nil {
 		return nil, err
 	}

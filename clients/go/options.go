@@ -131,8 +131,10 @@ func WithLease(lease time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.lease = lease }
 }
 
-// WithWaitTimeout limits the wait. When it ends, the call fails with a [*NotGrantedError]. Zero
-// tries once. By default the wait is limited only by the context.
+// WithWaitTimeout limits the wait. When it ends, the call fails with a [*NotGrantedError], or with
+// an [*UnreachableError] if no coordinator answers. A coordinator that became silent during the
+// wait is given up after two ping intervals (10 s by default). Zero tries once. By default the wait
+// is limited only by the context.
 func WithWaitTimeout(limit time.Duration) AcquireOption {
 	return func(o *acquireOptions) { o.wait = &limit }
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -299,6 +298,9 @@ func (s *Session) finish(it machine.Done) {
 	switch {
 	case it.Failure != nil:
 		call.err = errorOf(it.Failure)
+		if it.Failure.Kind == machine.SessionEnded && s.machine.Lease() == 0 { // it was never open
+			call.err = s.err
+		}
 	case it.Guard != nil:
 		call.grant = newGrant(call.ctx, s, it.Guard)
 		s.grants[it.Guard] = call.grant
@@ -337,9 +339,7 @@ func (s *Session) failToOpen(it machine.OpenFailed) {
 	if s.err == nil && machine.IsClean(it.Cause) {
 		s.err = &SessionEndedError{it.Cause}
 	} else if s.err == nil {
-		at := s.config.addresses[it.Endpoint].text
-		cause := strings.TrimPrefix(it.Cause, at+": ")
-		s.err = &UnreachableError{at, errors.New(cause)}
+		s.err = &UnreachableError{s.config.addresses[it.Endpoint].text, errors.New(it.Cause)}
 	}
 	s.state = Ended
 	close(s.opened)

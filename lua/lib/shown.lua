@@ -1,6 +1,6 @@
 -- What a reply contains of keys that other programs may have written.
 
--- Longer owners are not listed, so that a reply has a limit whatever is in the key. (A field in
+-- Longer owners are not listed, and longer reasons are not shown, so that a reply has a limit whatever is in the key. (A field in
 -- Redis may have 512 MB.)
 local OWNER_BYTES_MAX = 1024
 

@@ -21,10 +21,12 @@ use super::Identity;
 pub struct Quotas {
     /// Sessions.
     pub sessions: u32,
-    /// Grants of its sessions.
+    /// Grants; each permit counts.
     pub grants: u32,
     /// Waiting calls.
     pub waiters: u32,
+    /// Waiting calls for one name.
+    pub waiters_per_lock: u32,
     /// Requests per second, also the size of a burst; frames of a session count.
     pub requests_per_second: u32,
 }
@@ -34,7 +36,7 @@ pub struct Quotas {
 pub enum Quota {
     /// Sessions.
     Sessions,
-    /// Grants of sessions.
+    /// Grants; each permit counts.
     Grants,
     /// Waiting calls.
     Waiters,
@@ -46,6 +48,7 @@ label! {
         Sessions = "sessions",
         Grants = "grants",
         Waiters = "waiters",
+        WaitersPerLock = "waiters_per_lock",
         RequestsPerSecond = "requests_per_second",
     }
 }
@@ -56,6 +59,8 @@ label! {
 pub enum QuotaReached {
     /// The identity has reached the limit.
     Full(Quota),
+    /// It has as many waiting calls for one name as it may have.
+    WaitersPerLock,
     /// It calls too often, and may call again after this time.
     TooOften(Duration),
 }
@@ -70,9 +75,9 @@ pub struct Account {
     usage: Option<Arc<Usage>>,
 }
 
-/// One use of a quota; dropping this ends it.
+/// A use of a quota; dropping this ends it.
 #[derive(Debug, Default)]
-pub struct Counted(Option<(Arc<Usage>, Quota)>);
+pub struct Counted(Option<(Arc<Usage>, Quota, u32)>);
 
 #[derive(Debug)]
 struct Usage {
@@ -158,38 +163,52 @@ impl Account {
         self.peer
     }
 
-    /// Counts one more. Fails if the quota is used up.
-    pub fn count(&self, quota: Quota) -> Result<Counted, QuotaReached> {
+    /// Adds to the count. Fails if the quota has no room for `more`.
+    pub fn count(&self, quota: Quota, more: u32) -> Result<Counted, QuotaReached> {
         let Some(usage) = &self.usage else {
             return Ok(Counted::default());
         };
         let (count, max) = usage.of(quota);
-        let one_more = |count: u32| (max == 0 || count < max).then(|| count + 1);
-        let counted = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        let added = |count: u32| {
+            let sum = count.checked_add(more)?;
+            (max == 0 || sum <= max || more == 0).then_some(sum)
+        };
+        let counted = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, added);
         counted.map_err(|_full| usage.refused(QuotaReached::Full(quota)))?;
-        Ok(Counted(Some((Arc::clone(usage), quota))))
+        Ok(Counted(Some((Arc::clone(usage), quota, more))))
     }
 
-    /// Counts one more unconditionally, for what exists already.
-    pub fn count_anyway(&self, quota: Quota) -> Counted {
+    /// Adds to the count unconditionally, for what exists already.
+    pub fn count_anyway(&self, quota: Quota, more: u32) -> Counted {
         let Some(usage) = &self.usage else {
             return Counted::default();
         };
-        usage.of(quota).0.fetch_add(1, Ordering::Relaxed);
-        Counted(Some((Arc::clone(usage), quota)))
+        usage.of(quota).0.fetch_add(more, Ordering::Relaxed);
+        Counted(Some((Arc::clone(usage), quota, more)))
     }
 
-    /// Checks that the quota has room for `more`. Counts nothing.
-    pub fn has_room(&self, quota: Quota, more: usize) -> Result<(), QuotaReached> {
-        let Some(usage) = &self.usage else {
-            return Ok(());
-        };
-        let (count, max) = usage.of(quota);
-        let count = count.load(Ordering::Relaxed) as usize;
-        if max == 0 || count + more <= max as usize {
-            return Ok(());
+    /// Whether anything is counted.
+    pub fn has_quotas(&self) -> bool {
+        self.usage.is_some()
+    }
+
+    /// Checks that there may be one more waiting call for a name, besides `others`.
+    pub fn may_wait_beside(&self, others: usize) -> Result<(), QuotaReached> {
+        let max = |usage: &Usage| usage.quotas.waiters_per_lock as usize;
+        match &self.usage {
+            Some(usage) if max(usage) > 0 && others >= max(usage) => {
+                Err(usage.refused(QuotaReached::WaitersPerLock))
+            }
+            _ => Ok(()),
         }
-        Err(usage.refused(QuotaReached::Full(quota)))
+    }
+
+    /// Whether the quota has room for one more. Counts nothing.
+    pub fn has_room(&self, quota: Quota) -> bool {
+        self.usage.as_ref().is_none_or(|usage| {
+            let (count, max) = usage.of(quota);
+            max == 0 || count.load(Ordering::Relaxed) < max
+        })
     }
 
     /// Counts one request. Fails if the caller calls too often.
@@ -261,6 +280,7 @@ impl From<QuotaReached> for Refusing {
             QuotaReached::Full(Quota::Sessions) => Self::Sessions,
             QuotaReached::Full(Quota::Grants) => Self::Grants,
             QuotaReached::Full(Quota::Waiters) => Self::Waiters,
+            QuotaReached::WaitersPerLock => Self::WaitersPerLock,
             QuotaReached::TooOften(_) => Self::RequestsPerSecond,
         }
     }
@@ -268,10 +288,28 @@ impl From<QuotaReached> for Refusing {
 
 // === impl Counted ===
 
+impl Counted {
+    /// Whether it counts anything: there is an account with quotas, and the number is not zero.
+    pub fn counts(&self) -> bool {
+        self.0.as_ref().is_some_and(|(.., number)| *number > 0)
+    }
+
+    /// Takes a part out, at most what there is.
+    #[must_use]
+    pub fn split(&mut self, part: u32) -> Self {
+        let taken = self.0.as_mut().map(|(usage, quota, number)| {
+            let part = part.min(*number);
+            *number -= part;
+            (Arc::clone(usage), *quota, part)
+        });
+        Self(taken)
+    }
+}
+
 impl Drop for Counted {
     fn drop(&mut self) {
-        if let Some((usage, quota)) = self.0.take() {
-            usage.of(quota).0.fetch_sub(1, Ordering::Relaxed);
+        if let Some((usage, quota, number)) = self.0.take() {
+            usage.of(quota).0.fetch_sub(number, Ordering::Relaxed);
         }
     }
 }
@@ -289,13 +327,16 @@ mod tests {
         });
         let (a, b) = (Identity::named("a"), Identity::named("b"));
         let of_a = accounts.of(a.clone());
-        let first = of_a.count(Quota::Sessions).unwrap();
-        let refused = accounts.of(a.clone()).count(Quota::Sessions).unwrap_err();
+        let first = of_a.count(Quota::Sessions, 1).unwrap();
+        let refused = accounts
+            .of(a.clone())
+            .count(Quota::Sessions, 1)
+            .unwrap_err();
         assert_eq!(refused, QuotaReached::Full(Quota::Sessions));
-        assert!(accounts.of(b).count(Quota::Sessions).is_ok());
+        assert!(accounts.of(b).count(Quota::Sessions, 1).is_ok());
         drop(first);
-        assert!(of_a.count(Quota::Sessions).is_ok());
-        assert!(of_a.count(Quota::Grants).is_ok(), "no quota");
+        assert!(of_a.count(Quota::Sessions, 1).is_ok());
+        assert!(of_a.count(Quota::Grants, 1).is_ok(), "no quota");
         assert_eq!((of_a.request(), of_a.request()), (Ok(()), Ok(())));
         let refused = of_a.request().unwrap_err();
         let half = Duration::from_millis(500);

@@ -4,7 +4,7 @@ use std::{num::NonZeroUsize, time::Duration};
 
 use clap::{Args, ValueEnum};
 use lockkeeper_cli::{
-    args::{CommonArgs, TEMPLATE, duration},
+    args::{CommonArgs, TEMPLATE, duration, period},
     exit,
 };
 
@@ -37,7 +37,7 @@ pub struct BenchArgs {
     #[arg(
         long,
         value_name = "DURATION",
-        value_parser = humantime::parse_duration,
+        value_parser = period,
         default_value = "2s"
     )]
     pub(crate) warm_up: Duration,
@@ -45,7 +45,7 @@ pub struct BenchArgs {
     #[arg(
         long,
         value_name = "DURATION",
-        value_parser = humantime::parse_duration,
+        value_parser = period,
         default_value = "10s"
     )]
     pub(crate) duration: Duration,

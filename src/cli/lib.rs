@@ -31,6 +31,7 @@ pub async fn execute(command: ClientCommand) -> ExitCode {
         ClientCommand::Sessions(args) => commands::sessions(args).await,
         ClientCommand::Watch(args) => commands::watch(args).await,
         ClientCommand::ForceRelease(args) => commands::force_release(args).await,
+        ClientCommand::Health(server) => commands::health(server).await,
     };
     self::ended(ended)
 }

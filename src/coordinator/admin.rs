@@ -285,9 +285,6 @@ impl Reason {
         if let Some(why) = over(reason, REASON_BYTES_MAX) {
             return refuse(why);
         }
-        if reason.chars().any(char::is_control) {
-            return refuse("must not have control characters".to_owned());
-        }
         Ok(Self(reason.into()))
     }
 

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use lockkeeper_access::{Account, Counted, Quota};
 use lockkeeper_base::tasks::Tasks;
 use lockkeeper_store::{
     host::Replicas,
@@ -21,6 +22,7 @@ use crate::{
         registry::Sessions,
         session::{Deadlines, Session},
     },
+    sessionless::Sessionless,
     types::{Grant, Lease, LockName, Owner, SessionId},
     waiters::queue::Waiters,
 };
@@ -33,6 +35,7 @@ pub(crate) struct Core {
     pub(crate) tasks: Tasks,
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) sessions: Sessions,
+    pub(crate) sessionless: Sessionless,
     pub(crate) deadlines: Deadlines,
     pub(crate) owner_locks: Arc<OwnerLocks>,
     /// Cancelled when no new waits are admitted and present ones must end.
@@ -72,6 +75,20 @@ impl Core {
     pub(crate) fn session_of(&self, owner: &Owner) -> Result<Option<Arc<Session>>, Error> {
         let session = owner.session.as_ref();
         session.map(|id| self.sessions.get(id)).transpose()
+    }
+
+    /// Counts new grants of a caller before the store is asked, so that concurrent attempts do not
+    /// exceed the quota together.
+    pub(crate) fn reserve(&self, account: &Account, grants: usize) -> Result<Counted, Error> {
+        self.sessionless.forget_ended();
+        let grants = u32::try_from(grants).unwrap_or(u32::MAX);
+        Ok(account.count(Quota::Grants, grants)?)
+    }
+
+    /// Whether a caller may have one more grant.
+    pub(crate) fn has_room(&self, account: &Account) -> bool {
+        self.sessionless.forget_ended();
+        account.has_room(Quota::Grants)
     }
 
     /// The lease of a new grant: the requested one, otherwise that of the session or the default.

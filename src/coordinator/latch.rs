@@ -158,10 +158,13 @@ pub(crate) async fn await_latch<P: Progress>(
     let forgotten_at = seen.remaining.map(|left| Instant::now() + left);
     // A latch grants nothing, so its waiters need no owner of their own.
     let owner = Owner::made(name, None);
-    let place = core
-        .waiters
-        .join(name, Goal::Latch, owner, forgotten_at, None)
-        .map_err(Error::LimitReached)?;
+    let place = core.waiters.join(
+        name,
+        Goal::Latch,
+        (owner, stops.progress.account()),
+        forgotten_at,
+        None,
+    )?;
     wait_for(core, name, &place, seen.count, &stops).await
 }
 

@@ -40,6 +40,7 @@ mod resume;
 mod resume_token;
 mod semaphore;
 mod session;
+mod sessionless;
 mod spans;
 mod stream;
 mod summary;

@@ -275,7 +275,7 @@ impl CountedWait {
         max: usize,
         progress: &P,
     ) -> Result<Self, Error> {
-        let counted = progress.account().count(Quota::Waiters)?;
+        let counted = progress.account().count(Quota::Waiters, 1)?;
         if let Some(session) = &session {
             session.begin_wait(max)?;
         }

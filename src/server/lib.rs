@@ -8,6 +8,7 @@ pub mod grpc;
 pub mod hosts;
 pub mod probe;
 mod process;
+mod secret_files;
 mod security;
 mod sizing;
 pub mod telemetry;

@@ -124,6 +124,7 @@ fn quotas(quotas: AccessQuotas) -> Quotas {
         sessions: quotas.sessions,
         grants: quotas.grants,
         waiters: quotas.waiters,
+        waiters_per_lock: quotas.waiters_per_lock,
         requests_per_second: quotas.requests_per_second,
     }
 }

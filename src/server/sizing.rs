@@ -57,6 +57,10 @@ pub(crate) fn quotas(settings: &Settings, memory: Option<u64>) -> AccessQuotas {
     let shares = [
         (&mut quotas.sessions, share(limits.sessions_max)),
         (&mut quotas.waiters, share(limits.waiters_max)),
+        (
+            &mut quotas.waiters_per_lock,
+            share(limits.waiters_per_lock_max),
+        ),
         (&mut quotas.grants, grants),
     ];
     for (quota, share) in shares {
@@ -81,7 +85,7 @@ mod tests {
     fn limits_follow_the_memory_unless_they_are_set() {
         let sized = |memory| {
             let mut settings = Settings::default();
-            settings.limits.waiters_max = 7;
+            settings.limits.waiters_max = 8;
             set_limits(&mut settings, memory);
             let quotas = quotas(&settings, memory);
             let limits = &settings.limits;
@@ -90,11 +94,12 @@ mod tests {
                 limits.connections_per_peer_max,
                 [limits.sessions_max, limits.waiters_per_lock_max],
                 [quotas.sessions, quotas.waiters, quotas.grants],
+                quotas.waiters_per_lock,
             )
         };
-        let small = (2048, 512, [4096, 7], [1024, 1, 32_768]);
+        let small = (2048, 512, [4096, 8], [1024, 2, 32_768], 2);
         assert_eq!(sized(Some(512 << 20)), small);
-        let large = (20_000, 5000, [100_000, 7], [25_000, 1, 1_000_000]);
+        let large = (20_000, 5000, [100_000, 8], [25_000, 2, 1_000_000], 2);
         assert_eq!(sized(Some(64 << 30)), large);
         assert_eq!(sized(None), large);
     }

@@ -1,12 +1,14 @@
 //! The conformance kit: proves that the clients of all languages behave alike. See
 //! `clients/conformance.md`. `CONFORMANCE_LANGUAGES` names the languages, by default `rust`.
 
+mod contention;
 mod driver_process;
 mod ledger;
 mod messages;
 mod real;
 mod scripted;
 mod service;
+mod speed;
 mod stage;
 mod stream;
 mod table;
@@ -43,7 +45,18 @@ fn main() {
             wrong::is_caught(client, by).map_err(|it| Failed::from(format!("{it:#}")))
         })
     });
-    let conclusion = libtest_mimic::run(&arguments, trials.chain(wrong).collect());
+    let contention = Trial::test("contention", {
+        let languages = languages.clone();
+        move || trial::contention(&languages).map_err(|it| Failed::from(format!("{it:#}")))
+    });
+    let speed = Trial::test("speed", {
+        let languages = languages.clone();
+        move || speed::measure(&languages).map_err(|it| Failed::from(format!("{it:#}")))
+    });
+    // It proves nothing on a busy machine.
+    let speed = speed.with_ignored_flag(true);
+    let trials = trials.chain(wrong).chain([contention, speed]);
+    let conclusion = libtest_mimic::run(&arguments, trials.collect());
     if !arguments.list {
         table.print();
     }

@@ -9,7 +9,7 @@ use tokio::{
     time::Instant,
 };
 
-use crate::{driver_process::Driver, real, scripted::Scenario, stage::Stage};
+use crate::{contention::contend, driver_process::Driver, real, scripted::Scenario, stage::Stage};
 
 /// A scenario that fails while the machine wakes its threads later than this proves nothing.
 const LATE_MAX: Duration = Duration::from_millis(100);
@@ -59,6 +59,15 @@ impl Language {
         Self { command, ..*self }
     }
 
+    /// Its client, which appends what it sees to a history.
+    pub(crate) fn with_history(&self, file: &Path) -> Self {
+        let mut variable = OsString::from("LOCKKEEPER_HISTORY=");
+        variable.push(file);
+        let command = ["env".into(), variable].into_iter();
+        let command = command.chain(self.command.iter().cloned()).collect();
+        Self { command, ..*self }
+    }
+
     pub(crate) async fn driver(&self) -> Result<Driver> {
         Driver::start(&self.command).await
     }
@@ -85,6 +94,11 @@ pub(crate) fn real(language: &Language, scenario: real::Scenario) -> Result<()> 
             scenario(&mut scene).await
         })
     })
+}
+
+/// Runs the contention of all languages.
+pub(crate) fn contention(languages: &[Language]) -> Result<()> {
+    judged(|runtime| runtime.block_on(contend(languages)))
 }
 
 /// Runs something anew if it failed while the machine was starved.

@@ -35,6 +35,8 @@ REFUSED = [
     (["auth.allowUnauthenticated=true", "tls.secretName=a", "auth.tokensSecret=b"], "for coordinators that ask nobody"),
     (["auth.allowUnauthenticated=true", "auth.jwtIssuer=a"], "need auth.jwks"),
     (["auth.allowUnauthenticated=true", "store.url=embedded:"], "do not share"),
+    (["tls.secretName=a", "auth.tokensSecret=b"], "set store.keyPrefix"),
+    (["auth.allowUnauthenticated=true", "access.rules[0].identity=a", "access.rules[0].allow[0]=acquire"], "set store.keyPrefix"),
     (["auth.allowUnauthenticated=true", "replica=3"], "replica"),
     (["auth.allowUnauthenticated=true", "replicas=0"], "replicas"),
     (["auth.allowUnauthenticated=true", "session.secret=short"], "session"),
@@ -111,6 +113,8 @@ def names_lead_somewhere(documents):
         for policy in of_kind(documents, "NetworkPolicy"):
             for ingress in policy["spec"]["ingress"]:
                 assert ingress["from"] and all(port["port"] in ports for port in ingress["ports"]), ingress
+            for egress in policy["spec"].get("egress", []):
+                assert egress["ports"], egress
 
 
 def monitors_lead_somewhere(documents):
@@ -173,6 +177,8 @@ def settings(documents, pod, container, folder):
             here.write_text(data[item["key"]])
             moved[f"{mount['mountPath']}/{item['path']}"] = str(here)
     environment = {}
+    for source in container.get("envFrom", []):
+        environment |= {name: moved.get(value, value) for name, value in held["configMap", source["configMapRef"]["name"]].items()}
     for variable in container["env"]:
         if "value" in variable:
             value = variable["value"]
@@ -199,6 +205,13 @@ def is_taken_by_the_binary(documents):
                 drain = next(line for line in said.splitlines() if line.startswith("drain_grace"))
                 drain = int(drain.split('"')[1].removesuffix("s"))
                 assert pod["terminationGracePeriodSeconds"] > int(stop[1]) + drain
+
+
+def is_closed_by_default():
+    """Without the file whose name says insecure, callers have to authenticate."""
+    for path in (TREE / "deploy/kubernetes").glob("*.yaml"):
+        is_open = "ALLOW_UNAUTHENTICATED" in path.read_text()
+        assert is_open == path.name.endswith("-insecure.yaml"), path.name
 
 
 def systemd_takes_the_unit():
@@ -234,7 +247,7 @@ def is_refused(sets, said):
 def everything_is_on(documents):
     """Values that are not looked at would pass everything else."""
     text = json.dumps(documents)
-    for value in ["registry.example/lockkeeper:0.1.0", "spiffe://example/billing", "7000", "system-cluster-critical", "OTEL_SERVICE_NAME"]:
+    for value in ["registry.example/lockkeeper:0.1.0", "spiffe://example/billing", "7000", "system-cluster-critical", "OTEL_SERVICE_NAME", "locks:", "Egress"]:
         assert value in text, value
     assert not of_kind(documents, "Secret"), "the secret is there already"
     assert {"NetworkPolicy", "PodDisruptionBudget", "ServiceMonitor"} <= {document["kind"] for document in documents}
@@ -254,9 +267,12 @@ def main():
             todo.append((f"{values.stem}: {check.__name__}", lambda values=values, check=check: check(rendered(values))))
     todo.append(("secured: everything_is_on", lambda: everything_is_on(rendered(HERE / "values/secured.yaml"))))
     todo.append(("bare: almost_nothing_is_on", lambda: almost_nothing_is_on(rendered(HERE / "values/bare.yaml"))))
-    plain = [document for path in sorted((TREE / "deploy/kubernetes").glob("*.yaml")) for document in yaml.safe_load_all(path.read_text())]
-    for check in [*checks, refuses_what_is_misspelt, version_is_the_crate_s]:
-        todo.append((f"plain: {check.__name__}", lambda check=check: check(plain)))
+    for variant, others in [("plain", "settings-insecure.yaml"), ("plain, insecure", "settings.yaml")]:
+        paths = [path for path in sorted((TREE / "deploy/kubernetes").glob("*.yaml")) if path.name != others]
+        plain = [document for path in paths for document in yaml.safe_load_all(path.read_text())]
+        for check in [*checks, refuses_what_is_misspelt, version_is_the_crate_s]:
+            todo.append((f"{variant}: {check.__name__}", lambda check=check, plain=plain: check(plain)))
+    todo.append(("plain: is_closed_by_default", is_closed_by_default))
     for sets, said in REFUSED:
         todo.append((f"refused: {' '.join(sets) or 'the defaults'}", lambda sets=sets, said=said: is_refused(sets, said)))
     if shutil.which("systemd-analyze"):

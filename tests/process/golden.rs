@@ -151,6 +151,10 @@ const COMMANDS: &[&str] = &[
     "watch",
     "force-release",
     "bench",
+    "health",
+    "completions",
+    "man",
+    "version",
 ];
 
 #[tokio::test]

@@ -178,7 +178,13 @@ async fn names_outside_of_the_prefix_are_out_of_reach() {
         .try_acquire("build", "x", secs(60))
         .await
         .unwrap_err();
-    assert!(refused.message().contains("NOPERM"), "{refused}");
+    assert_eq!(reason(&refused), "STORE_REFUSED");
+    // The store's own words are for operators.
+    assert!(!refused.message().contains("NOPERM"), "{refused}");
+    eventually("it is logged", || async {
+        coordinator.log().contains("NOPERM")
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -221,6 +221,7 @@ fn acquire(
         wait: Some(millis(dice.random_range(0..4000))),
         request_id: None,
         min_replica_acks: 0,
+        account: Account::default(),
     }
 }
 

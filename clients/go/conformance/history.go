@@ -29,7 +29,8 @@ type history struct {
 	client  string
 	name    string
 	attempt int
-	isHeld  bool
+	// grant is what is held; nil if nothing is.
+	grant *lockkeeper.Grant
 }
 
 func (h *histories) add(it *history) {
@@ -69,21 +70,21 @@ func (h *histories) noteSession(event lockkeeper.SessionEvent) {
 func (h *history) noteHeld(what string, validFor time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.isHeld {
+	if h.grant != nil && h.grant.Err() == nil { // else its loss follows
 		h.write(what, 0, validFor)
 	}
 }
 
-func (h *history) note(what string, token uint64) {
+func (h *history) note(what string, held *lockkeeper.Grant) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.grant = held
+	var token uint64
 	switch what {
 	case "asked":
 		h.attempt++
 	case "granted":
-		h.isHeld = true
-	default:
-		h.isHeld = false
+		token = held.FencingToken()
 	}
 	h.write(what, token, 0)
 }
@@ -122,14 +123,14 @@ func (d *driver) contend(ctx context.Context, client *lockkeeper.Client, it comm
 	defer d.histories.remove(seen)
 	end := time.Now().Add(time.Duration(it.Seconds * float64(time.Second)))
 	for time.Now().Before(end) && ctx.Err() == nil {
-		seen.note("asked", 0)
+		seen.note("asked", nil)
 		grant, err := client.Lock(ctx, it.Name, it.acquireOptions()...)
 		if err != nil {
-			seen.note("failed", 0)
+			seen.note("failed", nil)
 			time.Sleep(pause)
 			continue
 		}
-		seen.note("granted", grant.FencingToken())
+		seen.note("granted", grant)
 		hold(ctx, grant, millis(it.HoldMS), seen)
 	}
 	return context.Cause(ctx)
@@ -139,19 +140,19 @@ func (d *driver) contend(ctx context.Context, client *lockkeeper.Client, it comm
 func hold(ctx context.Context, grant *lockkeeper.Grant, busy time.Duration, seen *history) {
 	select {
 	case <-grant.Lost():
-		seen.note("lost", 0)
+		seen.note("lost", nil)
 		_ = grant.Unlock(ctx) // it says that it was lost
 		return
 	case <-time.After(busy):
 	}
-	seen.note("release_sent", 0)
+	seen.note("release_sent", nil)
 	err := grant.Unlock(ctx)
 	switch {
 	case err == nil:
-		seen.note("released", 0)
-	case errors.Is(err, lockkeeper.ErrLost):
-		seen.note("refused", 0)
+		seen.note("released", nil)
+	case errors.Is(err, lockkeeper.ErrLost), errors.Is(err, lockkeeper.ErrSessionEnded):
+		seen.note("refused", nil)
 	default:
-		seen.note("failed", 0)
+		seen.note("failed", nil)
 	}
 }

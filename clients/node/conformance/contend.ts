@@ -3,6 +3,7 @@
 import { appendFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
+import { LockLostError, MisconfiguredError, SessionEndedError } from "../src/index.js";
 import type { LockMode, Lockkeeper, SessionChange } from "../src/index.js";
 
 /** What a contender does. */
@@ -22,14 +23,15 @@ const PAUSE = 50;
 export async function contend(locks: Lockkeeper, contention: Contention): Promise<number> {
   const { name, mode, client, seconds, holdMs } = contention;
   const file = process.env["LOCKKEEPER_HISTORY"];
+  if (file === undefined) {
+    throw new MisconfiguredError("LOCKKEEPER_HISTORY", "must name a file");
+  }
   const end = performance.now() + seconds * 1000;
   let [attempt, grants] = [0, 0];
   const note = (what: string, fields: object = {}): void => {
-    if (file !== undefined) {
-      const at_us = Number(process.hrtime.bigint() / 1000n);
-      const line = { at_us, client, attempt, name, what, ...fields };
-      appendFileSync(file, `${JSON.stringify(line)}\n`);
-    }
+    const at_us = Number(process.hrtime.bigint() / 1000n);
+    const line = { at_us, client, attempt, name, what, ...fields };
+    appendFileSync(file, `${JSON.stringify(line)}\n`);
   };
   while (performance.now() < end) {
     attempt += 1;
@@ -62,6 +64,7 @@ function reportWhileHeld(
       isAtRisk = true;
       note("at_risk", { valid_us: Math.floor(change.validFor * 1000) });
     } else if (change.state === "resuming") {
+      isAtRisk = false;
       note("broke");
     } else if (change.state === "connected" && !signal.aborted) {
       note(isAtRisk ? "recovered" : "resumed");
@@ -84,7 +87,8 @@ async function release(work: () => Promise<void>, note: (what: string) => void):
   try {
     await work();
     note("released");
-  } catch {
-    note("refused");
+  } catch (error) {
+    const isLost = error instanceof LockLostError || error instanceof SessionEndedError;
+    note(isLost ? "refused" : "failed");
   }
 }

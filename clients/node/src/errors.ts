@@ -45,7 +45,10 @@ export class MisconfiguredError extends LockkeeperError {
   }
 }
 
-/** No coordinator answered. Nothing was acquired. */
+/**
+ * No coordinator answered within 6 s each, or within `wait`. Nothing is held: what was granted
+ * nevertheless is released.
+ */
 export class UnreachableError extends LockkeeperError {
   readonly kind = "unreachable";
 

@@ -17,12 +17,17 @@ import lockkeeper
 
 PAUSE = 0.05
 
+#: Calls a method of either client.
+Call = Callable[..., Awaitable[Any]]
+
 
 class History:
     """Appends events to the file that LOCKKEEPER_HISTORY names."""
 
     def __init__(self, client: str, name: str) -> None:
-        path = os.environ["LOCKKEEPER_HISTORY"]
+        path = os.environ.get("LOCKKEEPER_HISTORY")
+        if not path:
+            raise lockkeeper.Misconfigured("LOCKKEEPER_HISTORY: must name a file")
         # Lines are shorter than a pipe's buffer: several processes may append.
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._client = client
@@ -53,20 +58,46 @@ class Attempt:
         self.note("lost")
 
     def on_event(self, event: lockkeeper.SessionEvent) -> None:
-        """Append a change of the session."""
+        """Append a change of the session while the lock is held."""
+        before, self._state = self._state, event.state
+        if not self.lock.owned():
+            return
         if event.state == "resuming":
             self.note("broke")
-        elif event.state == "at_risk" and self.lock.owned():
+        elif event.state == "at_risk":
             self.note("at_risk", valid_us=int(self.lock.valid_for * 1e6))
         elif event.state == "connected":
-            self.note("resumed" if self._state == "resuming" else "recovered")
-        self._state = event.state
+            self.note("resumed" if before == "resuming" else "recovered")
+
+
+async def acquired(attempt: Attempt, call: Call) -> bool:
+    """Wait for the lock."""
+    try:
+        if await call(attempt.lock.acquire):
+            attempt.note("granted", token=str(attempt.lock.fencing_token))
+            return True
+    except lockkeeper.Error:
+        await asyncio.sleep(PAUSE)
+    attempt.note("failed")
+    return False
+
+
+async def release(attempt: Attempt, call: Call) -> None:
+    """Release the lock."""
+    attempt.note("release_sent")
+    try:
+        await call(attempt.lock.release)
+        attempt.note("released")
+    except (lockkeeper.LockLost, lockkeeper.SessionEnded):
+        attempt.note("refused")
+    except lockkeeper.Error:
+        attempt.note("failed")
 
 
 async def contend(
     client: Any,
     command: dict[str, Any],
-    call: Callable[..., Awaitable[Any]],
+    call: Call,
     listeners: list[Callable[[lockkeeper.SessionEvent], None]],
 ) -> dict[str, Any]:
     """Acquire and release a lock in a loop until the time is over."""
@@ -76,7 +107,7 @@ async def contend(
     while time.monotonic() < until:
         number += 1
         attempt = Attempt(history, number)
-        attempt.lock = lock = client.lock(
+        attempt.lock = client.lock(
             command["name"],
             command.get("mode") or "exclusive",
             timeout=max(0.0, until - time.monotonic()),
@@ -85,19 +116,9 @@ async def contend(
         listeners.append(attempt.on_event)
         attempt.note("asked")
         try:
-            if not await call(lock.acquire):
-                attempt.note("failed")
-                break
-            attempt.note("granted", token=str(lock.fencing_token))
-            await asyncio.sleep(command.get("hold_ms", 0) / 1000)
-            attempt.note("release_sent")
-            await call(lock.release)
-            attempt.note("released")
-        except lockkeeper.LockLost:
-            attempt.note("refused")
-        except lockkeeper.Error:
-            attempt.note("failed")
-            await asyncio.sleep(PAUSE)
+            if await acquired(attempt, call):
+                await asyncio.sleep(command.get("hold_ms", 0) / 1000)
+                await release(attempt, call)
         finally:
             listeners.remove(attempt.on_event)
     return {"attempts": number}

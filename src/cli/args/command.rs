@@ -3,13 +3,15 @@
 use clap::{Args, Subcommand};
 
 use super::{
-    common::{CommonArgs, NameArgs, PrefixArgs, TryArgs, WaitArgs},
+    common::{CommonArgs, NameArgs, PrefixArgs, TEMPLATE, TryArgs, WaitArgs},
     latch::LatchCommand,
     lock::{CheckTokenArgs, HoldArgs, ReleaseArgs, RenewArgs},
     multi::{HoldAllArgs, ReleaseAllArgs},
     run::RunArgs,
     semaphore::SemaphoreCommand,
+    server::ServerArgs,
 };
+use crate::exit;
 
 /// What to ask a coordinator.
 #[derive(Debug, Subcommand)]
@@ -96,6 +98,13 @@ Examples:
 Examples:
   lockkeeper force-release orders --reason 'host 7 has burned down'")]
     ForceRelease(ForceReleaseArgs),
+    /// Check that a coordinator serves; needs no bearer token.
+    #[command(before_help = "\
+Examples:
+  lockkeeper health
+  lockkeeper health --server https://locks.example.com:7625",
+        help_template = TEMPLATE, after_help = exit::HELP)]
+    Health(ServerArgs),
 }
 
 /// See [`ClientCommand::ForceRelease`].

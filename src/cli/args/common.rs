@@ -121,8 +121,15 @@ impl Mode {
     }
 }
 
-/// The value of a flag such as `30s` or `1m 30s`.
-pub fn duration(text: &str) -> Result<prost_types::Duration, String> {
-    let duration: Duration = humantime::parse_duration(text).map_err(|it| it.to_string())?;
-    duration.try_into().map_err(|_| "it is too long".to_owned())
+/// The value of a flag such as `30s` or `1m 30s`; a bare number is in seconds, as for `flock`.
+pub fn period(text: &str) -> Result<Duration, &'static str> {
+    let seconds = text.parse().map(Duration::from_secs);
+    seconds
+        .or_else(|_| humantime::parse_duration(text))
+        .map_err(|_| "must be a duration such as 30s, 1m 30s or 500ms, or a number of seconds")
+}
+
+/// The same, for a request.
+pub fn duration(text: &str) -> Result<prost_types::Duration, &'static str> {
+    period(text)?.try_into().map_err(|_| "is too long")
 }

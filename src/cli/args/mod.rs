@@ -11,7 +11,7 @@ mod server;
 
 pub use self::{
     command::{ClientCommand, ForceReleaseArgs},
-    common::{CommonArgs, NameArgs, PrefixArgs, TEMPLATE, TryArgs, WaitArgs, duration},
+    common::{CommonArgs, NameArgs, PrefixArgs, TEMPLATE, TryArgs, WaitArgs, duration, period},
     latch::{CountDownArgs, LatchArgs, LatchCommand, SetCountArgs},
     lock::{CheckTokenArgs, HoldArgs, ReleaseArgs, RenewArgs},
     multi::{HoldAllArgs, ReleaseAllArgs},

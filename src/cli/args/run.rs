@@ -6,7 +6,7 @@ use clap::Args;
 use lockkeeper_api::pb::LockSpec;
 
 use super::{
-    common::{Mode, TEMPLATE},
+    common::{Mode, TEMPLATE, period},
     multi::MoreLocks,
     server::ServerArgs,
 };
@@ -14,10 +14,10 @@ use crate::exit;
 
 const RUN_NOTES: &str = "\
 CMD runs without a shell in its own process group, which receives the signals INT, TERM, HUP,
-QUIT, USR1 and USR2 that lockkeeper receives. It cannot read from a terminal. Its environment
-has LOCKKEEPER_LOCK and LOCKKEEPER_FENCING_TOKEN, of NAME; LOCKKEEPER_FENCING_TOKENS, a line
-`TOKEN NAME` for each lock; or with --permits LOCKKEEPER_SEMAPHORE and LOCKKEEPER_PERMITS; and
-LOCKKEEPER_SERVER.
+QUIT, USR1 and USR2 that lockkeeper receives. In the foreground of a terminal, CMD has the
+terminal; Ctrl-Z does not suspend it. Its environment has LOCKKEEPER_LOCK and
+LOCKKEEPER_FENCING_TOKEN, of NAME; LOCKKEEPER_FENCING_TOKENS, a line `TOKEN NAME` for each lock;
+or with --permits LOCKKEEPER_SEMAPHORE and LOCKKEEPER_PERMITS; and LOCKKEEPER_SERVER.
 
 Several locks are acquired together or not at all. If one of them is lost, CMD is stopped. The
 same rules hold for permits.
@@ -60,21 +60,21 @@ pub struct RunArgs {
     #[command(flatten)]
     pub(crate) more: MoreLocks,
     /// How long to wait for the lock [default: without limit].
-    #[arg(long, short, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, short, value_name = "DURATION", value_parser = period)]
     pub(crate) wait: Option<Duration>,
     /// Do not wait.
     #[arg(long, short, conflicts_with = "wait")]
     pub(crate) no_wait: bool,
     /// How long the lock stays held if lockkeeper dies [default: the coordinator's
     /// session.lease].
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = period)]
     pub(crate) lease: Option<Duration>,
     /// The minimum number of replicas that must acknowledge the grant; the coordinator may require
     /// more.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub(crate) min_replica_acks: u32,
     /// Time from TERM to KILL when the lock is lost [default: 5s, at most a sixth of the lease].
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = period)]
     pub(crate) kill_after: Option<Duration>,
     /// Exit code if the lock was not granted.
     #[arg(long, short = 'E', value_name = "CODE", default_value_t = exit::NOT_GRANTED)]
@@ -85,7 +85,12 @@ pub struct RunArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
     /// The command to run.
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
     pub(crate) command: Vec<OsString>,
 }
 

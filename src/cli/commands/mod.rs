@@ -2,6 +2,7 @@
 
 mod admin;
 mod ended;
+mod health;
 mod latch;
 mod lock;
 mod multi;
@@ -9,6 +10,7 @@ mod semaphore;
 
 pub(super) use self::{
     admin::{force_release, list, sessions, watch},
+    health::health,
     latch::latch,
     lock::{acquire, check_token, describe, release, renew, try_acquire},
     multi::{acquire_all, release_all, try_acquire_all},

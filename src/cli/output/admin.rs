@@ -7,7 +7,7 @@ use lockkeeper_api::pb::{
 
 use super::{
     lock::holder_line,
-    words::{duration, mode},
+    words::{duration, mode, shown},
 };
 
 pub(crate) fn lock(lock: &LockSummary) -> String {
@@ -25,8 +25,8 @@ pub(crate) fn lock(lock: &LockSummary) -> String {
         }
         NameKind::Lock | NameKind::ReadWriteLock | NameKind::Unspecified => {
             let first = lock.holders.first();
-            let owner = first.map_or("?", |holder| &holder.owner);
-            let client = first.map_or("", |holder| &holder.client_name);
+            let owner = first.map_or("?".into(), |holder| shown(&holder.owner));
+            let client = first.map_or("".into(), |holder| shown(&holder.client_name));
             format!(
                 "held {name} mode={} holders={} owner={owner} client_name={client} \
                  remaining_lease={} last_fencing_token={}",
@@ -52,8 +52,8 @@ pub(crate) fn session(session: &SessionSummary) -> String {
     format!(
         "{} {phase} client_name={} identity={} peer_address={} age={} lease={} grants={} waits={}",
         session.session_digest,
-        session.client_name,
-        session.identity,
+        shown(&session.client_name),
+        shown(&session.identity),
         session.peer_address,
         duration(session.age.as_ref()),
         duration(session.lease.as_ref()),
@@ -78,7 +78,9 @@ pub(crate) fn event(event: &WatchDelta) -> String {
     }
     parts.push(format!(
         "owner={} session_digest={} client_name={}",
-        event.owner, event.session_digest, event.client_name
+        shown(&event.owner),
+        event.session_digest,
+        shown(&event.client_name)
     ));
     match event.event() {
         WatchEvent::Lost => {

@@ -2,7 +2,7 @@
 
 use lockkeeper_api::pb::{DescribeResponse, Grant, Holder, Waiter, Waiting};
 
-use super::words::{duration, mode, more};
+use super::words::{duration, mode, more, shown};
 
 /// A grant in words.
 pub(crate) fn grant(grant: &Grant) -> String {
@@ -36,6 +36,19 @@ pub(crate) fn holder(remaining: Option<&prost_types::Duration>) -> String {
     }
 }
 
+/// Those who hold a lock, the first by name.
+pub(crate) fn holders(answer: &DescribeResponse) -> String {
+    let first = answer.holders.first();
+    let name = first.map_or("", |it| match it.client_name.as_str() {
+        "" => &it.owner,
+        name => name,
+    });
+    match answer.holder_count.saturating_sub(1) {
+        0 => name.to_owned(),
+        others => format!("{name} and {others} more"),
+    }
+}
+
 /// A lock in words: its state, then a line for each holder, then one for each waiter.
 pub(crate) fn description(answer: &DescribeResponse) -> String {
     let (name, token) = (&answer.name, answer.last_fencing_token);
@@ -60,12 +73,12 @@ pub(super) fn holder_line(holder: &Holder) -> String {
     format!(
         "  holder owner={} mode={} hold_count={} remaining_lease={} session_digest={} \
          client_name={}",
-        holder.owner,
+        shown(&holder.owner),
         mode(holder.mode()),
         holder.hold_count,
         duration(holder.remaining_lease.as_ref()),
         holder.session_digest,
-        holder.client_name
+        shown(&holder.client_name)
     )
 }
 
@@ -73,10 +86,10 @@ fn waiter_line(waiter: &Waiter) -> String {
     format!(
         "  waiter position={} owner={} mode={} waiting_for={} session_digest={} client_name={}",
         waiter.position,
-        waiter.owner,
+        shown(&waiter.owner),
         mode(waiter.mode()),
         duration(waiter.waiting_for.as_ref()),
         waiter.session_digest,
-        waiter.client_name
+        shown(&waiter.client_name)
     )
 }

@@ -4,7 +4,7 @@ use lockkeeper_api::pb::{
     DescribeSemaphoreResponse, PermitGrant, PermitHolder, PermitWaiter, WaitingForPermits,
 };
 
-use super::words::{duration, more};
+use super::words::{duration, more, shown};
 
 /// A grant in words. The ids come last, because they are long.
 pub(crate) fn grant(grant: &PermitGrant) -> String {
@@ -48,11 +48,11 @@ pub(crate) fn description(answer: &DescribeSemaphoreResponse) -> String {
 fn holder_line(holder: &PermitHolder) -> String {
     format!(
         "  holder owner={} permits={} remaining_lease={} session_digest={} client_name={}",
-        holder.owner,
+        shown(&holder.owner),
         holder.permits,
         duration(holder.remaining_lease.as_ref()),
         holder.session_digest,
-        holder.client_name
+        shown(&holder.client_name)
     )
 }
 
@@ -60,9 +60,9 @@ fn waiter_line(waiter: &PermitWaiter) -> String {
     format!(
         "  waiter position={} owner={} waiting_for={} session_digest={} client_name={}",
         waiter.position,
-        waiter.owner,
+        shown(&waiter.owner),
         duration(waiter.waiting_for.as_ref()),
         waiter.session_digest,
-        waiter.client_name
+        shown(&waiter.client_name)
     )
 }

@@ -1,6 +1,6 @@
 //! What all answers share in words.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use lockkeeper_api::pb::{LockMode, NotGrantedReason};
 
@@ -34,10 +34,42 @@ pub(crate) fn wait_ended(reason: NotGrantedReason) -> &'static str {
     }
 }
 
+/// A text that a client or another program chose. It is quoted if it could control the terminal, or
+/// look like a line or a field of its own.
+pub(super) fn shown(text: &str) -> Cow<'_, str> {
+    let is_plain = |letter: char| {
+        matches!(letter, '"' | '\'' | '\\') || letter.escape_debug().eq(std::iter::once(letter))
+    };
+    if text.chars().all(is_plain) {
+        return text.into();
+    }
+    format!("{text:?}").into()
+}
+
 /// The line for those that are counted and not shown.
 pub(super) fn more(counted: u32, shown: usize, what: &str) -> Option<String> {
     let more = (counted as usize)
         .checked_sub(shown)
         .filter(|more| *more > 0)?;
     Some(format!("  and {more} more {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_chose_is_neither_a_line_nor_a_command_of_the_terminal() {
+        for plain in ["ci", "it's \"mine\"", "spiffe://prod/ü", "a\\b", ""] {
+            assert_eq!(shown(plain), plain);
+        }
+        for (text, quoted) in [
+            ("x\n  holder owner=y", r#""x\n  holder owner=y""#),
+            ("\u{1b}[2J", r#""\u{1b}[2J""#),
+            ("a\u{202e}b", r#""a\u{202e}b""#),
+            ("a\u{200b}b", r#""a\u{200b}b""#),
+        ] {
+            assert_eq!(shown(text), quoted);
+        }
+    }
 }

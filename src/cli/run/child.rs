@@ -1,15 +1,27 @@
 //! The command, in its own process group.
 
-use std::{ffi::OsString, io, os::unix::process::ExitStatusExt as _, process::ExitStatus};
+use std::{
+    ffi::OsString, future::pending, io, os::unix::process::ExitStatusExt as _, process::ExitStatus,
+    time::Duration,
+};
 
 use nix::{
     errno::Errno,
     sys::signal::{Signal, killpg},
     unistd::Pid,
 };
-use tokio::process::{self, Command};
+use tokio::{
+    process::{self, Command},
+    signal::unix::{self, SignalKind},
+    time::sleep,
+};
 
+use super::terminal::Terminal;
 use crate::{exit, failure::Failure};
+
+/// How often a command that wants the terminal looks for it: a shell does not say that it has put
+/// a process into the foreground.
+const FOREGROUND_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A command that was started.
 pub(super) struct Child {
@@ -17,10 +29,26 @@ pub(super) struct Child {
     group: Pid,
     /// Its group is kept, because processes that it started may outlive it.
     is_running: bool,
+    terminal: Option<Terminal>,
+    /// SIGCHLD: the command was stopped or continues.
+    changes: unix::Signal,
+    /// It is stopped because it uses the terminal in the background.
+    wants_terminal: bool,
 }
 
+/// What became of the command.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Change {
+    /// It does nothing until it gets CONT.
+    Stopped(Signal),
+    Continued,
+    Exited(u8),
+}
+
+// === impl Child ===
+
 impl Child {
-    /// Starts it. Fails with the codes that shells use.
+    /// Starts it, in the foreground if this process is there. Fails with the codes that shells use.
     pub(super) fn start(
         command: &[OsString],
         environment: Vec<(&str, String)>,
@@ -28,6 +56,9 @@ impl Child {
         let (program, arguments) = command
             .split_first()
             .expect("the command line requires one");
+        let terminal = Terminal::open();
+        let changes = unix::signal(SignalKind::child())
+            .map_err(|error| Failure::local(exit::INTERNAL, error.to_string()))?;
         let process = Command::new(program)
             .args(arguments)
             .envs(environment)
@@ -42,21 +73,85 @@ impl Child {
             })?;
         let id = process.id().expect("not waited for yet");
         let group = Pid::from_raw(i32::try_from(id).expect("process ids are small"));
-        Ok(Self {
+        let mut child = Self {
             process,
             group,
             is_running: true,
-        })
+            terminal,
+            changes,
+            wants_terminal: false,
+        };
+        child.come_to_front();
+        Ok(child)
     }
 
-    /// The exit code; pending forever once it was returned. Cancel safe.
-    pub(super) async fn ended(&mut self) -> u8 {
-        if !self.is_running {
-            return std::future::pending().await;
+    /// What becomes of it; pending forever once it has exited. Cancel safe.
+    pub(super) async fn changed(&mut self) -> Change {
+        while self.is_running {
+            tokio::select! {
+                biased;
+                status = self.process.wait() => {
+                    self.is_running = false;
+                    return Change::Exited(self.on_exit(status));
+                }
+                Some(()) = self.changes.recv() => {
+                    if let Some(change) = self.change() {
+                        return change;
+                    }
+                }
+                () = sleep(FOREGROUND_INTERVAL), if self.wants_terminal => {
+                    self.come_to_front();
+                }
+            }
         }
-        let status = self.process.wait().await;
-        self.is_running = false;
-        status.map_or(exit::INTERNAL, exit_code)
+        pending().await
+    }
+
+    fn on_exit(&self, status: io::Result<ExitStatus>) -> u8 {
+        let status = status.map(|it| (it.code(), it.signal()));
+        if let Some(terminal) = &self.terminal {
+            terminal.take_back(self.group);
+            if matches!(status, Ok((None, _))) {
+                terminal.reset();
+            }
+        }
+        match status {
+            Ok((Some(code), _)) => u8::try_from(code).unwrap_or(u8::MAX),
+            Ok((None, Some(signal))) => exit::by_signal(signal),
+            _ => exit::INTERNAL,
+        }
+    }
+
+    /// Gives it the terminal if this process has it. It may have been stopped for want of it.
+    fn come_to_front(&mut self) -> bool {
+        let is_in_front = self.terminal.as_ref().is_some_and(|it| it.give(self.group));
+        if is_in_front {
+            self.wants_terminal = false;
+            self.signal(Signal::SIGCONT);
+        }
+        is_in_front
+    }
+
+    /// Whether it was stopped or continues, unless this has been reported.
+    #[cfg(target_os = "linux")]
+    fn change(&mut self) -> Option<Change> {
+        use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+        let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WCONTINUED | WaitPidFlag::WNOHANG;
+        match waitid(Id::Pid(self.group), flags) {
+            Ok(WaitStatus::Stopped(_, signal)) => {
+                self.wants_terminal = matches!(signal, Signal::SIGTTIN | Signal::SIGTTOU);
+                let is_over = self.wants_terminal && self.come_to_front();
+                (!is_over).then_some(Change::Stopped(signal))
+            }
+            Ok(WaitStatus::Continued(_)) => Some(Change::Continued),
+            _ => None,
+        }
+    }
+
+    /// Elsewhere a process cannot be asked without taking its exit code away from the runtime.
+    #[cfg(not(target_os = "linux"))]
+    fn change(&mut self) -> Option<Change> {
+        None
     }
 
     /// Signals all processes of the group, if any are left.
@@ -67,13 +162,5 @@ impl Child {
     /// Whether no process of the group is left.
     pub(super) fn is_group_empty(&self) -> bool {
         killpg(self.group, None) == Err(Errno::ESRCH)
-    }
-}
-
-fn exit_code(status: ExitStatus) -> u8 {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => u8::try_from(code).unwrap_or(u8::MAX),
-        (None, Some(signal)) => exit::by_signal(signal),
-        (None, None) => exit::INTERNAL,
     }
 }

@@ -3,11 +3,12 @@
 use std::{future::pending, path::Path, sync::Arc};
 
 use futures::future::{FutureExt as _, LocalBoxFuture};
+use lockkeeper_api::pb::DescribeResponse;
 use lockkeeper_client::{Client, Error, Session, SessionEvents};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    child::Child,
+    child::{Change, Child},
     hold::{Hold, acquire},
     machine::{Action, Input},
     messages::Messages,
@@ -27,6 +28,8 @@ pub(super) struct Io {
     messages: Messages,
     /// The operation under way. Dropping it cancels it.
     operation: Option<LocalBoxFuture<'static, Outcome>>,
+    /// A question about the lock that is waited for.
+    description: Option<LocalBoxFuture<'static, Option<DescribeResponse>>>,
     session: Option<Session>,
     events: Option<SessionEvents>,
     hold: Option<Arc<Hold>>,
@@ -52,6 +55,7 @@ impl Io {
             signals,
             messages: Messages::start(),
             operation: None,
+            description: None,
             session: None,
             events: None,
             hold: None,
@@ -65,7 +69,7 @@ impl Io {
     pub(super) async fn next(&mut self, wake_at: Option<Instant>) -> Input {
         let child = async {
             match &mut self.child {
-                Some(child) => child.ended().await,
+                Some(child) => child.changed().await,
                 None => pending().await,
             }
         };
@@ -91,6 +95,12 @@ impl Io {
                 None => pending().await,
             }
         };
+        let description = async {
+            match &mut self.description {
+                Some(description) => description.await,
+                None => pending().await,
+            }
+        };
         let tick = async {
             match wake_at {
                 Some(at) => sleep_until(at).await,
@@ -100,13 +110,21 @@ impl Io {
         tokio::select! {
             biased;
             signal = self.signals.next() => Input::Signal(signal),
-            code = child => Input::ChildExited(code),
+            change = child => match change {
+                Change::Exited(code) => Input::ChildExited(code),
+                Change::Stopped(signal) => Input::ChildStopped(signal),
+                Change::Continued => Input::ChildContinued,
+            },
             event = event => Input::Event(event),
             () = lost => {
                 self.has_reported_loss = true;
                 Input::Lost(self.hold.as_ref().and_then(|hold| hold.loss()))
             }
             outcome = outcome => self.on_outcome(outcome),
+            described = description => {
+                self.description = None;
+                Input::Described(described)
+            }
             () = tick => Input::Tick,
         }
     }
@@ -151,6 +169,11 @@ impl Io {
                 let acquired = acquire(target, session, wait, min_replica_acks);
                 self.operation = Some(acquired.map(Outcome::Acquired).boxed_local());
             }
+            Action::Describe(name) => {
+                let session = self.session.clone()?;
+                let described = async move { session.describe(name).await.ok() };
+                self.description = Some(described.boxed_local());
+            }
             Action::Confirm => {
                 let hold = Arc::clone(self.hold.as_ref()?);
                 let confirmed = async move { Outcome::Confirmed(hold.renew().await) };
@@ -158,7 +181,7 @@ impl Io {
             }
             Action::Close => {
                 // First, because a wait must end before its session.
-                self.operation = None;
+                (self.operation, self.description) = (None, None);
                 let closed = self.session.take()?.close();
                 self.operation = Some(closed.map(Outcome::Closed).boxed_local());
             }

@@ -8,9 +8,10 @@ mod machine;
 mod messages;
 mod signals;
 mod target;
+mod terminal;
 mod timing;
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, env, time::Duration};
 
 use tokio::time::Instant;
 
@@ -63,5 +64,7 @@ fn plan(args: &RunArgs) -> Plan {
         wait: no_wait.or(args.wait),
         kill_after: args.kill_after,
         conflict_exit_code: args.conflict_exit_code,
+        is_nested: args.permits.is_none()
+            && env::var("LOCKKEEPER_LOCK").is_ok_and(|it| it == args.name),
     }
 }

@@ -101,6 +101,7 @@ fn behind_others(core: &Core, request: &Acquire) -> Option<Awaited> {
         return None;
     }
     let awaited = core.waiters.awaited(name)?;
+    core.has_room(&request.account).then_some(())?;
     if !owner.is_new() {
         let session = core.session_of(owner).ok()??;
         // The holder of the owner lock may be acquiring the lock for this owner.
@@ -121,11 +122,11 @@ async fn queue_up<P: Progress>(
     (holder_until, place): (Option<Instant>, Option<u32>),
 ) -> Result<Result<Delivery, NotGranted>, Error> {
     let stops = WaitContext::admit(core, core.session_of(&request.owner)?, deadline, progress)?;
-    let (goal, owner) = (request.mode.into(), request.owner.clone());
-    let joined = core
+    let caller = (request.owner.clone(), &request.account);
+    let goal = request.mode.into();
+    let place = core
         .waiters
-        .join(&request.name, goal, owner, holder_until, place);
-    let place = joined.map_err(Error::LimitReached)?;
+        .join(&request.name, goal, caller, holder_until, place)?;
     if request.request_id.is_none() && request.owner.holds_are_known() {
         place.take_offers();
     }

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use lockkeeper_access::Counted;
 use lockkeeper_store::script::{Acquired, Attempt, CallError, Refusal, Scripts};
 use tokio::{task::JoinHandle, time::Instant};
 
@@ -46,6 +47,8 @@ struct Prepared {
     /// The id of the record that shows later whether this attempt ran.
     record: Option<String>,
     attempt: String,
+    /// The new grant's use of the caller's quota, until it is registered.
+    reserved: Counted,
 }
 
 /// Makes one attempt, with a ticket in a line if there is one. Must run to its end: it registers
@@ -148,6 +151,11 @@ async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error>
         }
         None => (owner.is_new().then_some(0), None),
     };
+    let is_known = match &session {
+        Some(_) => serial.is_some(),
+        None => core.sessionless.has(name, request.mode, owner),
+    };
+    let reserved = core.reserve(&request.account, usize::from(!is_known))?;
     let lease = core.lease_of_new(session.as_ref(), request.lease);
     let attempt = core.attempts.next();
     // If the owner's holds are unknown, only a record shows later whether this attempt ran.
@@ -166,6 +174,7 @@ async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error>
         fresh_serial: core.attempts.fresh_serial(),
         record,
         attempt,
+        reserved,
     })
 }
 
@@ -184,6 +193,7 @@ fn deliver(
         serial,
         record,
         attempt,
+        reserved,
         ..
     } = prepared;
     if !repeated && grant.hold_count == 1 {
@@ -205,6 +215,7 @@ fn deliver(
         undo,
     };
     if let Some(session) = session {
+        drop(reserved);
         let grant = delivery.grant.clone();
         let registered = session.register(&core.deadlines, grant, serial, sent_at);
         if let Some(undo) = &mut delivery.undo {
@@ -212,9 +223,12 @@ fn deliver(
             undo.owner_lock = registered.is_err().then_some(owner_lock);
         }
         (delivery.grant, delivery.lost) = registered?;
-    } else if !repeated {
-        core.events
-            .tell(|| Event::of_grant(What::Granted, &delivery.grant));
+    } else {
+        core.sessionless.hold(&delivery.grant, reserved);
+        if !repeated {
+            core.events
+                .tell(|| Event::of_grant(What::Granted, &delivery.grant));
+        }
     }
     expect_valid(delivery.grant.safe_until)?;
     Ok(delivery)

@@ -173,6 +173,10 @@ impl Undo {
                 session.set_releasing(&key, false);
             }
         } else if undone {
+            if known_holds == 0 {
+                core.sessionless
+                    .release(&grant.name, grant.mode, &grant.owner);
+            }
             core.events
                 .tell(|| Event::of_grant(What::Released, &grant).holding(known_holds));
         }

@@ -32,6 +32,9 @@ pub(crate) async fn release(core: &Arc<Core>, request: &Release) -> Result<u32, 
     let Some(session) = session else {
         return match released? {
             Released::Done { hold_count, .. } => {
+                if hold_count == 0 {
+                    core.sessionless.release(name, mode, owner);
+                }
                 core.events
                     .tell(|| Event::of_release(name, mode, owner, hold_count));
                 Ok(hold_count)

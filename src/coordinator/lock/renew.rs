@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use lockkeeper_access::Counted;
 use lockkeeper_store::script::{CallError, Ownership, Renewal};
 use tokio::time::Instant;
 
@@ -54,7 +55,7 @@ pub(crate) async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Grant, Er
     // A renewal known only to the master would be lost with it.
     let replica_acks = acks.acknowledged()?;
     let Some(session) = session else {
-        return Ok(Grant {
+        let grant = Grant {
             name: name.clone(),
             mode: *mode,
             owner: owner.clone(),
@@ -66,7 +67,9 @@ pub(crate) async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Grant, Er
             watched: false,
             replica_acks,
             min_replica_acks,
-        });
+        };
+        core.sessionless.hold(&grant, Counted::default());
+        return Ok(grant);
     };
     session
         .renewed_by_client(&core.deadlines, &key, sent_at, renewed.lease)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lockkeeper_access::Account;
 use lockkeeper_store::script::{Hold, Mode};
 
 use crate::{
@@ -27,6 +28,8 @@ pub struct Acquire {
     /// Replicas that must acknowledge the grant and its renewals; the configuration may require
     /// more.
     pub min_replica_acks: u32,
+    /// The caller, whose quota the grant takes.
+    pub account: Account,
 }
 
 /// A hold to release.

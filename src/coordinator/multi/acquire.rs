@@ -156,11 +156,11 @@ fn join(
     holder_until: Option<Instant>,
 ) -> Result<QueuedWait, Error> {
     let (name, mode) = request.locks.get(which);
-    let owner = request.owner.clone();
+    let caller = (request.owner.clone(), &request.account);
     let place = core
         .waiters
-        .join(name, mode.into(), owner, holder_until, None);
-    place.map(QueuedWait::at).map_err(Error::LimitReached)
+        .join(name, mode.into(), caller, holder_until, None);
+    place.map(QueuedWait::at)
 }
 
 // === impl AllLocks ===

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use lockkeeper_access::Counted;
 use lockkeeper_store::script::{AcquiredAll, CallError, MemberGrant, Refusal};
 use tokio::{task::JoinHandle, time::Instant};
 
@@ -40,6 +41,8 @@ struct Prepared {
     /// Kept until the outcome is known.
     owner_locks: Vec<OwnerLock>,
     lease: Duration,
+    /// The new grants' use of the caller's quota, until they are registered.
+    reserved: Counted,
 }
 
 /// The store's answer to a granted attempt.
@@ -120,6 +123,12 @@ async fn prepare(core: &Arc<Core>, request: &AcquireAll) -> Result<Prepared, Err
     let session = core.session_of(owner)?;
     let owner_locks = core.turns_of_all(locks, owner).await?;
     let known = known(core, session.as_ref(), locks, owner)?;
+    let new = locks.iter().zip(&known);
+    let new = new.filter(|((name, mode), known)| match &session {
+        Some(_) => known.serial.is_none(),
+        None => !core.sessionless.has(name, *mode, owner),
+    });
+    let reserved = core.reserve(&request.account, new.count())?;
     let lease = core.lease_of_new(session.as_ref(), request.lease);
     let attempt = core.attempts.next();
     let request_id = request.request_id.as_ref();
@@ -136,6 +145,7 @@ async fn prepare(core: &Arc<Core>, request: &AcquireAll) -> Result<Prepared, Err
         session,
         owner_locks,
         lease,
+        reserved,
     })
 }
 
@@ -180,6 +190,7 @@ fn deliver(
         known,
         session,
         owner_locks,
+        reserved,
         ..
     } = prepared;
     let watched = session.is_some() && request.lease.is_none();
@@ -204,6 +215,11 @@ fn deliver(
     if !repeated {
         let new = grants.iter().filter(|grant| grant.hold_count == 1);
         new.for_each(|grant| core.metrics.token_seen(grant, sent_at));
+    }
+    if session.is_none() {
+        core.sessionless.hold_all(&grants, reserved);
+    } else {
+        drop(reserved);
     }
     let registered = session.as_ref().map(|session| {
         let adds_to = known.iter().map(|known| known.serial);

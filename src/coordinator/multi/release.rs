@@ -127,6 +127,9 @@ impl Releasing {
             for ((name, mode), member) in names.zip(self.modes()).zip(released) {
                 if let Ok(left) = member.left {
                     let owner = &self.request.owner;
+                    if left == 0 {
+                        core.sessionless.release(name, mode, owner);
+                    }
                     core.events
                         .tell(|| Event::of_release(name, mode, owner, left));
                 }

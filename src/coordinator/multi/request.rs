@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use lockkeeper_access::Account;
+
 use crate::{
     lock::request::Acquire,
     multi::locks::Locks,
@@ -24,6 +26,8 @@ pub struct AcquireAll {
     pub request_id: Option<RequestId>,
     /// See [`Acquire::min_replica_acks`].
     pub min_replica_acks: u32,
+    /// The caller, whose quota the grants take.
+    pub account: Account,
 }
 
 /// Holds of several locks to release.
@@ -56,6 +60,7 @@ impl AcquireAll {
             wait,
             request_id: self.request_id.clone(),
             min_replica_acks: self.min_replica_acks,
+            account: self.account.clone(),
         }
     }
 }

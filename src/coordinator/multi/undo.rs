@@ -171,6 +171,13 @@ impl UndoAll {
             .await;
         // A repeat of the request may have taken the grants over; then this undo must not give them
         // back.
+        if session.is_none() && undone {
+            let over = grants.iter().zip(&left);
+            for ((grant, _), _) in over.filter(|(_, left)| **left == Some(0)) {
+                core.sessionless
+                    .release(&grant.name, grant.mode, &grant.owner);
+            }
+        }
         if registered && (undone || identity.has_own_record()) {
             books.set_holds(&core);
         } else {

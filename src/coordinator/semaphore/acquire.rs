@@ -68,11 +68,10 @@ pub(crate) async fn acquire<P: Progress>(
         }));
     }
     let stops = WaitContext::admit(core, core.session_of(&request.owner)?, deadline, progress)?;
-    let owner = request.owner.clone();
+    let caller = (request.owner.clone(), &request.account);
     let place = core
         .waiters
-        .join(&request.name, Goal::Permits, owner, next_end, None)
-        .map_err(Error::LimitReached)?;
+        .join(&request.name, Goal::Permits, caller, next_end, None)?;
     let mut permits = Permits {
         core,
         request,

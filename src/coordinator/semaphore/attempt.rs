@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use lockkeeper_access::Counted;
 use lockkeeper_store::script::{Ownership, PermitAttempt, PermitId, PermitsAcquired};
 use rand::RngExt as _;
 use tokio::{task::JoinHandle, time::Instant};
@@ -69,6 +70,8 @@ pub(crate) async fn attempt(
     if let Some(session) = &session {
         session.may_take_permits(core.config.limits.grants_per_session_max)?;
     }
+    let permits = request.permits.get() as usize;
+    let reserved = core.reserve(&request.account, permits)?;
     let lease = core.lease_of_new(session.as_ref(), request.lease);
     let taking = Taking::new(core, request);
     let (scripts, acks) = core.replicated(request.min_replica_acks);
@@ -105,7 +108,8 @@ pub(crate) async fn attempt(
                 session,
                 taking,
             };
-            deliver(undo, grant, available, sent_at, repeated).map(Attempted::Granted)
+            let delivered = deliver(undo, grant, reserved, available, sent_at, repeated);
+            delivered.map(Attempted::Granted)
         }
         Ok(PermitsAcquired::Busy {
             available,
@@ -147,6 +151,7 @@ fn undo_attempt(
 fn deliver(
     undo: Undo,
     grant: PermitGrant,
+    reserved: Counted,
     available: u32,
     sent_at: Instant,
     repeated: bool,
@@ -159,10 +164,12 @@ fn deliver(
         undo: (!repeated).then(|| Box::new(undo)),
     };
     if let Some(session) = session {
+        drop(reserved);
         let grant = delivery.grant.clone();
         (delivery.grant, delivery.lost) =
             session.register_permits(&core.deadlines, grant, sent_at)?;
     } else {
+        core.sessionless.hold_permits(&delivery.grant, reserved);
         core.events
             .tell(|| Event::of_permits(What::Granted, &delivery.grant));
     }
@@ -253,6 +260,9 @@ impl Undo {
             } else {
                 session.set_releasing(&key, false);
             }
+        } else if undone == Some(true) {
+            core.sessionless
+                .release_permits(&grant.name, &grant.owner, &grant.ids);
         }
     }
 }

@@ -40,6 +40,7 @@ pub(crate) async fn release(
                     session.drop_permits(&core.deadlines, &held, ids);
                 }
             } else if !repeated {
+                core.sessionless.release_permits(name, owner, ids);
                 core.events.tell(|| Event::of_permit_release(name, owner));
             }
             Ok(ReleasedPermits { permits, available })

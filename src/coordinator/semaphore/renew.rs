@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use lockkeeper_access::Counted;
 use lockkeeper_store::script::{Ownership, PermitRenewal};
 use tokio::time::Instant;
 
@@ -44,7 +45,11 @@ pub(crate) async fn renew(
     for (grant, outcome) in held.into_iter().zip(outcomes) {
         let key = GrantKey::of_permits(&grant);
         let outcome = match (outcome, &session) {
-            (Ok(lease), None) => Ok(with_lease(grant, sent_at, lease)),
+            (Ok(lease), None) => {
+                let grant = with_lease(grant, sent_at, lease);
+                core.sessionless.hold_permits(&grant, Counted::default());
+                Ok(grant)
+            }
             (Ok(lease), Some(session)) => session
                 .renewed_by_client(&core.deadlines, &key, sent_at, lease)
                 .as_ref()

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lockkeeper_access::Account;
 use lockkeeper_store::script::PermitId;
 
 use crate::{
@@ -27,6 +28,8 @@ pub struct AcquirePermits {
     pub request_id: Option<RequestId>,
     /// See [`crate::Acquire::min_replica_acks`].
     pub min_replica_acks: u32,
+    /// The caller, whose quota the permits take.
+    pub account: Account,
 }
 
 /// Number of permits to take at once: at least one, and within the limit.

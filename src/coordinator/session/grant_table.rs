@@ -42,7 +42,6 @@ impl Session {
             .collect();
         let new = known.iter().filter(|(_, serial)| serial.is_none()).count();
         if new > 0 {
-            self.account.has_room(Quota::Grants, new)?;
             state.room(new, max)?;
         }
         Ok(known)
@@ -128,7 +127,7 @@ impl Session {
         } else {
             Duration::ZERO
         };
-        let at = self.due_at(&grant, sent_at);
+        let (at, weight) = (self.due_at(&grant, sent_at), grant.weight());
         let due = deadlines.insert(at, Due::Grant(Arc::clone(self), key.clone()));
         let held = Held {
             grant,
@@ -140,7 +139,7 @@ impl Session {
             in_doubt_until: None,
             renewing: false,
             releasing: false,
-            _counted: self.account.count_anyway(Quota::Grants),
+            counted: self.account.count_anyway(Quota::Grants, weight),
         };
         self.events.tell(|| Event::of(What::Granted, &held.grant));
         state.grants.insert(key, held);

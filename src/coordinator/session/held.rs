@@ -36,7 +36,8 @@ pub(crate) struct Held {
     pub(crate) renewing: bool,
     /// A release is in progress, so a renewal that finds nothing is no loss.
     pub(crate) releasing: bool,
-    pub(crate) _counted: Counted,
+    /// Its use of the quota of grants.
+    pub(crate) counted: Counted,
 }
 
 // === impl Lost ===

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use lockkeeper_access::Quota;
 use lockkeeper_store::script::PermitId;
 use tokio::time::Instant;
 
@@ -22,7 +21,6 @@ use crate::{
 impl Session {
     /// Checks that the session may take one more grant.
     pub(crate) fn may_take_permits(&self, max: usize) -> Result<(), Error> {
-        self.account.has_room(Quota::Grants, 1)?;
         let state = self.state.lock();
         state.live()?;
         state.room(1, max)
@@ -93,6 +91,8 @@ impl Session {
             let Some(mut held) = state.grants.remove(&key) else {
                 continue;
             };
+            let given_back = u32::try_from(grant.ids.len() - left.len()).unwrap_or(u32::MAX);
+            drop(held.counted.split(given_back));
             let mut rest = grant.clone();
             rest.ids = left;
             // A renewal in progress asks for permits that are gone; its answer will be that of

@@ -89,7 +89,7 @@ impl Sessions {
         account: Account,
         deadlines: &Deadlines,
     ) -> Result<Arc<Session>, Error> {
-        let counted = account.count(Quota::Sessions)?;
+        let counted = account.count(Quota::Sessions, 1)?;
         let mut by_id = self.by_id.write();
         if by_id.len() >= self.max && self.may_sweep() {
             by_id.retain(|_, session| !session.end_if_empty(deadlines));

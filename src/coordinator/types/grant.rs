@@ -153,6 +153,14 @@ impl Holding {
         }
     }
 
+    /// What it takes of the quota of grants.
+    pub(crate) fn weight(&self) -> u32 {
+        match self {
+            Self::Lock(_) => 1,
+            Self::Permits(grant) => u32::try_from(grant.ids.len()).unwrap_or(u32::MAX),
+        }
+    }
+
     pub(crate) fn lock(&self) -> Option<&Grant> {
         match self {
             Self::Lock(grant) => Some(grant),

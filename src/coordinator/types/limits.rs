@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use icu_properties::{CodePointMapData, props::GeneralCategory};
+
 /// Bounds of everything that grows.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -56,17 +58,24 @@ impl Invalid {
     }
 }
 
-/// Why a text is refused: too long, or with control characters, which would garble logs and
-/// terminals.
+/// Why a text is refused: too long, or with characters that would garble logs and terminals, or
+/// make it look like another text.
 pub(crate) fn over(text: &str, bytes_max: usize) -> Option<String> {
     if text.len() > bytes_max {
         Some(format!(
             "must not be longer than {bytes_max} bytes, has {}",
             text.len()
         ))
-    } else if text.chars().any(char::is_control) {
-        Some("must not contain control characters".to_owned())
+    } else if text.chars().any(is_hidden) {
+        Some("must not contain control or format characters".to_owned())
     } else {
         None
     }
+}
+
+/// Whether a character is not seen itself but changes how others are: the control characters, and
+/// Unicode's format characters (Cf), such as those that turn the direction of writing.
+fn is_hidden(letter: char) -> bool {
+    let category = || CodePointMapData::<GeneralCategory>::new().get(letter);
+    letter.is_control() || (!letter.is_ascii() && category() == GeneralCategory::Format)
 }

@@ -22,10 +22,25 @@ pub(crate) fn limits() -> Limits {
 
 #[test]
 fn names_are_checked() {
-    for good in ["a", "a b", "ünïcode", "{a}:b", "0123456789abcdef"] {
+    for good in [
+        "a",
+        "a b",
+        "ünïcode",
+        "e\u{301}",
+        "{a}:b",
+        "0123456789abcdef",
+    ] {
         assert!(LockName::parse(good, &limits()).is_ok(), "{good}");
     }
-    for bad in ["", "0123456789abcdefg", "a\0b", "a\n", "{a", "a}", "{}"] {
+    let hidden = [
+        "a\u{202e}b",
+        "a\u{200b}",
+        "\u{feff}a",
+        "a\u{e0041}",
+        "a\u{ad}",
+    ];
+    let bad = ["", "0123456789abcdefg", "a\0b", "a\n", "{a", "a}", "{}"];
+    for bad in bad.into_iter().chain(hidden) {
         assert_eq!(
             LockName::parse(bad, &limits()).unwrap_err().field,
             "name",

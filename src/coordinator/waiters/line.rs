@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use lockkeeper_access::Identity;
 use tokio::{sync::Notify, time::Instant};
 use tracing::Span;
 
@@ -26,6 +27,8 @@ pub(crate) const NOT_SEEN: i64 = -1;
 pub(crate) struct Waiter {
     pub(crate) name: LockName,
     pub(crate) owner: Owner,
+    /// Who has its place; none if that caller has no quotas.
+    pub(crate) caller: Option<Identity>,
     pub(crate) goal: Goal,
     pub(crate) since: Instant,
     pub(crate) head: AtomicBool,
@@ -122,13 +125,14 @@ impl Waiter {
     pub(crate) fn new(
         name: &LockName,
         goal: Goal,
-        owner: Owner,
+        (owner, caller): (Owner, Option<Identity>),
         is_head: bool,
         position: u32,
     ) -> Self {
         Self {
             name: name.clone(),
             owner,
+            caller,
             goal,
             since: Instant::now(),
             head: AtomicBool::new(is_head),

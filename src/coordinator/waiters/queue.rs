@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use lockkeeper_access::Account;
 use lockkeeper_base::tasks::Tasks;
 use lockkeeper_store::{
     host::{Subscriptions, Wake},
@@ -16,13 +17,14 @@ use tokio::{sync::Notify, time::Instant};
 use tracing::Span;
 
 use crate::{
-    error::Limit,
+    error::{Error, Limit},
     events::{Event, Events, What},
     metrics::{
         families::Shared,
         labels::{Heard, Source},
     },
     types::{Goal, LockName, Owner},
+    waiters::callers::Callers,
     waiters::line::{Channel, Line, Subscription, Waiter},
 };
 
@@ -50,6 +52,7 @@ pub(crate) struct State {
     /// Waiters of fair locks; each has its own channel.
     pub(crate) fair: BTreeMap<LockName, BTreeMap<u64, Arc<Waiter>>>,
     pub(crate) waiting: usize,
+    pub(crate) callers: Callers,
     pub(crate) next_ticket: u64,
     /// Channels whose waiters need a new position.
     pub(crate) moved: BTreeSet<Arc<str>>,
@@ -98,23 +101,25 @@ impl Waiters {
         self: &Arc<Self>,
         name: &LockName,
         goal: Goal,
-        owner: Owner,
+        (owner, account): (Owner, &Account),
         holder_until: Option<Instant>,
         place: Option<u32>,
-    ) -> Result<QueueTicket, Limit> {
+    ) -> Result<QueueTicket, Error> {
         let channel = channel(name, goal, &owner);
         let mut state = self.state.lock();
         if state.waiting >= self.max {
-            return Err(Limit::Waiters);
+            return Err(Error::LimitReached(Limit::Waiters));
         }
+        let state = &mut *state;
         let known = state.channels.get_key_value(channel.as_str());
         let ahead = known
             .and_then(|(_, channel)| channel.lines.get(&goal))
             .map_or(0, |line| line.waiters.len());
         let fair = state.fair.get(name).map_or(0, BTreeMap::len);
         if ahead.max(fair) >= self.per_lock_max {
-            return Err(Limit::WaitersPerLock);
+            return Err(Error::LimitReached(Limit::WaitersPerLock));
         }
+        let caller = state.callers.join(name, account)?;
         let known_to_others = known.is_some();
         let channel = known.map_or_else(|| channel.into(), |(channel, _)| Arc::clone(channel));
         if !known_to_others {
@@ -124,7 +129,7 @@ impl Waiters {
         state.next_ticket += 1;
         let ticket = state.next_ticket;
         let place = place.unwrap_or_else(|| position(ahead.max(fair)));
-        let waiter = Arc::new(Waiter::new(name, goal, owner, ahead == 0, place));
+        let waiter = Arc::new(Waiter::new(name, goal, (owner, caller), ahead == 0, place));
         let entry = state.channels.entry(Arc::clone(&channel));
         let lines = &mut entry.or_default().lines;
         // A message may have arrived between the attempt and now. If the line had a waiter then,
@@ -330,6 +335,9 @@ impl Waiters {
             }
         }
         let name = &place.waiter.name;
+        if let Some(caller) = &place.waiter.caller {
+            state.callers.leave(name, caller);
+        }
         if let Some(waiters) = state.fair.get_mut(name) {
             waiters.remove(&place.ticket);
             if waiters.is_empty() {

@@ -10,7 +10,7 @@ use std::{
 use config::{Config, ConfigError, Environment, File, FileFormat};
 use toml::{Table, Value};
 
-use super::{Secret, Settings, validate};
+use super::{Secret, Settings, StoreUrl, validate};
 
 const ENVIRONMENT_PREFIX: &str = "LOCKKEEPER__";
 
@@ -115,6 +115,36 @@ impl Sources {
         validate::check(&settings, &mut |key, problem| keys.problem(key, &problem));
         keys.refuse_problems()?;
         Ok(settings)
+    }
+
+    /// Warns of flags that have a secret.
+    pub fn warn_of_exposed(&self) {
+        for (flag, instead) in self.exposed() {
+            tracing::warn!(
+                flag,
+                instead,
+                "every user of this machine can read a secret on the command line"
+            );
+        }
+    }
+
+    /// The flags that have a secret, each with the key of a file to keep it in instead.
+    pub(super) fn exposed(&self) -> Vec<(&str, &'static str)> {
+        let has_password = |url: &str| {
+            let url = StoreUrl::from(url);
+            url.redacted() != url.expose()
+        };
+        let instead = |it: &Flag| match it.key.as_str() {
+            "session.secret" if !it.value.is_empty() => Some("session.secret_file"),
+            "store.url" | "store.quorum" if it.value.split_whitespace().any(has_password) => {
+                Some("store.password_file")
+            }
+            _ => None,
+        };
+        let flags = self.flags.iter();
+        flags
+            .filter_map(|it| Some((it.flag.as_str(), instead(it)?)))
+            .collect()
     }
 
     fn read_file(&self, keys: &mut Keys) -> Result<String, Refused> {

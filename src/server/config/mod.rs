@@ -168,6 +168,9 @@ pub struct Store {
     /// Whether a number without a record of its kind is a semaphore or a latch, as Redisson's
     /// clients make them. Other programs' numbers look the same.
     pub adopt_redisson_counters: bool,
+    /// Allows an empty `key_prefix` where callers authenticate or rules apply: names are shared
+    /// with other programs on purpose.
+    pub shares_names: bool,
 }
 
 /// Certificates for `rediss://` (PEM); empty: none.
@@ -374,6 +377,7 @@ impl Default for Store {
             fair_waiter_timeout: Duration::from_secs(5),
             writer_hold_back: Duration::from_secs(5),
             adopt_redisson_counters: false,
+            shares_names: false,
         }
     }
 }
@@ -402,7 +406,7 @@ impl Default for Limits {
             waiters_max: 0,
             sessions_max: 0,
             grants_per_session_max: 100_000,
-            locks_per_request_max: 1000,
+            locks_per_request_max: 250,
             holders_per_lock_max: 10_000,
             permits_per_name_max: 10_000,
             operations_per_session_max: 1024,

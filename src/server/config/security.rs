@@ -85,10 +85,12 @@ pub enum AccessRight {
 pub struct AccessQuotas {
     /// Sessions.
     pub sessions: u32,
-    /// Grants of its sessions.
+    /// Grants; each permit counts.
     pub grants: u32,
     /// Waiting calls.
     pub waiters: u32,
+    /// Waiting calls for one name.
+    pub waiters_per_lock: u32,
     /// Calls and frames per second; 0: unlimited.
     pub requests_per_second: u32,
 }

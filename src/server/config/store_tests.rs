@@ -260,3 +260,62 @@ fn lists_that_are_no_quorum_are_refused() {
         .flag("store.quorum", "redis://a:1 redis://a:2 redis://[::1]:1")
         .settings();
 }
+
+#[test]
+fn secrets_on_the_command_line_are_noted() {
+    let exposed = given()
+        .flag("session.secret", "sixteen bytes at least")
+        .flag("store.url", "redis://user:pw@h")
+        .flag("store.quorum", "redis://a redis://:pw@b redis://c")
+        .flag("session.lease", "5s");
+    let exposed = exposed.exposed();
+    let found: Vec<_> = exposed.iter().map(|(_, instead)| *instead).collect();
+    let password = "store.password_file";
+    assert_eq!(found, ["session.secret_file", password, password]);
+    let fine = given()
+        .flag("session.secret", "")
+        .flag("store.url", "redis://h")
+        .variable("LOCKKEEPER__SESSION__SECRET", "sixteen bytes at least");
+    assert_eq!(fine.exposed(), []);
+}
+
+#[test]
+fn where_callers_have_rights_names_are_kept_apart_from_those_of_other_programs() {
+    let on = |store: &str| given().flag("store.url", store);
+    let redis = || on("redis://h");
+    let with_tls = || {
+        redis()
+            .flag("server.tls.certificate_file", "c")
+            .flag("server.tls.key_file", "k")
+    };
+    let with_jwt = || {
+        redis()
+            .flag("auth.jwt_issuer", "i")
+            .flag("auth.jwt_audience", "a")
+    };
+    let with_rules = given().file(
+        "[store]\nurl = 'redis://h'\n[server]\nallow_unauthenticated = true\n[[access.rules]]\n\
+         identity = 'anonymous'\nallow = ['acquire']",
+    );
+    let quorum = given().flag("store.quorum", "redis://a redis://b redis://c");
+    for sharing in [
+        redis().flag("auth.token_file", "t"),
+        with_jwt().flag("auth.jwks_file", "j"),
+        with_tls().flag("server.tls.client_ca_file", "ca"),
+        with_rules,
+        quorum.flag("auth.token_file", "t"),
+    ] {
+        let refusal = sharing.refusal();
+        assert!(refusal.starts_with("store.key_prefix: "), "{refusal}");
+        assert!(refusal.contains("store.shares_names = true"), "{refusal}");
+        let apart = sharing.flag("store.key_prefix", "app:");
+        apart.settings();
+        let shared = apart
+            .flag("store.key_prefix", "")
+            .flag("store.shares_names", "true");
+        assert!(shared.settings().store.shares_names);
+    }
+    // The embedded store has no other programs, and without rights everything is allowed.
+    on("embedded:").flag("auth.token_file", "t").settings();
+    redis().settings();
+}

@@ -45,6 +45,10 @@ impl Given {
         self
     }
 
+    pub(super) fn exposed(&self) -> Vec<(&str, &'static str)> {
+        self.sources.exposed()
+    }
+
     pub(super) fn settings(&self) -> Settings {
         self.sources.load().unwrap()
     }

@@ -42,6 +42,7 @@ macro_rules! acquire {
             wait: None,
             request_id,
             min_replica_acks: $request.min_replica_acks,
+            account: $requests.account.clone(),
         }
     }};
 }

@@ -33,6 +33,7 @@ macro_rules! acquire_permits {
             wait: None,
             request_id,
             min_replica_acks: $request.min_replica_acks,
+            account: $requests.account.clone(),
         }
     }};
 }

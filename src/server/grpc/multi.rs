@@ -28,6 +28,7 @@ macro_rules! acquire_all {
             wait: None,
             request_id,
             min_replica_acks: $request.min_replica_acks,
+            account: $requests.account.clone(),
         }
     }};
 }

@@ -106,7 +106,7 @@ pub(super) fn quota(reached: QuotaReached) -> Status {
     details.add_quota_failure_violation("identity", reached.name());
     details.set_retry_info(Some(match reached {
         QuotaReached::TooOften(after) => after,
-        QuotaReached::Full(_) => LIMIT_RETRY,
+        QuotaReached::Full(_) | QuotaReached::WaitersPerLock => LIMIT_RETRY,
     }));
     Status::with_error_details(Code::ResourceExhausted, reached.to_string(), details)
 }
@@ -234,7 +234,12 @@ fn store_status(error: &CallError, text: String) -> Status {
             let metadata = [kind, ("store", "quorum")];
             plain(Code::Unimplemented, text, "UNSUPPORTED_BY_STORE", &metadata)
         }
-        CallError::Refused(_) => plain(Code::Internal, text, "STORE_REFUSED", &[]),
+        CallError::Refused(why) => {
+            // The store's own words name scripts and lines; they are for operators.
+            tracing::error!(why, "the store refused a script");
+            let text = "the store refused the call; the coordinator's log says why".to_owned();
+            plain(Code::Internal, text, "STORE_REFUSED", &[])
+        }
     }
 }
 
@@ -381,6 +386,15 @@ mod tests {
             assert_eq!(invalid, details.bad_request().is_some(), "{reason}");
             assert_eq!(message(&status).code, i32::from(code));
         }
+    }
+
+    #[test]
+    fn the_words_of_the_store_are_not_for_callers() {
+        let why = "ERR user_script:174: attempt to compare nil with number".to_owned();
+        let status = status(&CallError::Refused(why).into());
+        let said = format!("{} {:?}", status.message(), status.get_error_details());
+        assert!(!said.contains("user_script"), "{said}");
+        assert!(said.contains("the coordinator's log says why"), "{said}");
     }
 
     #[test]

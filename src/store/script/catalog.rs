@@ -62,7 +62,7 @@ pub static LOCK_FORCE: Script = script!(
     "queue_head"
 );
 /// Tells whether a lock was taken away by force.
-pub static LOCK_FORCED: Script = script!("lock_forced");
+pub static LOCK_FORCED: Script = script!("lock_forced", "shown");
 /// Returns the kinds of several names.
 pub static NAME_KINDS: Script = script!("name_kinds", "owner");
 /// Takes a fair lock or queues up.

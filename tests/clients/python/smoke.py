@@ -193,6 +193,37 @@ def test_a_wrong_request_names_the_field(stub):
     )
 
 
+# Field 1000 of a message, as a newer client may send it: docs/compatibility.md.
+UNKNOWN_FIELD = b"\xc0\x3e\x01"
+UNKNOWN_FRAME = b"\xc2\x3e\x00"
+
+
+def test_an_unknown_field_is_ignored(stub):
+    known = lock_pb2.TryAcquireRequest(name="py-newer")
+    newer = lock_pb2.TryAcquireRequest.FromString(known.SerializeToString() + UNKNOWN_FIELD)
+    assert newer.SerializeToString() != known.SerializeToString(), "it would not be sent"
+    assert stub.TryAcquire(newer, timeout=LIMIT).acquired
+
+
+def test_an_unknown_mode_is_refused(stub):
+    metadata = expect_error(
+        grpc.StatusCode.INVALID_ARGUMENT, "INVALID_MODE", lambda: try_acquire(stub, "py-mode", mode=99)
+    )
+    assert metadata["field"] == "mode", metadata
+
+
+def test_an_unknown_frame_is_refused_and_the_session_goes_on(stub):
+    with Session(stub, {"open": session_pb2.OpenSession()}) as session:
+        session.next()
+        frame = session_pb2.SessionRequest(op_id=1).SerializeToString() + UNKNOWN_FRAME
+        session.frames.put(session_pb2.SessionRequest.FromString(frame))
+        refused = session.next()
+        assert refused.op_id == 1, refused
+        assert refused.failed.code == grpc.StatusCode.INVALID_ARGUMENT.value[0], refused
+        session.send(2, try_acquire=lock_pb2.TryAcquireRequest(name="py-frame"))
+        assert session.next().tried.acquired
+
+
 def test_a_session_holds_until_it_is_closed(stub):
     with Session(stub, {"open": session_pb2.OpenSession(client_name="smoke")}) as session:
         assert session.next().opened.session_id

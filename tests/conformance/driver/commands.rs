@@ -5,8 +5,10 @@ use lockkeeper_client::{Error, NotGrantedReason, Session, short};
 use serde_json::{Value, json};
 
 use crate::{
+    contend::contend,
     guards::Held,
     session::State,
+    speed::speed,
     wire::{Command, Failure},
 };
 
@@ -40,6 +42,8 @@ pub(crate) async fn run(state: &State, command: Command) -> Result<Value, Failur
             Ok(guard.describe())
         }
         "state" => Ok(state.guard(&command.guard).await?.describe()),
+        "speed" => speed(&command).await,
+        "contend" => contend(&state.session().await?, &command).await,
         action if action.starts_with("once_") => once(state, &command).await,
         _ => in_session(&state.session().await?, &command).await,
     }
@@ -94,7 +98,7 @@ async fn acquire(session: &Session, command: &Command) -> Result<Held, Failure> 
     }
 }
 
-fn busy() -> Failure {
+pub(crate) fn busy() -> Failure {
     Error::NotGranted {
         name: String::new(),
         reason: NotGrantedReason::Unspecified,

@@ -1,8 +1,10 @@
 //! The driver of the Rust client, see `clients/conformance.md`.
 
 mod commands;
+mod contend;
 mod guards;
 mod session;
+mod speed;
 mod wire;
 
 use std::{collections::HashMap, sync::Arc};

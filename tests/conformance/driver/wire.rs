@@ -35,6 +35,10 @@ pub(crate) struct Command {
     pub(crate) count: u32,
     pub(crate) by: Option<u32>,
     pub(crate) fencing_token: Option<String>,
+    pub(crate) seconds: f64,
+    pub(crate) tasks: u64,
+    pub(crate) hold_ms: u64,
+    pub(crate) client: String,
 }
 
 /// Why a command failed.

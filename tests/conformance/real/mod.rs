@@ -2,7 +2,7 @@
 
 mod faults;
 mod kinds;
-mod scene;
+pub(crate) mod scene;
 
 use std::{future::Future, pin::Pin};
 

@@ -15,7 +15,7 @@ use crate::{driver_process::Driver, trial::Language};
 /// The lease of all sessions here.
 pub(crate) const LEASE: Duration = Duration::from_secs(3);
 
-const SECRET: &str = "a secret of both coordinators, 32 bytes";
+pub(crate) const SECRET: &str = "a secret of both coordinators, 32 bytes";
 
 /// A Redis, two coordinators on it, and two drivers.
 pub(crate) struct Scene {

@@ -2,14 +2,32 @@
 
 use lockkeeper_access::Quotas;
 use lockkeeper_api::pb::{self, session_response::Response};
-use tonic::Code;
+use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use super::{ALICE, MALLORY, assert_refused, world_with};
 use crate::support::{
-    client::{acquire_request, try_request},
+    World,
+    client::{Client, acquire_request, try_request},
+    counters::Semaphore,
     eventually, secs,
+    several::{release_all, specs, try_all},
 };
+
+fn assert_full<T>(answer: Result<T, Status>) {
+    assert_refused(answer, Code::ResourceExhausted, "QUOTA_GRANTS");
+}
+
+/// A world with this quota of grants, and a client.
+async fn with_grants(grants: u32) -> (World, Client) {
+    let quotas = Quotas {
+        grants,
+        ..Quotas::default()
+    };
+    let world = world_with(Vec::new(), quotas);
+    let alice = world.client_as(0, ALICE).await;
+    (world, alice)
+}
 
 #[tokio::test(start_paused = true)]
 async fn sessions_grants_and_waiters_are_counted_for_each_identity_and_given_back() {
@@ -45,7 +63,8 @@ async fn sessions_grants_and_waiters_are_counted_for_each_identity_and_given_bac
     let wait = mallory.acquire(acquire_request("b", "x")).await;
     let ended = wait.unwrap().end().await;
     assert_refused(ended, Code::ResourceExhausted, "QUOTA_WAITERS");
-    // Sessionless waits count as well.
+    // Sessionless waits count as well. A caller that may have no more grants cannot wait for one.
+    session.release("c").await;
     let wait = alice.waits(acquire_request("b", "x")).await;
     let second = alice.acquire(acquire_request("b", "y")).await;
     let ended = second.unwrap().end().await;
@@ -103,4 +122,107 @@ async fn requests_are_limited_over_rpcs_and_frames_together() {
     assert!(failed >= 10, "{failed} of 20");
     let mut mallory = world.client_as(0, MALLORY).await;
     mallory.try_acquire("m", "ci", secs(30)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_permit_counts_as_a_grant() {
+    let (_world, mut alice) = with_grants(5).await;
+    let mut semaphore = Semaphore::new(&alice, "s");
+    semaphore.set(100).await;
+    let mut session = alice.open().await;
+    let first = session.acquire_permits("s", 3).await;
+    let op_id = session.send_acquire_permits("s", 3);
+    assert_eq!(session.expect_failed(op_id).await, "QUOTA_GRANTS");
+    session.acquire("a").await;
+    session.acquire("b").await;
+    let op_id = session.send_acquire("c", "");
+    assert_eq!(session.expect_failed(op_id).await, "QUOTA_GRANTS");
+    // What is given back of a grant may be taken again.
+    session.release_permits("s", &first.permit_ids[..1]).await;
+    session.acquire("c").await;
+    session.release_permits("s", &first.permit_ids[1..]).await;
+    let second = session.acquire_permits("s", 2).await;
+    let op_id = session.send_acquire_permits("s", 1);
+    assert_eq!(session.expect_failed(op_id).await, "QUOTA_GRANTS");
+    session.release_permits("s", &second.permit_ids).await;
+    session.acquire_permits("s", 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn grants_without_a_session_count_until_they_are_released_or_over() {
+    let (world, mut alice) = with_grants(3).await;
+    alice.try_acquire("a", "ci", secs(30)).await.unwrap();
+    alice.try_acquire("b", "ci", secs(30)).await.unwrap();
+    let mut semaphore = Semaphore::new(&alice, "s");
+    semaphore.set(9).await;
+    let permit = semaphore.take("ci", 1, secs(30)).await;
+    assert_full(alice.try_acquire("c", "ci", secs(30)).await);
+    let waited = alice.acquire(acquire_request("c", "ci")).await;
+    assert_full(waited.unwrap().end().await);
+    assert_full(semaphore.try_acquire("ci", 1, secs(30)).await);
+    // Another hold of the same grant is no new one, and a part of the holds is no end.
+    let again = alice.try_acquire("a", "ci", secs(30)).await.unwrap();
+    assert_eq!(again.grant.unwrap().hold_count, 2);
+    alice.release("a", "ci").await.unwrap();
+    assert_full(alice.try_acquire("c", "ci", secs(30)).await);
+    alice.release("a", "ci").await.unwrap();
+    alice.try_acquire("c", "ci", secs(5)).await.unwrap();
+    semaphore.release("ci", &permit.permit_ids).await.unwrap();
+    alice.try_acquire("d", "ci", secs(20)).await.unwrap();
+    assert_full(alice.try_acquire("e", "ci", secs(30)).await);
+    tokio::time::sleep(secs(6)).await;
+    alice.try_acquire("e", "ci", secs(30)).await.unwrap();
+    // A renewed lease is over later.
+    alice.renew("d", "ci", secs(60)).await.unwrap();
+    tokio::time::sleep(secs(40)).await;
+    alice.try_acquire("f", "ci", secs(30)).await.unwrap();
+    alice.try_acquire("g", "ci", secs(30)).await.unwrap();
+    assert_full(alice.try_acquire("h", "ci", secs(30)).await);
+    let mut mallory = world.client_as(0, MALLORY).await;
+    mallory.try_acquire("m", "ci", secs(30)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_locks_without_a_session_count_each() {
+    let (_world, mut alice) = with_grants(3).await;
+    alice.try_acquire("a", "ci", secs(30)).await.unwrap();
+    // One of them counts already.
+    let all = try_all(specs(&["a", "b", "c"]), "ci");
+    alice.try_all(all).await.unwrap();
+    assert_full(alice.try_acquire("d", "ci", secs(30)).await);
+    let both = release_all(specs(&["b", "c"]), "ci");
+    alice.api.release_all(both).await.unwrap();
+    assert_full(alice.try_all(try_all(specs(&["d", "e", "f"]), "ci")).await);
+    alice
+        .try_all(try_all(specs(&["d", "e"]), "ci"))
+        .await
+        .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_identity_has_a_share_of_the_waiters_of_one_lock() {
+    let quotas = Quotas {
+        waiters_per_lock: 2,
+        ..Quotas::default()
+    };
+    let world = world_with(Vec::new(), quotas);
+    let mut alice = world.client_as(0, ALICE).await;
+    let mut mallory = world.client_as(0, MALLORY).await;
+    mallory.try_acquire("a", "x", secs(60)).await.unwrap();
+    mallory.try_acquire("b", "x", secs(60)).await.unwrap();
+    let mut waits = Vec::new();
+    for owner in ["1", "2"] {
+        waits.push(alice.waits(acquire_request("a", owner)).await);
+    }
+    let third = alice.acquire(acquire_request("a", "3")).await;
+    let ended = third.unwrap().end().await;
+    assert_refused(ended, Code::ResourceExhausted, "QUOTA_WAITERS_PER_LOCK");
+    waits.push(alice.waits(acquire_request("b", "3")).await);
+    waits.push(mallory.waits(acquire_request("a", "y")).await);
+    drop(waits.remove(0));
+    eventually("the place is free", || async {
+        world.coordinator(0).load().waiters == 3
+    })
+    .await;
+    alice.waits(acquire_request("a", "3")).await;
 }

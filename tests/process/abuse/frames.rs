@@ -84,11 +84,16 @@ pub(super) fn call(method: &str) -> Vec<u8> {
 
 /// The headers of a call of the method with this path.
 pub(super) fn call_of(path: &str) -> Vec<u8> {
+    call_to("localhost", path)
+}
+
+/// The same with an authority.
+pub(super) fn call_to(authority: &str, path: &str) -> Vec<u8> {
     // POST, http, and names by their places in the static table.
     let mut block = vec![0x83, 0x86, 0x04];
     text(&mut block, path);
     block.push(0x01);
-    text(&mut block, "localhost");
+    text(&mut block, authority);
     block.extend([0x0f, 0x10]);
     text(&mut block, "application/grpc");
     block.push(0x00);

@@ -6,8 +6,14 @@ use lockkeeper_base::tasks::spawn_detached;
 use tokio::net::TcpStream;
 use tonic::Code;
 
-use super::{MIB, Scene};
-use crate::coordinator::Coordinator;
+use super::{
+    MIB, Scene,
+    frames::{END_HEADERS, END_STREAM, HEADERS, Raw, call_to, frame},
+};
+use crate::{
+    coordinator::{Coordinator, Settings},
+    redis_server::eventually,
+};
 
 const GROWN_MAX: u64 = 16 * MIB;
 
@@ -89,4 +95,27 @@ async fn compressed_messages_are_refused() {
     let code = status_of(&scene.coordinator, None, &body).await;
     assert_eq!(code, Code::Internal);
     scene.end(GROWN_MAX).await;
+}
+
+/// gRPC of Python and of Java sends such an authority over a Unix-domain socket. docs/security.md
+/// says what they need; if this fails because it is accepted now, they need nothing.
+#[tokio::test]
+async fn a_call_to_a_path_is_reset_and_the_connection_goes_on() {
+    const PROTOCOL_ERROR: u32 = 1;
+    let coordinator = Coordinator::start(&Settings::on("embedded:")).await;
+    let mut raw = Raw::open(coordinator.address()).await;
+    let authorities = [(1, "%2Frun%2Fx.sock"), (3, "/run/x.sock")];
+    let calls = authorities.map(|(stream, authority)| {
+        let headers = call_to(authority, "/lockkeeper.v1.LockService/TryAcquire");
+        frame(HEADERS, END_HEADERS | END_STREAM, stream, &headers)
+    });
+    raw.flood(calls.into_iter()).await;
+    eventually("both are reset", || async {
+        let resets = raw.seen().resets;
+        [1, 3]
+            .iter()
+            .all(|stream| resets.get(stream) == Some(&PROTOCOL_ERROR))
+    })
+    .await;
+    assert!(!raw.seen().is_closed);
 }

@@ -184,12 +184,15 @@ fn a_signal_while_waiting_ends_the_wait_cleanly() {
     let (fake, place) = (fake(), Place::new());
     fake.set(|it| it.is_busy = true);
     let run = start(&fake, &place, &["--wait", "1h"], "touch started");
-    eventually("waiting", || fake.has_seen("acquire"));
+    eventually("waiting", || fake.has_seen("describe"));
     run.signal(Signal::SIGUSR1);
     // The others may be ignored from the start: by nohup, or in a shell's background.
     run.signal(Signal::SIGTERM);
     assert_code(&run.end(), 143);
-    assert_eq!(fake.seen(), ["open", "acquire", "cancel", "close"]);
+    assert_eq!(
+        fake.seen(),
+        ["open", "acquire", "describe", "cancel", "close"]
+    );
     assert!(!place.has("started"));
 }
 

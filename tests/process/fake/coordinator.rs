@@ -269,6 +269,7 @@ impl Service {
                 ("renew", Some(Said::Renewed(RenewResponse { grant })))
             }
             Asked::Cancel(_) => ("cancel", None),
+            Asked::Describe(_) => ("describe", None),
             Asked::Close(_) => ("close", None),
             _ => ("other", None),
         };

@@ -62,7 +62,8 @@ async fn a_session_whose_token_is_refused_for_a_while_is_resumed_after_it() {
         .settings()
         .with("store.url", &redis.url())
         .with("session.secret", "the same after a restart")
-        .with("auth.token_file", &known.display().to_string());
+        .with("auth.token_file", &known.display().to_string())
+        .with("store.key_prefix", "app:");
     let mut coordinator = Coordinator::start(&settings).await;
     let shown = authority.file("token", OLD);
     let client = Client::builder()

@@ -4,6 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use lockkeeper_access::Account;
 use lockkeeper_coordinator::{
     Acquire, Lease, LockName, Mode, Operation, Owner, Release, Renew, RequestId,
 };
@@ -135,6 +136,7 @@ impl Sessionless {
             wait,
             request_id: self.request_id(),
             min_replica_acks: 0,
+            account: Account::default(),
         };
         let id = request.request_id.clone();
         let operation = match kind {

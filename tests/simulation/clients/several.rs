@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use lockkeeper_access::Account;
 use lockkeeper_coordinator::{
     AcquireAll, Answer, Error, Grant, Lease, LockName, Locks, Mode, Operation, Owner, ReleaseAll,
     TriedAll,
@@ -101,6 +102,7 @@ impl Several {
             wait,
             request_id: None,
             min_replica_acks: 0,
+            account: Account::default(),
         };
         let operation = match kind {
             Kind::TryAll => Operation::TryAcquireAll(request),

@@ -12,6 +12,9 @@ use crate::{expect_none, source::exists};
 const PROFILES: [(&str, usize, usize); 3] =
     [("single", 1, 0), ("sentinel", 3, 3), ("cluster", 6, 0)];
 
+/// What the variable of the servers' password would be.
+const PASSWORD: &str = "0123456789abcdef";
+
 /// What looks at the coordinators of the others.
 const OBSERVABILITY: &str = "observability";
 
@@ -72,7 +75,9 @@ fn the_coordinators_take_their_settings_and_name_servers_that_are_there() {
             Err(refused) => problems.push(format!("{name}: {refused}")),
         }
         let url = &environment["LOCKKEEPER__STORE__URL"];
-        let hosts = url.split_once("://").unwrap().1.split('/').next().unwrap();
+        let authority = url.split_once("://").unwrap().1.split('/').next().unwrap();
+        let (password, hosts) = authority.split_once('@').unwrap();
+        assert_eq!(password.strip_prefix(':'), Some(PASSWORD), "{name}");
         for host in hosts.split(',').map(|it| it.split(':').next().unwrap()) {
             let is_it = |(name, other): (&String, &Value)| {
                 let shares = strings(&other["networks"]) == strings(&service["networks"]);
@@ -84,6 +89,32 @@ fn the_coordinators_take_their_settings_and_name_servers_that_are_there() {
         }
     }
     expect_none(&problems);
+}
+
+#[test]
+fn every_server_has_a_password() {
+    let compose = compose();
+    for (name, service) in services(&compose) {
+        let command = command(service);
+        if !command.contains("redis-server /") && !command.contains("redis-sentinel /") {
+            continue;
+        }
+        let password = service["environment"]["REDISCLI_AUTH"].as_str();
+        let is_demanded =
+            password.is_some_and(|it| it.starts_with("${LOCKKEEPER_REDIS_PASSWORD:?"));
+        assert!(is_demanded, "{name}: {password:?}");
+        let is_sentinel = command.contains("redis-sentinel");
+        let to_others = if is_sentinel {
+            "auth-pass locks"
+        } else {
+            "--masterauth"
+        };
+        for option in ["--requirepass", to_others] {
+            let option = format!(r#"{option} "$$REDISCLI_AUTH""#);
+            assert!(command.contains(&option), "{name}: {option}");
+        }
+        assert!(!command.contains("--protected-mode no"), "{name}");
+    }
 }
 
 #[test]
@@ -122,7 +153,7 @@ fn address(service: &Value) -> Option<&str> {
     network["ipv4_address"].as_str()
 }
 
-/// The environment as compose would pass it, with none of the variables set that it looks at.
+/// The environment as compose would pass it, with only those variables set that have to be.
 fn substituted(environment: &Value) -> BTreeMap<String, String> {
     let values = environment
         .as_object()
@@ -130,11 +161,13 @@ fn substituted(environment: &Value) -> BTreeMap<String, String> {
         .iter()
         .map(|(name, value)| {
             let value = value.as_str().unwrap();
-            let value = match value.strip_prefix("${").and_then(|it| it.split_once(":-")) {
-                Some((_, default)) => default.trim_end_matches('}'),
-                None => value,
-            };
-            (name.clone(), value.to_owned())
+            let mut parts = value.split("${");
+            let mut text = parts.next().unwrap().to_owned();
+            for (variable, rest) in parts.map(|part| part.split_once('}').unwrap()) {
+                let default = variable.split_once(":-").map(|(_, default)| default);
+                text = [&text, default.unwrap_or(PASSWORD), rest].concat();
+            }
+            (name.clone(), text)
         });
     values.collect()
 }

@@ -5,21 +5,28 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{expect_problem, is_pinned, items, settings_of, strings};
+use super::{expect_problem, is_pinned, items, settings_of, strings, text};
 use crate::{expect_none, source::tree};
 
 #[test]
 fn the_manifests_hold_together() {
     let documents = parsed(&manifests());
-    assert_eq!(documents.len(), 7);
+    assert_eq!(documents.len(), 9);
     expect_none(&problems(&documents));
 }
 
 #[test]
 fn the_containers_listen_where_their_ports_say() {
-    let documents = parsed(&manifests());
+    for settings in ["settings.yaml", "settings-insecure.yaml"] {
+        let settings = text(&format!("deploy/kubernetes/{settings}"));
+        containers_listen(&parsed(&manifests()), &parsed(&settings)[0]["data"]);
+    }
+}
+
+/// Checks the containers with this ConfigMap.
+fn containers_listen(documents: &[Value], settings: &Value) {
     let mut listens = Vec::new();
-    for container in pods(&documents)
+    for container in pods(documents)
         .flat_map(containers)
         .filter(|it| is_ours(it))
     {
@@ -29,6 +36,11 @@ fn the_containers_listen_where_their_ports_say() {
             (name.to_owned(), value.unwrap_or_default().to_owned())
         });
         let mut environment: BTreeMap<_, _> = passed.collect();
+        if items(&container["envFrom"]).any(|it| it["configMapRef"]["name"] == "lockkeeper") {
+            let settings = settings.as_object().unwrap().iter();
+            let settings = settings.map(|(key, it)| (key.clone(), it.as_str().unwrap().to_owned()));
+            environment.extend(settings);
+        }
         environment.remove("LOCKKEEPER__STORE__URL");
         let secret = environment.remove("LOCKKEEPER__SESSION__SECRET_FILE");
         assert!(secret.is_some(), "{}", container["name"]);
@@ -43,6 +55,20 @@ fn the_containers_listen_where_their_ports_say() {
     }
     // The service's coordinators serve other pods, the sidecar its own.
     assert_eq!(listens, ["0.0.0.0:7625", "127.0.0.1:7625"]);
+}
+
+#[test]
+fn only_a_file_that_says_insecure_admits_callers_without_credentials() {
+    let files = tree().into_iter();
+    for file in files.filter(|file| file.path.starts_with("deploy/kubernetes/")) {
+        let is_open = file.text.contains("ALLOW_UNAUTHENTICATED");
+        assert_eq!(
+            is_open,
+            file.path.ends_with("-insecure.yaml"),
+            "{}",
+            file.path
+        );
+    }
 }
 
 #[test]
@@ -98,10 +124,18 @@ fn problems(documents: &[Value]) -> Vec<String> {
     for policy in of_kind(documents, "NetworkPolicy").map(|it| &it["spec"]) {
         let open = items(&policy["ingress"]).flat_map(|it| items(&it["ports"]));
         // Pods may come to the port for locks, and to no other.
-        if strings(&policy["policyTypes"]) != ["Ingress"]
+        if !strings(&policy["policyTypes"]).contains(&"Ingress")
             || !open.map(|it| &it["port"]).eq(["grpc"])
         {
             problems.push("the policy lets others in".to_owned());
+        }
+        let reached = items(&policy["egress"]);
+        if !strings(&policy["policyTypes"]).contains(&"Egress")
+            || reached
+                .into_iter()
+                .any(|it| items(&it["ports"]).count() == 0)
+        {
+            problems.push("the policy lets out everywhere".to_owned());
         }
     }
     for account in of_kind(documents, "ServiceAccount") {
@@ -182,6 +216,12 @@ fn broken_manifests_are_found() {
         ),
         (account, &account.replace("false", "true"), "can ask the"),
         ("- port: grpc", "- port: admin", "lets others in"),
+        ("[Ingress, Egress]", "[Ingress]", "lets out everywhere"),
+        (
+            "ports:\n        - port: 6379",
+            "to:\n        - port: 6379",
+            "lets out everywhere",
+        ),
         ("replicas: 2", "replicas: 1", "one only"),
         ("memory: 64Mi", "disk: 64Mi", "has no bounds"),
     ];

@@ -143,6 +143,8 @@ const (
 	LostGrant
 	Refused
 	SessionEnded
+	// Unreachable: the wait limit passed while no stream was open.
+	Unreachable
 )
 
 // Failure says why an operation failed.
@@ -158,7 +160,11 @@ type Failure struct {
 	Loss Loss
 	// Status is the answer of a coordinator that refused.
 	Status *status.Status
-	// Cause is why the session ended, for people.
+	// Address is the endpoint that was tried last, of an Unreachable.
+	Address string
+	// Err is what its StreamEnded reported; nil if it said nothing.
+	Err error
+	// Cause is why the session ended, or why the endpoint is not reached if Err is nil.
 	Cause string
 }
 

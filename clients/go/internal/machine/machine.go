@@ -163,8 +163,10 @@ func (m *Machine) meetDeadlines() {
 			return
 		case due.grant != nil:
 			m.check(due.grant)
-		default:
+		case m.stream.phase == phaseUp:
 			m.send(due.operation)
+		default:
+			m.endWait(due.operation)
 		}
 	}
 }
@@ -176,8 +178,8 @@ func (m *Machine) close() {
 		return
 	}
 	if m.session == nil {
-		m.end(closed)
 		m.emit(OpenFailed{Endpoint: m.stream.endpoint, Cause: closed})
+		m.end(closed)
 		return
 	}
 	m.closing.deadline = m.now + closeTimeout

@@ -50,7 +50,8 @@ type operation struct {
 	uncertain bool
 	// failingSince is when the coordinator first answered that it cannot be executed for now.
 	failingSince Instant
-	retry        timer
+	// retry passes when to send it again, or when to end its wait while there is no stream.
+	retry timer
 }
 
 // frame is the request as it is sent now.

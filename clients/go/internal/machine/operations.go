@@ -30,6 +30,34 @@ func (m *Machine) do(it Do) {
 		op.waitUntil = *it.WaitUntil
 	}
 	m.send(op)
+	// A limit of 0 means to try, for which a new session is opened first.
+	if m.session != nil || op.waitUntil > m.now {
+		m.limitWait(op)
+	}
+}
+
+// limitWait ends a wait in time while there is no stream. On a stream, the coordinator does it.
+func (m *Machine) limitWait(op *operation) {
+	if m.stream.phase == phaseUp {
+		return
+	}
+	at := never
+	if op.hasCaller {
+		at = op.waitUntil
+	}
+	m.timers.set(&op.retry, at)
+}
+
+// endWait ends a wait whose limit has passed as its caller could have done.
+func (m *Machine) endWait(op *operation) {
+	last := m.stream.fault
+	if last.address == "" {
+		last = fault{m.config.Endpoints[m.stream.endpoint], nil, "it has not answered yet"}
+	}
+	m.emit(Done{Op: op.id, Failure: &Failure{
+		Kind: Unreachable, Name: op.name(), Address: last.address, Err: last.err, Cause: last.cause,
+	}})
+	m.giveUp(op.id)
 }
 
 // giveUp forgets an operation that was never sent, cancels a wait, and releases what is granted

@@ -271,10 +271,10 @@ func TestAPossibleGrantWithALeaseIsNotWatched(t *testing.T) {
 
 func TestAWaitThatIsOverTriesOnce(t *testing.T) {
 	w := open(t)
-	w.startWait(acquire("a"), 10*ms)
+	op := w.startWait(acquire("a"), 10*ms)
 	w.sent()
-	w.breaks()
-	w.receive(opened())
+	w.receive(failed(op, codes.Unavailable, storeUnavailable, ""))
+	w.pass(100 * ms)
 	if left := w.sent().GetAcquire().WaitTimeout; left == nil || left.AsDuration() != 0 {
 		t.Fatalf("%v are left", left)
 	}

@@ -43,9 +43,24 @@ type stream struct {
 	failed, refused int
 	// resumeDeadline ends the session if it is not resumed before.
 	resumeDeadline Instant
-	// failure is why the last attempt failed, or the stream broke.
-	failure string
-	endedBy string
+	fault          fault
+	endedBy        string
+}
+
+// fault is why the last attempt failed, or the stream broke.
+type fault struct {
+	address string
+	// err is what a StreamEnded reported; nil if nothing was.
+	err error
+	// cause says why if err is nil.
+	cause string
+}
+
+func (f fault) String() string {
+	if f.err != nil {
+		return reason(f.err)
+	}
+	return f.address + ": " + f.cause
 }
 
 func newStream() stream {
@@ -88,7 +103,7 @@ func (m *Machine) meetStreamDeadlines() {
 	case m.closing.deadline <= m.now:
 		m.end(closedAlone)
 	case s.resumeDeadline <= m.now:
-		m.end(unreachable + s.failure)
+		m.end(unreachable + s.fault.String())
 	case s.phase == phaseDown && s.retryAt <= m.now:
 		m.connect()
 	case s.phase == phaseOpening && s.deadline <= m.now:
@@ -96,7 +111,7 @@ func (m *Machine) meetStreamDeadlines() {
 		m.onAttemptFailed(nil, codes.Unavailable, "it did not answer in time")
 	case s.phase == phaseUp && s.leaveAt <= m.now:
 		m.emit(Disconnect{})
-		m.onBroken("the coordinator is shutting down")
+		m.onBroken(nil, "the coordinator is shutting down")
 	case s.phase == phaseUp && s.pingAt(m.session) <= m.now:
 		m.onSilence()
 	}
@@ -106,7 +121,7 @@ func (m *Machine) onSilence() {
 	s := &m.stream
 	if s.pingedAt != never {
 		m.emit(Disconnect{})
-		m.onBroken("no answer to a ping")
+		m.onBroken(nil, "no answer to a ping")
 		return
 	}
 	if m.closing.sent {
@@ -201,12 +216,7 @@ func (m *Machine) onOpened(opened *pb.SessionOpened) {
 
 func (m *Machine) onAttemptFailed(err error, code codes.Code, cause string) {
 	s := &m.stream
-	if err != nil {
-		cause = reason(err)
-	} else {
-		cause = m.config.Endpoints[s.endpoint] + ": " + cause
-	}
-	s.failure = cause
+	s.fault = fault{m.config.Endpoints[s.endpoint], err, cause}
 	s.failed++
 	s.refused++
 	if !isRefusal(code) {
@@ -217,8 +227,8 @@ func (m *Machine) onAttemptFailed(err error, code codes.Code, cause string) {
 	s.phase = phaseDown
 	if m.session == nil {
 		if isFinal(code) || s.failed == len(m.config.Endpoints) {
-			m.end(cause)
 			m.emit(OpenFailed{Endpoint: endpoint, Err: err, Cause: cause})
+			m.end(s.fault.String())
 			return
 		}
 		s.retryAt = m.now
@@ -227,7 +237,7 @@ func (m *Machine) onAttemptFailed(err error, code codes.Code, cause string) {
 	}
 	// The next endpoint may know a session that this one does not.
 	if s.refused >= len(m.config.Endpoints) {
-		m.end(cause)
+		m.end(s.fault.String())
 		return
 	}
 	s.retryAt = m.now
@@ -273,19 +283,19 @@ func (m *Machine) onStreamEnded(ended StreamEnded) {
 	case ended.Err == nil && m.closing.sent:
 		m.end(closed)
 	case m.stream.leaveAt != never:
-		m.onBroken("the coordinator is shutting down")
+		m.onBroken(ended.Err, "the coordinator is shutting down")
 	case ended.Err != nil:
-		m.onBroken(reason(ended.Err))
+		m.onBroken(ended.Err, reason(ended.Err))
 	default:
-		m.onBroken(cause)
+		m.onBroken(nil, cause)
 	}
 }
 
 // onBroken goes on at the next endpoint, after a pause that spreads the sessions of a coordinator
 // that died.
-func (m *Machine) onBroken(cause string) {
+func (m *Machine) onBroken(err error, cause string) {
 	s := &m.stream
-	s.failure = cause
+	s.fault = fault{m.config.Endpoints[s.endpoint], err, cause}
 	s.phase = phaseDown
 	s.endpoint = (s.endpoint + 1) % len(m.config.Endpoints)
 	s.retryAt = m.now + time.Duration(float64(firstPauseMax)*m.fraction())
@@ -299,6 +309,7 @@ func (m *Machine) onBroken(cause string) {
 			continue
 		}
 		op.onStreamEnded()
+		m.limitWait(op)
 	}
 	for _, it := range m.grants {
 		it.renewing = false

@@ -139,6 +139,7 @@ export class SessionMachine {
     }
     for (let duty = this.#stream.due(now); duty !== undefined; duty = this.#stream.due(now)) {
       this.#perform(duty, now);
+      this.#work.meetDeadlines(now); // The end of a stream ends waits whose limit has passed.
     }
   }
 
@@ -220,7 +221,7 @@ export class SessionMachine {
     } else if (this.#stream.isLeaving) {
       this.#broke("the coordinator is stopping", now);
     } else {
-      this.#broke(error?.message ?? "the coordinator ended the stream", now);
+      this.#broke(error ?? "the coordinator ended the stream", now);
     }
   }
 
@@ -229,9 +230,10 @@ export class SessionMachine {
     this.#broke(cause, now);
   }
 
-  #broke(cause: string, now: number): void {
-    this.#stream.broke(now);
+  #broke(why: LockkeeperError | string, now: number): void {
+    this.#stream.broke(now, why);
     this.#work.streamEnded();
+    const cause = typeof why === "string" ? why : why.message;
     this.#report({ state: "resuming", cause });
   }
 

@@ -39,7 +39,10 @@ export interface NewOperation {
   readonly renews?: GrantEntry | undefined;
 }
 
-/** An operation without an answer. It is due when it is to be sent again. */
+/**
+ * An operation without an answer. It is due when it is to be sent again, or, while there is no
+ * stream, when its wait ends.
+ */
 export interface Operation extends Scheduled {
   readonly opId: number;
   request: Request;

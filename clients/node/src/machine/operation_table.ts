@@ -14,7 +14,7 @@ export type AfterFailure = "send_again" | "wait" | "over";
 /** The operations without an answer, sent or to be sent. */
 export class OperationTable {
   readonly #byId = new Map<number, Operation>();
-  readonly #retries = new Deadlines<Operation>();
+  readonly #deadlines = new Deadlines<Operation>();
 
   constructor(
     readonly random: () => number,
@@ -39,7 +39,7 @@ export class OperationTable {
     const operation = this.#byId.get(opId);
     if (operation !== undefined) {
       this.#byId.delete(opId);
-      this.#retries.delete(operation);
+      this.#deadlines.delete(operation);
     }
     return operation;
   }
@@ -47,7 +47,17 @@ export class OperationTable {
   /** An operation is sent now. */
   sent(operation: Operation, now: number): void {
     operation.sentAt = now;
-    this.#retries.delete(operation);
+    this.#deadlines.delete(operation);
+  }
+
+  /** Ends a wait in time while there is no stream. On a stream, the coordinator does it. */
+  limitWait(operation: Operation, after = -Infinity): void {
+    const { waitUntil = Infinity, isAbandoned } = operation;
+    if (waitUntil > after && waitUntil < Infinity && !isAbandoned) {
+      this.#deadlines.set(operation, waitUntil);
+    } else {
+      this.#deadlines.delete(operation);
+    }
   }
 
   /** An operation has failed; decides whether it is sent again. */
@@ -66,7 +76,7 @@ export class OperationTable {
     operation.isUncertain = true;
     operation.sentAt = undefined;
     const pause = failure.retryDelay ?? RETRY_PAUSE;
-    this.#retries.set(operation, now + pause * (0.5 + this.random() / 2));
+    this.#deadlines.set(operation, now + pause * (0.5 + this.random() / 2));
     return "wait";
   }
 
@@ -76,10 +86,13 @@ export class OperationTable {
       const { kind } = operation.purpose;
       if (kind === "renewal" || kind === "cleanup") {
         this.take(operation.opId);
-      } else if (operation.sentAt !== undefined) {
+        continue;
+      }
+      if (operation.sentAt !== undefined) {
         operation.sentAt = undefined;
         operation.isUncertain = true;
       }
+      this.limitWait(operation);
     }
   }
 
@@ -124,13 +137,13 @@ export class OperationTable {
     operation.request = withRequestId(operation.request, this.newRequestId());
   }
 
-  /** When the next operation is to be sent again. */
+  /** When the next operation is due. */
   next(): number | undefined {
-    return this.#retries.next();
+    return this.#deadlines.next();
   }
 
-  /** The next operation to send again now. */
+  /** The next operation that is due now. */
   popDue(now: number): Operation | undefined {
-    return this.#retries.popDue(now);
+    return this.#deadlines.popDue(now);
   }
 }

@@ -1,7 +1,7 @@
 /** The stream of a session: where it is open, how long it may be silent, and when to try again. */
 
 import type { LockkeeperError } from "../errors.js";
-import { MisconfiguredError, RefusedError } from "../errors.js";
+import { MisconfiguredError, RefusedError, UnreachableError } from "../errors.js";
 import {
   BACKOFF_MAX,
   BACKOFF_MIN,
@@ -68,6 +68,8 @@ export class StreamState {
   #state: State = { name: "new" };
   /** Whether the session was open once. */
   #isSession = false;
+  /** Why the last attempt failed, or the stream broke. */
+  #fault: UnreachableError | undefined;
 
   constructor(
     readonly endpoints: readonly string[],
@@ -103,6 +105,17 @@ export class StreamState {
   /** Whether the session was open once. */
   get isSession(): boolean {
     return this.#isSession;
+  }
+
+  /** Why there is no stream. */
+  get fault(): UnreachableError {
+    return this.#fault ?? new UnreachableError(this.address, "it has not answered yet");
+  }
+
+  #failed(why: LockkeeperError | string): void {
+    const isKnown = why instanceof UnreachableError;
+    const problem = typeof why === "string" ? why : why.message;
+    this.#fault = isKnown ? why : new UnreachableError(this.address, problem);
   }
 
   /** When something may be due. */
@@ -208,7 +221,8 @@ export class StreamState {
   }
 
   /** The open stream has ended: the next endpoint is tried after a pause that spreads clients. */
-  broke(now: number): void {
+  broke(now: number, why: LockkeeperError | string): void {
+    this.#failed(why);
     this.resumeDeadline ??= now + this.rhythm.lease;
     this.endpoint += 1;
     const retryAt = now + FIRST_PAUSE * this.random();
@@ -217,6 +231,7 @@ export class StreamState {
 
   /** An attempt has failed. Returns whether that is final. */
   attemptFailed(now: number, error: LockkeeperError): boolean {
+    this.#failed(error);
     const before = this.#state.name === "opening" ? this.#state.failures : NO_FAILURES;
     const isRefusal = error instanceof RefusedError && REFUSALS.has(error.code);
     const failures = {

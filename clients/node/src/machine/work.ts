@@ -55,8 +55,18 @@ export class Work {
       this.#check(it, now);
     }
     for (let it = this.#operations.popDue(now); it; it = this.#operations.popDue(now)) {
-      this.#send(it, now);
+      if (this.stream.name === "up") {
+        this.#send(it, now);
+      } else {
+        this.#endWait(it, now);
+      }
     }
+  }
+
+  /** The limit of a wait has passed without a stream: it ends as if its caller gave up. */
+  #endWait({ opId }: Operation, now: number): void {
+    this.push({ type: "failed", opId, error: this.stream.fault });
+    this.abandon(opId, now);
   }
 
   // --- operations
@@ -68,18 +78,23 @@ export class Work {
       return;
     }
     const { renews } = start;
-    this.#add(start, renews ? { kind: "caller", renews } : { kind: "caller" }, now);
+    const added = this.#add(start, renews ? { kind: "caller", renews } : { kind: "caller" }, now);
+    if (this.stream.name !== "up") {
+      // A limit of 0 means to try, for which a new session is opened first.
+      this.#operations.limitWait(added, this.stream.isSession ? undefined : now);
+    }
   }
 
   #start(request: Request, purpose: Purpose, now: number): void {
     this.#add({ opId: this.nextId(), request }, purpose, now);
   }
 
-  #add(start: NewOperation, purpose: Purpose, now: number): void {
+  #add(start: NewOperation, purpose: Purpose, now: number): Operation {
     const hasId = "requestId" in start.request.value;
     const added = operation(start, purpose, hasId ? this.newRequestId() : "");
     this.#operations.add(added);
     this.#send(added, now);
+    return added;
   }
 
   #send(it: Operation, now: number): void {

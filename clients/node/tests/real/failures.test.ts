@@ -238,12 +238,39 @@ describe("a wrong address", () => {
     ]);
   });
 
+  test("does not keep a wait beyond its limit", async (t) => {
+    const silent = await startSilence(t);
+    const line = (url: string): RegExp => new RegExp(`^no coordinator at ${url}: `);
+    const wait = 300;
+    await assertUnreachable(clientOf(t, silent).lock("a", { wait }), line(silent), 5_000);
+    const coordinator = await Coordinator.start(t);
+    const client = new Lockkeeper({ endpoints: coordinator.url });
+    await client.connect();
+    await coordinator.end("SIGKILL");
+    await eventually("the stream broke", () => client.state === "resuming");
+    await assertUnreachable(client.lock("a", { wait }), line(coordinator.url), 5_000);
+    const latch = client.latch("b").wait({ wait });
+    await assertUnreachable(latch, line(coordinator.url), 5_000);
+    assert.ok((await errorOf(client.close())) instanceof SessionEndedError);
+  });
+
   test("of which another works is not noticed", async (t) => {
     const coordinator = await Coordinator.start(t);
     const wrong = `http://127.0.0.1:${String(await freePort())}`;
     const client = clientOf(t, [wrong, coordinator.url]);
     await (await client.lock("a")).release();
     assert.equal((await client.calls.describe("a")).holderCount, 0);
+  });
+});
+
+describe("a Unix socket", () => {
+  test("carries the session and the calls", async (t) => {
+    const path = join(folder(t), "coordinator.sock");
+    await Coordinator.start(t, { set: [`server.uds_path=${path}`] });
+    const client = clientOf(t, `unix://${path}`);
+    const lock = await client.lock("a");
+    assert.equal((await client.calls.describe("a")).holderCount, 1);
+    await lock.release();
   });
 });
 

@@ -59,7 +59,9 @@ class ClientBase:
                 stays held until the lease ends, because this process may still be at work.
             token: The bearer token, or a function that returns one for every call.
             token_file: A file with the token. It is read for every call.
-            ca_file: The authorities to trust (PEM). By default those that gRPC trusts.
+            ca_file: The authorities to trust (PEM). By default those of the system, as OpenSSL
+                finds them (``SSL_CERT_FILE``), or those of gRPC if there are none or if
+                ``GRPC_DEFAULT_SSL_ROOTS_FILE_PATH`` is set.
             cert_file: The client's certificate (PEM), if the coordinator requires one.
             key_file: The private key of that certificate (PEM).
             server_name: The name in the coordinator's certificate, if it is not the host.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
+import ssl
 from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Union
@@ -22,6 +24,9 @@ StrPath = Union[str, "os.PathLike[str]"]
 TokenCallback = Callable[[], Union[str, Awaitable[str]]]
 
 Metadata = tuple[tuple[str, str], ...]
+
+#: With this variable, gRPC is told which authorities to trust.
+_ROOTS = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
 
 _DETAILS = "grpc-status-details-bin"
 
@@ -144,7 +149,7 @@ class Connector:
 
     def _credentials(self) -> grpc.ChannelCredentials:
         ca, key, cert = (_read_pem(field, file) for field, file in self._tls.items())
-        return grpc.ssl_channel_credentials(ca, key, cert)
+        return grpc.ssl_channel_credentials(ca or _system_authorities(), key, cert)
 
     # --- metadata
 
@@ -195,6 +200,23 @@ def _read_pem(field: str, file: StrPath | None) -> bytes | None:
     if b"-----BEGIN " not in pem:
         raise Misconfigured(f"{field}: {file}: it is not a PEM file")
     return pem
+
+
+def _system_authorities() -> bytes | None:
+    """Return the authorities that the system trusts; None for those of gRPC if it has none.
+
+    gRPC would trust a list of its own.
+    """
+    if os.environ.get(_ROOTS):
+        return None
+    context = ssl.create_default_context()
+    if not context.get_ca_certs():
+        # OpenSSL reads a folder only when it verifies something.
+        for file in Path(ssl.get_default_verify_paths().capath or os.devnull).glob("*.[0-9]"):
+            with contextlib.suppress(OSError):
+                context.load_verify_locations(file)
+    authorities = context.get_ca_certs(binary_form=True)
+    return "".join(map(ssl.DER_cert_to_PEM_cert, authorities)).encode() or None
 
 
 # --- errors

@@ -50,7 +50,10 @@ class Misconfigured(Error, ValueError):
 
 
 class Unreachable(Error, ConnectionError):
-    """No coordinator answered within 6 s per endpoint. Nothing was acquired."""
+    """No coordinator answered within 6 s per endpoint, or within the time to wait.
+
+    Nothing is held: what was granted nevertheless is released.
+    """
 
     def __init__(self, address: str, cause: str) -> None:
         """Describe a failure at the last address that was tried."""

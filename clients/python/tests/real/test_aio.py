@@ -375,6 +375,30 @@ def test_tls_client_certificates_and_tokens(serve, certificate, tmp_path):
         assert error.address in str(error)
 
 
+def test_without_a_file_the_authorities_of_the_system_are_trusted(
+    serve, certificate, tmp_path, monkeypatch
+):
+    cert, key = certificate("server", "DNS:localhost", "IP:127.0.0.1")
+    other, _ = certificate("other", "DNS:other")
+    secure = serve(f"server.tls.certificate_file={cert}", f"server.tls.key_file={key}")
+
+    async def connects():
+        async with connected(f"https://{secure.address}") as client:
+            await client.describe("a")
+
+    monkeypatch.delenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", raising=False)
+    monkeypatch.setenv("SSL_CERT_FILE", str(cert))
+    asyncio.run(connects())
+    folder = tmp_path / "authorities"
+    folder.mkdir()
+    (folder / "0a1b2c3d.0").write_bytes(cert.read_bytes())
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("SSL_CERT_DIR", str(folder))
+    asyncio.run(connects())
+    monkeypatch.setenv("SSL_CERT_FILE", str(other))
+    assert "is not trusted" in str(error_of(f"https://{secure.address}"))
+
+
 def test_a_wrong_token_is_refused_and_a_missing_file_is_named(serve, tmp_path):
     tokens = tmp_path / "tokens"
     tokens.write_text("tester 0123456789abcdef\n")

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 
 import pytest
 from conftest import LIMIT, eventually
@@ -304,6 +305,37 @@ def test_a_silent_address_is_given_up():
             with pytest.raises(lockkeeper.Unreachable, match="it does not answer"):
                 client.connect()
         assert 5 < time.monotonic() - begun < 8
+
+
+@contextmanager
+def ended_by_the_limit(address):
+    begun = time.monotonic()
+    with pytest.raises(lockkeeper.Unreachable) as error:
+        yield
+    assert 0.3 <= time.monotonic() - begun < 5
+    assert error.value.address == f"http://{address}"
+    assert error.value.cause
+
+
+def test_the_limit_holds_while_no_coordinator_answers(serve):
+    import socket
+
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with Client(address) as client, ended_by_the_limit(address):
+            client.lock("a", timeout=0.3).acquire()
+    coordinator = serve()
+    client = Client(coordinator.address)
+    client.connect()
+    coordinator.kill()
+    with ended_by_the_limit(coordinator.address):
+        client.lock("a").acquire(timeout=0.3)
+    with ended_by_the_limit(coordinator.address):
+        client.latch("b").wait(timeout=0.3)
+    with pytest.raises(lockkeeper.SessionEnded):
+        client.close()
 
 
 def test_wrong_options_name_the_field():

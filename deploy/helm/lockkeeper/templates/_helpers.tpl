@@ -58,6 +58,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and (or .Values.auth.jwtIssuer .Values.auth.jwtAudience) (not .Values.auth.jwks) -}}
 {{- fail "auth.jwtIssuer and auth.jwtAudience need auth.jwks" -}}
 {{- end -}}
+{{- $hasRights := or (include "lockkeeper.authenticates" .) .Values.access.rules -}}
+{{- if and $hasRights (not .Values.store.keyPrefix) (not .Values.store.sharesNames) -}}
+{{- fail "callers reach keys of other programs in the store: set store.keyPrefix, or store.sharesNames=true if names are shared on purpose or locks without a prefix are in use" -}}
+{{- end -}}
 {{- if hasPrefix "embedded" .Values.store.url -}}
 {{- fail "store.url: coordinators do not share the embedded store" -}}
 {{- end -}}

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lockkeeper_api::pb::DescribeResponse;
 use lockkeeper_client::{Error, NotGrantedReason, SessionEvent, why_lost};
 use tokio::time::Instant;
 
@@ -12,7 +13,10 @@ use super::{
 use crate::{
     exit,
     failure::{Effect, Failure},
-    output::{lock::holder, lock::waiting as waiting_for, permits},
+    output::{
+        lock::{holder, holders as holders_of, waiting as waiting_for},
+        permits,
+    },
     run::{
         target::{Granted, RunTarget},
         timing::Timing,
@@ -58,10 +62,10 @@ impl Machine {
     pub(super) fn on_event(&mut self, now: Instant, event: SessionEvent) {
         match event {
             SessionEvent::Waiting { name, waiting } => {
-                self.say_waiting(waiting_for(&name, &waiting));
+                self.on_waiting(now, waiting_for(&name, &waiting), Some(name));
             }
             SessionEvent::WaitingForPermits { name, waiting } => {
-                self.say_waiting(permits::waiting(&name, &waiting));
+                self.on_waiting(now, permits::waiting(&name, &waiting), None);
             }
             SessionEvent::Broken { cause } => self.on_broken(now, &cause),
             SessionEvent::Resumed => {
@@ -79,11 +83,20 @@ impl Machine {
         }
     }
 
-    fn say_waiting(&mut self, message: String) {
-        if matches!(self.phase, Phase::Waiting { .. }) && !self.has_said_waiting {
-            self.has_said_waiting = true;
-            self.say(message);
-        }
+    /// Says how a wait stands, and who holds the lock if the caller may know that.
+    pub(super) fn on_described(&mut self, answer: Option<&DescribeResponse>) {
+        let (Phase::Waiting { .. }, Some(waited)) = (&self.phase, &self.waited) else {
+            return;
+        };
+        let holders = answer.filter(|it| !it.holders.is_empty());
+        let holders = holders.map(|it| format!("; held by {}", holders_of(it)));
+        let nested = "; LOCKKEEPER_LOCK says that this command runs under that lock already";
+        let nested = if self.plan.is_nested { nested } else { "" };
+        self.say(format!(
+            "{}{}{nested}",
+            waited.message,
+            holders.unwrap_or_default()
+        ));
     }
 
     /// The session is being resumed. That must not make a wait endless.
@@ -97,7 +110,7 @@ impl Machine {
                 give_up_at.get_or_insert(now + patience);
                 format!("connection lost while waiting: {cause}")
             }
-            Phase::Confirming { .. } | Phase::Running => {
+            Phase::Confirming { .. } | Phase::Running { .. } => {
                 let left = self.valid_until;
                 let left = left.map_or(Duration::ZERO, |it| it.saturating_duration_since(now));
                 format!(

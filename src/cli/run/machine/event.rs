@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lockkeeper_api::pb::DescribeResponse;
 use lockkeeper_client::{Error, SessionEvent};
 use nix::sys::signal::Signal;
 
@@ -18,6 +19,8 @@ pub(crate) struct Plan {
     pub(crate) wait: Option<Duration>,
     pub(crate) kill_after: Option<Duration>,
     pub(crate) conflict_exit_code: u8,
+    /// This process runs under the lock already, and would wait for itself.
+    pub(crate) is_nested: bool,
 }
 
 /// What happened.
@@ -29,6 +32,8 @@ pub(crate) enum Input {
     Event(SessionEvent),
     /// The result of [`Action::Acquire`].
     Acquired(Result<Granted, Error>),
+    /// The result of [`Action::Describe`]; `None` if it failed.
+    Described(Option<DescribeResponse>),
     /// The result of [`Action::Confirm`].
     Confirmed(Result<(), Error>),
     /// A grant is lost.
@@ -41,19 +46,26 @@ pub(crate) enum Input {
     ChildStarted(Result<(), Failure>),
     /// The command ended by itself or by a signal.
     ChildExited(u8),
+    /// The command was stopped by a signal.
+    ChildStopped(Signal),
+    /// It was stopped, and continues.
+    ChildContinued,
     /// The result of [`Action::ProbeGroup`].
     GroupIsEmpty(bool),
     /// The time of [`Machine::wake_at`](super::Machine::wake_at) has come.
     Tick,
 }
 
-/// What to do. Only one of the first four is under way at a time; it replaces the one before.
+/// What to do. Only one of `Open`, `Acquire`, `Confirm` and `Close` is under way at a time; it
+/// replaces the one before.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
     /// Open a session.
     Open,
     /// Wait in the session for the target, for this long at most.
     Acquire(Option<Duration>),
+    /// Ask who holds a lock that is waited for.
+    Describe(String),
     /// Renew the grants, which tells how long they are valid.
     Confirm,
     /// End the session, which releases its grants.

@@ -20,6 +20,9 @@ pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// How often to check whether a stopped command's processes are gone.
 const PROBE_INTERVAL: Duration = Duration::from_millis(50);
 
+/// How often to say that a wait goes on, or that a command is stopped while it holds the lock.
+const REMINDER_INTERVAL: Duration = Duration::from_secs(30);
+
 /// The phases of a run.
 #[derive(Debug)]
 pub(super) enum Phase {
@@ -35,8 +38,8 @@ pub(super) enum Phase {
     },
     /// The command is about to be started.
     Starting,
-    /// The command runs.
-    Running,
+    /// The command runs, or is stopped, which is said again at `stopped`.
+    Running { stopped: Option<Stopped> },
     /// The lock is or may soon be lost; the command got TERM.
     Stopping {
         kill_at: Option<Instant>,
@@ -46,6 +49,22 @@ pub(super) enum Phase {
     Closing { code: u8 },
     /// The process ends.
     Ended,
+}
+
+/// What is known of a wait.
+#[derive(Debug)]
+pub(super) struct Waited {
+    pub(super) message: String,
+    /// The lock that is waited for; `None` for permits.
+    pub(super) lock: Option<String>,
+    say_again_at: Instant,
+}
+
+/// A command that does nothing and holds the lock.
+#[derive(Debug)]
+pub(super) struct Stopped {
+    signal: Signal,
+    say_again_at: Instant,
 }
 
 /// The command's end, while it is being stopped.
@@ -69,7 +88,7 @@ pub(crate) struct Machine {
     /// Until when all grants are surely valid.
     pub(super) valid_until: Option<Instant>,
     pub(super) wait_until: Option<Instant>,
-    pub(super) has_said_waiting: bool,
+    pub(super) waited: Option<Waited>,
     pub(super) has_said_broken: bool,
     pub(super) actions: Vec<Action>,
 }
@@ -87,7 +106,7 @@ impl Machine {
             valid_until: None,
             // A wait too long for the clock is one without limit.
             wait_until: plan.wait.and_then(|wait| now.checked_add(wait)),
-            has_said_waiting: false,
+            waited: None,
             has_said_broken: false,
             actions: Vec::new(),
             plan,
@@ -112,15 +131,18 @@ impl Machine {
             Input::Opened(opened) => self.on_opened(now, opened),
             Input::Event(event) => self.on_event(now, event),
             Input::Acquired(ended) => self.on_acquired(now, ended),
+            Input::Described(answer) => self.on_described(answer.as_ref()),
             Input::Confirmed(ended) => self.on_confirmed(now, ended),
             Input::Lost(loss) => self.on_lost(now, loss),
             Input::Closed(ended) => self.on_closed(&ended),
             Input::Signal(signal) => self.on_signal(signal),
-            Input::ChildStarted(Ok(())) => self.phase = Phase::Running,
+            Input::ChildStarted(Ok(())) => self.phase = Phase::Running { stopped: None },
             Input::ChildStarted(Err(failure)) => {
                 self.say(failure.message);
                 self.close(failure.exit);
             }
+            Input::ChildStopped(signal) => self.on_child_stopped(now, signal),
+            Input::ChildContinued => self.on_child_continued(),
             Input::ChildExited(code) => self.on_child_exited(now, code),
             Input::GroupIsEmpty(is_empty) => self.on_probed(is_empty),
             Input::Tick => {}
@@ -132,9 +154,16 @@ impl Machine {
     pub(crate) fn wake_at(&self) -> Option<Instant> {
         let (one, other) = match &self.phase {
             Phase::Opening { at } => (*at, None),
-            Phase::Waiting { give_up_at } => (*give_up_at, self.wait_over_at()),
+            Phase::Waiting { give_up_at } => {
+                let say_again_at = self.waited.as_ref().map(|it| it.say_again_at);
+                let over_at = [self.wait_over_at(), say_again_at];
+                (*give_up_at, over_at.into_iter().flatten().min())
+            }
             Phase::Confirming { until, again_at } => (Some(*until), *again_at),
-            Phase::Running => (self.term_at(), None),
+            Phase::Running { stopped } => {
+                let say_again_at = stopped.as_ref().map(|it| it.say_again_at);
+                (self.term_at(), say_again_at)
+            }
             Phase::Stopping { kill_at, exit } => match exit {
                 Exited::NotYet => (*kill_at, None),
                 Exited::AskAgainAt(at) => (*kill_at, Some(*at)),
@@ -159,6 +188,9 @@ impl Machine {
                 self.say("no answer from the coordinator".to_owned());
                 self.close(exit::UNAVAILABLE);
             }
+            Phase::Waiting { .. } if is_due(self.waited.as_ref().map(|it| it.say_again_at)) => {
+                self.announce_wait(now);
+            }
             Phase::Confirming { until, .. } if until <= now => {
                 self.say(
                     "the grant could not be confirmed; the command was not started".to_owned(),
@@ -172,10 +204,17 @@ impl Machine {
                 };
                 self.actions.push(Action::Confirm);
             }
-            Phase::Running if is_due(self.term_at()) => {
+            Phase::Running { .. } if is_due(self.term_at()) => {
                 let what = self.plan.target.all();
                 self.stop(now, &what, "it could not be renewed in time");
             }
+            Phase::Running {
+                stopped:
+                    Some(Stopped {
+                        signal,
+                        say_again_at,
+                    }),
+            } if say_again_at <= now => self.on_child_stopped(now, signal),
             _ => {}
         }
         if let Phase::Stopping { kill_at, exit } = &mut self.phase {
@@ -192,6 +231,35 @@ impl Machine {
         }
     }
 
+    /// The first state of a wait is said at once, and the last one as long as it goes on.
+    pub(super) fn on_waiting(&mut self, now: Instant, message: String, lock: Option<String>) {
+        if !matches!(self.phase, Phase::Waiting { .. }) {
+            return;
+        }
+        let is_first = self.waited.is_none();
+        let say_again_at = self.waited.take().map_or(now, |it| it.say_again_at);
+        self.waited = Some(Waited {
+            message,
+            lock,
+            say_again_at,
+        });
+        if is_first {
+            self.announce_wait(now);
+        }
+    }
+
+    fn announce_wait(&mut self, now: Instant) {
+        let Some(waited) = &mut self.waited else {
+            return;
+        };
+        waited.say_again_at = now + REMINDER_INTERVAL;
+        let action = match &waited.lock {
+            Some(lock) => Action::Describe(lock.clone()),
+            None => Action::Say(waited.message.clone()),
+        };
+        self.actions.push(action);
+    }
+
     fn on_signal(&mut self, signal: Signal) {
         match self.phase {
             Phase::Opening { .. }
@@ -202,16 +270,48 @@ impl Machine {
             {
                 self.close(exit::by_signal(signal as i32));
             }
-            Phase::Running | Phase::Stopping { .. } => {
+            Phase::Running { .. } | Phase::Stopping { .. } => {
                 self.actions.push(Action::SignalGroup(signal));
             }
             _ => {}
         }
     }
 
+    /// A stopped command would hold the lock until somebody notices.
+    fn on_child_stopped(&mut self, now: Instant, signal: Signal) {
+        let Phase::Running { stopped } = &mut self.phase else {
+            return;
+        };
+        let names = self.plan.target.names();
+        let message = match signal {
+            Signal::SIGTSTP => {
+                self.actions.push(Action::SignalGroup(Signal::SIGCONT));
+                format!("the command continues: it cannot be suspended while it holds {names}")
+            }
+            Signal::SIGTTIN | Signal::SIGTTOU => format!(
+                "the command is stopped, because it uses the terminal in the background; \
+                 it still holds {names}; bring it to the foreground"
+            ),
+            _ => format!("the command is stopped by {signal}; it still holds {names}"),
+        };
+        *stopped = (signal != Signal::SIGTSTP).then_some(Stopped {
+            signal,
+            say_again_at: now + REMINDER_INTERVAL,
+        });
+        self.say(message);
+    }
+
+    fn on_child_continued(&mut self) {
+        if let Phase::Running { stopped } = &mut self.phase
+            && stopped.take().is_some()
+        {
+            self.say("the command continues".to_owned());
+        }
+    }
+
     fn on_child_exited(&mut self, now: Instant, code: u8) {
         match &mut self.phase {
-            Phase::Running => self.close(code),
+            Phase::Running { .. } => self.close(code),
             Phase::Stopping { exit, .. } => {
                 *exit = Exited::AskAgainAt(now + PROBE_INTERVAL);
                 self.actions.push(Action::ProbeGroup);
@@ -233,7 +333,7 @@ impl Machine {
     /// A grant is lost, or will be before it can be renewed.
     pub(super) fn stop(&mut self, now: Instant, what: &str, why: &str) {
         match self.phase {
-            Phase::Running => {
+            Phase::Running { .. } => {
                 let message = format!("lost {what}: {why}; stopping the command");
                 let kill_at = match (self.timing, self.valid_until) {
                     (Some(timing), Some(until)) => timing.kill_at(now, until),

@@ -10,6 +10,7 @@ pub(super) fn check(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
     check_tls(settings, report);
     check_tokens(settings, report);
     check_rules(settings, report);
+    check_names(settings, report);
     check_audit(settings, report);
     check_admin(settings, report);
 }
@@ -107,6 +108,23 @@ fn check_admin(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
             let why = "must be names of hosts, without a scheme, a port or *";
             report(key, why.to_owned());
         }
+    }
+}
+
+/// Rules name locks, and a lock's name without a prefix may be the key of another program.
+fn check_names(settings: &Settings, report: &mut dyn FnMut(&str, String)) {
+    let Settings { auth, access, .. } = settings;
+    let store = &settings.store;
+    let is_shared = !store.quorum.is_empty() || store.url.scheme() != Some("embedded");
+    let has_rights = auth.takes_tokens()
+        || is_set(&settings.server.tls.client_ca_file)
+        || !access.rules.is_empty();
+    if is_shared && has_rights && store.key_prefix.is_empty() && !store.shares_names {
+        let why = "must not be empty with auth, server.tls.client_ca_file or access.rules, or \
+                   callers reach keys of other programs in the store: set a prefix that no other \
+                   program uses, or store.shares_names = true if names are shared on purpose, as \
+                   with Redisson, or if locks without a prefix are in use";
+        report("store.key_prefix", why.to_owned());
     }
 }
 

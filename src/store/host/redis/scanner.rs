@@ -1,5 +1,5 @@
-//! Walks through the keys of one server, by `SCAN`. On a connection of its own: a long answer must
-//! not hold up what shares the others.
+//! Walks through the keys of one server, by `SCAN` in a script that leaves out long keys. On a
+//! connection of its own: a long answer must not hold up what shares the others.
 
 use std::{fmt, time::Duration};
 
@@ -15,6 +15,17 @@ use crate::host::HostError;
 
 /// One walk at a time and server; others wait.
 const CONNECTIONS: usize = 1;
+
+/// Longer keys are not ours, and are not sent: a key in Redis may have 512 MB.
+const KEY_BYTES_MAX: usize = 4096;
+
+/// `SCAN` with the given arguments after the first, which is the longest key to send.
+const SCAN: &str = "
+local page, keys = redis.call('scan', unpack(ARGV, 2)), {}
+for _, key in ipairs(page[2]) do
+  if #key <= tonumber(ARGV[1]) then keys[#keys + 1] = key end
+end
+return {page[1], keys}";
 
 /// Characters with a meaning in a pattern.
 const SPECIAL: &[u8] = b"*?[]\\";
@@ -48,8 +59,8 @@ impl Scanner {
     ) -> Result<(Vec<Bytes>, u64), HostError> {
         let pool = self.pool().map_err(HostError::Unavailable)?;
         let mut connection = pool.get().await.map_err(unavailable)?;
-        let mut scan = cmd("SCAN");
-        scan.arg(position);
+        let mut scan = cmd("EVAL");
+        scan.arg(SCAN).arg(0).arg(KEY_BYTES_MAX).arg(position);
         if !containing.is_empty() {
             scan.arg("MATCH").arg(pattern(containing));
         }

@@ -19,7 +19,7 @@ use super::{super::story::config, planting::Planting};
 use crate::support::hosts::{Host, Store};
 
 /// A script may take so much of Redis.
-pub(super) const BUDGET: Duration = Duration::from_millis(5);
+const BUDGET: Duration = Duration::from_millis(5);
 
 /// The time base: what `BASE_SCRIPT` takes of Redis on the machine that the budget is for.
 const BASE: Duration = Duration::from_millis(1);
@@ -64,25 +64,15 @@ impl Stage {
         }
     }
 
+    /// No script of the work takes more of Redis than the budget.
     pub(super) async fn check(
         &self,
         what: &str,
         plantings: &[Planting],
         work: impl AsyncFn(&Scripts),
     ) {
-        self.check_within(BUDGET, what, plantings, work).await;
-    }
-
-    /// No script of the work takes more of Redis than the budget.
-    pub(super) async fn check_within(
-        &self,
-        budget: Duration,
-        what: &str,
-        plantings: &[Planting],
-        work: impl AsyncFn(&Scripts),
-    ) {
         let mut shortest = ("", f64::MAX);
-        let budget = budget.as_secs_f64();
+        let budget = BUDGET.as_secs_f64();
         for _ in 0..RUNS {
             self.store.command(&["FLUSHALL", "ASYNC"]).await;
             for planting in plantings {

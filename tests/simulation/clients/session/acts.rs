@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
+use lockkeeper_access::Account;
 use lockkeeper_coordinator::{Acquire, Lease, Mode, Operation, Release, Renew, RequestId, Stream};
 use rand::RngExt as _;
 
@@ -107,6 +108,7 @@ impl Life {
             wait,
             request_id: self.request_id(),
             min_replica_acks: 0,
+            account: Account::default(),
         };
         let in_ms = wait.and_then(|wait| u64::try_from(wait.as_millis()).ok());
         let (kind, operation) = if self.dice.random_bool(0.25) {

@@ -12,9 +12,9 @@ from lockkeeper._machine.messages import (
     ACQUIRES,
     Request,
     grants_in,
-    is_lock,
     loss_in,
     refusal_in,
+    resume_of,
     seconds,
 )
 from lockkeeper._machine.operations import RETRY_PAUSE, Operation, Operations, Purpose
@@ -50,8 +50,10 @@ class Machine:
         self._state: State = Down(0.0, Attempts())
         self._streams = 0
         self._opened: session_pb2.SessionOpened | None = None
-        self._ping_interval: float | None = None
-        self._resume_deadline: float | None = None
+        self._ping_interval = NEVER
+        self._resume_deadline = NEVER
+        #: Why the last attempt failed, or the stream broke.
+        self._fault: Unreachable | None = None
         self._close: ev.Close | None = None
         self._close_deadline = NEVER
         self._wake_at = NEVER
@@ -84,14 +86,10 @@ class Machine:
             return NEVER
         first = self._close_deadline
         if isinstance(state, Up):
-            ping_at = self._ping_at(state)
-            if state.leave_at is not None:
-                first = min(first, state.leave_at)
-            elif ping_at is not None:
-                first = min(first, ping_at)
+            first = min(first, self._ping_at(state) if state.leave_at is None else state.leave_at)
         else:
             first = min(first, state.retry_at if isinstance(state, Down) else state.deadline)
-            first = min(first, NEVER if self._resume_deadline is None else self._resume_deadline)
+            first = min(first, self._resume_deadline)
         grants, operations = self._grants.timers.next(), self._operations.timers.next()
         if grants is not None and grants < first:
             first = grants
@@ -118,21 +116,30 @@ class Machine:
 
     def _meet_deadlines(self, now: float) -> None:
         self._grants.due(now, self._operations.can_send)
-        self._operations.retry_due(now)
+        self._meet_operations(now)
         if now >= self._close_deadline:
             self._end("it was closed, and no coordinator has confirmed that", is_late=True)
-        elif self._resume_deadline is not None and now >= self._resume_deadline:
+        elif now >= self._resume_deadline:
             self._end("no coordinator was reachable for as long as the lease")
         else:
             self._check_stream(now)
 
+    def _meet_operations(self, now: float) -> None:
+        if isinstance(self._state, Up):
+            self._operations.retry_due(now)
+            return
+        # A limit has passed while there is no stream: as if the callers gave up.
+        error = self._fault or self._unreachable("it has not answered yet")
+        for op_id in self._operations.waits_over(now):
+            self._emit(ev.Failed(op_id, error))
+            self._operations.give_up(ev.GiveUp(op_id))
+
     def _check_stream(self, now: float) -> None:
         state = self._state
         if isinstance(state, Up):
-            ping_at = self._ping_at(state)
             if state.leave_at is not None and now >= state.leave_at:
                 self._leave(now, "the coordinator is stopping")
-            elif ping_at is not None and now >= ping_at:
+            elif now >= self._ping_at(state):
                 if state.pinged_at is not None:
                     self._leave(now, "no answer to a ping")
                 elif self._operations.can_send:
@@ -145,17 +152,14 @@ class Machine:
         if isinstance(state, Down) and now >= state.retry_at:
             self._start_attempt(now, state.attempts)
 
-    def _ping_at(self, state: Up) -> float | None:
+    def _ping_at(self, state: Up) -> float:
         """When to ping, or to give up the stream without an answer."""
-        if self._ping_interval is None or state.leave_at is not None or self._close_sent:
-            return None
+        if state.leave_at is not None or self._close_sent:
+            return NEVER
         since = state.heard_at if state.pinged_at is None else state.pinged_at
         return since + self._ping_interval
 
     # --- the stream
-
-    def _on_open(self, _: ev.Open, now: float) -> None:
-        self._start_attempt(now, Attempts())
 
     def _start_attempt(self, now: float, attempts: Attempts) -> None:
         self._streams += 1
@@ -164,23 +168,16 @@ class Machine:
             timeout = streams.OPEN_TIMEOUT
         else:
             frame = session_pb2.SessionRequest(resume=self._resume())
-            lease, endpoints = self._grants.lease, len(self._endpoints)
-            timeout = streams.resume_timeout(lease, attempts, endpoints)
+            timeout = streams.resume_timeout(self._grants.lease, attempts, len(self._endpoints))
         self._state = Opening(self._streams, now, timeout, attempts)
         self._emit(ev.OpenStream(self._streams, self._endpoint, frame))
 
     def _resume(self) -> session_pb2.ResumeSession:
         """Name everything that the session holds or may hold: the rest is released."""
         assert self._opened
-        held = self._grants.messages()
         possible = self._operations.possible_locks()
-        return session_pb2.ResumeSession(
-            session_id=self._opened.session_id,
-            resume_token=self._opened.resume_token,
-            grants=[it for it in held if is_lock(it)]
-            + [it for it in possible if self._grants.find(it) is None],
-            permits=[it for it in held if not is_lock(it)],
-        )
+        unknown = [it for it in possible if self._grants.find(it) is None]
+        return resume_of(self._opened, [*self._grants.messages(), *unknown])
 
     def _on_received(self, event: ev.Received, now: float) -> None:
         state = self._state
@@ -206,13 +203,10 @@ class Machine:
             grants.lease = seconds(opened.lease) or LEASE_DEFAULT
         interval = seconds(opened.renew_interval)
         grants.renew_interval = interval or grants.lease * RENEW_PART
-        self._ping_interval = seconds(opened.ping_interval) or None
-        if self._opened is None:
-            self._opened = session_pb2.SessionOpened(
-                session_id=opened.session_id, resume_token=opened.resume_token
-            )
+        self._ping_interval = seconds(opened.ping_interval) or NEVER
+        self._opened = self._opened or opened
         self._state = Up(state.stream, now)
-        self._resume_deadline = None
+        self._resume_deadline = NEVER
         self._operations.can_send = True
         self._emit(ev.Changed("connected"))
         for grant in [*opened.grants, *opened.permits]:
@@ -235,16 +229,17 @@ class Machine:
         elif state.leave_at is not None:
             self._on_broken(now, "the coordinator is stopping")
         else:
-            self._on_broken(now, str(event.error or "the coordinator ended the stream"))
+            cause = str(event.error or "the coordinator ended the stream")
+            self._on_broken(now, cause, event.error)
 
     def _leave(self, now: float, cause: str) -> None:
         assert isinstance(self._state, Up)
         self._emit(ev.CancelStream(self._state.stream))
         self._on_broken(now, cause)
 
-    def _on_broken(self, now: float, cause: str) -> None:
-        if self._resume_deadline is None:
-            self._resume_deadline = now + self._grants.lease
+    def _on_broken(self, now: float, cause: str, error: Error | None = None) -> None:
+        self._fault = self._unreachable(cause, error)
+        self._resume_deadline = min(self._resume_deadline, now + self._grants.lease)
         self._endpoint = (self._endpoint + 1) % len(self._endpoints)
         self._state = Down(now + streams.FIRST_PAUSE * self._random(), Attempts())
         self._close_sent = False
@@ -255,6 +250,7 @@ class Machine:
 
     def _on_attempt_failed(self, now: float, state: Opening, error: Error) -> None:
         attempts = state.attempts.failed(error)
+        self._fault = self._unreachable(str(error), error)
         endpoints = len(self._endpoints)
         is_over = attempts.refused >= endpoints
         if self._opened is None:
@@ -264,7 +260,9 @@ class Machine:
         if is_over:
             self._end(str(error), error if self._opened is None else None)
 
-    def _unreachable(self, cause: str) -> Unreachable:
+    def _unreachable(self, cause: str, error: Error | None = None) -> Unreachable:
+        if isinstance(error, Unreachable):
+            return error
         return Unreachable(self._endpoints[self._endpoint], cause)
 
     # --- frames
@@ -359,6 +357,9 @@ class Machine:
             # Two tasks of one session exclude each other.
             call.request.owner = f"guard-{call.op_id}"
         operation = self._operations.start(now, call, Purpose.CALLER)
+        if not isinstance(self._state, Up):
+            # A limit of 0 means to try, for which a new session is opened first.
+            self._operations.limit_wait(operation, after=-NEVER if self._opened else now)
         if call.kind in ("renew", "renew_permits"):
             operation.token = self._grants.token(call.request)
 
@@ -437,7 +438,7 @@ class Machine:
 
 
 _EVENTS: dict[type, Callable[[Machine, Any, float], None]] = {
-    ev.Open: Machine._on_open,
+    ev.Open: lambda machine, _, now: machine._start_attempt(now, Attempts()),
     ev.Received: Machine._on_received,
     ev.StreamEnded: Machine._on_stream_ended,
     ev.Call: Machine._on_call,

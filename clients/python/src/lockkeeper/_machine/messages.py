@@ -8,7 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from lockkeeper._machine.events import Message
 from lockkeeper.errors import Error, NotGranted, Refused, not_granted_reason
-from lockkeeper.v1 import lock_pb2, semaphore_pb2, types_pb2
+from lockkeeper.v1 import lock_pb2, semaphore_pb2, session_pb2, types_pb2
 
 #: A request: its field in `SessionRequest`, and the message.
 Request = tuple[str, Message]
@@ -67,6 +67,18 @@ def possible_locks(kind: str, request: Message) -> list[types_pb2.Grant]:
         )
         for lock in locks
     ]
+
+
+def resume_of(
+    opened: session_pb2.SessionOpened, grants: Sequence[Message]
+) -> session_pb2.ResumeSession:
+    """Return the frame that resumes a session, which names everything that it may hold."""
+    return session_pb2.ResumeSession(
+        session_id=opened.session_id,
+        resume_token=opened.resume_token,
+        grants=[it for it in grants if is_lock(it)],
+        permits=[it for it in grants if not is_lock(it)],
+    )
 
 
 def name_of(kind: str, request: Message) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable
 
@@ -208,6 +209,17 @@ class Operations:
                 operation.retry_at = None
                 self._send(now, operation)
 
+    def limit_wait(self, operation: Operation, after: float) -> None:
+        """End a wait in time while there is no stream. On a stream, the coordinator does it."""
+        self.timers.cancel(operation.op_id)
+        until = operation.wait_until
+        if until is not None and until > after and not operation.abandoned:
+            self.timers.set(operation.op_id, until)
+
+    def waits_over(self, now: float) -> list[int]:
+        """Take the operations whose limit has passed while there is no stream."""
+        return [op_id for op_id in self.timers.due(now) if op_id in self._by_id]
+
     def _renew_request_id(self, operation: Operation) -> None:
         operation.uncertain = False
         operation.request.request_id = self._new_id()
@@ -224,6 +236,7 @@ class Operations:
                 operation.uncertain = True
             # The next coordinator may not fail.
             operation.failing_since = None
+            self.limit_wait(operation, after=-math.inf)
 
     def possible_locks(self) -> list[types_pb2.Grant]:
         """Return the locks that operations may hold, to be named in a resume."""

@@ -1,7 +1,7 @@
 //! From the grant to the command's end.
 
 use lockkeeper_client::{Error, LostReason, SessionEvent};
-use nix::sys::signal::Signal::{SIGCONT, SIGKILL, SIGTERM, SIGUSR1};
+use nix::sys::signal::Signal::{SIGCONT, SIGKILL, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGUSR1};
 use tonic::Code;
 
 use super::story::*;
@@ -237,4 +237,35 @@ fn an_end_noticed_late_counts_if_the_lock_was_still_valid() {
     story.on(Input::ChildExited(0));
     story.on(Input::GroupIsEmpty(true));
     story.expect_close_and_exit(exit::LOST);
+}
+
+#[test]
+fn a_command_that_holds_a_lock_is_not_suspended() {
+    let mut story = Story::running(plan());
+    story.on(Input::ChildStopped(SIGTSTP));
+    story.expect_signals(&[SIGCONT]);
+    assert!(story.said().contains("cannot be suspended"));
+    story.on(Input::ChildContinued);
+    assert_eq!(story.actions, []);
+}
+
+#[test]
+fn a_stopped_command_is_reported_until_it_continues() {
+    for (signal, why) in [(SIGTTIN, "in the background"), (SIGSTOP, "by SIGSTOP")] {
+        let mut story = Story::running(plan());
+        story.on(Input::ChildStopped(signal));
+        assert!(story.said().contains(why));
+        for _ in 0..2 {
+            story.advance(15.0);
+            story.renewed(29.0);
+            assert_eq!(story.actions, []);
+            story.advance(15.0);
+            story.renewed(29.0);
+            assert!(story.said().contains(why));
+        }
+        story.on(Input::ChildContinued);
+        assert!(story.said().contains("continues"));
+        story.advance(20.0);
+        assert_eq!(story.actions, []);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_api::pb::Waiting;
+use lockkeeper_api::pb::{DescribeResponse, Holder, Waiting};
 use lockkeeper_client::{Error, NotGrantedReason, SessionEvent};
 use nix::sys::signal::Signal::{SIGCONT, SIGINT, SIGTERM, SIGUSR1};
 use tonic::Code;
@@ -39,25 +39,67 @@ fn a_broken_stream_is_reported_once_until_it_is_resumed() {
     story.expect_signals(&[SIGTERM, SIGCONT]);
 }
 
+fn waiting(position: u32) -> Input {
+    Input::Event(SessionEvent::Waiting {
+        name: NAME.to_owned(),
+        waiting: Waiting {
+            position,
+            holder_remaining_lease: seconds(12.0).try_into().ok(),
+        },
+    })
+}
+
+fn described(names: &[&str]) -> Input {
+    let holders = names.iter().map(|name| Holder {
+        client_name: (*name).to_owned(),
+        ..Holder::default()
+    });
+    Input::Described(Some(DescribeResponse {
+        holders: holders.collect(),
+        holder_count: u32::try_from(names.len()).unwrap(),
+        ..DescribeResponse::default()
+    }))
+}
+
 #[test]
-fn a_wait_is_reported_once() {
+fn a_wait_is_reported_with_its_holder_at_once_and_every_30_s() {
     let mut story = Story::waiting(plan());
-    let waiting = || {
-        Input::Event(SessionEvent::Waiting {
-            name: NAME.to_owned(),
-            waiting: Waiting {
-                position: 2,
-                holder_remaining_lease: seconds(12.0).try_into().ok(),
-            },
-        })
-    };
-    story.on(waiting());
+    story.on(waiting(2));
+    assert_eq!(story.actions, [Action::Describe(NAME.to_owned())]);
+    story.on(described(&["backup"]));
     assert_eq!(
         story.said(),
-        "waiting for orders at position 2, the holder's lease ends in 12s"
+        "waiting for orders at position 2, the holder's lease ends in 12s; held by backup"
     );
-    story.on(waiting());
+    story.on(waiting(1));
+    story.advance(29.0);
     assert_eq!(story.actions, []);
+    story.advance(1.0);
+    assert_eq!(story.actions, [Action::Describe(NAME.to_owned())]);
+    story.on(described(&["a", "b", "c"]));
+    assert_eq!(
+        story.said(),
+        "waiting for orders at position 1, the holder's lease ends in 12s; held by a and 2 more"
+    );
+}
+
+#[test]
+fn a_wait_is_reported_without_the_right_to_see_its_holder() {
+    let mut story = Story::waiting(plan());
+    story.on(waiting(1));
+    story.on(Input::Described(None));
+    assert!(story.said().ends_with("the holder's lease ends in 12s"));
+}
+
+#[test]
+fn a_command_that_waits_for_itself_is_named() {
+    let mut story = Story::waiting(Plan {
+        is_nested: true,
+        ..plan()
+    });
+    story.on(waiting(1));
+    story.on(Input::Described(None));
+    assert!(story.said().contains("runs under that lock already"));
 }
 
 #[test]

@@ -67,7 +67,9 @@ public final class AcquireOptions {
     }
 
     /**
-     * Sets the maximum time to wait. By default a wait has no limit.
+     * Sets the maximum time to wait. By default a wait has no limit. If no coordinator answers, it
+     * ends with {@link UnreachableException}; a coordinator that becomes silent during the wait can
+     * delay that by two ping intervals.
      *
      * @param waitLimit the time; zero tries once
      * @return the changed options

@@ -4,30 +4,39 @@ import java.net.URI;
 import java.net.URISyntaxException;
 
 /**
- * The address of a coordinator: {@code http://HOST:PORT}, {@code https://HOST:PORT}, or {@code
- * HOST:PORT}, which means {@code http://}.
+ * The address of a coordinator: {@code http://HOST:PORT}, {@code https://HOST:PORT}, {@code
+ * unix:///PATH}, or {@code HOST:PORT}, which means {@code http://}. {@code socket} is the path of a
+ * Unix socket, and null for the others.
  */
-record Address(String host, int port, boolean isTls) {
+record Address(String host, int port, boolean isTls, String socket) {
 
     static Address parse(String text) {
         String url = text.contains("://") ? text : "http://" + text;
         try {
             URI uri = new URI(url);
+            if ("unix".equals(uri.getScheme()) && uri.getAuthority() == null) {
+                return new Address("localhost", 0, false, uri.getPath());
+            }
             boolean isTls = "https".equals(uri.getScheme());
             boolean isPath = uri.getRawPath() != null && !uri.getRawPath().matches("/?");
             boolean isKnown = isTls || "http".equals(uri.getScheme());
             if (isKnown && uri.getHost() != null && uri.getPort() > 0 && !isPath) {
-                return new Address(uri.getHost(), uri.getPort(), isTls);
+                return new Address(uri.getHost(), uri.getPort(), isTls, null);
             }
         } catch (URISyntaxException malformed) {
             // Reported like any other text that is no address.
         }
         throw new MisconfiguredException(
-                "endpoint: " + text + " must be http://HOST:PORT or https://HOST:PORT");
+                "endpoint: "
+                        + text
+                        + " must be http://HOST:PORT, https://HOST:PORT or unix:///PATH");
     }
 
     @Override
     public String toString() {
+        if (socket != null) {
+            return "unix://" + socket;
+        }
         return (isTls ? "https://" : "http://") + host + ":" + port;
     }
 }

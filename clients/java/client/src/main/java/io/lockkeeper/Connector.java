@@ -6,6 +6,7 @@ import io.grpc.Grpc;
 import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannel;
 import io.grpc.ManagedChannelBuilder;
+import io.grpc.ManagedChannelProvider;
 import io.grpc.stub.AbstractStub;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -47,9 +48,17 @@ record Connector(
     private static ManagedChannelBuilder<?> builder(
             Address address, ChannelCredentials credentials) {
         try {
+            if (address.socket() != null) {
+                // gRPC would send the path, which is no valid authority of HTTP/2.
+                return Grpc.newChannelBuilder(address.toString(), credentials)
+                        .overrideAuthority(address.host());
+            }
             return Grpc.newChannelBuilderForAddress(address.host(), address.port(), credentials);
         } catch (IllegalArgumentException unusable) {
             throw new MisconfiguredException("tls: " + unusable.getMessage());
+        } catch (ManagedChannelProvider.ProviderNotFoundException unknown) {
+            String message = "endpoint: " + address + ": Unix sockets need Linux";
+            throw new MisconfiguredException(message);
         }
     }
 

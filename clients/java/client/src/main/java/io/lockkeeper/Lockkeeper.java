@@ -47,7 +47,8 @@ public final class Lockkeeper implements AutoCloseable {
      * A client with default settings. It connects when it is first used.
      *
      * @param endpoints the coordinators of one store: {@code http://HOST:PORT}, {@code
-     *     https://HOST:PORT}, or {@code HOST:PORT}, which means {@code http://}
+     *     https://HOST:PORT}, {@code unix:///PATH} (on Linux), or {@code HOST:PORT}, which means
+     *     {@code http://}
      * @return the client
      * @throws MisconfiguredException if an address cannot be used
      */

@@ -35,8 +35,8 @@ public final class LockkeeperBuilder {
     /**
      * Adds coordinators of one store. They are tried in this order, also after a broken stream.
      *
-     * @param endpoints {@code http://HOST:PORT}, {@code https://HOST:PORT}, or {@code HOST:PORT},
-     *     which means {@code http://}
+     * @param endpoints {@code http://HOST:PORT}, {@code https://HOST:PORT}, {@code unix:///PATH}
+     *     (on Linux), or {@code HOST:PORT}, which means {@code http://}
      * @return this builder
      * @throws MisconfiguredException if an address cannot be used
      */

@@ -1,6 +1,9 @@
 package io.lockkeeper;
 
-/** No coordinator answered within 6 s; nothing was acquired. */
+/**
+ * No coordinator answered within 6 s, or within the wait limit. Nothing is held: what was granted
+ * nevertheless is released.
+ */
 public final class UnreachableException extends LockkeeperException {
 
     private static final long serialVersionUID = 1;

@@ -59,6 +59,45 @@ final class FailureTest {
         }
     }
 
+    private static void assertEndedByLimit(Lockkeeper client, String url) {
+        AcquireOptions limited = AcquireOptions.defaults().waitLimit(Duration.ofMillis(300));
+        long begun = System.nanoTime();
+        UnreachableException ended =
+                assertThrows(UnreachableException.class, () -> client.acquire("a", limited));
+        long millis = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begun);
+        assertTrue(millis >= 300 && millis < 5_000, millis + " ms");
+        assertEquals(url, ended.address());
+        assertTrue(ended.getMessage().startsWith("no coordinator at " + url + ": "));
+    }
+
+    @Test
+    void theWaitLimitHoldsWhileNoCoordinatorAnswers() throws Exception {
+        try (ServerSocket silent = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            String url = "http://127.0.0.1:" + silent.getLocalPort();
+            try (Lockkeeper client = Lockkeeper.connect(url)) {
+                assertEndedByLimit(client, url);
+            }
+        }
+        try (Coordinator coordinator = Coordinator.start()) {
+            Lockkeeper client = Lockkeeper.connect(coordinator.url()).open();
+            coordinator.kill();
+            assertEndedByLimit(client, coordinator.url());
+            assertThrows(SessionEndedException.class, client::close);
+        }
+    }
+
+    @Test
+    @SuppressWarnings("try") // The coordinator is only to run.
+    void aUnixSocketCarriesTheSessionAndTheCalls() throws Exception {
+        Path socket = folder.resolve("coordinator.sock");
+        try (Coordinator running = Coordinator.start("--set", "server.uds_path=" + socket);
+                Lockkeeper client = Lockkeeper.connect("unix://" + socket);
+                Grant held = client.acquire("a")) {
+            assertFalse(held.isLost());
+            assertEquals(1, client.withoutSession().describe("a").getHolderCount());
+        }
+    }
+
     @Test
     void whatCannotBeUsedIsNamed() {
         assertMisconfigured("endpoint: redis://x:1", "redis://x:1");

@@ -80,6 +80,11 @@ final class Operation {
         return Math.min(sentAt, now);
     }
 
+    /** When its wait ends; never if it has no limit. */
+    long waitUntil() {
+        return waitUntil;
+    }
+
     boolean isUncertain() {
         return uncertain;
     }

@@ -22,7 +22,10 @@ final class Operations {
     static final long RETRY_PAUSE = TimeUnit.MILLISECONDS.toNanos(200);
 
     private final Map<Long, Operation> byId = new LinkedHashMap<>();
-    private final Timers retries = new Timers();
+
+    /** When to send an operation again or, while there is no stream, when to end its wait. */
+    private final Timers timers = new Timers();
+
     private final Outbox outbox;
 
     Operations(Outbox outbox) {
@@ -48,10 +51,25 @@ final class Operations {
         start(new Operation(outbox.newId(), purpose, subject, token, renewal), now);
     }
 
+    /** Starts an operation of a caller. */
+    void startForCaller(Operation operation, long now) {
+        start(operation, now);
+        // A limit of 0 means to try, for which a new session is opened first.
+        if (!outbox.isUp() && (outbox.isEstablished() || operation.waitUntil() > now)) {
+            limitWait(operation);
+        }
+    }
+
+    /** Ends a wait in time while there is no stream. On a stream, the coordinator does it. */
+    private void limitWait(Operation operation) {
+        timers.set(operation.id, operation.isAbandoned() ? Timers.NEVER : operation.waitUntil());
+    }
+
     private void send(Operation operation, long now) {
         if (!outbox.canSend()) {
             return;
         }
+        timers.remove(operation.id);
         outbox.send(operation.send(now));
         if (operation.isAbandoned()) {
             cancel(operation);
@@ -71,7 +89,7 @@ final class Operations {
 
     /** Takes the operation that is answered; null if it is not known. */
     Operation take(long id) {
-        retries.remove(id);
+        timers.remove(id);
         return byId.remove(id);
     }
 
@@ -106,7 +124,7 @@ final class Operations {
                     failure.retryDelay() == null
                             ? RETRY_PAUSE
                             : Protos.saturated(failure.retryDelay());
-            retries.set(id, Timers.after(now, outbox.jittered(pause)));
+            timers.set(id, Timers.after(now, outbox.jittered(pause)));
             return null;
         }
         return take(id);
@@ -118,7 +136,7 @@ final class Operations {
                 .removeIf(it -> it.purpose == Purpose.RENEWAL || it.purpose == Purpose.CLEANUP);
         for (Operation operation : byId.values()) {
             operation.onStreamEnded();
-            retries.remove(operation.id);
+            limitWait(operation);
         }
     }
 
@@ -167,14 +185,17 @@ final class Operations {
     }
 
     long wakeAt() {
-        return retries.next();
+        return timers.next();
     }
 
-    /** Sends again what has paused for long enough. */
-    void retryDue(long now) {
-        for (long id = retries.popDue(now); id >= 0; id = retries.popDue(now)) {
+    /** Sends again what has paused for long enough, or ends waits whose limit has passed. */
+    void meetDue(long now) {
+        for (long id = timers.popDue(now); id >= 0; id = timers.popDue(now)) {
             Operation operation = byId.get(id);
-            if (operation != null && !operation.isSent()) {
+            if (operation != null && !outbox.isUp()) {
+                outbox.add(new Effect.Failed(id, outbox.fault()));
+                abandon(id);
+            } else if (operation != null && !operation.isSent()) {
                 send(operation, now);
             }
         }

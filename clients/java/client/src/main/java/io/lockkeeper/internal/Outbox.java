@@ -41,6 +41,21 @@ final class Outbox {
         return stream.canSend();
     }
 
+    /** Whether the stream is open, even if nothing may be sent on it. */
+    boolean isUp() {
+        return stream.is(StreamState.Phase.UP);
+    }
+
+    /** Whether the session was open once. */
+    boolean isEstablished() {
+        return stream.isEstablished();
+    }
+
+    /** Why there is no stream. */
+    Failure fault() {
+        return stream.fault();
+    }
+
     void send(SessionRequest frame) {
         add(new Effect.Send(stream.id(), frame));
     }

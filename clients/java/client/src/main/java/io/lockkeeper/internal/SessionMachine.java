@@ -155,13 +155,12 @@ public final class SessionMachine {
 
     private void meetDeadlines(long now) {
         grants.checkDue(now);
-        operations.retryDue(now);
+        operations.meetDue(now);
         if (closeUntil <= now) {
             end("it was closed, and no coordinator has confirmed it", null, now);
         } else if (stream.isExpired(now)) {
-            Failure last = stream.lastFailure();
-            String why = last == null ? "" : "; " + last.describe();
-            end("no coordinator was reachable for as long as the lease" + why, null, now);
+            String why = stream.fault().describe();
+            end("no coordinator was reachable for as long as the lease; " + why, null, now);
         } else if (stream.mustLeave(now)) {
             breakStream("the coordinator is shutting down", now);
         } else if (stream.isSilent(now)) {
@@ -170,7 +169,7 @@ public final class SessionMachine {
             outbox.send(stream.ping(now));
         } else if (stream.isAttemptLate(now)) {
             outbox.add(new Effect.Cancel(stream.id()));
-            onAttemptFailed(unreachable("it does not answer"), now);
+            onAttemptFailed(stream.unreachable("it does not answer"), now);
         }
         if (ended == null && stream.mustConnect(now)) {
             List<Holding> named = new ArrayList<>(grants.held());
@@ -196,7 +195,7 @@ public final class SessionMachine {
             onOpened(event.frame().getOpened(), now);
         } else {
             outbox.add(new Effect.Cancel(stream.id()));
-            onAttemptFailed(unreachable("it does not open the session"), now);
+            onAttemptFailed(stream.unreachable("it does not open the session"), now);
         }
     }
 
@@ -223,7 +222,7 @@ public final class SessionMachine {
         Failure failure = event.failure();
         if (stream.is(Phase.OPENING)) {
             boolean none = failure == null;
-            onAttemptFailed(none ? unreachable("it ended the stream") : failure, now);
+            onAttemptFailed(none ? stream.unreachable("it ended the stream") : failure, now);
         } else if (failure == null && stream.isCloseSent()) {
             end("it was closed", null, now);
         } else {
@@ -238,10 +237,6 @@ public final class SessionMachine {
         return failure instanceof Failure.Unreachable it ? it.cause() : failure.describe();
     }
 
-    private Failure unreachable(String cause) {
-        return new Failure.Unreachable(stream.address(), cause);
-    }
-
     /** Drops a stream that is of no use any more. */
     private void breakStream(String cause, long now) {
         outbox.add(new Effect.Cancel(stream.id()));
@@ -251,7 +246,7 @@ public final class SessionMachine {
     private void markBroken(String cause, long now) {
         String why = stream.isGoingAway() ? "the coordinator is shutting down" : cause;
         String at = stream.address() + ": ";
-        stream.onBroken(now);
+        stream.onBroken(now, why);
         operations.onStreamEnded();
         grants.onStreamEnded();
         outbox.add(new Effect.Notice(Effect.Kind.BROKEN, at + why, null));
@@ -270,7 +265,7 @@ public final class SessionMachine {
         if (isClosing()) {
             fail(start.op(), closed());
         } else {
-            operations.start(Operation.of(start, outbox.newRequestId()), now);
+            operations.startForCaller(Operation.of(start, outbox.newRequestId()), now);
         }
     }
 

@@ -61,7 +61,9 @@ final class StreamState {
     private int refused;
 
     private long resumeDeadline = NEVER;
-    private Failure lastFailure;
+
+    /** Why the last attempt failed, or the stream broke; null if neither has happened. */
+    private Failure fault;
 
     StreamState(List<String> endpoints, OpenSession open, DoubleSupplier random) {
         this.endpoints = endpoints;
@@ -96,9 +98,13 @@ final class StreamState {
         return endpoints.get(endpoint % endpoints.size());
     }
 
-    /** Why the last attempt failed; null if none has failed. */
-    Failure lastFailure() {
-        return lastFailure;
+    /** Why there is no stream, with the address. */
+    Failure fault() {
+        return fault != null ? fault : unreachable("it has not answered yet");
+    }
+
+    Failure unreachable(String cause) {
+        return new Failure.Unreachable(address(), cause);
     }
 
     boolean isCurrent(long id) {
@@ -225,7 +231,6 @@ final class StreamState {
         leaveAt = NEVER;
         failed = 0;
         refused = 0;
-        lastFailure = null;
         resumeDeadline = NEVER;
     }
 
@@ -235,8 +240,9 @@ final class StreamState {
     }
 
     /** The stream broke: the session is resumed at the next endpoint. */
-    void onBroken(long now) {
+    void onBroken(long now, String cause) {
         phase = Phase.DOWN;
+        fault = unreachable(cause);
         endpoint++;
         isCloseSent = false;
         retryAt = now + (long) (FIRST_PAUSE_MAX * random.getAsDouble());
@@ -248,9 +254,10 @@ final class StreamState {
     /** An attempt has failed. Returns whether there will be another. */
     boolean onAttemptFailed(long now, Failure failure) {
         phase = Phase.DOWN;
+        boolean hasAddress = failure instanceof Failure.Unreachable;
+        fault = hasAddress ? failure : unreachable(failure.describe());
         endpoint++;
         failed++;
-        lastFailure = failure;
         refused = failure.refusesSession() ? refused + 1 : 0;
         if (!isEstablished()) {
             retryAt = now;

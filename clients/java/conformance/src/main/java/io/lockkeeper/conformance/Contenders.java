@@ -6,6 +6,7 @@ import io.lockkeeper.Grant;
 import io.lockkeeper.LockLostException;
 import io.lockkeeper.Lockkeeper;
 import io.lockkeeper.LockkeeperException;
+import io.lockkeeper.SessionEndedException;
 import io.lockkeeper.SessionEvent;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -33,7 +34,9 @@ final class Contenders {
         private final String client;
         private final String name;
         private int attempt;
-        private boolean isHeld;
+
+        /** What is held; null if nothing is. */
+        private Grant grant;
 
         History(FileChannel file, String client, String name) {
             this.file = file;
@@ -41,16 +44,17 @@ final class Contenders {
             this.name = name;
         }
 
-        synchronized void note(String what, Long token) throws IOException {
+        synchronized void note(String what, Grant held) throws IOException {
             if (what.equals("asked")) {
                 attempt++;
             }
-            isHeld = what.equals("granted");
-            write(what, token, null);
+            grant = held;
+            write(what, held == null ? null : held.fencingToken(), null);
         }
 
         synchronized void noteHeld(String what, Duration valid) throws IOException {
-            if (isHeld) {
+            // The loss of a lost one follows.
+            if (grant != null && !grant.isLost()) {
                 write(what, null, valid);
             }
         }
@@ -76,7 +80,11 @@ final class Contenders {
 
     JsonObject contend(Lockkeeper client, Command command)
             throws IOException, InterruptedException {
-        Path path = Path.of(System.getenv("LOCKKEEPER_HISTORY"));
+        String named = System.getenv("LOCKKEEPER_HISTORY");
+        if (named == null) {
+            throw new IllegalStateException("LOCKKEEPER_HISTORY must name a file");
+        }
+        Path path = Path.of(named);
         StandardOpenOption[] append = {StandardOpenOption.CREATE, StandardOpenOption.APPEND};
         Duration hold = command.maybeMillis("hold_ms").orElse(Duration.ZERO);
         try (FileChannel file = FileChannel.open(path, append)) {
@@ -107,7 +115,7 @@ final class Contenders {
             Thread.sleep(PAUSE_MILLIS);
             return;
         }
-        history.note("granted", grant.fencingToken());
+        history.note("granted", grant);
         CountDownLatch lost = new CountDownLatch(1);
         grant.onLost(loss -> lost.countDown());
         if (lost.await(hold.toMillis(), TimeUnit.MILLISECONDS)) {
@@ -119,7 +127,7 @@ final class Contenders {
         try {
             grant.close();
             history.note("released", null);
-        } catch (LockLostException refused) {
+        } catch (LockLostException | SessionEndedException refused) {
             history.note("refused", null);
         } catch (LockkeeperException failed) {
             history.note("failed", null);

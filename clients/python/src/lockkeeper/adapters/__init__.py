@@ -1,0 +1,1 @@
+"""Locks in the shape of other libraries."""

@@ -1,0 +1,220 @@
+"""A lock with the methods of `redis.lock.Lock` of redis-py.
+
+Replace ``redis.lock("jobs", timeout=30)`` by ``Lock(client, "jobs", timeout=30)``, and import
+`LockError` and `LockNotOwnedError` from here. What is different:
+
+- A lock without `timeout` ends with its process: it is renewed in the background.
+- Waiters are woken instead of polling. `sleep` has no effect.
+- A loss is reported: see `Lock.lost` and `on_lost`.
+- `extend` and `reacquire` never shorten what is left.
+- A lock has no token of the user's. `Lock.fencing_token` protects what you write to.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from types import SimpleNamespace, TracebackType
+from typing import Any, Callable
+
+from typing_extensions import Self
+
+from lockkeeper import Client
+from lockkeeper._machine.messages import seconds
+from lockkeeper._sync.lock import Lock as Held
+from lockkeeper.errors import Error, LockLost, Refused, SessionEnded
+
+__all__ = ["Lock", "LockError", "LockNotOwnedError"]
+
+logger = logging.getLogger("lockkeeper")
+
+
+class LockError(Error, ValueError):
+    """The lock was not acquired, or is not held by this object."""
+
+    def __init__(self, message: str, lock_name: str) -> None:
+        """Describe an error of a lock."""
+        super().__init__(message)
+        #: The lock.
+        self.lock_name = lock_name
+
+
+class LockNotOwnedError(LockError):
+    """The lock was acquired, and is not held any more."""
+
+
+class Lock:
+    """A lock that this object acquires and releases, once at a time. It is not reentrant.
+
+    `Unreachable`, `Refused` and `SessionEnded` are raised as they are.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        timeout: float | None = None,
+        sleep: float = 0.1,
+        blocking: bool = True,
+        blocking_timeout: float | None = None,
+        thread_local: bool = True,
+        raise_on_release_error: bool = True,
+        *,
+        on_lost: Callable[[LockLost], None] | None = None,
+    ) -> None:
+        """Make a lock.
+
+        Args:
+            client: The client, which may have many locks.
+            name: The name of the lock.
+            timeout: The lease in seconds. By default it is the session's, renewed in the background
+                until the lock is released.
+            sleep: Without effect: nothing polls.
+            blocking: Whether `acquire` waits.
+            blocking_timeout: How long to wait, in seconds. By default there is no limit.
+            thread_local: Whether only the thread that acquired the lock can release it.
+            raise_on_release_error: Whether the end of ``with`` raises that the lock was lost. If
+                not, it logs that.
+            on_lost: Called once if the lock is lost, in a thread of the client.
+
+        """
+        self._client = client
+        self.name = name
+        self.timeout = timeout
+        self.sleep = sleep
+        self.blocking = blocking
+        self.blocking_timeout = blocking_timeout
+        self.thread_local = thread_local
+        self.raise_on_release_error = raise_on_release_error
+        self._on_lost = on_lost
+        self._local: Any = threading.local() if thread_local else SimpleNamespace()
+
+    # --- acquiring and releasing
+
+    def acquire(
+        self,
+        sleep: float | None = None,  # noqa: ARG002
+        blocking: bool | None = None,
+        blocking_timeout: float | None = None,
+    ) -> bool:
+        """Acquire the lock, and return whether that succeeded.
+
+        Args:
+            sleep: Without effect.
+            blocking: Whether to wait. By default as the object was made.
+            blocking_timeout: How long to wait, in seconds. By default as the object was made.
+
+        """
+        held = self._client.lock(self.name, lease=self.timeout, on_lost=self._on_lost)
+        limit = self.blocking_timeout if blocking_timeout is None else blocking_timeout
+        is_held = held.acquire(self.blocking if blocking is None else blocking, timeout=limit)
+        if is_held:
+            self._local.held = held
+        return is_held
+
+    def release(self) -> None:
+        """Release the lock, and wait until the coordinator confirms that.
+
+        Raises:
+            LockNotOwnedError: It was lost before. It is released nevertheless, if a coordinator has
+                it.
+            LockError: This object does not hold it.
+
+        """
+        held = self._held("release an unlocked lock")
+        self._local.held = None
+        try:
+            held.release()
+        except (LockLost, SessionEnded) as error:
+            raise self._not_owned("release", error) from error
+
+    def __enter__(self) -> Self:
+        """Acquire the lock, or raise `LockError`."""
+        if self.acquire():
+            return self
+        raise LockError("Unable to acquire lock within the time specified", self.name)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Release the lock."""
+        try:
+            self.release()
+        except LockError as failure:
+            if self.raise_on_release_error:
+                raise
+            logger.warning("%s: %s", self.name, failure)
+
+    # --- the lease
+
+    def extend(self, additional_time: float, replace_ttl: bool = False) -> bool:
+        """Add time to the lease, or with `replace_ttl` make it this long from now.
+
+        Raises:
+            LockNotOwnedError: The lock was lost.
+            LockError: This object does not hold it, or it has no timeout.
+
+        """
+        held = self._held("extend an unlocked lock")
+        if self.timeout is None:
+            raise LockError("Cannot extend a lock with no timeout", self.name)
+        if not replace_ttl:
+            additional_time += seconds(self._client.describe(self.name).remaining_lease)
+        return self._renew(held, additional_time, "extend")
+
+    def reacquire(self) -> bool:
+        """Make the lease as long as `timeout` from now. Raises as `extend` does."""
+        held = self._held("reacquire an unlocked lock")
+        if self.timeout is None:
+            raise LockError("Cannot reacquire a lock with no timeout", self.name)
+        return self._renew(held, self.timeout, "reacquire")
+
+    def _renew(self, held: Held, lease: float, what: str) -> bool:
+        try:
+            held.extend(lease)
+        except (LockLost, SessionEnded) as error:
+            raise self._not_owned(what, error) from error
+        except Refused as error:
+            if error.reason != "NOT_OWNER":
+                raise
+            raise self._not_owned(what, error) from error
+        return True
+
+    # --- questions
+
+    def locked(self) -> bool:
+        """Ask whether any owner holds the lock now."""
+        return self._client.lock(self.name).locked()
+
+    def owned(self) -> bool:
+        """Return whether this object certainly holds the lock now, as far as the client knows."""
+        held = self._current
+        return held is not None and held.owned()
+
+    @property
+    def lost(self) -> threading.Event:
+        """An event that is set when the lock is lost. Stop the work then."""
+        return self._held("ask for the loss of an unlocked lock").lost
+
+    @property
+    def fencing_token(self) -> int:
+        """The token to send with every write to the protected resource."""
+        return self._held("fence a write by an unlocked lock").fencing_token
+
+    @property
+    def _current(self) -> Held | None:
+        held: Held | None = getattr(self._local, "held", None)
+        return held
+
+    def _held(self, what: str) -> Held:
+        held = self._current
+        if held is None:
+            raise LockError(f"Cannot {what}", self.name)
+        return held
+
+    def _not_owned(self, what: str, error: Error) -> LockNotOwnedError:
+        message = f"Cannot {what} a lock that's no longer owned: {error}"
+        return LockNotOwnedError(message, self.name)

@@ -1,0 +1,68 @@
+//! Who else may read or write the files that have secrets.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+
+use crate::config::Settings;
+
+/// The permissions of users that are neither the owner nor in the group.
+const OTHERS_READ: u32 = 0o004;
+const OTHERS_WRITE: u32 = 0o002;
+
+/// Warns of files that every user can read. Fails with the key of one that every user can write.
+pub(crate) fn check(settings: &Settings) -> Result<(), (&'static str, String)> {
+    let (auth, tls) = (&settings.auth, &settings.server.tls);
+    let secret = [
+        ("session.secret_file", &settings.session.secret_file),
+        ("store.password_file", &settings.store.password_file),
+        ("store.tls.key_file", &settings.store.tls.key_file),
+        ("server.tls.key_file", &tls.key_file),
+        ("auth.token_file", &auth.token_file),
+    ];
+    // What they say is no secret, but decides who is trusted.
+    let public = [
+        ("auth.jwks_file", &auth.jwks_file),
+        ("server.tls.client_ca_file", &tls.client_ca_file),
+    ];
+    for (key, path) in secret.into_iter().chain(public) {
+        let mode = mode(path);
+        if mode & OTHERS_WRITE != 0 {
+            let path = path.display();
+            let why = format!("{path} can be changed by every user (mode {mode:04o}): chmod o-w");
+            return Err((key, why));
+        }
+        if mode & OTHERS_READ != 0 && secret.iter().any(|(it, _)| *it == key) {
+            let (path, mode) = (path.display(), format!("{mode:04o}"));
+            tracing::warn!(key, %path, mode, "every user can read this secret: chmod o-r");
+        }
+    }
+    Ok(())
+}
+
+/// The permissions of a file; none if it is not set or not there, which its reader reports.
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).map_or(0, |found| found.permissions().mode() & 0o777)
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::NamedTempFile;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_every_user_can_change_is_refused() {
+        let file = NamedTempFile::new().unwrap();
+        let of = |mode: u32| {
+            fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).unwrap();
+            let mut settings = Settings::default();
+            settings.auth.token_file = file.path().to_owned();
+            check(&settings)
+        };
+        for mode in [0o400, 0o600, 0o640, 0o660, 0o644] {
+            assert_eq!(of(mode), Ok(()), "{mode:o}");
+        }
+        let (key, why) = of(0o666).unwrap_err();
+        assert_eq!(key, "auth.token_file");
+        assert!(why.contains("(mode 0666): chmod o-w"), "{why}");
+    }
+}

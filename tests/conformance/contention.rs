@@ -1,0 +1,300 @@
+//! All languages contend for one lock, and Redisson does if its agent is built, while coordinators
+//! are killed and frozen. What all of them saw is one history, and one checker judges it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env,
+    path::{Path, PathBuf},
+    process::ExitStatus,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use deadpool_redis::redis::from_redis_value;
+use lockkeeper_testkit::{
+    checker::{Bounds, check},
+    coordinator::{Coordinator, Settings},
+    heartbeat,
+    history::{At, Event, What},
+    redis_server::RedisServer,
+};
+use nix::time::{ClockId, clock_gettime};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::{
+    process::{Child, Command},
+    time::{Instant, sleep, timeout},
+};
+
+use crate::{
+    driver_process::{Driver, PATIENCE},
+    real::scene::{LEASE, SECRET, connect_to},
+    trial::Language,
+};
+
+const NAME: &str = "contended";
+
+/// Contenders of each language, each with a process of its own.
+const EACH: usize = 2;
+
+const HOLD: Duration = Duration::from_millis(2);
+
+/// A line of the file, see `clients/conformance.md`.
+#[derive(Debug, Deserialize)]
+struct Line {
+    at_us: u64,
+    client: String,
+    attempt: u64,
+    what: String,
+    #[serde(default)]
+    token: String,
+    #[serde(default)]
+    valid_us: u64,
+}
+
+/// Who contends.
+struct Contenders {
+    drivers: Vec<(Driver, u64)>,
+    redisson: Vec<Child>,
+    names: BTreeSet<String>,
+}
+
+/// Contention for `CONTENTION_SECONDS` (10) at three coordinators, one of which at a time is killed
+/// or frozen.
+pub(crate) async fn contend(languages: &[Language]) -> Result<()> {
+    let seconds = env::var("CONTENTION_SECONDS").map_or(Ok(10), |it| it.parse())?;
+    let time = Duration::from_secs(seconds);
+    let redis = RedisServer::start().await;
+    let settings = Settings::on(&redis.url())
+        .with("session.secret", SECRET)
+        .with_age_max(time + 8 * PATIENCE);
+    let mut coordinators = Vec::new();
+    for _ in 0..3 {
+        coordinators.push(Coordinator::start(&settings).await);
+    }
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("history");
+    let (begun, begun_at) = (Instant::now(), monotonic()?);
+    let mut contenders = Contenders::start(languages, &coordinators, time, &file).await?;
+    contenders.start_redisson(&redis, time, &file)?;
+    let names = contenders.names.clone();
+    strike(&mut coordinators, begun + time).await;
+    let stopped = begun.elapsed();
+    contenders.end().await?;
+    let bounds = Bounds {
+        lease: LEASE,
+        busy: 1,
+        fault: At::ZERO,
+        healed: At::ZERO,
+        stopped,
+        end: begun.elapsed(),
+        lateness: heartbeat::lateness(begun, Instant::now()),
+    };
+    let text = std::fs::read_to_string(&file)?;
+    judge(&text, &names, begun_at, &bounds)?;
+    nothing_left(&redis).await
+}
+
+/// Kills and freezes the coordinators in turn, until the time is over. All are up in the end.
+async fn strike(coordinators: &mut [Coordinator], until: Instant) {
+    let pause = LEASE / 2;
+    let strike = LEASE + Duration::from_secs(1);
+    for number in 0.. {
+        sleep(pause).await;
+        if Instant::now() + strike >= until {
+            break;
+        }
+        let victim = number % coordinators.len();
+        // Each is killed in one round and frozen in the next.
+        if (number + number / coordinators.len()).is_multiple_of(2) {
+            coordinators[victim].kill();
+            sleep(pause).await;
+            coordinators[victim].restart_on_same_address().await;
+        } else {
+            coordinators[victim].stop();
+            sleep(strike).await;
+            coordinators[victim].cont();
+        }
+    }
+    sleep(until.saturating_duration_since(Instant::now())).await;
+}
+
+#[expect(clippy::print_stdout, reason = "what the kit is for")]
+fn judge(text: &str, names: &BTreeSet<String>, begun: At, bounds: &Bounds) -> Result<()> {
+    let events = parse(text, begun)?;
+    let found = check(&events, bounds);
+    let mut grants: BTreeMap<String, usize> = names.iter().map(|it| (it.clone(), 0)).collect();
+    for line in text.lines() {
+        let line: Line = serde_json::from_str(line)?;
+        if line.what == "granted" {
+            *grants.entry(line.client).or_default() += 1;
+        }
+    }
+    println!(
+        "contention for {:?}: grants={} failed={} lost={} violations={} late={} tokens={} \
+         stuck={} silent={} outage={:?}, grants of each: {grants:?}",
+        bounds.end,
+        found.grants,
+        found.failed,
+        found.lost,
+        found.violations.len(),
+        found.late_notices,
+        found.tokens.len() + found.twins.len(),
+        found.stuck.len(),
+        found.silent.len() + found.unaware.len(),
+        found.outage,
+    );
+    let problems = [
+        &found.violations,
+        &found.tokens,
+        &found.twins,
+        &found.stuck,
+        &found.silent,
+        &found.unaware,
+    ];
+    let problems: Vec<_> = problems.into_iter().flatten().take(20).collect();
+    ensure!(problems.is_empty(), "{problems:#?}");
+    let idle: Vec<_> = grants.iter().filter(|(_, grants)| **grants == 0).collect();
+    ensure!(idle.is_empty(), "never had the lock: {idle:?}");
+    Ok(())
+}
+
+/// The events of all contenders, in the order of their times.
+fn parse(text: &str, begun: At) -> Result<Vec<Event>> {
+    let mut attempts = BTreeMap::new();
+    let mut events = Vec::new();
+    for line in text.lines() {
+        let line: Line = serde_json::from_str(line).with_context(|| line.to_owned())?;
+        let next = u64::try_from(attempts.len())?;
+        let what = line.event()?;
+        events.push(Event {
+            at: Duration::from_micros(line.at_us).saturating_sub(begun),
+            attempt: *attempts.entry((line.client, line.attempt)).or_insert(next),
+            name: 0,
+            what,
+        });
+    }
+    events.sort_by_key(|it| it.at);
+    Ok(events)
+}
+
+/// The lock, its waiters and its leases have gone. The counter of its tokens and the answers to
+/// requests stay for a while.
+async fn nothing_left(redis: &RedisServer) -> Result<()> {
+    let keys: Vec<String> = from_redis_value(redis.command(&["KEYS", "*"]).await)?;
+    for key in &keys {
+        let kind = key.split(':').next().unwrap_or_default();
+        let stays = ["redisson_lock_token", "lockkeeper_request"].contains(&kind);
+        let left: i64 = from_redis_value(redis.command(&["PTTL", key]).await)?;
+        ensure!(stays && left > 0, "{key} is left, for {left} ms");
+    }
+    Ok(())
+}
+
+fn monotonic() -> Result<At> {
+    Ok(clock_gettime(ClockId::CLOCK_MONOTONIC)?.into())
+}
+
+// === impl Line ===
+
+impl Line {
+    fn event(&self) -> Result<What> {
+        Ok(match self.what.as_str() {
+            "asked" => What::Asked,
+            "granted" => What::Granted {
+                token: self.token.parse()?,
+            },
+            "failed" => What::Failed,
+            "at_risk" => What::AtRisk(Duration::from_micros(self.valid_us)),
+            "recovered" => What::Recovered,
+            "lost" => What::Lost,
+            "broke" => What::Broke,
+            "resumed" => What::Resumed,
+            "release_sent" => What::ReleaseSent,
+            "released" => What::Released,
+            "refused" => What::Refused,
+            what => anyhow::bail!("no event is called {what}"),
+        })
+    }
+}
+
+// === impl Contenders ===
+
+impl Contenders {
+    /// Starts those of our clients. Each tries the coordinators in another order.
+    async fn start(
+        languages: &[Language],
+        coordinators: &[Coordinator],
+        time: Duration,
+        history: &Path,
+    ) -> Result<Self> {
+        let mut urls: Vec<_> = coordinators.iter().map(Coordinator::url).collect();
+        let mut drivers = Vec::new();
+        let mut names = BTreeSet::new();
+        for language in languages {
+            for number in 1..=EACH {
+                let mut driver = language.with_history(history).driver().await?;
+                driver.run(connect_to(&urls)).await?;
+                urls.rotate_left(1);
+                let client = format!("{}-{number}", language.name);
+                let contend = json!({
+                    "do": "contend", "name": NAME, "seconds": time.as_secs(),
+                    "hold_ms": HOLD.as_millis(), "client": client,
+                });
+                let id = driver.send(contend).await?;
+                drivers.push((driver, id));
+                names.insert(client);
+            }
+        }
+        let redisson = Vec::new();
+        Ok(Self {
+            drivers,
+            redisson,
+            names,
+        })
+    }
+
+    /// Starts those of the real Redisson, if its agent is built.
+    fn start_redisson(
+        &mut self,
+        redis: &RedisServer,
+        time: Duration,
+        history: &Path,
+    ) -> Result<()> {
+        let Some(agents) = env::var_os("LOCKKEEPER_INTEROP_AGENTS") else {
+            return Ok(());
+        };
+        let folder = PathBuf::from(agents).join("current");
+        let path = format!("{0}/agent.jar:{0}/lib/*", folder.display());
+        for number in 1..=EACH {
+            let client = format!("redisson-{number}");
+            let process = Command::new("java")
+                .args(["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp"])
+                .args([&path, "lockkeeper.interop.Contender", &redis.url(), NAME])
+                .args([time.as_secs(), u64::try_from(HOLD.as_millis())?].map(|it| it.to_string()))
+                .arg(&client)
+                .arg(history)
+                .kill_on_drop(true)
+                .spawn()
+                .context("java starts")?;
+            self.redisson.push(process);
+            self.names.insert(client);
+        }
+        Ok(())
+    }
+
+    /// Waits until all have ended by themselves.
+    async fn end(self) -> Result<()> {
+        for (mut driver, contention) in self.drivers {
+            driver.ok(contention).await?;
+            driver.run(json!({ "do": "close" })).await?;
+            driver.end().await?;
+        }
+        for mut process in self.redisson {
+            let status = timeout(PATIENCE, process.wait()).await;
+            let status = status.context("Redisson does not end")??;
+            ensure!(ExitStatus::success(&status), "Redisson ended with {status}");
+        }
+        Ok(())
+    }
+}
