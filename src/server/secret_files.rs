@@ -2,6 +2,8 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
+use lockkeeper_access::Unusable;
+
 use crate::config::Settings;
 
 /// The permissions of users that are neither the owner nor in the group.
@@ -9,7 +11,7 @@ const OTHERS_READ: u32 = 0o004;
 const OTHERS_WRITE: u32 = 0o002;
 
 /// Warns of files that every user can read. Fails with the key of one that every user can write.
-pub(crate) fn check(settings: &Settings) -> Result<(), (&'static str, String)> {
+pub(crate) fn check(settings: &Settings) -> Result<(), (&'static str, Unusable)> {
     let (auth, tls) = (&settings.auth, &settings.server.tls);
     let secret = [
         ("session.secret_file", &settings.session.secret_file),
@@ -26,9 +28,9 @@ pub(crate) fn check(settings: &Settings) -> Result<(), (&'static str, String)> {
     for (key, path) in secret.into_iter().chain(public) {
         let mode = mode(path);
         if mode & OTHERS_WRITE != 0 {
-            let path = path.display();
-            let why = format!("{path} can be changed by every user (mode {mode:04o}): chmod o-w");
-            return Err((key, why));
+            let problem = format!("every user can change it (mode {mode:04o}): chmod o-w");
+            let file = path.clone();
+            return Err((key, Unusable { file, problem }));
         }
         if mode & OTHERS_READ != 0 && secret.iter().any(|(it, _)| *it == key) {
             let (path, mode) = (path.display(), format!("{mode:04o}"));
@@ -63,6 +65,6 @@ mod tests {
         }
         let (key, why) = of(0o666).unwrap_err();
         assert_eq!(key, "auth.token_file");
-        assert!(why.contains("(mode 0666): chmod o-w"), "{why}");
+        assert!(why.problem.contains("(mode 0666): chmod o-w"), "{why}");
     }
 }

@@ -7,7 +7,7 @@ use lockkeeper_access::{Access, JwtConfig, Port, Quotas, Right, Rule, Unusable};
 use crate::{
     config::{self, AccessQuotas, AccessRight, AccessRule, Settings},
     grpc::listen::{Tls, TlsFiles},
-    sizing,
+    secret_files, sizing,
 };
 
 /// The contents of the files that the settings name.
@@ -24,6 +24,7 @@ impl Security {
         settings: &Settings,
         memory: Option<u64>,
     ) -> Result<Self, (&'static str, Unusable)> {
+        secret_files::check(settings)?;
         let tls = &settings.server.tls;
         let files = file(&tls.certificate_file).zip(file(&tls.key_file));
         let tls = files.map(|(certificate, key)| {

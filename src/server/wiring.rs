@@ -34,7 +34,6 @@ use crate::{
     probe::StoreProbe,
     process::{dumps, memory, rlimit, systemd},
     reload::{Reloaded, ReloadedSecrets, ReloadedSettings},
-    secret_files,
     security::{self, Security},
     sizing,
     telemetry::{self, LostLines},
@@ -93,7 +92,6 @@ async fn serve_on(
     if let Some(why) = script::keys::refuse(&format!("{}x", settings.store.key_prefix)) {
         return Err(misconfigured("store.key_prefix", &why));
     }
-    secret_files::check(&settings).map_err(|(key, why)| misconfigured(key, &why))?;
     let admin = bind_admin(&settings)?;
     let (connections, calls) = (host::Metrics::default(), grpc::Metrics::default());
     let Security { access, tls } =

@@ -424,15 +424,6 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_the_store_are_not_for_callers() {
-        let why = "ERR user_script:174: attempt to compare nil with number".to_owned();
-        let status = status(&CallError::Refused(why).into());
-        let said = format!("{} {:?}", status.message(), status.get_error_details());
-        assert!(!said.contains("user_script"), "{said}");
-        assert!(said.contains("the coordinator's log says why"), "{said}");
-    }
-
-    #[test]
     fn a_quota_is_named_and_says_when_to_ask_again() {
         let after = Duration::from_millis(1);
         for (reached, reason) in [
