@@ -1,7 +1,7 @@
 # Everything that is done with this tree, for people and for CI. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-fast test-clients test-deploy conformance contention client-speed interop mixed-versions sim faults abuse fuzz bench proto lint fmt doc deny dist ci clean
+.PHONY: help run build test test-all test-fast test-clients test-deploy conformance contention client-speed interop mixed-versions sim faults abuse fuzz bench cost proto lint fmt doc deny dist ci clean
 
 CARGO ?= cargo
 
@@ -58,6 +58,9 @@ fuzz: ## What comes from outside, made up by a fuzzer: SECONDS_EACH (60) for eac
 
 bench: ## Speed against anchors and peers: docs/performance.md. BENCH_ROUNDS=n (5), BENCH_SECONDS=n (5) for each measurement
 	scripts/bench
+
+cost: ## Instructions of Redis for each operation, counted by callgrind; needs valgrind and redis-server
+	$(CARGO) run --locked --package lockkeeper-performance -- cost
 
 proto: ## Generates the Rust of proto/ anew, into src/api/generated
 	UPDATE_PROTO=1 $(CARGO) test --locked --package lockkeeper-api

@@ -88,18 +88,12 @@ impl Pairs {
         let pair = |number: usize| {
             let name = format!("lock-{number}");
             let owner = format!("c2f2a1b0-5b1e-4f0e-9c2e-{number:012}:1");
-            let attempt = format!("5f2a1b0c-5b1e-4f0e-9c2e-000000000000:{number}");
             let (lock, counter) = (keys::lock(&name), keys::counter(&name));
-            let mut give_back = vec![lock.clone(), counter.clone(), keys::channel(&name).into()];
-            give_back.resize(6, lock.clone());
-            let take = [&owner, "30000", "604800000", &attempt, "30000", "1", ""];
+            let give_back = vec![lock.clone(), counter.clone(), keys::channel(&name).into()];
+            let take = [&owner, "30000", "604800000"];
             [
                 call(&LOCK_ACQUIRE, vec![lock, counter], &take),
-                call(
-                    &LOCK_RELEASE,
-                    give_back,
-                    &[&owner, "0", "60000", "publish", "0", "", ""],
-                ),
+                call(&LOCK_RELEASE, give_back, &[&owner, "", "0"]),
             ]
         };
         Self {
@@ -111,10 +105,8 @@ impl Pairs {
     fn run(&self, number: usize) {
         for call in &self.calls[number % NAMES] {
             let reply = block_on(self.host.eval(black_box(call.clone()))).unwrap();
-            let Value::Array(items) = reply else {
-                panic!("{reply:?}")
-            };
-            assert_eq!(items[0], Value::Int(1), "{}", call.script.name);
+            let is_done = matches!(reply, Value::Bytes(_) | Value::Int(1));
+            assert!(is_done, "{}: {reply:?}", call.script.name);
         }
     }
 

@@ -3,10 +3,11 @@
 --
 -- KEYS: 1 lock, 2 fencing counter, 3 queue, 4 deadlines of the queue, 5 vouched waiters, 6 record
 --       of the request (only with a request id)
--- ARGV: 1 to 7 as of lock_acquire, 8 '1' to queue up, 9 how long a waiter that nobody vouches for
---       keeps its place ms, 10 channel, to be followed by the owner that is woken, 11 publish
---       command, 12 message
--- Returns: {1, hold count, token, lease ms, serial}  granted
+-- ARGV: 1 to 3 as of lock_acquire, 4 '1' to queue up, 5 how long a waiter that nobody vouches for
+--       keeps its place ms, 6 channel, to be followed by the owner that is woken, 7 publish
+--       command, 8 to 13 as 4 to 9 of lock_acquire
+-- Returns: token                                     as lock_acquire
+--          {1, hold count, token, lease ms, serial}  granted
 --          {5, hold count, token, lease ms, serial}  the same, as answer to a repeat
 --          {0, remaining lease ms, place, counter}   not granted; -1: no time to live, -2: free,
 --                                                    but others come first; the place in the queue
@@ -15,14 +16,31 @@
 --                                                    the grant has ended
 --          {3}                                       the request id was used for something else
 --          {4}                                       a key is not such a lock's
--- Publishes: the message on the channel of a head of another program that may take the lock
+-- Publishes: 0 on the channel of a head of another program that may take the lock
 
-local lock, counter, record = KEYS[1], KEYS[2], KEYS[6]
-local owner, lease, counter_ttl, known = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[7])
-local request = {owner = owner, attempt = ARGV[4], retention = ARGV[5], record_refusal = ARGV[6] == '1'}
+local lock, counter, owner, lease, ttl = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
+local step, expected, call = ARGV[8], ARGV[9], redis.call
+
+-- The most frequent case, as in lock_acquire.lua: the lock is free, and nobody waits.
+if not ARGV[10] and call('pttl', lock) == -2 and call('exists', KEYS[3]) == 0 then
+  -- The next token comes here.
+  if token then
+    call('hset', lock, owner, '1')
+    if redis.pcall('pexpire', lock, lease) ~= 1 then
+      redis.pcall('del', lock)
+      call('pexpire', lock, lease)
+    end
+    return token
+  end
+end
+
+-- The helpers come here.
+
+local known, record = tonumber(ARGV[10] or 0), KEYS[6]
+local request = {owner = owner, attempt = ARGV[11], retention = ARGV[12], record_refusal = ARGV[13] == '1'}
 local q = {
   queue = KEYS[3], deadlines = KEYS[4], vouched = KEYS[5],
-  patience = tonumber(ARGV[9]), channel = ARGV[10], publish = ARGV[11], message = ARGV[12],
+  patience = tonumber(ARGV[5]), channel = ARGV[6], publish = ARGV[7], message = '0',
 }
 local now = now_millis()
 
@@ -34,14 +52,14 @@ return acquire(counter, record, request, function(token)
   end
   return seen
 end, function(token, seen)
-  local count, newest, held_for, serial = take_sole(lock, counter, counter_ttl, owner, lease, known, token, seen)
+  local count, newest, held_for, serial = take_sole(lock, counter, tonumber(ttl), owner, tonumber(lease), known, token, seen)
   if seen.head == owner then
     leave_queue(q, owner)
   end
   return count, newest, held_for, serial
 end, function(seen)
   local place = seen.head == owner and 1 or 0
-  if ARGV[8] ~= '1' then
+  if ARGV[4] ~= '1' then
     return seen.remaining, place
   end
   if not redis.call('zscore', q.deadlines, owner) then

@@ -1,37 +1,56 @@
 -- Extends the leases of many holds. One that is gone, or a key that is no lock, does not stop the
 -- others.
 --
--- KEYS: 2i - 1 lock, 2i fencing counter
--- ARGV: 1 time to live of an idle counter ms, then for each lock: owner, lease ms
--- Returns: {the store's clock in microseconds, then for each lock three numbers:
+-- KEYS: for each hold: lock and, if counters are named, fencing counter
+-- ARGV: 1 time to live of an idle counter ms; '' if no counters are named, 2 lease ms of all holds;
+--       '' if they differ, then the owner of each hold, then, if they differ, the lease of each
+-- Returns: the store's clock in microseconds, if no counters are named: all have the lease that was
+--          asked for
+--          {the clock, then for each hold that has not: its number, and its lease ms, -1 or -2}
+--          {the clock, then for each hold, if counters are named, three numbers:
 --           lease ms, hold count, token   renewed
 --           -1, 0, 0                      nobody holds it
 --           -2, 0, 0                      another one holds it}
 -- Publishes: nothing
 
-local counter_ttl = tonumber(ARGV[1])
+local counter_ttl, lease_of_all, call = tonumber(ARGV[1]), tonumber(ARGV[2]), redis.call
+local keys = counter_ttl and 2 or 1
+local holds = #KEYS / keys
 local reply = {now_micros()}
 
-local function renew(lock, counter, owner, lease)
-  local fields = redis.pcall('hmget', lock, owner, 'mode')
-  local count = fields[1]
-  if fields.err then
-    return -2, 0, 0
-  elseif not count or (fields[2] and string.sub(owner, -6) ~= ':write') then
+-- Returns ms of the lease, -1 or -2.
+local function renew(lock, owner, lease, text)
+  local held = redis.pcall('hexists', lock, owner)
+  if held == 0 then
+    return call('exists', lock) == 1 and -2 or -1
+  elseif held ~= 1 then
+    return -2
+  elseif call('hlen', lock) > 1 and call('hexists', lock, 'mode') == 1 and string.sub(owner, -6) ~= ':write' then
     -- A hold in another mode does not count as the requested hold.
-    return redis.call('exists', lock) == 1 and -2 or -1, 0, 0
+    return -2
   end
-  local left = redis.call('pttl', lock)
-  if not may_be_lock(owner, left) then
-    return -2, 0, 0
+  local left = call('pttl', lock)
+  if left >= lease then
+    return left
+  elseif left == -1 and not may_be_lock(owner, left) then
+    return -2
   end
-  lease = math.max(lease, left)
-  redis.call('pexpire', lock, lease)
-  return lease, tonumber(count) or 1, kept_token(counter, counter_ttl)
+  call('pexpire', lock, text)
+  return lease
 end
 
-for i = 1, #KEYS / 2 do
-  local lease, count, token = renew(KEYS[2 * i - 1], KEYS[2 * i], ARGV[2 * i], tonumber(ARGV[2 * i + 1]))
-  reply[3 * i - 1], reply[3 * i], reply[3 * i + 1] = lease, count, token
+for i = 1, holds do
+  local text, lock, owner = lease_of_all and ARGV[2] or ARGV[2 + holds + i], KEYS[keys * (i - 1) + 1], ARGV[2 + i]
+  local asked = lease_of_all or tonumber(text)
+  local lease = renew(lock, owner, asked, text)
+  if counter_ttl then
+    reply[3 * i - 1], reply[3 * i], reply[3 * i + 1] = lease, 0, 0
+    if lease >= 0 then
+      reply[3 * i] = tonumber(call('hget', lock, owner)) or 1
+      reply[3 * i + 1] = kept_token(KEYS[2 * i], counter_ttl)
+    end
+  elseif lease ~= asked then
+    reply[#reply + 1], reply[#reply + 2] = i, lease
+  end
 end
-return reply
+return #reply > 1 and reply or reply[1]

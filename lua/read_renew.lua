@@ -2,38 +2,64 @@
 -- the others. A lease of 0 only makes the lock live as long as the hold again: a Redisson reader's
 -- watchdog cuts the lock's time to live to its own lease.
 --
--- KEYS: 4i - 3 lock, 4i - 2 fencing counter, 4i - 1 prefix of the owner's hold keys, 4i our readers
--- ARGV: 1 time to live of an idle counter ms, then for each hold: owner, lease ms
--- Returns: {the store's clock in microseconds, then for each hold four numbers:
+-- KEYS: for each hold: lock, prefix of the owner's hold keys, our readers and, if counters are
+--       named, fencing counter
+-- ARGV: as of lock_renew
+-- Returns: as lock_renew, but if counters are named four numbers for each hold:
 --           lease ms, hold count, token of the last writer, serial   renewed
 --           -1, 0, 0, 0                                              the owner does not hold it
 --           -2, 0, 0, 0                                              the owner does not hold it,
---                                                                    but another one does}
+--                                                                    but another one does
 -- Publishes: nothing
 
-local counter_ttl = tonumber(ARGV[1])
-local reply = {now_micros()}
-local now = now_millis()
+local counter_ttl, lease_of_all, call = tonumber(ARGV[1]), tonumber(ARGV[2]), redis.call
+local keys = counter_ttl and 4 or 3
+local holds = #KEYS / keys
+local micros = now_micros()
+local reply, now = {micros}, math.floor(micros / 1000)
 
-local function renew(lock, counter, prefix, readers, owner, lease)
-  if redis.call('type', lock).ok ~= 'hash' then
-    return -1, 0, 0, 0
+-- What holds with the same lease have in common.
+local ends = lease_of_all and string.format('%.0f', now + lease_of_all)
+
+-- Returns ms of the lease, the hold count, and the key of the newest hold.
+local function renew(lock, prefix, readers, owner, lease, text)
+  local count = redis.pcall('hget', lock, owner)
+  if type(count) == 'table' then
+    return -1
+  elseif not count then
+    return call('hlen', lock) > 1 and -2 or -1
   end
-  local count, left, serial = read_hold(lock, prefix, owner)
-  if not count then
-    return redis.call('hlen', lock) > 1 and redis.call('hexists', lock, owner) == 0 and -2 or -1, 0, 0, 0
+  local key, score = prefix .. ':' .. count, ends
+  local left = call('pttl', key)
+  if left == -2 then
+    return -1
+  elseif left < lease then
+    call('pexpire', key, text)
+  else
+    lease, text, score = left, string.format('%.0f', left), nil
   end
-  lease = math.max(lease, left)
-  redis.call('pexpire', prefix .. ':' .. string.format('%.0f', count), lease)
-  redis.call('zadd', readers, string.format('%.0f', now + lease), owner)
-  keep_at_least(lock, lease)
-  keep_at_least(readers, lease)
-  return lease, count, kept_token(counter, counter_ttl), serial or 0
+  call('zadd', readers, score or string.format('%.0f', now + lease), owner)
+  if call('pttl', lock) < lease then
+    call('pexpire', lock, text)
+  end
+  if call('pttl', readers) < lease then
+    call('pexpire', readers, text)
+  end
+  return lease, count, key
 end
 
-for i = 1, #KEYS / 4 do
-  local lease, count, token, serial =
-    renew(KEYS[4 * i - 3], KEYS[4 * i - 2], KEYS[4 * i - 1], KEYS[4 * i], ARGV[2 * i], tonumber(ARGV[2 * i + 1]))
-  reply[4 * i - 2], reply[4 * i - 1], reply[4 * i], reply[4 * i + 1] = lease, count, token, serial
+for i = 1, holds do
+  local text, first = lease_of_all and ARGV[2] or ARGV[2 + holds + i], keys * (i - 1)
+  local asked = lease_of_all or tonumber(text)
+  local lease, count, key = renew(KEYS[first + 1], KEYS[first + 2], KEYS[first + 3], ARGV[2 + i], asked, text)
+  if counter_ttl then
+    reply[4 * i - 2], reply[4 * i - 1], reply[4 * i], reply[4 * i + 1] = lease, 0, 0, 0
+    if count then
+      reply[4 * i - 1], reply[4 * i] = tonumber(count), kept_token(KEYS[first + 4], counter_ttl)
+      reply[4 * i + 1] = tonumber(call('get', key) or nil) or 0
+    end
+  elseif lease ~= asked then
+    reply[#reply + 1], reply[#reply + 2] = i, lease
+  end
 end
-return reply
+return #reply > 1 and reply or reply[1]

@@ -2,18 +2,33 @@
 -- same owner, and wakes all waiters.
 --
 -- KEYS: 1 lock, 2 fencing counter, 3 channel, 4 record of the request (only with a request id)
--- ARGV: 1 to 6 as of lock_release
+-- ARGV: as of lock_release
 -- Returns: as lock_release
--- Publishes: the message on the channel when no write hold is left
+-- Publishes: 1 on the channel when no write hold is left
 
-local lock, channel = KEYS[1], KEYS[3]
-local request = {owner = ARGV[1], retention = ARGV[3]}
+local lock, counter, channel, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local owner, serial, publish, call = ARGV[1], ARGV[2], ARGV[4] or 'PUBLISH', redis.call
 
-local hold = write_hold(lock, KEYS[2], request.owner, tonumber(ARGV[6]))
+-- The most frequent case, as in lock_release.lua: the last hold of this grant, and no read holds.
+if
+  not record and call('hlen', lock) == 2 and call('hget', lock, 'mode') == 'write'
+  and call('hget', lock, owner) == '1' and call('get', counter) == serial
+then
+  if publish == 'SPUBLISH' then
+    redis.pcall('spublish', channel, '1')
+  end
+  call('publish', channel, '1')
+  call('del', lock)
+  return 1
+end
+
+-- The helpers come here.
+
+local hold = write_hold(lock, counter, owner, tonumber(serial))
 if not hold then
   return {4}
 end
-return release(KEYS[4], request, hold, function()
-  local ttl = math.max(tonumber(ARGV[2]), hold.left)
-  return drop_write_hold(lock, request.owner, hold.count, ttl, channel, ARGV[4], ARGV[5]), ttl
+return release(record, {owner = owner, retention = ARGV[5]}, hold, function()
+  local ttl = math.max(tonumber(ARGV[3]), hold.left)
+  return drop_write_hold(lock, owner, hold.count, ttl, channel, publish, '1'), ttl
 end)

@@ -1,6 +1,6 @@
 -- The fencing counter of a name: max(previous + 1, the store's clock in microseconds). A plain
--- counter repeats after a failover that lost writes. This one does not, if the clocks of two
--- masters differ by less than the failover takes.
+-- counter repeats after a failover that lost writes. This one does not, if the failover takes more
+-- than 50 ms, and more than the clocks of the two masters differ.
 
 local function now_micros()
   local now = redis.call('time')
@@ -24,22 +24,22 @@ local function read_token(counter)
   return token, 4
 end
 
--- Time is divided into windows of this share of a counter's time to live. A counter in use gets its
--- full time to live once in each window. The share is no more than the part of a lease that the
--- coordinator does not rely on.
-local TTL_SHARE = 0.01
-
 -- Raises the counter to a token if that is larger, and returns the counter's value. A counter
 -- without a time to live, such as one that a Redisson client created, stays without one. `ttl` 0
--- means that our counters have none either. A token tells when it was made. So a counter with a
--- token of this window already has its time to live, unless the token is ahead of the clock.
+-- means that our counters have none either.
+--
+-- Time is divided into windows, in each of which the tokens agree but for as many last digits as
+-- the time to live has, in ms. So a window is at most a hundredth of the time to live, which is no
+-- more than the part of a lease that the coordinator does not rely on. A counter in use gets its
+-- full time to live once in each window. A token tells when it was made. So a counter with a token
+-- of this window already has its time to live, unless the token is ahead of the clock.
 local function raise_to(counter, previous, token, ttl)
   if previous >= token then
     return previous
   end
   local text = string.format('%d', token)
-  local age = token - previous
-  if ttl > 0 and age > 1 and age <= token % (ttl * 1000 * TTL_SHARE) then
+  local window = 10 ^ #string.format('%.0f', ttl)
+  if ttl > 0 and token - previous > 1 and math.floor(previous / window) == math.floor(token / window) then
     redis.call('set', counter, text, 'keepttl')
   elseif ttl == 0 or (previous > 0 and redis.call('pttl', counter) == -1) then
     redis.call('set', counter, text)

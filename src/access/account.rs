@@ -28,6 +28,8 @@ pub struct Quotas {
     pub waiters: u32,
     /// Waiting calls for one name.
     pub waiters_per_lock: u32,
+    /// Streams of requests, which clients may leave open.
+    pub streams: u32,
     /// Requests per second, also the size of a burst; frames of a session count.
     pub requests_per_second: u32,
 }
@@ -41,6 +43,8 @@ pub enum Quota {
     Grants,
     /// Waiting calls.
     Waiters,
+    /// Streams of requests.
+    Streams,
 }
 
 label! {
@@ -50,6 +54,7 @@ label! {
         Grants = "grants",
         Waiters = "waiters",
         WaitersPerLock = "waiters_per_lock",
+        Streams = "streams",
         RequestsPerSecond = "requests_per_second",
     }
 }
@@ -87,6 +92,7 @@ struct Usage {
     sessions: AtomicU32,
     grants: AtomicU32,
     waiters: AtomicU32,
+    streams: AtomicU32,
     requests: RwLock<Option<DefaultDirectRateLimiter>>,
 }
 
@@ -260,6 +266,7 @@ impl Usage {
             sessions: AtomicU32::new(0),
             grants: AtomicU32::new(0),
             waiters: AtomicU32::new(0),
+            streams: AtomicU32::new(0),
             requests: RwLock::new(limiter(quotas)),
         }
     }
@@ -278,6 +285,7 @@ impl Usage {
             Quota::Sessions => (&self.sessions, quotas.sessions),
             Quota::Grants => (&self.grants, quotas.grants),
             Quota::Waiters => (&self.waiters, quotas.waiters),
+            Quota::Streams => (&self.streams, quotas.streams),
         }
     }
 
@@ -307,6 +315,7 @@ impl From<QuotaReached> for Refusing {
             QuotaReached::Full(Quota::Sessions) => Self::Sessions,
             QuotaReached::Full(Quota::Grants) => Self::Grants,
             QuotaReached::Full(Quota::Waiters) => Self::Waiters,
+            QuotaReached::Full(Quota::Streams) => Self::Streams,
             QuotaReached::WaitersPerLock => Self::WaitersPerLock,
             QuotaReached::TooOften(_) => Self::RequestsPerSecond,
         }

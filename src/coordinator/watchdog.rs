@@ -194,9 +194,7 @@ impl Renewer {
         if locks.is_empty() {
             return counted(scripts.renew_permits(&permits).await, &acks);
         }
-        let renewed = scripts.renew(&locks).await;
-        let leases = renewed.map(|outcome| outcome.map(|renewed| renewed.lease));
-        counted(leases, &acks)
+        counted(scripts.extend(&locks).await, &acks)
     }
 
     /// Leases run on the store's wall clock, so a step of it moves their ends. A step forward cuts

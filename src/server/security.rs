@@ -118,6 +118,7 @@ fn quotas(quotas: AccessQuotas) -> Quotas {
         grants: quotas.grants,
         waiters: quotas.waiters,
         waiters_per_lock: quotas.waiters_per_lock,
+        streams: quotas.streams,
         requests_per_second: quotas.requests_per_second,
     }
 }

@@ -25,6 +25,9 @@ const GRANTS_MOST: u32 = 1_000_000;
 /// The part of a limit that one address or identity has.
 const SHARE: usize = 4;
 
+/// A session that is resumed has the old stream and the new one for a moment.
+const STREAMS_PER_SESSION: u32 = 2;
+
 /// Sets the limits that are zero, for so much memory.
 pub(crate) fn set_limits(settings: &mut Settings, memory: Option<u64>) {
     let memory = memory.unwrap_or(u64::MAX);
@@ -68,6 +71,9 @@ pub(crate) fn quotas(settings: &Settings, memory: Option<u64>) -> AccessQuotas {
             *quota = share;
         }
     }
+    if quotas.streams == 0 {
+        quotas.streams = quotas.sessions.saturating_mul(STREAMS_PER_SESSION);
+    }
     quotas
 }
 
@@ -94,12 +100,18 @@ mod tests {
                 limits.connections_per_peer_max,
                 [limits.sessions_max, limits.waiters_per_lock_max],
                 [quotas.sessions, quotas.waiters, quotas.grants],
-                quotas.waiters_per_lock,
+                [quotas.waiters_per_lock, quotas.streams],
             )
         };
-        let small = (2048, 512, [4096, 8], [1024, 2, 32_768], 2);
+        let small = (2048, 512, [4096, 8], [1024, 2, 32_768], [2, 2048]);
         assert_eq!(sized(Some(512 << 20)), small);
-        let large = (20_000, 5000, [100_000, 8], [25_000, 2, 1_000_000], 2);
+        let large = (
+            20_000,
+            5000,
+            [100_000, 8],
+            [25_000, 2, 1_000_000],
+            [2, 50_000],
+        );
         assert_eq!(sized(Some(64 << 30)), large);
         assert_eq!(sized(None), large);
     }

@@ -91,6 +91,7 @@ fn access(name: &str, keys: &[u8]) -> Option<Access> {
             file: file.clone(),
             issuer: ISSUER.to_owned(),
             audience: AUDIENCE.to_owned(),
+            lifetime_max: None,
         }),
         ..Config::default()
     };

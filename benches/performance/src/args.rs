@@ -27,6 +27,8 @@ pub(crate) enum Command {
         #[arg(long, default_value = ".")]
         root: PathBuf,
     },
+    /// Counts the instructions that Redis executes for each operation, and prints a table.
+    Cost,
     /// A server of `LockService` that does nothing but answer. Prints its address and serves until
     /// it is killed.
     Bare {
@@ -113,7 +115,7 @@ impl Command {
     pub(crate) fn threads(&self) -> usize {
         let cores = threads::cores();
         match self {
-            Self::Run(_) | Self::Report { .. } | Self::Bare { .. } => cores,
+            Self::Run(_) | Self::Report { .. } | Self::Cost | Self::Bare { .. } => cores,
             Self::Raw { .. } | Self::Rslock { .. } | Self::Etcd { .. } => threads::half_of(cores),
         }
     }

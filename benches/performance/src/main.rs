@@ -5,10 +5,12 @@
 //! and memory of its own:
 //! - [`runner`]: the run as a whole, and the document;
 //! - [`anchors`]: what is compared with, one subcommand each;
+//! - [`cost`]: what an operation costs Redis, for `make cost`;
 //! - [`load`]: callers in a closed loop, and what is counted of them.
 
 mod anchors;
 mod args;
+mod cost;
 mod load;
 mod runner;
 
@@ -46,6 +48,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
     let measured = match command {
         Command::Run(args) => return runner::run(&args).await,
         Command::Report { root } => return runner::report(&root),
+        Command::Cost => return cost::run().await,
         Command::Bare { listen } => return anchors::bare::serve(listen).await,
         Command::Raw {
             store,

@@ -17,6 +17,8 @@ func (d *driver) run(ctx context.Context, it command) (object, error) {
 		return object{}, nil
 	case "release", "renew", "state":
 		return d.runOnGuard(ctx, it)
+	case "speed":
+		return speed(ctx, it)
 	}
 	client, err := d.current()
 	if err != nil {

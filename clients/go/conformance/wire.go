@@ -41,6 +41,7 @@ type command struct {
 	Seconds float64 `json:"seconds"`
 	HoldMS  int64   `json:"hold_ms"`
 	Client  any     `json:"client"`
+	Tasks   int     `json:"tasks"`
 }
 
 var modes = map[string]lockkeeper.Mode{

@@ -5,6 +5,7 @@ import { createInterface } from "node:readline";
 import { Lockkeeper, LockSet, NotGrantedError, Permits } from "../src/index.js";
 import type { AcquireOptions, Lock, LockOptions } from "../src/index.js";
 import { contend } from "./contend.js";
+import { measureSpeed } from "./speed.js";
 import { describeError, Failure, print } from "./wire.js";
 import type { Command } from "./wire.js";
 
@@ -78,6 +79,10 @@ class Driver {
         const { name = "", mode = "exclusive", seconds = 1, hold_ms = 0, client = "" } = command;
         const contention = { name, mode, seconds, holdMs: hold_ms, client };
         return { grants: await contend(this.#connected, contention) };
+      }
+      case "speed": {
+        const { endpoints = [], tasks = 1, seconds = 1 } = command;
+        return measureSpeed({ endpoints, tasks, seconds });
       }
       default:
         return (await this.#acquire(command, signal)) ?? (await this.#inSession(command, signal));

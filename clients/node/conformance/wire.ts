@@ -37,6 +37,7 @@ export interface Command {
   seconds?: number;
   hold_ms?: number;
   client?: string;
+  tasks?: number;
 }
 
 /** Writes an event. */

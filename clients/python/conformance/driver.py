@@ -15,6 +15,7 @@ from typing import Any, Callable
 import history
 import lockkeeper
 from lockkeeper import aio
+from speed import speed
 
 Command = dict[str, Any]
 
@@ -114,7 +115,7 @@ class Driver:
             return await self.acquire(command)
         if method is None:
             raise NotImplementedError(action)
-        if self.client is None and action != "connect":
+        if self.client is None and action not in ("connect", "speed"):
             raise lockkeeper.SessionEnded("there is none")
         result: dict[str, Any] = await method(command)
         return result
@@ -294,6 +295,10 @@ class Driver:
         """Acquire and release a lock in a loop."""
         result: dict[str, Any] = await history.contend(self.client, command, call, self.listeners)
         return result
+
+    async def do_speed(self, command: Command) -> dict[str, Any]:
+        """Measure the client beside a bare stream."""
+        return await speed(command)
 
 
 def describe(holder: Any) -> dict[str, Any]:

@@ -97,6 +97,8 @@ pub struct AccessQuotas {
     pub waiters: u32,
     /// Waiting calls for one name.
     pub waiters_per_lock: u32,
+    /// Streams of requests: of sessions, and of reflection.
+    pub streams: u32,
     /// Calls and frames per second; 0: unlimited.
     pub requests_per_second: u32,
 }

@@ -3,16 +3,17 @@
 
 use std::{
     future::{Ready, ready},
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use futures::future::Either;
 use http::{Request, Response};
-use lockkeeper_access::{Access, Account};
+use lockkeeper_access::{Access, Account, Quota};
 use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
-use super::{budgets::Budgets, credentials::Credentials, peer::Peer, status};
+use super::{budgets::Budgets, credentials::Credentials, layer::STREAMS, peer::Peer, status};
 
 /// Health checks need no credentials.
 const OPEN: &str = "/grpc.health.v1.Health/";
@@ -70,6 +71,10 @@ impl AuthLayer {
         let account = account.used_from(peer.address);
         if is_counted {
             account.request().map_err(status::quota)?;
+        }
+        if STREAMS.iter().any(|it| path.ends_with(it)) {
+            let counted = account.count(Quota::Streams, 1).map_err(status::quota)?;
+            request.extensions_mut().insert(Arc::new(counted));
         }
         request.extensions_mut().insert(account);
         request.extensions_mut().insert(credentials);

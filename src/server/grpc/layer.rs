@@ -18,6 +18,7 @@ use std::{
 use futures::{FutureExt as _, future::BoxFuture};
 use http::{Request, header::CONTENT_TYPE};
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use lockkeeper_access::Counted;
 use tokio::time::{Sleep, sleep};
 use tonic::{Status, body::Body};
 use tower::{Layer, Service};
@@ -33,7 +34,7 @@ use super::{
 /// Methods whose clients send messages as long as they like. The requests of others have one
 /// message, and end with it.
 pub(super) const SESSION: &str = "/Session";
-const REFLECTION: &str = "/ServerReflectionInfo";
+pub(super) const STREAMS: [&str; 2] = [SESSION, "/ServerReflectionInfo"];
 
 /// How long a request of one message, or a message of a stream, may take from its begin to its end.
 const COMPLETE_WITHIN: Duration = Duration::from_secs(10);
@@ -64,6 +65,8 @@ struct Watched {
     unfinished: Unfinished,
     /// Resolves when the caller's credentials are no longer good.
     refused: Option<BoxFuture<'static, Status>>,
+    /// The stream's use of its caller's quota.
+    _counted: Option<Arc<Counted>>,
     /// Runs once the body has been waited for.
     deadline: Option<Pin<Box<Sleep>>>,
 }
@@ -86,7 +89,7 @@ impl BodyLayer {
         let kind = request.headers().get(CONTENT_TYPE);
         let is_web = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc-web"));
         let messages = Messages::new(self.sizes.of(path, is_session), is_web);
-        let is_stream = is_session || path.ends_with(REFLECTION);
+        let is_stream = STREAMS.iter().any(|it| path.ends_with(it));
         let peer = request.extensions().get::<Peer>();
         let usage = peer.map(|peer| Arc::clone(&peer.usage));
         let unfinished = self.budgets.unfinished(&usage.unwrap_or_default());
@@ -97,6 +100,7 @@ impl BodyLayer {
         // The stream of a session ends by itself, with a notice. `refusal.rs` ends the others.
         let credentials = is_session.then(|| request.extensions_mut().remove::<Credentials>());
         let refused = credentials.flatten().map(|it| it.refused().boxed());
+        let counted = request.extensions_mut().remove::<Arc<Counted>>();
         request.map(|body| {
             Body::new(Watched {
                 body,
@@ -105,6 +109,7 @@ impl BodyLayer {
                 messages,
                 unfinished,
                 refused,
+                _counted: counted,
                 deadline: None,
             })
         })

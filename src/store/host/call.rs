@@ -22,7 +22,9 @@ pub struct Script {
     /// For logs and errors.
     pub name: &'static str,
     helpers: &'static str,
+    inline: &'static str,
     body: &'static str,
+    own: OnceLock<String>,
     source: OnceLock<String>,
     sha1: OnceLock<String>,
 }
@@ -43,6 +45,9 @@ pub enum Value {
 /// The line of a script above which nothing needs its helpers.
 const HELPERS_HERE: &str = "-- The helpers come here.\n";
 
+/// The line of a script where the text comes that it shares with others.
+const INLINE_HERE: &str = "-- The next token comes here.\n";
+
 // === impl Script ===
 
 impl Script {
@@ -62,25 +67,36 @@ impl Script {
         Self {
             name,
             helpers,
+            inline: "",
             body,
+            own: OnceLock::new(),
             source: OnceLock::new(),
             sha1: OnceLock::new(),
         }
     }
 
+    /// The same with a text where `body` says so: what several scripts have in common, and what a
+    /// function would make slower.
+    #[must_use]
+    pub const fn with_inline(mut self, text: &'static str) -> Self {
+        self.inline = text;
+        self
+    }
+
     /// The helpers and the rest: what is needed once, and what each run does.
-    pub fn parts(&self) -> (&'static str, &'static str) {
-        (self.helpers, self.body)
+    pub fn parts(&self) -> (&'static str, &str) {
+        let own = self
+            .own
+            .get_or_init(|| self.body.replace(INLINE_HERE, self.inline));
+        (self.helpers, own)
     }
 
     /// The text as a whole.
     pub fn source(&self) -> &str {
         self.source.get_or_init(|| {
-            let (before, after) = self
-                .body
-                .split_once(HELPERS_HERE)
-                .unwrap_or(("", self.body));
-            [before, self.helpers, after].concat()
+            let (helpers, body) = self.parts();
+            let (before, after) = body.split_once(HELPERS_HERE).unwrap_or(("", body));
+            [before, helpers, after].concat()
         })
     }
 

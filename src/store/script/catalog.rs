@@ -3,12 +3,13 @@
 use crate::host::Script;
 
 macro_rules! script {
-    ($name:literal $(, $lib:literal)*) => {
+    ($name:literal $(, $lib:literal)* $(; $inline:literal)?) => {
         Script::with_helpers(
             $name,
             concat!($(include_str!(concat!("../../../lua/lib/", $lib, ".lua")), "\n",)*),
             include_str!(concat!("../../../lua/", $name, ".lua")),
         )
+        $(.with_inline(include_str!(concat!("../../../lua/lib/", $inline, ".lua"))))?
     };
 }
 
@@ -19,7 +20,7 @@ pub static LOCK_ACQUIRE: Script = script!(
     "expire",
     "owner",
     "acquire",
-    "sole"
+    "sole"; "next_token"
 );
 /// Gives one hold of an exclusive lock back.
 pub static LOCK_RELEASE: Script = script!(
@@ -32,7 +33,7 @@ pub static LOCK_RELEASE: Script = script!(
     "release"
 );
 /// Gives the last hold of an exclusive lock to who waits for it.
-pub static LOCK_HAND_ON: Script = script!("lock_hand_on", "token");
+pub static LOCK_HAND_ON: Script = script!("lock_hand_on", "token"; "next_token");
 /// Undoes an acquire of an exclusive lock whose answer was not delivered.
 pub static LOCK_UNDO: Script = script!(
     "lock_undo",
@@ -74,7 +75,7 @@ pub static FAIR_ACQUIRE: Script = script!(
     "acquire",
     "sole",
     "queue",
-    "queue_head"
+    "queue_head"; "next_token"
 );
 /// Gives one hold of a fair lock back.
 pub static FAIR_RELEASE: Script = script!(
@@ -153,7 +154,7 @@ pub static WRITE_ACQUIRE: Script = script!(
     "read",
     "read_left",
     "hold",
-    "write"
+    "write"; "next_token"
 );
 /// Gives one write hold back.
 pub static WRITE_RELEASE: Script = script!(

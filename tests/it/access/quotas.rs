@@ -226,3 +226,28 @@ async fn an_identity_has_a_share_of_the_waiters_of_one_lock() {
     .await;
     alice.waits(acquire_request("a", "3")).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn streams_that_a_client_leaves_open_are_counted() {
+    let quotas = Quotas {
+        streams: 2,
+        ..Quotas::default()
+    };
+    let world = world_with(Vec::new(), quotas);
+    let mut alice = world.client_as(0, ALICE).await;
+    let mut mallory = world.client_as(0, MALLORY).await;
+    let first = alice.open().await;
+    let second = alice.open().await;
+    let refused = alice.open_with(pb::OpenSession::default()).await;
+    assert_refused(refused, Code::ResourceExhausted, "QUOTA_STREAMS");
+    mallory.open().await;
+    // Other calls are not streams.
+    alice.try_acquire("a", "ci", secs(30)).await.unwrap();
+    second.close().await.unwrap();
+    first.close().await.unwrap();
+    eventually("the streams are over", || {
+        let mut alice = alice.clone();
+        async move { alice.open_with(pb::OpenSession::default()).await.is_ok() }
+    })
+    .await;
+}

@@ -25,5 +25,6 @@ mod renew;
 mod rights;
 mod same_on_all;
 mod slots;
+mod tokens;
 mod undo;
 mod worst_case;

@@ -1,15 +1,14 @@
-//! The texts that are taken out of the scripts.
+//! The texts that are taken out of the scripts of locks.
 
 use lockkeeper_store::script::catalog::{
-    FAIR_ACQUIRE, FAIR_LEAVE, FAIR_RELEASE, FAIR_UNDO, FAIR_VOUCH, LATCH_COUNT_DOWN, LOCK_ACQUIRE,
-    LOCK_HAND_ON, LOCK_RELEASE, LOCK_RENEW, LOCK_UNDO, MULTI_ACQUIRE, MULTI_UNDO, PERMIT_ACQUIRE,
-    PERMIT_RELEASE, PERMIT_RENEW, PERMIT_UNDO, READ_ACQUIRE, READ_RELEASE, READ_RENEW, READ_UNDO,
-    WRITE_ACQUIRE, WRITE_LEAVE, WRITE_RELEASE, WRITE_UNDO,
+    FAIR_ACQUIRE, FAIR_LEAVE, FAIR_RELEASE, FAIR_UNDO, FAIR_VOUCH, LOCK_ACQUIRE, LOCK_HAND_ON,
+    LOCK_RELEASE, LOCK_RENEW, LOCK_UNDO, MULTI_ACQUIRE, MULTI_UNDO, READ_ACQUIRE, READ_RELEASE,
+    READ_RENEW, READ_UNDO, WRITE_ACQUIRE, WRITE_LEAVE, WRITE_RELEASE, WRITE_UNDO,
 };
 
 use super::Hole;
 
-pub(super) const HOLES: [Hole; 56] = [
+pub(super) const HOLES: [Hole; 64] = [
     Hole {
         name: "a release does not look at the owner",
         scripts: &[&LOCK_RELEASE],
@@ -37,63 +36,75 @@ pub(super) const HOLES: [Hole; 56] = [
     Hole {
         name: "a release tells nobody",
         scripts: &[&LOCK_RELEASE],
-        taken: "publish_to(publish, channel, message)",
+        taken: "publish_to(publish, KEYS[3], '0')",
         put: "",
     },
     // The most frequent case of both stands by itself.
     Hole {
         name: "a first acquire does not look whether the lock is free",
         scripts: &[&LOCK_ACQUIRE],
-        taken: "if not record and redis.call('pttl', lock) == -2 then",
-        put: "if not record then",
+        taken: "if not ARGV[6] and call('pttl', lock) == -2 then",
+        put: "if not ARGV[6] then",
     },
     Hole {
         name: "the token of a first acquire is a constant",
         scripts: &[&LOCK_ACQUIRE],
-        taken: "return {1, 1, token, lease, token}",
-        put: "return {1, 1, 7, lease, 7}",
+        taken: "    end\n    return token\n",
+        put: "    end\n    return '7'\n",
+    },
+    Hole {
+        name: "a step of the counter goes nowhere",
+        scripts: &[&LOCK_ACQUIRE],
+        taken: "token = call('incrby', counter, step)",
+        put: "token = tonumber(expected) - step",
+    },
+    Hole {
+        name: "a token is told before it is compared with what was expected",
+        scripts: &[&LOCK_ACQUIRE],
+        taken: "if token ~= tonumber(expected) or token >= 9007199254740991 then",
+        put: "if false then",
     },
     Hole {
         name: "a last release does not look at the owner",
         scripts: &[&LOCK_RELEASE],
-        taken: "if fields[1] == '1' and not fields[2]",
-        put: "if not fields[2]",
+        taken: "call('hget', lock, owner) == '1' then",
+        put: "true then",
     },
     Hole {
         name: "a last release tells nobody",
         scripts: &[&LOCK_RELEASE],
-        taken: "    redis.call(publish, channel, message)\n    redis.call('del', lock)",
-        put: "    redis.call('del', lock)",
+        taken: "    call('publish', KEYS[3], '0')\n",
+        put: "",
     },
     Hole {
         name: "a hand-over does not look at the owner",
         scripts: &[&LOCK_HAND_ON],
-        taken: "if fields[1] ~= '1' or fields[2]",
-        put: "if fields[2]",
+        taken: "call('hlen', lock) ~= 1 or call('hget', lock, owner) ~= '1'",
+        put: "false",
     },
     Hole {
         name: "a hand-over takes all holds",
         scripts: &[&LOCK_HAND_ON],
-        taken: "fields[1] ~= '1'",
-        put: "not fields[1]",
+        taken: "call('hget', lock, owner) ~= '1'",
+        put: "not call('hget', lock, owner)",
     },
     Hole {
         name: "the token of a hand-over is a constant",
         scripts: &[&LOCK_HAND_ON],
-        taken: "return {1, token}",
-        put: "return {1, 7}",
+        taken: "return newer",
+        put: "return '7'",
     },
     Hole {
         name: "a hand-over leaves the lock free",
         scripts: &[&LOCK_HAND_ON],
-        taken: "redis.call('hset', lock, next_owner, '1')",
+        taken: "call('hset', lock, ARGV[3], '1')",
         put: "",
     },
     Hole {
         name: "a hand-over forgets the lease",
         scripts: &[&LOCK_HAND_ON],
-        taken: "redis.call('pexpire', lock, lease)",
-        put: "redis.call('persist', lock)",
+        taken: "call('pexpire', lock, ARGV[4])",
+        put: "call('persist', lock)",
     },
     Hole {
         name: "an undo tells nobody",
@@ -104,14 +115,14 @@ pub(super) const HOLES: [Hole; 56] = [
     Hole {
         name: "a renewal extends nothing",
         scripts: &[&LOCK_RENEW],
-        taken: "redis.call('pexpire', lock, lease)",
+        taken: "call('pexpire', lock, text)",
         put: "",
     },
     Hole {
         name: "a renewal does not look at the owner",
         scripts: &[&LOCK_RENEW],
-        taken: "elseif not count or (",
-        put: "elseif false and (",
+        taken: "redis.pcall('hexists', lock, owner)",
+        put: "redis.pcall('exists', lock)",
     },
     Hole {
         name: "an undo does nothing",
@@ -140,8 +151,8 @@ pub(super) const HOLES: [Hole; 56] = [
     Hole {
         name: "an acquire forgets the lease",
         scripts: &[&LOCK_ACQUIRE],
-        taken: "redis.pcall('pexpire', lock, ARGV[2])",
-        put: "redis.pcall('persist', lock)",
+        taken: "redis.pcall('pexpire', lock, lease)",
+        put: "1 + redis.pcall('persist', lock)",
     },
     Hole {
         name: "an acquire does not look for an earlier answer",
@@ -272,14 +283,14 @@ pub(super) const HOLES: [Hole; 56] = [
     Hole {
         name: "a renewal does not extend read holds",
         scripts: &[&READ_RENEW],
-        taken: "redis.call('pexpire', prefix .. ':' .. string.format('%.0f', count), lease)",
+        taken: "call('pexpire', key, text)",
         put: "",
     },
     Hole {
         name: "a renewal of a read hold cuts the leases of other readers",
         scripts: &[&READ_RENEW],
-        taken: "keep_at_least(lock, lease)",
-        put: "redis.call('pexpire', lock, lease)",
+        taken: "if call('pttl', lock) < lease then",
+        put: "if true then",
     },
     Hole {
         name: "a reader that comes cuts the leases of other readers",
@@ -303,6 +314,42 @@ pub(super) const HOLES: [Hole; 56] = [
         name: "a write release wakes nobody",
         scripts: &[&WRITE_RELEASE],
         taken: "publish_to(publish, channel, message)",
+        put: "",
+    },
+    Hole {
+        name: "a first write token is that of the grant before",
+        scripts: &[&WRITE_ACQUIRE],
+        taken: "token = time\n    call('set', counter, token, 'keepttl')",
+        put: "token = previous",
+    },
+    Hole {
+        name: "a last write release wakes nobody",
+        scripts: &[&WRITE_RELEASE],
+        taken: "  call('publish', channel, '1')\n",
+        put: "",
+    },
+    Hole {
+        name: "the only reader wakes nobody",
+        scripts: &[&READ_RELEASE],
+        taken: "  call('publish', KEYS[6], '0')\n",
+        put: "",
+    },
+    Hole {
+        name: "the only reader's release frees the lock whoever reads",
+        scripts: &[&READ_RELEASE],
+        taken: "call('hlen', lock) == 2 and",
+        put: "",
+    },
+    Hole {
+        name: "a first fair acquire does not look at the queue",
+        scripts: &[&FAIR_ACQUIRE],
+        taken: " and call('exists', KEYS[3]) == 0",
+        put: "",
+    },
+    Hole {
+        name: "a last fair release does not look at the queue",
+        scripts: &[&FAIR_RELEASE],
+        taken: " and call('exists', KEYS[4]) == 0",
         put: "",
     },
     Hole {
@@ -348,65 +395,5 @@ pub(super) const HOLES: [Hole; 56] = [
         scripts: &[&MULTI_UNDO],
         taken: "local undone = 0",
         put: "if true then return {1} end\nlocal undone = 0",
-    },
-];
-
-pub(super) const PERMIT_HOLES: [Hole; 6] = [
-    Hole {
-        name: "an acquire does not look at what is free",
-        scripts: &[&PERMIT_ACQUIRE],
-        taken: "if #ids > state.available then",
-        put: "if false then",
-    },
-    Hole {
-        name: "an acquire takes less off than it gives",
-        scripts: &[&PERMIT_ACQUIRE],
-        taken: "redis.pcall('incrby', semaphore, -#ids)",
-        put: "redis.pcall('incrby', semaphore, -1)",
-    },
-    Hole {
-        name: "a release gives back one more",
-        scripts: &[&PERMIT_RELEASE],
-        taken: "redis.call('incrby', semaphore, change)",
-        put: "redis.call('incrby', semaphore, change + 1)",
-    },
-    Hole {
-        name: "a renewal extends nothing",
-        scripts: &[&PERMIT_RENEW],
-        taken: "redis.call('zadd', leases, 'xx', 'gt', unpack(scored))",
-        put: "",
-    },
-    Hole {
-        name: "an undo gives back what was not taken",
-        scripts: &[&PERMIT_UNDO],
-        taken: "if tonumber(ends[i] or 0) > now then",
-        put: "if true then",
-    },
-    Hole {
-        name: "what has expired is given back again and again",
-        scripts: &[&PERMIT_ACQUIRE],
-        taken: "redis.call('zrem', leases, unpack(ids, first, last))",
-        put: "",
-    },
-];
-
-pub(super) const LATCH_HOLES: [Hole; 3] = [
-    Hole {
-        name: "a repeat counts again",
-        scripts: &[&LATCH_COUNT_DOWN],
-        taken: "if first[1] then",
-        put: "if false then",
-    },
-    Hole {
-        name: "a count-down takes nothing off",
-        scripts: &[&LATCH_COUNT_DOWN],
-        taken: "redis.call('decrby', latch, by)",
-        put: "",
-    },
-    Hole {
-        name: "a latch opens one count early",
-        scripts: &[&LATCH_COUNT_DOWN],
-        taken: "if left == 0 then",
-        put: "if left <= 1 then",
     },
 ];

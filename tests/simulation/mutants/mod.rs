@@ -1,11 +1,13 @@
 //! Breakages on purpose: each is a script with a hole, or a store that does not do what it says.
 //! The simulation has to notice every one of them.
 
+mod counter_holes;
 mod holes;
 
 use std::sync::LazyLock;
 
-use holes::{HOLES, LATCH_HOLES, PERMIT_HOLES};
+use counter_holes::{LATCH_HOLES, PERMIT_HOLES};
+use holes::HOLES;
 use lockkeeper_store::host::Script;
 #[cfg(test)]
 use lockkeeper_store::script::catalog;

@@ -1,10 +1,7 @@
 //! The scripts of an acquire and its release over connections that all callers share, without gRPC
 //! and without a coordinator: what Redis and the client library cost.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
@@ -30,9 +27,6 @@ const NAMES: Names = Names {
     pairs: "pairs",
     latencies: ["try_acquire", "release", "pair"],
 };
-
-/// Stands in the arguments for what differs from attempt to attempt.
-const ATTEMPT: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
 
 /// Stands in the arguments of a release for the serial of the grant, and is as long.
 const SERIAL: &str = "1000000000000000";
@@ -73,15 +67,13 @@ pub(crate) async fn run(store: &str, as_frames: bool, load: &Load) -> anyhow::Re
     for number in 0..load.in_flight {
         callers.push(calls(number, as_frames).await?);
     }
-    let attempts = Arc::new(AtomicU64::new(0));
     load::run(NAMES, load, |number| {
         let connection = opened[number % opened.len()].clone();
         let calls = Arc::new(callers[number].clone());
-        let attempts = Arc::clone(&attempts);
         move || {
             let mut connection = connection.clone();
-            let (calls, attempts) = (Arc::clone(&calls), Arc::clone(&attempts));
-            async move { pair(&mut connection, &calls, &attempts).await }
+            let calls = Arc::clone(&calls);
+            async move { pair(&mut connection, &calls).await }
         }
     })
     .await
@@ -90,16 +82,14 @@ pub(crate) async fn run(store: &str, as_frames: bool, load: &Load) -> anyhow::Re
 async fn pair(
     connection: &mut MultiplexedConnection,
     calls: &Calls,
-    attempts: &AtomicU64,
 ) -> anyhow::Result<[Instant; 3]> {
-    let attempt = attempts.fetch_add(1, Ordering::Relaxed);
     let asked = Instant::now();
-    let granted = run_script(connection, &calls.acquire, attempt, 0).await?;
+    let granted = run_script(connection, &calls.acquire, b"").await?;
     let taken = Instant::now();
-    let Some(Value::Int(serial)) = granted.last() else {
+    let Value::BulkString(serial) = granted else {
         bail!("no serial in {granted:?}");
     };
-    run_script(connection, &calls.release, attempt, *serial).await?;
+    run_script(connection, &calls.release, &serial).await?;
     Ok([asked, taken, Instant::now()])
 }
 
@@ -107,27 +97,23 @@ async fn pair(
 async fn run_script(
     connection: &mut MultiplexedConnection,
     call: &Call,
-    attempt: u64,
-    serial: i64,
-) -> anyhow::Result<Vec<Value>> {
-    let command = command(call, attempt, serial);
+    serial: &[u8],
+) -> anyhow::Result<Value> {
+    let command = command(call, serial);
     match connection.send_packed_command(&command).await? {
-        Value::Array(values) if values.first() == Some(&Value::Int(1)) => Ok(values),
+        done @ (Value::Int(1) | Value::BulkString(_)) => Ok(done),
         answer => bail!("{} answered {answer:?}", call.script.name),
     }
 }
 
-fn command(call: &Call, attempt: u64, serial: i64) -> Cmd {
+fn command(call: &Call, serial: &[u8]) -> Cmd {
     let mut command = cmd("EVALSHA");
     command.arg(call.script.sha1()).arg(call.keys.len());
     for key in &call.keys {
         command.arg(key.as_ref());
     }
     for arg in &call.args {
-        if arg == ATTEMPT {
-            // As long as the one it stands for.
-            command.arg(format!("{attempt:036}"));
-        } else if arg == SERIAL {
+        if arg == SERIAL {
             command.arg(serial);
         } else {
             command.arg(arg.as_ref());
@@ -157,7 +143,7 @@ async fn calls(number: usize, as_frames: bool) -> anyhow::Result<Calls> {
     let hold = Hold::new(&name, Mode::Exclusive, &owner);
     let attempt = Attempt {
         request_id: None,
-        attempt: ATTEMPT,
+        attempt: "",
         known_holds: Some(0),
         serial: None,
         fresh_serial: 0,
@@ -209,22 +195,10 @@ mod tests {
     async fn a_frame_gives_back_the_grant_that_was_granted() {
         for (as_frames, named) in [(false, false), (true, true)] {
             let calls = calls(0, as_frames).await.unwrap();
-            let packed = command(&calls.release, 0, 42).get_packed_command();
+            let packed = command(&calls.release, b"42").get_packed_command();
             let serial = b"\r\n$2\r\n42\r\n";
             let is_there = packed.windows(serial.len()).any(|it| it == serial);
             assert_eq!(is_there, named);
         }
-    }
-
-    #[tokio::test]
-    async fn no_two_attempts_are_the_same() {
-        let calls = calls(0, false).await.unwrap();
-        assert!(calls.acquire.args.iter().any(|arg| arg == ATTEMPT));
-        let [one, two] = [1, 2].map(|attempt| command(&calls.acquire, attempt, 0));
-        assert_ne!(one.get_packed_command(), two.get_packed_command());
-        assert_eq!(
-            one.get_packed_command().len(),
-            two.get_packed_command().len()
-        );
     }
 }

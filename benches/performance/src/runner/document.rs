@@ -61,6 +61,10 @@ store, which ends with its process, and *nothing kept* is the bare server, which
 tmpfs, where its fsync costs nothing.
 ";
 
+/// What `make cost` has counted. It depends on the version of Redis and not on this run, so it is
+/// kept beside the code.
+const INSTRUCTIONS: &str = include_str!("instructions.md");
+
 /// The whole document.
 pub(super) fn write(results: &Results) -> String {
     let mut text = INTRODUCTION.to_owned();
@@ -68,6 +72,7 @@ pub(super) fn write(results: &Results) -> String {
     text.push('\n');
     text.push_str(EXPLAINED);
     measured(&mut text, results);
+    text.push_str(INSTRUCTIONS);
     settings(&mut text, results);
     machine(&mut text, &results.machine);
     text

@@ -35,6 +35,10 @@ use self::{
     results::{Options, Outcome, Results, Round},
     servers::Programs,
 };
+pub(crate) use self::{
+    process::{Server, free_port},
+    servers::in_path,
+};
 use crate::args::RunArgs;
 
 /// Where results go, seen from the root of the tree.

@@ -26,7 +26,7 @@ const STATM_RESIDENT_PAGES: usize = 1;
 
 /// A server in a process of its own, which ends with this.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(crate) struct Server {
     name: &'static str,
     child: Child,
     pid: u32,
@@ -43,7 +43,7 @@ pub(super) struct Usage {
 
 impl Server {
     /// Starts it and waits until it listens on the port.
-    pub(super) async fn start(
+    pub(crate) async fn start(
         name: &'static str,
         port: u16,
         command: &mut Command,
@@ -79,7 +79,7 @@ impl Server {
     }
 
     /// Where it listens.
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
@@ -93,8 +93,13 @@ impl Server {
         Usage { pid: self.pid }
     }
 
+    /// Its number.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// Ends it, and fails if it had ended before.
-    pub(super) async fn end(mut self) -> anyhow::Result<()> {
+    pub(crate) async fn end(mut self) -> anyhow::Result<()> {
         if let Some(status) = self.child.try_wait()? {
             bail!(
                 "{} ended while it was measured: {status}; process {}",
@@ -107,7 +112,7 @@ impl Server {
 }
 
 /// A port that nobody listens on.
-pub(super) async fn free_port() -> anyhow::Result<u16> {
+pub(crate) async fn free_port() -> anyhow::Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     Ok(listener.local_addr()?.port())
 }

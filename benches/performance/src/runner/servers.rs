@@ -140,7 +140,7 @@ fn environment_variable(key: &str) -> String {
     format!("LOCKKEEPER__{}", key.to_uppercase().replace('.', "__"))
 }
 
-pub(super) fn in_path(program: &str) -> Option<PathBuf> {
+pub(crate) fn in_path(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     let candidates = env::split_paths(&path).map(|folder| folder.join(program));
     candidates.into_iter().find(|file| file.is_file())

@@ -276,6 +276,21 @@ def test_what_was_never_sent_is_forgotten():
     assert world.frames() == []
 
 
+def test_an_answer_during_the_pause_before_a_retry_is_ignored():
+    world = World().quiet()
+    call = world.acquire()
+    first = world.sent("acquire").acquire.request_id
+    world.receive(call, failed=failure("OUTCOME_UNKNOWN", retry=1.0))
+    world.receive(call, granted=grant())
+    world.receive(call, failed=failure("INVALID_NAME", code=3))
+    world.none(ev.Granted)
+    world.none(ev.Failed)
+    world.after(1.0)
+    assert world.sent("acquire").acquire.request_id == first
+    world.receive(call, granted=grant())
+    assert world.one(ev.Granted).op_id == call
+
+
 def test_a_wait_is_cancelled_and_its_end_is_not_reported():
     world = World().open()
     call = world.acquire()

@@ -9,7 +9,9 @@ use tokio::sync::mpsc;
 use super::{Clock, EmbeddedStore};
 use crate::{
     host::{Call, HostError, Script, ScriptHost, Value, Wake},
-    script::catalog::{LOCK_ACQUIRE, LOCK_INSPECT, LOCK_RELEASE, LOCK_RENEW, LOCK_UNDO},
+    script::catalog::{
+        LOCK_ACQUIRE, LOCK_HAND_ON, LOCK_INSPECT, LOCK_RELEASE, LOCK_RENEW, LOCK_UNDO,
+    },
 };
 
 const START_MICROS: i64 = 1_700_000_000_000_000;
@@ -53,7 +55,7 @@ impl Fixture {
     ) -> Result<Value, HostError> {
         let words = |text: &str| {
             text.split_ascii_whitespace()
-                .map(|word| Bytes::copy_from_slice(word.as_bytes()))
+                .map(|word| Bytes::copy_from_slice(word.trim_matches('\'').as_bytes()))
                 .collect()
         };
         self.host
@@ -66,18 +68,18 @@ impl Fixture {
     }
 
     async fn acquire(&self, who: &str) -> Vec<i64> {
-        let args = format!("{who} {TTL} 86400000 attempt-1 60000 0");
+        let args = format!("{who} {TTL} 86400000 '' attempt-1 60000 0");
         self.numbers(&LOCK_ACQUIRE, "lock counter", &args).await
     }
 
     async fn acquire_as(&self, who: &str, request: &str, attempt: &str) -> Vec<i64> {
-        let args = format!("{who} {TTL} 86400000 {attempt} 60000 1");
+        let args = format!("{who} {TTL} 86400000 '' {attempt} 60000 1");
         self.numbers(&LOCK_ACQUIRE, &format!("lock counter {request}"), &args)
             .await
     }
 
     async fn release(&self, who: &str) -> Vec<i64> {
-        let args = format!("{who} {TTL} 60000 publish free");
+        let args = format!("{who} '' {TTL}");
         self.numbers(&LOCK_RELEASE, "lock counter channel", &args)
             .await
     }
@@ -132,6 +134,28 @@ async fn a_time_to_live_runs_out_and_the_token_rises_all_the_same() {
     assert_eq!(f.store.key_count(), 0);
 }
 
+/// The most frequent case has a short answer, which says as much.
+#[tokio::test(start_paused = true)]
+async fn what_is_plain_is_answered_in_short() {
+    let f = Fixture::new();
+    let token = |micros: i64| Ok(Value::Bytes(micros.to_string().into()));
+    let keys = "lock counter";
+    let taken = f.eval(&LOCK_ACQUIRE, keys, "a 30000 86400000").await;
+    assert_eq!(taken, token(START_MICROS));
+    tokio::time::advance(Duration::from_millis(1)).await;
+    let args = format!("a {START_MICROS} b 30000 86400000");
+    let handed_on = f.eval(&LOCK_HAND_ON, keys, &args).await;
+    assert_eq!(handed_on, token(START_MICROS + 1000));
+    let given_back = async |serial: i64| {
+        let args = format!("b {serial} 30000");
+        f.eval(&LOCK_RELEASE, "lock counter channel", &args).await
+    };
+    let newer = Ok(Value::Array(vec![Value::Int(0), Value::Int(2)]));
+    assert_eq!(given_back(START_MICROS).await, newer);
+    assert_eq!(given_back(START_MICROS + 1000).await, Ok(Value::Int(1)));
+    assert_eq!(f.store.key_count(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_step_of_the_clock_moves_expiries() {
     let f = Fixture::new();
@@ -155,12 +179,12 @@ async fn a_last_release_is_published_to_every_subscriber() {
     f.release("a").await;
     assert!(f.wakes.try_recv().is_err(), "one is left");
     f.release("a").await;
-    assert_eq!(f.wakes.try_recv(), Ok(message("channel", "free")));
+    assert_eq!(f.wakes.try_recv(), Ok(message("channel", "0")));
     assert!(
         f.wakes.try_recv().is_err(),
         "two subscriptions of one client are one"
     );
-    assert_eq!(other_wakes.try_recv(), Ok(message("channel", "free")));
+    assert_eq!(other_wakes.try_recv(), Ok(message("channel", "0")));
 
     f.host.unsubscribe("channel");
     assert_eq!(f.int("publish channel x"), 1);
@@ -195,7 +219,7 @@ async fn a_request_is_answered_once_and_remembered() {
         f.acquire_as("b", "request-2", "attempt-1").await,
         [0, TTL, 0, START_MICROS]
     );
-    let args = format!("a {TTL} 60000 publish free");
+    let args = format!("a '' {TTL} publish 60000");
     for answer in [&[1, 0, TTL][..], &[5, 0, 0, -2]] {
         let released = f
             .numbers(&LOCK_RELEASE, "lock counter channel request-3", &args)
@@ -256,13 +280,19 @@ async fn renewals_extend_what_is_held_and_name_what_is_not() {
     f.int("rpush list x");
     tokio::time::advance(Duration::from_secs(10)).await;
     let keys = "lock counter other counter-2 none counter-3 list counter-4";
-    let args = format!("86400000 a {TTL} a {TTL} a {TTL} a {TTL}");
+    let args = format!("86400000 {TTL} a a a a");
     let renewed = f.numbers(&LOCK_RENEW, keys, &args).await;
     let now = START_MICROS + 10_000_000;
     assert_eq!(
         renewed,
         [now, TTL, 1, START_MICROS, -2, 0, 0, -1, 0, 0, -2, 0, 0]
     );
+    let leases = format!("'' '' a a a a {TTL} {TTL} {TTL} {TTL}");
+    let others = f.numbers(&LOCK_RENEW, "lock other none list", &leases);
+    assert_eq!(others.await, [now, 2, -2, 3, -1, 4, -2]);
+    let all = format!("'' {TTL} a");
+    let all = f.eval(&LOCK_RENEW, "lock", &all).await;
+    assert_eq!(all, Ok(Value::Int(now)), "all have what was asked for");
     assert_eq!(f.int("pttl lock"), TTL);
     assert_eq!(f.int("pttl other"), -1);
 }
@@ -310,7 +340,7 @@ async fn out_of_memory_refuses_to_give_but_takes_back() {
     f.acquire("a").await;
     f.acquire("a").await;
     f.store.set_out_of_memory(true);
-    let args = format!("b {TTL} 86400000 attempt-1 60000 0");
+    let args = format!("b {TTL} 86400000 '' attempt-1 60000 0");
     let refused = f.eval(&LOCK_ACQUIRE, "lock-2 counter-2", &args).await;
     assert_eq!(refused, Err(HostError::OutOfMemory));
     assert_eq!(f.release("a").await, [1, 1, TTL]);

@@ -88,16 +88,20 @@ pub(crate) fn count(value: i64) -> u32 {
     u32::try_from(value.max(0)).unwrap_or(u32::MAX)
 }
 
-/// A reply of numbers only.
-pub(crate) fn numbers(script: &Script, reply: &Value) -> Result<Vec<i64>, CallError> {
-    let Value::Array(values) = reply else {
-        return Err(malformed(script, reply));
-    };
-    let numbers = values.iter().map(|value| match value {
+/// A number, which scripts may return as text: that is faster.
+pub(crate) fn integer(value: &Value) -> Option<i64> {
+    match value {
         Value::Int(number) => Some(*number),
-        Value::Nil | Value::Bytes(_) | Value::Array(_) => None,
-    });
-    numbers
-        .collect::<Option<_>>()
-        .ok_or_else(|| malformed(script, reply))
+        Value::Bytes(digits) => str::from_utf8(digits).ok()?.parse().ok(),
+        Value::Nil | Value::Array(_) => None,
+    }
+}
+
+/// A reply of numbers only; one that is a single number is the short form of the script.
+pub(crate) fn numbers(script: &Script, reply: &Value) -> Result<Vec<i64>, CallError> {
+    let numbers = match reply {
+        Value::Array(values) => values.iter().map(integer).collect::<Option<_>>(),
+        single => integer(single).map(|number| vec![number]),
+    };
+    numbers.ok_or_else(|| malformed(script, reply))
 }

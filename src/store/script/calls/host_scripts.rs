@@ -7,7 +7,10 @@ use lockkeeper_base::spans;
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
-use super::encoding::{DONE, LIMIT_REACHED, REPEATED, numbers};
+use super::{
+    encoding::{DONE, LIMIT_REACHED, REPEATED, integer, numbers},
+    seen_counters::SeenCounters,
+};
 use crate::{
     host::{Call, Partition, Replicas, Replication, Script, ScriptHost, Value},
     script::{
@@ -28,6 +31,8 @@ pub(crate) struct HostScripts {
     /// Counts the replicas that acknowledge what is done, if that is wanted.
     tally: ReplicationStatus,
     metrics: StoreMetrics,
+    pub(super) started: Instant,
+    pub(super) counters: Arc<SeenCounters>,
 }
 
 // === impl HostScripts ===
@@ -39,6 +44,8 @@ impl HostScripts {
             config,
             tally: ReplicationStatus::default(),
             metrics,
+            started: Instant::now(),
+            counters: Arc::new(SeenCounters::new()),
         }
     }
 
@@ -139,14 +146,15 @@ fn span_of(script: &'static Script) -> Span {
     )
 }
 
-/// Whether a script that changes locks may have changed one: it did not refuse. Renewals begin with
-/// the store's clock.
+/// Whether a script that changes locks may have changed one: it did not refuse. A single number or
+/// text is never a refusal. Renewals begin with the store's clock.
 fn has_changed(reply: &Value) -> bool {
-    let Value::Array(values) = reply else {
-        return false;
-    };
-    match values.first() {
-        Some(Value::Int(first)) => matches!(*first, DONE | REPEATED) || *first > LIMIT_REACHED,
-        _ => false,
+    match reply {
+        Value::Array(values) => values
+            .first()
+            .and_then(integer)
+            .is_some_and(|first| matches!(first, DONE | REPEATED) || first > LIMIT_REACHED),
+        Value::Int(_) | Value::Bytes(_) => true,
+        Value::Nil => false,
     }
 }

@@ -3,18 +3,20 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::{
     encoding::{
-        DONE, NOT_DONE, REPEATED, WAKE_ALL, WAKE_ONE, count, duration, flag, malformed, millis,
-        number, refusal, text, time_to_live, unsigned,
+        DONE, NOT_DONE, REPEATED, WAKE_ALL, WAKE_ONE, count, duration, flag, integer, malformed,
+        millis, number, numbers, refusal, text, time_to_live, unsigned,
     },
     hold::{Hold, Mode, acquire_keys, fair_keys, give_back_keys},
     host_scripts::HostScripts,
     ownership::{Ownership, ownership},
+    seen_counters::Step,
 };
 use crate::{
-    host::Script,
+    host::{Call, Script, Value},
     script::{CallError, catalog, keys},
 };
 
@@ -135,29 +137,48 @@ impl HostScripts {
         attempt: Attempt<'_>,
         refused: Refusal,
     ) -> Result<(Acquired, u64), CallError> {
-        // A record that only an undo will look for is not needed for longer than the lease.
-        let own_record = attempt.request_id == Some(attempt.attempt);
-        let retention = self.config.request_retention;
-        let retention = if own_record {
-            retention.min(lease)
-        } else {
-            retention
-        };
-        let recorded = refused == Refusal::Recorded;
-        let mut args = vec![
-            hold.field(),
-            millis(lease),
-            millis(self.config.idle_token_retention),
-            text(attempt.attempt),
-            millis(retention),
-            flag(recorded),
-            attempt.known_holds.map_or(Bytes::new(), number),
-        ];
+        let mut args = vec![hold.field(), millis(lease)];
         args.extend(self.acquire_args(hold, attempt, refused));
+        // The script takes it that a caller who says nothing has no hold and no request id.
+        let is_plain = attempt.request_id.is_none() && attempt.known_holds == Some(0);
+        let makes_token = hold.mode != Mode::Read;
+        if is_plain && makes_token {
+            let step = self.counters.next(hold.name);
+            args.extend(step.iter().flat_map(Step::args));
+        } else if !is_plain {
+            args.extend(
+                makes_token
+                    .then(|| [Bytes::new(), Bytes::new()])
+                    .into_iter()
+                    .flatten(),
+            );
+            args.extend(self.look_up_args(lease, attempt, refused));
+        }
         let mut keys = acquire_keys(hold);
         keys.extend(attempt.request_id.map(|id| keys::record(hold.name, id)));
-        let script = hold.mode.verbs().acquire;
-        let reply = self.eval(script, keys, args).await?;
+        let (script, sent_at) = (hold.mode.verbs().acquire, Instant::now());
+        let reply = self.call(Call { script, keys, args }).await;
+        if is_plain && makes_token {
+            self.saw_token(hold.name, reply.as_ref().ok(), sent_at);
+        }
+        let reply = reply?;
+        if !matches!(reply, Value::Array(_)) {
+            let token = integer(&reply).ok_or_else(|| malformed(script, &reply))?;
+            let token = unsigned(token);
+            let first = Acquired::Granted {
+                hold_count: 1,
+                token,
+                lease,
+                serial: if makes_token {
+                    token
+                } else {
+                    attempt.fresh_serial
+                },
+                repeated: false,
+            };
+            return Ok((first, token));
+        }
+        let reply = numbers(script, &reply)?;
         match *reply.as_slice() {
             [done @ (DONE | REPEATED), hold_count, token, lease, serial] => {
                 let granted = Acquired::Granted {
@@ -180,27 +201,44 @@ impl HostScripts {
         }
     }
 
+    /// What a script needs that has to look at holds of the owner, or at an earlier answer.
+    fn look_up_args(&self, lease: Duration, attempt: Attempt<'_>, refused: Refusal) -> [Bytes; 4] {
+        // A record that only an undo will look for is not needed for longer than the lease.
+        let own_record = attempt.request_id == Some(attempt.attempt);
+        let retention = self.config.request_retention;
+        let retention = if own_record {
+            retention.min(lease)
+        } else {
+            retention
+        };
+        [
+            attempt.known_holds.map_or(Bytes::new(), number),
+            text(attempt.attempt),
+            millis(retention),
+            flag(refused == Refusal::Recorded),
+        ]
+    }
+
     /// The arguments of this mode besides those of all modes.
     fn acquire_args(&self, hold: Hold<'_>, attempt: Attempt<'_>, refused: Refusal) -> Vec<Bytes> {
         let waits = refused == Refusal::Waits;
         let hold_back = || millis(self.config.writer_hold_back);
+        let retention = || millis(self.config.idle_token_retention);
         match hold.mode {
-            Mode::Exclusive => Vec::new(),
-            Mode::Fair => {
-                let mut args = vec![flag(waits), millis(self.config.fair_waiter_timeout)];
-                args.extend(self.wake_one(hold.name));
-                args
-            }
+            Mode::Exclusive => vec![retention()],
+            Mode::Fair => vec![
+                retention(),
+                flag(waits),
+                millis(self.config.fair_waiter_timeout),
+                keys::channel(hold.name).into(),
+                self.publish(),
+            ],
             Mode::Read => vec![
-                keys::write_field(hold.owner),
                 number(attempt.fresh_serial),
                 hold_back(),
                 number(self.config.holders_per_lock_max),
             ],
-            Mode::Write => vec![
-                text(hold.owner),
-                if waits { hold_back() } else { Bytes::new() },
-            ],
+            Mode::Write => vec![retention(), if waits { hold_back() } else { Bytes::new() }],
         }
     }
 
@@ -211,14 +249,30 @@ impl HostScripts {
         lease: Duration,
         request_id: Option<&str>,
     ) -> Result<Released, CallError> {
-        let retention = millis(self.config.request_retention);
-        let times = [millis(lease), retention];
-        let args = self.give_back_args(hold, times, serial, hold.mode.wake());
+        let mut args = vec![
+            hold.field(),
+            serial.map_or(Bytes::new(), number),
+            millis(lease),
+        ];
+        if hold.mode == Mode::Fair {
+            args.push(millis(self.config.fair_waiter_timeout));
+        }
+        if request_id.is_some() || self.host.has_partition_messages() {
+            args.push(self.publish());
+        }
+        if request_id.is_some() {
+            args.push(millis(self.config.request_retention));
+        }
         let mut keys = give_back_keys(hold);
         keys.extend(request_id.map(|id| keys::record(hold.name, id)));
         let script = hold.mode.verbs().release;
         let reply = self.eval(script, keys, args).await?;
         match *reply.as_slice() {
+            [DONE] => Ok(Released::Done {
+                hold_count: 0,
+                held: 0,
+                lease,
+            }),
             [DONE, hold_count, lease] => Ok(Released::Done {
                 hold_count: count(hold_count),
                 held: count(hold_count),
@@ -253,7 +307,7 @@ impl HostScripts {
     ) -> Result<bool, CallError> {
         let expected = number(attempt.known_holds.unwrap_or(0));
         let which = [text(attempt.attempt), expected];
-        let args = self.give_back_args(hold, which, attempt.serial, message);
+        let args = self.undo_args(hold, which, attempt.serial, message);
         let mut keys = give_back_keys(hold);
         keys.extend(attempt.request_id.map(|id| keys::record(hold.name, id)));
         let script = hold.mode.verbs().undo;
@@ -264,8 +318,8 @@ impl HostScripts {
         }
     }
 
-    /// The arguments of a release or an undo; of a fair lock also its patience.
-    fn give_back_args(
+    /// The arguments of an undo; of a fair lock also its patience.
+    fn undo_args(
         &self,
         hold: Hold<'_>,
         [second, third]: [Bytes; 2],

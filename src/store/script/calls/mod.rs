@@ -3,6 +3,7 @@
 pub(super) mod encoding;
 mod ended;
 mod force;
+mod hand_over;
 mod hold;
 mod host_scripts;
 mod inspect;
@@ -11,6 +12,7 @@ mod names;
 mod ownership;
 mod partitions;
 mod renew;
+mod seen_counters;
 mod vote;
 
 pub use encoding::wakes;

@@ -6,14 +6,14 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{
-    encoding::{DONE, count, duration, millis, numbers, refusal, unsigned},
+    encoding::{DONE, count, duration, malformed, millis, numbers, refusal, unsigned},
     hold::{Hold, Mode},
     host_scripts::HostScripts,
     ownership::Ownership,
     partitions::{Answer, Batch, grouped},
 };
 use crate::{
-    host::{Call, Script},
+    host::{Call, Partition, Script},
     script::{CallError, catalog, keys},
 };
 
@@ -49,12 +49,20 @@ pub struct Renewed {
     pub serial: u64,
 }
 
-/// Holds that one script renews, and what is known of each in its reply.
+/// Holds that one script renews.
 struct Family {
     script: &'static Script,
+    /// But for the fencing counter, which is last.
     keys: fn(Hold<'_>) -> Vec<Bytes>,
+    /// For each hold in a reply that tells more than leases.
     numbers: usize,
 }
+
+/// Renewals look after the fencing counters so many times, at least, while one lives that is not.
+const LOOKS: u32 = 4;
+
+/// Leases within which every hold is renewed that is watched, with some to spare.
+const RENEWED_WITHIN: u32 = 2;
 
 // === impl HostScripts ===
 
@@ -63,20 +71,53 @@ impl HostScripts {
     /// never shortens one. What has no outcome may have been extended. An empty batch asks whether
     /// the store answers.
     pub(crate) async fn renew(&self, renewals: &[Renewal]) -> Renewals {
+        let calls = self.families(renewals).into_iter();
+        let calls = calls.map(|(partition, family, places)| async move {
+            let answer = self.renew_family(&family, &picked(renewals, &places)).await;
+            (partition, vec![(places, answer, Instant::now())])
+        });
+        Batch::gather(renewals.len(), calls).await
+    }
+
+    /// The same for holds that are renewed again and again, where nothing but the leases is wanted.
+    /// It costs the store less: it looks after the fencing counters only now and then.
+    pub(crate) async fn extend(&self, renewals: &[Renewal]) -> Batch<Result<Duration, Ownership>> {
+        if self.looks_after_counters(renewals) {
+            let renewed = self.renew(renewals).await;
+            return renewed.map(|outcome| outcome.map(|renewed| renewed.lease));
+        }
+        let calls = self.families(renewals).into_iter();
+        let calls = calls.map(|(partition, family, places)| async move {
+            let answer = self
+                .extend_family(&family, &picked(renewals, &places))
+                .await;
+            (partition, vec![(places, answer, Instant::now())])
+        });
+        Batch::gather(renewals.len(), calls).await
+    }
+
+    /// Whether it is time to give counters their time to live again: for longer than it takes to
+    /// renew every hold once, several times while a counter lives that nobody looks after.
+    fn looks_after_counters(&self, renewals: &[Renewal]) -> bool {
+        let lease = renewals.iter().map(|renewal| renewal.lease).max();
+        let looking = lease.unwrap_or_default() * RENEWED_WITHIN;
+        let every = self.config.idle_token_retention / LOOKS;
+        let since = self.started.elapsed().as_millis();
+        every > Duration::ZERO && since % every.as_millis().max(1) < looking.as_millis()
+    }
+
+    /// The scripts that are needed in each part of the store, with the places of what they renew.
+    fn families(&self, renewals: &[Renewal]) -> Vec<(Partition, Family, Vec<usize>)> {
         let of = |renewal: &Renewal| (self.partition(&renewal.name), renewal.mode == Mode::Read);
         let mut groups = grouped(renewals.iter().map(of));
         if groups.is_empty() {
             groups.insert((0, false), Vec::new());
         }
-        let calls = groups.into_iter().map(|((partition, reads), places)| {
+        let groups = groups.into_iter().map(|((partition, reads), places)| {
             let family = if reads { Family::READ } else { Family::OTHERS };
-            let batch: Vec<&Renewal> = places.iter().map(|at| &renewals[*at]).collect();
-            async move {
-                let answer = self.renew_family(&family, &batch).await;
-                (partition, vec![(places, answer, Instant::now())])
-            }
+            (partition, family, places)
         });
-        Batch::gather(renewals.len(), calls).await
+        groups.collect()
     }
 
     /// Asks the store for nothing; success means that it answers.
@@ -105,16 +146,8 @@ impl HostScripts {
         family: &Family,
         batch: &[&Renewal],
     ) -> Answer<Result<Renewed, Ownership>> {
-        let mut keys = Vec::with_capacity(batch.len() * 4);
-        let mut args = Vec::with_capacity(batch.len() * 2 + 1);
-        args.push(millis(self.config.idle_token_retention));
-        for renewal in batch {
-            let hold = Hold::new(&renewal.name, renewal.mode, &renewal.owner);
-            keys.extend((family.keys)(hold));
-            args.push(hold.field());
-            args.push(millis(renewal.lease));
-        }
-        let reply = self.eval(family.script, keys, args).await?;
+        let idle = millis(self.config.idle_token_retention);
+        let reply = self.ask_family(family, batch, Some(idle)).await?;
         match *reply.as_slice() {
             [store_micros, ref outcomes @ ..] if outcomes.len() == batch.len() * family.numbers => {
                 let outcomes = outcomes.chunks_exact(family.numbers).map(outcome);
@@ -122,6 +155,67 @@ impl HostScripts {
             }
             _ => Err(refusal(family.script, &reply)),
         }
+    }
+
+    async fn extend_family(
+        &self,
+        family: &Family,
+        batch: &[&Renewal],
+    ) -> Answer<Result<Duration, Ownership>> {
+        let reply = self.ask_family(family, batch, None).await?;
+        let malformed = || malformed(family.script, &reply);
+        let [store_micros, ref others @ ..] = *reply.as_slice() else {
+            return Err(malformed());
+        };
+        let (others, []) = others.as_chunks() else {
+            return Err(malformed());
+        };
+        let mut outcomes: Vec<_> = batch.iter().map(|renewal| Ok(renewal.lease)).collect();
+        for [number, lease] in others {
+            let at = usize::try_from(number - 1).ok();
+            let outcome = at.and_then(|at| outcomes.get_mut(at));
+            *outcome.ok_or_else(malformed)? = leased(*lease);
+        }
+        Ok((store_micros, outcomes))
+    }
+
+    /// The reply of the script; `idle`: the time to live of counters, if they are to be looked at.
+    async fn ask_family(
+        &self,
+        family: &Family,
+        batch: &[&Renewal],
+        idle: Option<Bytes>,
+    ) -> Result<Vec<i64>, CallError> {
+        let mut keys = Vec::with_capacity(batch.len() * 4);
+        let mut args = Vec::with_capacity(batch.len() * 2 + 2);
+        let lease = batch.first().map(|renewal| renewal.lease);
+        let same = batch.iter().all(|renewal| Some(renewal.lease) == lease);
+        let lease = lease.filter(|_| same).map_or(Bytes::new(), millis);
+        let named = idle.is_some();
+        args.extend([idle.unwrap_or_default(), lease]);
+        for renewal in batch {
+            let hold = Hold::new(&renewal.name, renewal.mode, &renewal.owner);
+            keys.extend((family.keys)(hold));
+            keys.extend(named.then(|| keys::counter(hold.name)));
+            args.push(hold.field());
+        }
+        if !same {
+            args.extend(batch.iter().map(|renewal| millis(renewal.lease)));
+        }
+        self.eval(family.script, keys, args).await
+    }
+}
+
+fn picked<'a>(renewals: &'a [Renewal], places: &[usize]) -> Vec<&'a Renewal> {
+    places.iter().map(|at| &renewals[*at]).collect()
+}
+
+/// A lease that a hold has now, or why it has none.
+fn leased(lease: i64) -> Result<Duration, Ownership> {
+    if lease < 0 {
+        Err(not_renewed(lease))
+    } else {
+        Ok(duration(lease))
     }
 }
 
@@ -155,7 +249,6 @@ impl Family {
         keys: |hold| {
             vec![
                 keys::lock(hold.name),
-                keys::counter(hold.name),
                 keys::read_holds(hold.name, hold.owner),
                 keys::readers(hold.name),
             ]
@@ -164,7 +257,7 @@ impl Family {
     };
     const OTHERS: Self = Self {
         script: &catalog::LOCK_RENEW,
-        keys: |hold| vec![keys::lock(hold.name), keys::counter(hold.name)],
+        keys: |hold| vec![keys::lock(hold.name)],
         numbers: 3,
     };
 }

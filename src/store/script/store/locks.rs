@@ -2,17 +2,12 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::scripts::{Scripts, Store};
 use crate::script::{
-    Acquired, Attempt, CallError, Forced, ForcedRecord, Hold, Inspected, NameKind, Refusal,
-    Released, Renewal, Renewals, Unsupported, WalkCursor,
+    Acquired, Attempt, Batch, CallError, Forced, ForcedRecord, Hold, Inspected, NameKind,
+    Ownership, Refusal, Released, Renewal, Renewals, Unsupported, WalkCursor,
     calls::{
-        acquire_keys,
-        encoding::{
-            DONE, NOT_DONE, count, malformed, millis, number, refusal, text, time_to_live, unsigned,
-        },
+        encoding::{count, malformed, millis, text, time_to_live},
         fair_keys,
     },
     catalog,
@@ -77,22 +72,9 @@ impl Scripts {
         next: &str,
         lease: Duration,
     ) -> Result<Option<u64>, CallError> {
-        let Store::One(store) = &self.store else {
-            return Ok(None);
-        };
-        let script = &catalog::LOCK_HAND_ON;
-        let keys = acquire_keys(hold);
-        let args = vec![
-            hold.field(),
-            serial.map_or(Bytes::new(), number),
-            text(next),
-            millis(lease),
-            millis(self.config.idle_token_retention),
-        ];
-        match *store.eval(script, keys, args).await? {
-            [DONE, token] => Ok(Some(unsigned(token))),
-            [NOT_DONE] => Ok(None),
-            ref other => Err(refusal(script, other)),
+        match &self.store {
+            Store::One(store) => store.hand_over(hold, serial, next, lease).await,
+            Store::Quorum(_) => Ok(None),
         }
     }
 
@@ -137,6 +119,17 @@ impl Scripts {
     /// Extends many leases; never shortens one. What has no outcome may have been extended.
     pub async fn renew(&self, renewals: &[Renewal]) -> Renewals {
         on_store!(self, renew(renewals))
+    }
+
+    /// The same where nothing but the leases is wanted, which costs the store less.
+    pub async fn extend(&self, renewals: &[Renewal]) -> Batch<Result<Duration, Ownership>> {
+        match &self.store {
+            Store::One(store) => store.extend(renewals).await,
+            Store::Quorum(_) => {
+                let renewed = Box::pin(self.renew(renewals)).await;
+                renewed.map(|outcome| outcome.map(|renewed| renewed.lease))
+            }
+        }
     }
 
     /// Whether the store takes writes; names begin with this. An error says why not.

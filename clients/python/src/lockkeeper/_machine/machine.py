@@ -300,10 +300,11 @@ class Machine:
             self._on_answer(now, frame.op_id, kind, response)
 
     def _on_answer(self, now: float, op_id: int, kind: str, response: ev.Message) -> None:
-        operation = self._operations.take(op_id)
-        if operation is None:
-            return
-        sent_at = now if operation.sent_at is None else operation.sent_at
+        operation = self._operations.get(op_id)
+        if operation is None or operation.sent_at is None:
+            return  # It is a repeat.
+        self._operations.take(op_id)
+        sent_at = operation.sent_at
         if kind == "renewed":
             self._grants.renewed(now, sent_at, response.grant)
         elif kind == "permits_renewed":
@@ -331,7 +332,7 @@ class Machine:
             self._fail(operation, refusal_in(operation.name(), kind, response))
 
     def _on_failed(self, now: float, op_id: int, error: Refused) -> None:
-        operation = self._operations.get(op_id)
+        operation = self._operations.sent(op_id)
         if operation is None or self._operations.retried(now, operation, error, self._grants.lease):
             return
         self._operations.take(op_id)

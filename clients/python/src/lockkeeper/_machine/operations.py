@@ -122,6 +122,11 @@ class Operations:
         """Return an operation."""
         return self._by_id.get(op_id)
 
+    def sent(self, op_id: int) -> Operation | None:
+        """Return an operation that was sent on this stream: another answer is a repeat."""
+        operation = self._by_id.get(op_id)
+        return None if operation is None or operation.sent_at is None else operation
+
     def take(self, op_id: int) -> Operation | None:
         """Remove and return the operation that is answered."""
         self.timers.cancel(op_id)

@@ -77,11 +77,12 @@ final class Answers {
 
     /** The end of an operation that did not fail. */
     private void onAnswer(long op, SessionResponse answer, long now) {
-        Operation operation = operations.take(op);
-        if (operation == null) {
+        Operation operation = operations.get(op);
+        if (operation == null || !operation.isSent()) {
             return;
         }
-        long sentAt = operation.sentAt(now);
+        operations.take(op);
+        long sentAt = operation.sentAt();
         renewed(answer).forEach(it -> grants.renewed(it, sentAt, now));
         switch (operation.purpose) {
             case RENEWAL -> grants.onRenewalAnswered(operation.subject, now);
@@ -97,7 +98,7 @@ final class Answers {
         if (!granted.isEmpty() && !operation.isAwaited()) {
             operations.start(Purpose.LATE_RELEASE, 0, Holding.release(granted), now);
         } else if (!granted.isEmpty()) {
-            grants.granted(operation.id, granted, operation.sentAt(now), now);
+            grants.granted(operation.id, granted, operation.sentAt(), now);
         } else if (operation.isAwaited()) {
             Failure failure = notGranted(operation, answer);
             if (failure != null && machine.isClosing()) {
@@ -112,7 +113,10 @@ final class Answers {
 
     private void onFailed(long op, Failure.Refused failure, long now) {
         Operation known = operations.get(op);
-        if (known != null && known.isAwaited() && machine.isClosing()) {
+        if (known == null || !known.isSent()) {
+            return;
+        }
+        if (known.isAwaited() && machine.isClosing()) {
             operations.take(op);
             outbox.add(new Effect.Failed(op, machine.closed()));
             return;

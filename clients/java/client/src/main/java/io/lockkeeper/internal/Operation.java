@@ -75,9 +75,9 @@ final class Operation {
         return sentAt != NEVER;
     }
 
-    /** From before it was sent. An answer to what was not sent on this stream counts from now. */
-    long sentAt(long now) {
-        return Math.min(sentAt, now);
+    /** From before it was sent on this stream. Another answer is a repeat, and is ignored. */
+    long sentAt() {
+        return sentAt;
     }
 
     /** When its wait ends; never if it has no limit. */

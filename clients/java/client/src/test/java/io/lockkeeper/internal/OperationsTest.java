@@ -52,6 +52,22 @@ final class OperationsTest {
     }
 
     @Test
+    void anAnswerDuringThePauseBeforeARetryIsIgnored() {
+        Bench bench = Bench.open();
+        long op = bench.acquire("a");
+        bench.take();
+        bench.frame(op, Bench.failed(UNAVAILABLE, "OUTCOME_UNKNOWN"));
+        bench.frame(op, Bench.granted("a", "o", Bench.TOKEN));
+        bench.frame(op, Bench.failed(UNAVAILABLE, "INVALID_NAME"));
+        bench.none(Effect.Granted.class);
+        bench.none(Effect.Failed.class);
+        bench.until(200);
+        assertEquals("id-1", bench.sent().getAcquire().getRequestId());
+        bench.frame(op, Bench.granted("a", "o", Bench.TOKEN));
+        assertEquals(op, bench.one(Effect.Granted.class).op());
+    }
+
+    @Test
     void theEndOfAWaitIsNotGranted() {
         Bench bench = Bench.open();
         long op = bench.acquire("a");

@@ -73,6 +73,7 @@ final class Commands {
                 yield state;
             }
             case "contend" -> contenders.contend(client, command);
+            case "speed" -> new Speed(command).measure();
             case "once_try_acquire", "once_renew", "once_release" -> once(command);
             default -> about(command);
         };

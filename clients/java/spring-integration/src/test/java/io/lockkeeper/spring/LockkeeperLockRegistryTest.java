@@ -51,9 +51,10 @@ final class LockkeeperLockRegistryTest {
     }
 
     @BeforeEach
-    void connect() {
-        client = Lockkeeper.connect(coordinator.url());
-        otherClient = Lockkeeper.connect(coordinator.url());
+    void connect() throws InterruptedException {
+        // Limits shorter than it takes to connect are those of the waits.
+        client = Lockkeeper.connect(coordinator.url()).open();
+        otherClient = Lockkeeper.connect(coordinator.url()).open();
         registry = new LockkeeperLockRegistry(client, "spring:", losses::add);
         other = new LockkeeperLockRegistry(otherClient, "spring:");
     }

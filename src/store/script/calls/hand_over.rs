@@ -1,0 +1,66 @@
+//! Giving the last hold of a lock to who waits for it, in one call, and what calls that make tokens
+//! tell of the counter.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::{
+    encoding::{NOT_DONE, integer, millis, number, numbers, refusal, text, unsigned},
+    hold::{Hold, acquire_keys},
+    host_scripts::HostScripts,
+    seen_counters::Step,
+};
+use crate::{
+    host::{Call, Value},
+    script::{CallError, catalog},
+};
+
+// === impl HostScripts ===
+
+impl HostScripts {
+    pub(crate) async fn hand_over(
+        &self,
+        hold: Hold<'_>,
+        serial: Option<u64>,
+        next: &str,
+        lease: Duration,
+    ) -> Result<Option<u64>, CallError> {
+        let script = &catalog::LOCK_HAND_ON;
+        let keys = acquire_keys(hold);
+        let mut args = vec![
+            hold.field(),
+            serial.map_or(Bytes::new(), number),
+            text(next),
+            millis(lease),
+            millis(self.config.idle_token_retention),
+        ];
+        // The script compares the counter with the serial.
+        let step = serial.and_then(|serial| self.counters.next_after(hold.name, serial));
+        args.extend(step.iter().flat_map(Step::args));
+        let sent_at = Instant::now();
+        let reply = self.call(Call { script, keys, args }).await;
+        self.saw_token(hold.name, reply.as_ref().ok(), sent_at);
+        let reply = numbers(script, &reply?)?;
+        match *reply.as_slice() {
+            [NOT_DONE] => Ok(None),
+            [token] => Ok(Some(unsigned(token))),
+            _ => Err(refusal(script, &reply)),
+        }
+    }
+
+    /// Remembers what a script answered that makes a token: text if it is the store's time, and a
+    /// number after a step of the counter. An outcome without a token says nothing of the counter.
+    pub(super) fn saw_token(&self, name: &str, reply: Option<&Value>, sent_at: Instant) {
+        match reply {
+            Some(Value::Bytes(_)) => {
+                let token = reply.and_then(integer).unwrap_or_default();
+                self.counters.set(name, unsigned(token), sent_at);
+            }
+            Some(Value::Int(token)) => self.counters.stepped(name, unsigned(*token)),
+            Some(Value::Array(values)) if values.first() == Some(&Value::Int(NOT_DONE)) => {}
+            _ => self.counters.forget(name),
+        }
+    }
+}
