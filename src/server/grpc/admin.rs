@@ -61,9 +61,9 @@ impl LockAdminService {
     ) -> impl Future<Output = Status> + Send + 'static {
         let access = self.access.clone();
         async move {
-            let look = || match access.allows(&identity, Right::Admin, &prefix) {
-                true => Ok(None),
-                false => Err(not_admin(&prefix)),
+            let look = || {
+                let is_allowed = access.allows(&identity, Right::Admin, &prefix);
+                is_allowed.then_some(None).ok_or_else(|| not_admin(&prefix))
             };
             access.until_refused(look).await
         }
