@@ -58,14 +58,16 @@ rows! {
         "no quota; 12 kB each";
     locks::many_at_once as "many_at_once":
         "64 tasks take 250 locks at once, in a loop",
-        "not measured";
+        "not measured",
+        known "177 ms at p99 with a debug build; no figure of the release yet";
     locks::lists as "lists":
         "16 tasks list a tenant's locks, and sessions",
         "not measured";
     store::huge_holder_described as "huge_holder_described":
         "a holder of 200 MB, planted in Redis, is described and listed",
         "185 → 802 MB on one Describe",
-        after store::huge_holder_planted;
+        after store::huge_holder_planted,
+        known "2.4 s at p99 with a debug build; the cause is not known yet";
     store::published as "published":
         "messages flood the channel of a lock that a tenant waits for",
         "2,961 scripts in 3 s";
