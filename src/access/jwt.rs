@@ -324,18 +324,6 @@ mod tests {
         assert_eq!(jwts.verify(&of_two).unwrap().as_str(), "api");
     }
 
-    /// Without an end it would be taken for one that says none, on streams that are open.
-    #[test]
-    fn a_token_that_ends_as_late_as_can_be_has_an_end() {
-        let one = Issuer::new();
-        let jwts = jwts(&[one.key("one")]);
-        let token = one.sign(&header(), &with("exp", u64::MAX));
-        for _ in 0..2 {
-            assert_eq!(jwts.verify(&token).unwrap().as_str(), "web");
-        }
-        assert_eq!(jwts.end_of(&token), Some(u64::MAX));
-    }
-
     #[test]
     fn a_token_that_was_not_made_for_us_now_by_our_issuer_is_refused() {
         let (one, stranger) = (Issuer::new(), Issuer::new());

@@ -68,7 +68,8 @@ impl Machine {
                     self.publish(SessionEvent::WaitingForPermits { name, waiting });
                 }
             }
-            Response::WaitingForLatch(_) | Response::Opened(_) | Response::Pong(_) => {}
+            Response::Opened(opened) => self.stream.keep_resume_token(&opened),
+            Response::WaitingForLatch(_) | Response::Pong(_) => {}
             Response::Failed(status) => self.on_failed(now, op_id, Error::from_frame(&status)),
             response => self.on_answer(now, op_id, response),
         }

@@ -275,11 +275,11 @@ impl Stream {
         if is_new {
             self.session = Some(ResumeSession {
                 session_id: opened.session_id.clone(),
-                resume_token: opened.resume_token.clone(),
                 ..ResumeSession::default()
             });
             self.lease = to_std(opened.lease);
         }
+        self.keep_resume_token(opened);
         let ping_interval = Some(to_std(opened.ping_interval));
         self.ping_interval = ping_interval.filter(|it| !it.is_zero());
         self.failed = FailedAttempts::default();
@@ -291,6 +291,13 @@ impl Stream {
             is_closing: false,
         };
         is_new
+    }
+
+    /// Each token replaces the earlier one.
+    pub(super) fn keep_resume_token(&mut self, opened: &SessionOpened) {
+        if let Some(session) = &mut self.session {
+            session.resume_token.clone_from(&opened.resume_token);
+        }
     }
 
     /// A frame has arrived.

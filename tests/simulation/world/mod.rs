@@ -127,7 +127,7 @@ impl World {
                 permits_per_name_max: 10_000,
                 adopts_counters: true,
             },
-            resume_max: Duration::from_secs(24 * 3600),
+            resume_max: Duration::from_secs(3600),
             session_secrets: SessionSecrets::new(vec![
                 b"a secret of all the coordinators here".to_vec(),
             ]),

@@ -23,6 +23,7 @@ use crate::{
 
 rows! {
     "`opened` | first attempt" => the_first_stream_opens_the_session, others_are_tried_to_open;
+    "`opened` | `Up`" => a_new_resume_token_replaces_the_first;
     "stream ends, or `leave_at` passes | `Up`" => a_broken_stream_is_replaced,
         a_stream_that_ends_after_a_close_ends_the_session,
         a_stream_that_is_left_after_a_close_does_not;
@@ -54,6 +55,17 @@ fn the_first_stream_opens_the_session() {
         (resume.session_id, &resume.resume_token[..]),
         ("id".to_owned(), &b"token"[..])
     );
+}
+
+fn a_new_resume_token_replaces_the_first() {
+    let mut story = Story::open();
+    let opened = pb::SessionOpened {
+        resume_token: b"second".to_vec(),
+        ..pb::SessionOpened::default()
+    };
+    story.receive(0, Response::Opened(opened));
+    story.broken();
+    assert_eq!(story.resume().resume_token, b"second");
 }
 
 fn others_are_tried_to_open() {

@@ -68,12 +68,12 @@ impl Fixture {
     }
 
     async fn acquire(&self, who: &str) -> Vec<i64> {
-        let args = format!("{who} {TTL} 86400000 '' attempt-1 60000 0");
+        let args = format!("{who} {TTL} 86400000 '' '' '' attempt-1 60000 0");
         self.numbers(&LOCK_ACQUIRE, "lock counter", &args).await
     }
 
     async fn acquire_as(&self, who: &str, request: &str, attempt: &str) -> Vec<i64> {
-        let args = format!("{who} {TTL} 86400000 '' {attempt} 60000 1");
+        let args = format!("{who} {TTL} 86400000 '' '' '' {attempt} 60000 1");
         self.numbers(&LOCK_ACQUIRE, &format!("lock counter {request}"), &args)
             .await
     }
