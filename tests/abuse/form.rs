@@ -2,7 +2,10 @@
 
 use std::{env, fmt, time::Duration};
 
-use crate::{cgroup::Cgroup, time::secs};
+use crate::{
+    cgroup::Cgroup,
+    time::{millis, secs},
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -26,6 +29,9 @@ pub(crate) struct Form {
     /// So often a row is repeated that shows nothing.
     pub(crate) repeats: usize,
     pub(crate) memory_max: u64,
+    /// What the victim's 99th percentile may be at least. The short form runs a debug build, whose
+    /// times say only that calls are answered.
+    pub(crate) p99_max: Duration,
     pub(crate) is_short: bool,
     /// Whether the coordinator has a control group of its own.
     pub(crate) has_cgroup: bool,
@@ -48,19 +54,22 @@ impl Form {
             is_short || is_release,
             "the long form judges a release: `make abuse` builds one"
         );
-        let (quiet, attack, lease) = match is_short {
-            true => (secs(1), secs(2), secs(2)),
-            false => (secs(3), secs(10), secs(6)),
+        let (quiet, attack, lease) = if is_short {
+            (secs(1), secs(2), secs(2))
+        } else {
+            (secs(3), secs(10), secs(6))
         };
         Self {
             quiet,
             attack,
             lease,
             repeats: repeats.map_or(REPEATS, |it| it.parse().expect("a number")),
-            memory_max: match is_release {
-                true => MEMORY_MAX,
-                false => MEMORY_DEBUG_MAX,
+            memory_max: if is_release {
+                MEMORY_MAX
+            } else {
+                MEMORY_DEBUG_MAX
             },
+            p99_max: if is_short { secs(1) } else { millis(50) },
             is_short,
             has_cgroup,
         }
@@ -77,9 +86,10 @@ impl fmt::Display for Form {
         let length = if self.is_short { "short" } else { "long" };
         let max = self.memory_max / MIB;
         write!(f, "{length} form, memory below {max} MiB, ")?;
-        match self.has_cgroup {
-            true => write!(f, "in a control group of 512 MiB"),
-            false => write!(f, "WITHOUT a control group: its size alone is judged"),
-        }
+        f.write_str(if self.has_cgroup {
+            "in a control group of 512 MiB"
+        } else {
+            "WITHOUT a control group: its size alone is judged"
+        })
     }
 }

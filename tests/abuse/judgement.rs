@@ -2,15 +2,14 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{form::Form, heartbeat::Lateness, time::millis, victim::Pace};
+use crate::{form::Form, heartbeat::Lateness, victim::Pace};
 
-/// The victim's 99th percentile under attack may be this, or this many times that without one.
-const P99_MAX: Duration = millis(50);
+/// The victim's 99th percentile under attack may be as the form says, or this many times that
+/// without one.
 const TIMES_QUIET_MAX: u32 = 5;
 
-/// A machine that was later than this at once, or for a larger part of the attack, may have taken
-/// the time that something took.
-const STALL_MAX: Duration = millis(50);
+/// A machine that was late for a larger part of the attack, or at once for longer than the victim
+/// may wait, may have taken the time that something took.
 const SHARE_MAX: f64 = 0.02;
 
 /// What was measured.
@@ -46,11 +45,8 @@ pub(crate) enum Verdict {
 // === impl Figures ===
 
 impl Figures {
-    pub(crate) fn p99_max(&self) -> Duration {
-        P99_MAX.max(self.quiet.p99.saturating_mul(TIMES_QUIET_MAX))
-    }
-
-    pub(crate) fn verdict(&self, form: Form) -> Verdict {
+    /// Times are judged only where they show something.
+    pub(crate) fn verdict(&self, form: Form, is_timed: bool) -> Verdict {
         let (mut always, mut in_time) = (Vec::new(), Vec::new());
         match self.memory {
             None => always.push("the process has ended".to_owned()),
@@ -60,26 +56,28 @@ impl Figures {
             Some(_) => {}
         }
         always.extend(self.did.as_ref().err().cloned());
-        if self.attacked.p99 >= self.p99_max() {
-            let (max, error) = (self.p99_max(), &self.error);
-            in_time.push(format!("p99 is not below {max:?}; {error:?}"));
+        let p99_max = self.quiet.p99.saturating_mul(TIMES_QUIET_MAX);
+        let p99_max = p99_max.max(form.p99_max);
+        if is_timed && self.attacked.p99 >= p99_max {
+            let error = &self.error;
+            in_time.push(format!("p99 is not below {p99_max:?}; {error:?}"));
         }
-        let lost = self.lost.iter();
+        let lost = self.lost.iter().filter(|_| is_timed);
         in_time.extend(lost.map(|why| format!("a watched lock was lost: {why}")));
         if !self.is_live {
             in_time.push("no answer to a probe".to_owned());
         }
         let Lateness { most, total } = self.lateness;
-        let is_excused = most > STALL_MAX || total > self.took.mul_f64(SHARE_MAX);
+        let is_excused = most > form.p99_max || total > self.took.mul_f64(SHARE_MAX);
         if always.is_empty() && is_excused && !in_time.is_empty() {
             let why = format!("the machine was late by {most:?}, {total:?} in all");
             return Verdict::Void(format!("{why}: {}", in_time.join("; ")));
         }
         always.append(&mut in_time);
-        match always.is_empty() {
-            true => Verdict::Held,
-            false => Verdict::Broken(always.join("; ")),
+        if always.is_empty() {
+            return Verdict::Held;
         }
+        Verdict::Broken(always.join("; "))
     }
 }
 

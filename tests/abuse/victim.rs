@@ -31,7 +31,7 @@ const KEPT: &str = "victim/kept";
 /// A pair of calls.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
-    began: Instant,
+    since: Instant,
     ended: Instant,
     failed: bool,
 }
@@ -90,7 +90,7 @@ impl Experience {
     pub(crate) fn pace(&self, from: Instant, until: Instant) -> Pace {
         let pairs = self.pairs.iter();
         let pairs: Vec<_> = pairs
-            .filter(|it| it.began >= from && it.began < until)
+            .filter(|it| it.since >= from && it.since < until)
             .collect();
         let mut times: Vec<_> = pairs.iter().map(|it| it.time()).collect();
         times.sort();
@@ -110,8 +110,8 @@ impl Pair {
         if self.failed {
             return Duration::MAX;
         }
-        let late = heartbeat::lateness(self.began, self.ended).total;
-        (self.ended - self.began).saturating_sub(late)
+        let late = heartbeat::lateness(self.since, self.ended).total;
+        (self.ended - self.since).saturating_sub(late)
     }
 }
 
@@ -128,7 +128,7 @@ async fn work(
     let (mut pairs, mut error) = (Vec::new(), None);
     while !stop.is_cancelled() {
         let name = format!("victim/{}", pairs.len() % 100);
-        let began = Instant::now();
+        let since = Instant::now();
         let pair = timeout(PATIENCE, pair(&mut client, &name)).await;
         let failed = match pair {
             Ok(Ok(())) => false,
@@ -143,7 +143,7 @@ async fn work(
         };
         let ended = Instant::now();
         pairs.push(Pair {
-            began,
+            since,
             ended,
             failed,
         });
@@ -160,10 +160,10 @@ async fn pair(client: &mut Client, name: &str) -> Result<(), String> {
     let released = client.release(name, "v").await;
     let released = released.map_err(|why| format!("Release: {why}"))?;
     // One whose release failed is still held.
-    match tried.acquired && released.released {
-        true => Ok(()),
-        false => Err(format!("{tried:?}, {released:?}")),
+    if tried.acquired && released.released {
+        return Ok(());
     }
+    Err(format!("{tried:?}, {released:?}"))
 }
 
 /// Keeps a watched lock until the stop. Returns how it was lost, if it was.

@@ -17,11 +17,11 @@ const AUDIENCE: &str = "lockkeeper";
 /// A token; behind a byte 0 its claims, and both are signed by the issuer; or a set of keys, which
 /// begins with a brace.
 pub fn jwt(bytes: &[u8]) {
+    static ACCESS: OnceLock<Access> = OnceLock::new();
     if bytes.first() == Some(&b'{') && !bytes.contains(&0) {
         let _ = access("keys", bytes);
         return;
     }
-    static ACCESS: OnceLock<Access> = OnceLock::new();
     let access = ACCESS.get_or_init(|| access("issuer", &issuer_keys()).expect("good keys"));
     let Some(at) = bytes.iter().position(|it| *it == 0) else {
         let token = String::from_utf8_lossy(bytes);

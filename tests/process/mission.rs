@@ -128,6 +128,12 @@ async fn until_nobody_listens(redis: &RedisServer, name: &str) {
     .await;
 }
 
+/// Whether a command is the script that frees the lock and publishes that.
+fn publishes(words: &[String]) -> bool {
+    let channel = "redisson_lock__channel:{build}";
+    words[0] == "EVALSHA" && words.iter().any(|word| word == channel)
+}
+
 #[tokio::test]
 async fn mission_30_a_release_with_a_hundred_waiters_is_one_hand_over() {
     const WAITERS: u32 = 100;
@@ -157,8 +163,7 @@ async fn mission_30_a_release_with_a_hundred_waiters_is_one_hand_over() {
     tokio::time::sleep(millis(300)).await;
     let sent = commands(&monitor, &redis).await;
     // The head may have polled just before the release.
-    let is_release = |words: &Vec<String>| words.iter().any(|word| word == "PUBLISH");
-    let sent = &sent[sent.iter().position(is_release).unwrap()..];
+    let sent = &sent[sent.iter().position(|words| publishes(words)).unwrap()..];
     assert_eq!(counts(sent), BTreeMap::from([("EVALSHA", 2)]), "{sent:?}");
 }
 
@@ -182,8 +187,7 @@ async fn mission_30_waiters_of_a_session_are_handed_the_lock_by_one_script_and_n
         session.expect_granted(*next).await;
     }
     let sent = commands(&monitor, &redis).await;
-    let is_published = |words: &&Vec<String>| words.iter().any(|word| word == "PUBLISH");
-    let published = sent.iter().filter(is_published).count();
+    let published = sent.iter().filter(|words| publishes(words)).count();
     // At least two turns of others came.
     assert!((2..WAITERS).contains(&published), "{sent:?}");
 }
@@ -209,6 +213,8 @@ async fn mission_11_a_lock_its_channel_and_its_counter_share_a_hash_slot() {
         let mut keys_seen = 0;
         for words in commands(&monitor, &redis).await {
             let keys = match words[0].as_str() {
+                // The ends of sessions are no lock's.
+                "EVALSHA" if words[3].starts_with("lockkeeper_ended") => continue,
                 "EVALSHA" => &words[3..3 + words[2].parse::<usize>().unwrap()],
                 "SUBSCRIBE" | "UNSUBSCRIBE" => &words[1..],
                 other => panic!("{other}"),

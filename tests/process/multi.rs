@@ -68,7 +68,8 @@ async fn mission_19_opposite_orders_at_two_coordinators_never_deadlock_and_never
 async fn a_thousand_locks_are_one_call() {
     judged_by_time(async || {
         let redis = RedisServer::start().await;
-        let coordinator = Coordinator::start(&settings_on(&redis.url())).await;
+        let settings = settings_on(&redis.url()).with("limits.locks_per_request_max", "1000");
+        let coordinator = Coordinator::start(&settings).await;
         let mut session = coordinator.client().await.open().await;
         let modes = [LockMode::Exclusive, LockMode::Read, LockMode::Write];
         let locks: Vec<_> = (0..1000)

@@ -337,8 +337,8 @@ impl Link {
 /// the store.
 fn waiter(script: &str, args: &[Bytes]) -> Option<Bytes> {
     let waits = match script {
-        "fair_acquire" => args.get(7)? == "1",
-        "write_acquire" => !args.get(8)?.is_empty(),
+        "fair_acquire" => args.get(3)? == "1",
+        "write_acquire" => !args.get(3)?.is_empty(),
         _ => false,
     };
     args.first().filter(|_| waits).cloned()

@@ -111,7 +111,7 @@ pub(crate) async fn end_session(args: EndSessionArgs) -> Ended {
     let answer = answer.map_err(changing)?.into_inner();
     let format = args.common.output;
     format.answer(
-        &words::sessions_ended(&answer),
+        &words::sessions_ended(answer),
         "EndSessionResponse",
         &answer,
     )?;

@@ -62,7 +62,7 @@ pub(crate) fn session(session: &SessionSummary) -> String {
     )
 }
 
-pub(crate) fn sessions_ended(answer: &EndSessionResponse) -> String {
+pub(crate) fn sessions_ended(answer: EndSessionResponse) -> String {
     let EndSessionResponse {
         session_count,
         grant_count,

@@ -59,7 +59,7 @@ pub(crate) async fn forged(target: Target) -> Did {
         let mut client = own.clone();
         let resume = pb::ResumeSession {
             session_id: id.clone(),
-            resume_token: vec![u8::try_from(task).unwrap(); 60].into(),
+            resume_token: vec![u8::try_from(task).unwrap(); 60],
             ..Default::default()
         };
         async move { client.session(Request::Resume(resume)).await.is_ok() }

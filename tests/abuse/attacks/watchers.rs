@@ -25,9 +25,9 @@ pub(crate) async fn of_one_tenant(target: Target) -> Did {
     }
     let operator = target.client(Who::Operator).await;
     let mut admin = LockAdminServiceClient::new(operator.caller());
-    let watched = admin.watch(watch("")).await;
-    let mut watched = watched.map_err(|why| format!("the operator cannot watch: {why}"))?;
-    let told = watched.get_mut().message().await;
+    let operators = admin.watch(watch("")).await;
+    let mut operators = operators.map_err(|why| format!("the operator cannot watch: {why}"))?;
+    let told = operators.get_mut().message().await;
     told.map_err(|why| format!("the operator's watch ended: {why}"))?;
     let pairs = target.storm(16, |task| {
         let mut client = client.clone();

@@ -34,8 +34,8 @@ async fn the_last_ends_of_each_identity_are_remembered() {
         store.command(&["ZADD", key, "1", "2"]).await;
         assert!(!has_ended("x", "2").await, "{host:?}");
         for number in 3..10_001 {
-            let (score, digest) = (number.to_string(), format!("other{number}"));
-            store.command(&["ZADD", key, &score, &digest]).await;
+            let (at, digest) = (number.to_string(), format!("other{number}"));
+            store.command(&["ZADD", key, &at, &digest]).await;
         }
         let count = Value::Int(10_000);
         assert_eq!(store.command(&["ZCARD", key]).await, count);

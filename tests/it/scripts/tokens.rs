@@ -85,7 +85,7 @@ async fn problems_with(acquire: &'static Script) -> Vec<String> {
     for number in 0..COORDINATORS {
         let way = Way {
             to: store.connect().0,
-            answers_after: (APART - millis(2)) / 2 * u32::try_from(number).unwrap(),
+            answers_after: APART.saturating_sub(millis(2)) / 2 * u32::try_from(number).unwrap(),
             witness: Arc::clone(&witness),
             acquire,
         };
@@ -149,9 +149,9 @@ async fn use_one(scripts: &Scripts, number: u64, random: &mut StdRng) {
         serial: None,
         fresh_serial: 1,
     };
-    let taken = scripts.acquire(hold(0), secs(30), attempt, Refusal::Forgotten);
+    let acquired = scripts.acquire(hold(0), secs(30), attempt, Refusal::Forgotten);
     let pause = millis(random.random_range(0..4));
-    if let Ok(Acquired::Granted { serial, .. }) = taken.await {
+    if let Ok(Acquired::Granted { serial, .. }) = acquired.await {
         tokio::time::sleep(pause).await;
         let next = scripts.hand_over(hold(0), Some(serial), &owners[1], secs(30));
         let released = match next.await.unwrap() {

@@ -23,7 +23,7 @@ fn the_containers_listen_where_their_ports_say() {
     }
 }
 
-/// Checks the containers with this ConfigMap.
+/// Checks the containers with this `ConfigMap`.
 fn containers_listen(documents: &[Value], settings: &Value) {
     let mut listens = Vec::new();
     for container in pods(documents)

@@ -140,8 +140,8 @@ async fn what_is_plain_is_answered_in_short() {
     let f = Fixture::new();
     let token = |micros: i64| Ok(Value::Bytes(micros.to_string().into()));
     let keys = "lock counter";
-    let taken = f.eval(&LOCK_ACQUIRE, keys, "a 30000 86400000").await;
-    assert_eq!(taken, token(START_MICROS));
+    let acquired = f.eval(&LOCK_ACQUIRE, keys, "a 30000 86400000").await;
+    assert_eq!(acquired, token(START_MICROS));
     tokio::time::advance(Duration::from_millis(1)).await;
     let args = format!("a {START_MICROS} b 30000 86400000");
     let handed_on = f.eval(&LOCK_HAND_ON, keys, &args).await;
