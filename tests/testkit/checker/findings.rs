@@ -163,12 +163,18 @@ fn stuck(holds: &[Hold], bounds: &Bounds) -> Vec<String> {
             }
         }
         taken.sort_unstable();
+        // Until when it was taken by those that begin no later.
+        let over = taken.iter().scan(At::ZERO, |latest, (_, to)| {
+            *latest = (*latest).max(*to);
+            Some(*latest)
+        });
+        let over: Vec<At> = over.collect();
         for hold in &holds {
             let until = hold.granted.map(|(at, _)| at).or(hold.ended);
             let until = until.unwrap_or(bounds.end);
             let mut free_since = hold.asked.max(bounds.healed);
             let mut longest = Duration::ZERO;
-            for &(from, to) in &taken {
+            for &(from, to) in &taken[over.partition_point(|it| *it <= free_since)..] {
                 if from >= until {
                     break;
                 }
@@ -191,15 +197,18 @@ fn stuck(holds: &[Hold], bounds: &Bounds) -> Vec<String> {
 fn silent(holds: &[Hold], bounds: &Bounds, findings: &mut Findings) {
     let patience = bounds.patience();
     for (name, holds) in by_name(holds) {
+        let mut grants: Vec<_> = holds.iter().filter_map(|it| it.granted).collect();
+        grants.sort_unstable();
         for hold in &holds {
             let Some((from, token)) = hold.granted else {
                 continue;
             };
             let relied = hold.valid.last().map_or(from, |&(_, until)| until);
             let until = hold.ended.unwrap_or(relied);
-            let others = holds.iter().filter_map(|other| other.granted);
-            let mut newer = others.filter(|&(at, other)| other > token && at > from && at < relied);
-            let Some((at, other)) = newer.next() else {
+            let later = &grants[grants.partition_point(|&(at, _)| at <= from)..];
+            let meanwhile = later.iter().take_while(|&&(at, _)| at < relied);
+            let mut newer = meanwhile.filter(|&&(_, other)| other > token);
+            let Some(&(at, other)) = newer.next() else {
                 continue;
             };
             let limit = at.max(bounds.healed) + patience;
