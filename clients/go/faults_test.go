@@ -99,7 +99,7 @@ func TestForcedReleaseIsSeenWithin100MsOfTheNotice(t *testing.T) {
 
 func TestKilledCoordinatorIsNotNoticed(t *testing.T) {
 	coordinator := startCoordinator(t, "--store", startRedis(t),
-		"--set", "session.secret=a secret of the tests of Go")
+		"--set", "session.secret=a secret of the tests of the Go client")
 	var seen states
 	var text syncBuffer
 	client := dial(t, coordinator.url(),

@@ -269,7 +269,7 @@ async def test_close_releases(client, coordinator):
 
 
 def test_a_restart_is_not_noticed(serve, redis):
-    settings = ["session.secret=a secret of the tests", f"store.url={redis}"]
+    settings = ["session.secret=a secret of the tests of this client", f"store.url={redis}"]
     coordinator, events = serve(*settings), []
 
     async def work():
@@ -290,7 +290,7 @@ def test_a_restart_is_not_noticed(serve, redis):
 def test_a_frozen_coordinator_is_left_for_another(serve, redis):
     import signal
 
-    settings = ["session.secret=a secret of the tests", f"store.url={redis}"]
+    settings = ["session.secret=a secret of the tests of this client", f"store.url={redis}"]
     first, second = serve(*settings), serve(*settings)
 
     async def work():

@@ -235,7 +235,7 @@ def test_close_releases(coordinator):
 
 
 def test_a_restart_is_not_noticed(serve, redis):
-    settings = ["session.secret=a secret of the tests", f"store.url={redis}"]
+    settings = ["session.secret=a secret of the tests of this client", f"store.url={redis}"]
     coordinator, events = serve(*settings), []
     with Client(coordinator.address, lease=6, on_event=events.append) as client:
         with client.lock("a") as lock:
@@ -252,7 +252,7 @@ def test_a_restart_is_not_noticed(serve, redis):
 
 
 def test_the_other_coordinator_is_used_while_one_drains(serve, redis):
-    settings = ["session.secret=a secret of the tests", f"store.url={redis}"]
+    settings = ["session.secret=a secret of the tests of this client", f"store.url={redis}"]
     first, second = serve(*settings), serve(*settings)
     with Client([first.address, second.address]) as client, client.lock("a") as lock:
         first.drain()

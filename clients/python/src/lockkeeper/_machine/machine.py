@@ -277,27 +277,31 @@ class Machine:
         if kind in ("lost", "permits_lost"):
             detail = response.detail if kind == "lost" else ""
             self._grants.on_lost(now, response.grant, lost_reason(response.reason), detail)
-        elif kind == "at_risk":
-            cause = f"renewals fail, the first loss is {seconds(response.valid_for):.1f} s away"
-            self._emit(ev.Changed("at_risk", cause))
-        elif kind == "recovered":
-            self._emit(ev.Changed("connected"))
-        elif kind == "going_away":
-            assert isinstance(self._state, Up)
-            if self._state.leave_at is None:
-                self._state.leave_at = now + streams.LEAVE_TIMEOUT
-            self._operations.can_send = False
+        elif kind in ("at_risk", "recovered", "going_away", "opened"):
+            self._on_session_frame(now, kind, response)
         elif kind.startswith("waiting"):
             operation = self._operations.get(frame.op_id)
             if operation and not operation.abandoned:
                 self._emit(ev.Waits(frame.op_id, response))
         elif kind == "failed":
             self._on_failed(now, frame.op_id, Refused.of(response))
+        elif kind != "pong":
+            self._on_answer(now, frame.op_id, kind, response)
+
+    def _on_session_frame(self, now: float, kind: str, response: ev.Message) -> None:
+        if kind == "at_risk":
+            cause = f"renewals fail, the first loss is {seconds(response.valid_for):.1f} s away"
+            self._emit(ev.Changed("at_risk", cause))
+        elif kind == "recovered":
+            self._emit(ev.Changed("connected"))
         elif kind == "opened":
             assert self._opened
             self._opened.resume_token = response.resume_token
-        elif kind != "pong":
-            self._on_answer(now, frame.op_id, kind, response)
+        else:
+            assert isinstance(self._state, Up)
+            if self._state.leave_at is None:
+                self._state.leave_at = now + streams.LEAVE_TIMEOUT
+            self._operations.can_send = False
 
     def _on_answer(self, now: float, op_id: int, kind: str, response: ev.Message) -> None:
         operation = self._operations.get(op_id)

@@ -213,7 +213,7 @@ final class FailureTest {
                                 "--store",
                                 redis.url(),
                                 "--set",
-                                "session.secret=a secret of the tests",
+                                "session.secret=a secret of the tests of this client",
                                 "--set",
                                 "session.lease=20s");
                 Lockkeeper client =
