@@ -305,8 +305,8 @@ async fn pauses_of_attempts(stage: &mut Stage) -> Result<Vec<u128>> {
     Ok(rounds.map(|it| (it[1] - it[0]).as_millis()).collect())
 }
 
-/// The pauses are 50 ms that double up to 1 s, less a part that chance decides. Several long ones in
-/// a row that lack nothing were not left to chance.
+/// The pauses are 50 ms that double up to 1 s, less a part that chance decides. Several long ones
+/// in a row that lack nothing were not left to chance.
 fn is_left_to_chance(pauses: &[u128]) -> bool {
     let whole = (0..).map(|round| (50_u128 << round).min(1000) * 19 / 20);
     let mut long = pauses.iter().zip(whole).skip(2);
