@@ -1,4 +1,4 @@
-//! Sessions that an operator ends: what their clients are told, and that they do not come back.
+//! Sessions that an operator ends: what their clients receive, and that they cannot be resumed.
 
 use lockkeeper_access::{Quotas, Right};
 use lockkeeper_api::pb::{
@@ -37,7 +37,7 @@ async fn digests(client: &mut LockAdminServiceClient<Channel>, identity: &str) -
     own.map(|session| session.session_digest).collect()
 }
 
-/// The session is told of its loss, and then of its end.
+/// The session receives the loss, and then its end.
 async fn expect_end(mut session: Session) {
     let lost = session.expect_lost().await;
     assert_eq!(lost.reason(), LostReason::ForceReleased);

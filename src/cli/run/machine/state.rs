@@ -277,7 +277,7 @@ impl Machine {
         }
     }
 
-    /// A stopped command would hold the lock until somebody notices.
+    /// A stopped command holds the lock for as long as it is stopped.
     fn on_child_stopped(&mut self, now: Instant, signal: Signal) {
         let Phase::Running { stopped } = &mut self.phase else {
             return;
