@@ -140,7 +140,7 @@ async fn take(caller: &mut Caller, mode: Mode, known: u32) -> anyhow::Result<()>
         .await?;
     match acquired {
         Acquired::Granted { serial, .. } => caller.serial = serial,
-        Acquired::Busy { .. } => bail!("somebody else has {}", caller.name),
+        Acquired::Busy { .. } => bail!("another owner holds {}", caller.name),
     }
     Ok(())
 }
