@@ -35,7 +35,7 @@ contention: ## All clients and Redisson contend for one lock for CONTENTION_SECO
 client-speed: ## Pairs per second of each client, beside a bare stream in its language; on a machine that is otherwise idle
 	CARGO_PROFILE=bench scripts/conformance speed --exact --ignored --nocapture
 
-test-deploy: ## The Helm chart and the manifests against Kubernetes' schemas; needs python3 and helm or go
+test-deploy: ## The Helm chart and the manifests against Kubernetes' schemas, the alerts by promtool; needs python3 and helm or go
 	scripts/test --deploy
 
 interop: ## The tests with the real Redisson; needs Java and Maven, and names what is missing

@@ -1,5 +1,5 @@
 """The Helm chart, rendered with the values of `values/`, and the plain manifests: valid by Kubernetes' own schemas, with names that lead
-somewhere, and with settings that the real binary takes. Called by smoke.sh with the paths of helm and of the binary."""
+somewhere, and with settings that the real binary takes. Called by smoke.sh with the paths of helm, of the binary and of promtool."""
 
 import copy
 import json
@@ -12,6 +12,7 @@ import tempfile
 import kubernetes_validate
 import yaml
 
+import alerts
 import chart
 from support import BINARY, CHART, FOREIGN_KINDS, HERE, OLDEST, TREE, containers, helm, of_kind
 from support import rendered, run, run_checks, selects
@@ -244,6 +245,7 @@ def main():
         name = f"refused: {' '.join(values)}: {said}"
         todo.append((name, lambda values=values, said=said: chart.is_refused(values, said)))
     todo += [(f"chart: {check.__name__}", check) for check in chart.CHECKS]
+    todo += alerts.checks()
     if shutil.which("systemd-analyze"):
         todo.append(("systemd: takes the unit", systemd_takes_the_unit))
     else:

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Renders the Helm chart as check.py says and holds it and the plain manifests against Kubernetes' own schemas, and their
-# settings against the debug binary. Exits with 77 if what it needs is not there, or with 1 if CI=true, where everything
-# must be. Ends with `N passed, N failed`.
+# Renders the Helm chart as check.py says and holds it and the plain manifests against Kubernetes'
+# own schemas, their settings against the debug binary, and the alerts against Prometheus' own tests.
+# Exits with 77 if what it needs is not there, or with 1 if CI=true, where everything must be. Ends
+# with `N passed, N failed`.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 here=tests/deploy
@@ -33,4 +34,7 @@ if ! cmp -s "$here/requirements.txt" "$work/installed"; then
     skip "kubernetes-validate cannot be installed"
   cp "$here/requirements.txt" "$work/installed"
 fi
-exec "$work/venv/bin/python" -u "$here/check.py" "$helm" "$built/debug/lockkeeper"
+scripts/install-test-tools prometheus promtool ||
+  skip "promtool cannot be installed (Debian: apt-get install prometheus)"
+exec "$work/venv/bin/python" -u "$here/check.py" "$helm" "$built/debug/lockkeeper" \
+  "$(command -v promtool)"

@@ -12,7 +12,7 @@ CHART = TREE / "deploy/helm/lockkeeper"
 # The oldest that sleeps in preStop without a gate.
 OLDEST = "1.30"
 CLUSTER = ["--namespace", "here", "--kube-version", f"{OLDEST}.0"]
-HELM, BINARY = sys.argv[1:3]
+HELM, BINARY, PROMTOOL = sys.argv[1:4]
 # Not of Kubernetes itself, but of the Prometheus operator.
 FOREIGN_KINDS = ["ServiceMonitor", "PodMonitor", "PrometheusRule"]
 # The least that the chart takes.
