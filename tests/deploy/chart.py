@@ -58,6 +58,12 @@ def is_refused(values, said):
     assert said in answer.stderr, answer.stderr
 
 
+def older_clusters_are_refused():
+    """They would drop preStop.sleep, and stop coordinators that clients still look up."""
+    answer = template(*flags(LEAST), "--kube-version", "1.29.14")
+    assert answer.returncode != 0 and "incompatible" in answer.stderr, answer.stderr
+
+
 def is_the_same_each_time():
     """Argo CD renders again and again, and applies what differs."""
     assert rendered_with() == rendered_with()
@@ -253,6 +259,7 @@ def notes_are_for_a_restricted_namespace():
 
 
 CHECKS = [
+    older_clusters_are_refused,
     is_the_same_each_time,
     what_is_read_at_start_rolls_the_pods,
     a_release_of_the_chart_alone_does_not_roll_the_pods,

@@ -1,5 +1,5 @@
 """The Helm chart, rendered with the values of `values/`, and the plain manifests: valid by Kubernetes' own schemas, with names that lead
-somewhere, and with settings that the real binary takes. Called by smoke.sh with the paths of helm, of the binary and of promtool."""
+somewhere, and with settings that the real binary takes. Called by smoke.sh, which says where helm, the binary and promtool are."""
 
 import copy
 import json

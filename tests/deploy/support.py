@@ -1,5 +1,6 @@
 """What the checks of this folder share: helm, the chart rendered, and documents by their kind."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -12,7 +13,8 @@ CHART = TREE / "deploy/helm/lockkeeper"
 # The oldest that sleeps in preStop without a gate.
 OLDEST = "1.30"
 CLUSTER = ["--namespace", "here", "--kube-version", f"{OLDEST}.0"]
-HELM, BINARY, PROMTOOL = sys.argv[1:4]
+# By the scripts of this folder.
+HELM, BINARY, PROMTOOL = (os.environ.get(it, "") for it in ("HELM", "LOCKKEEPER", "PROMTOOL"))
 # Not of Kubernetes itself, but of the Prometheus operator.
 FOREIGN_KINDS = ["ServiceMonitor", "PodMonitor", "PrometheusRule"]
 # The least that the chart takes.
@@ -22,8 +24,9 @@ LEAST = {
 }
 
 
-def run(*command):
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+def run(*command, **options):
+    options = {"capture_output": True, "text": True, "timeout": 120} | options
+    return subprocess.run(command, check=False, **options)
 
 
 def helm(*arguments):

@@ -108,7 +108,7 @@ jwks.json: |
 {{- $theirs := index $labels "lockkeeper/store" | default "" -}}
 {{- $id := include "lockkeeper.storeId" . -}}
 {{- if and $theirs (ne $theirs $id) (gt (int ($running.spec.replicas)) 0) -}}
-{{- fail (printf "store: the coordinators that run have the store %s, and these values name another, %s. Stop them first (kubectl --namespace %s scale deployment/%s --replicas=0), wait until the longest lease is over, and upgrade again. If it is the same store, set store.id=%s" $theirs $id .Release.Namespace $name $theirs) -}}
+{{- fail (printf "store: the coordinators that run have the store %s, and these values name another, %s. Stop them first (kubectl --namespace %s scale deployment/%s --replicas=0), wait until their pods are gone and the longest lease is over, and upgrade again. If it is the same store, set store.id=%s" $theirs $id .Release.Namespace $name $theirs) -}}
 {{- end -}}
 {{- end -}}
 
