@@ -5,16 +5,13 @@ binary really shows."""
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import tempfile
-import time
-import urllib.error
-import urllib.request
 
 import yaml
 
-from support import BINARY, PROMTOOL, TREE, of_kind, rendered_with, run
+from support import BINARY, PROMTOOL, TREE, free_ports, of_kind, rendered_with, run
+from support import until_it_answers
 
 FOLDER = TREE / "deploy/prometheus"
 RULES = FOLDER / "rules.yaml"
@@ -268,37 +265,18 @@ def promtool_takes_the_files():
         assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def shown_by_the_binary():
     """The series that a coordinator shows right after its start, without their values."""
-    listen, admin = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    listen, admin = (f"127.0.0.1:{port}" for port in free_ports(2))
     command = [BINARY, "serve", "--store", "embedded:", "--listen", listen, "--admin-listen", admin]
     environment = {"PATH": os.environ["PATH"]}
     quiet = subprocess.DEVNULL
     with subprocess.Popen(command, env=environment, stdout=quiet, stderr=quiet) as coordinator:
         try:
-            return metrics_of(f"http://{admin}/metrics", coordinator)
+            lines = until_it_answers(f"http://{admin}/metrics", coordinator).splitlines()
         finally:
             coordinator.kill()
-
-
-def metrics_of(address, coordinator):
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        assert coordinator.poll() is None, "the coordinator does not start"
-        try:
-            with urllib.request.urlopen(address, timeout=5) as answer:
-                lines = answer.read().decode().splitlines()
-        except urllib.error.URLError:
-            time.sleep(0.05)
-            continue
-        return {parsed(line) for line in lines if not line.startswith("#")}
-    raise AssertionError("the coordinator shows no metrics")
+    return {parsed(line) for line in lines if not line.startswith("#")}
 
 
 def parsed(line):

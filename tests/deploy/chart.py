@@ -1,15 +1,17 @@
 """What the chart promises about its values: what rolls the pods, which store the service leads to,
 and that every value is documented."""
 
+import os
 import pathlib
 import re
 import shutil
+import subprocess
 import tempfile
 
 import yaml
 
-from support import CHART, HERE, LEAST, TREE, documents_of, flags, helm, of_kind
-from support import rendered_with, selects, template
+from support import CHART, CRANE, HERE, LEAST, TREE, documents_of, flags, free_ports, helm
+from support import of_kind, rendered_with, selects, template, until_it_answers
 
 SECRET = LEAST["session.secret"]
 MONITORED = {"podMonitor__enabled": "true", "networkPolicy__enabled": "false"}
@@ -195,6 +197,30 @@ def the_package_is_whole():
         assert rendered_with(chart=archive, **everything) == rendered_with(**everything)
 
 
+def the_package_comes_through_a_registry():
+    """From the archive alone, as it is published: pushed, and rendered from where it was pushed."""
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    command = [CRANE, "registry", "serve", "--address", address]
+    quiet = subprocess.DEVNULL
+    with tempfile.TemporaryDirectory() as folder:
+        # Nothing of it stays in the caller's home.
+        home = {"env": {"PATH": os.environ["PATH"], "HOME": folder}}
+        packed = helm("package", str(CHART), "--destination", folder)
+        assert packed.returncode == 0, packed.stderr
+        archive = next(pathlib.Path(folder).glob("*.tgz"))
+        with subprocess.Popen(command, stdout=quiet, stderr=quiet) as registry:
+            try:
+                until_it_answers(f"http://{address}/v2/", registry)
+                where = f"oci://{address}/charts"
+                pushed = helm("push", str(archive), where, "--plain-http", **home)
+                assert pushed.returncode == 0, pushed.stderr
+                arguments = [*flags(LEAST), "--plain-http"]
+                answer = template(*arguments, chart=f"{where}/lockkeeper", **home)
+            finally:
+                registry.kill()
+    assert documents_of(answer) == rendered_with()
+
+
 def paths(values, prefix=""):
     """Names of values, with their groups."""
     for key, value in values.items():
@@ -270,6 +296,7 @@ CHECKS = [
     the_monitors_make_the_job_of_the_alerts,
     the_image_is_named_by_its_digest,
     the_package_is_whole,
+    the_package_comes_through_a_registry,
     every_value_has_a_default_a_schema_and_a_comment,
     notes_are_for_a_restricted_namespace,
 ]

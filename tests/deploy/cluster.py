@@ -5,25 +5,16 @@ import contextlib
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import tempfile
 import time
 
 import yaml
 
-from support import HELM, run
+from support import HELM, free_ports, run
 
 BINARIES = pathlib.Path(os.environ["KUBERNETES"])
 TOKEN = "of-this-test-only"
-
-
-def free_ports(count):
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
 
 
 class Cluster:

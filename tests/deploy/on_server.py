@@ -41,7 +41,7 @@ def pods_are_admitted(cluster, namespace):
 
 def a_bare_pod_is_refused(cluster):
     """Pod Security is really enforced."""
-    container = {"name": "bare", "image": "lockkeeper:0.1.0"}
+    container = {"name": "bare", "image": "lockkeeper"}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bare"}}
     answer = cluster.apply(cluster.namespace("bare"), [pod | {"spec": {"containers": [container]}}])
     assert answer.returncode != 0 and "violates PodSecurity" in answer.stderr, answer.stderr
@@ -187,7 +187,8 @@ def the_command_of_the_notes_is_admitted(cluster):
     succeeded(cluster.kubectl(*command[:at], "--warnings-as-errors", *command[at:]))
     pod = cluster.get(namespace, "pod", "try")["spec"]
     assert pod["containers"][0]["args"][0] == "try-acquire", pod
-    assert pod["containers"][0]["image"] == "lockkeeper:0.1.0", pod
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+    assert pod["containers"][0]["image"] == f"lockkeeper:{version}", pod
 
 
 def the_operator_s_resources(cluster):

@@ -10,6 +10,14 @@ suite=deploy
 # shellcheck source=tests/deploy/tools.sh
 source tests/deploy/tools.sh
 
+# A registry in memory, for the chart.
+crane=v0.20.6
+if [ ! -x "$work/crane-$crane/crane" ]; then
+  command -v go >/dev/null || skip "go is not installed"
+  GOBIN=$work/crane-$crane GOFLAGS=-modcacherw go install -ldflags '-s -w' \
+    "github.com/google/go-containerregistry/cmd/crane@$crane" || skip "crane cannot be installed"
+fi
+export CRANE=$work/crane-$crane/crane
 scripts/install-test-tools prometheus promtool ||
   skip "promtool cannot be installed (Debian: apt-get install prometheus)"
 PROMTOOL=$(command -v promtool) exec "$python" -u tests/deploy/check.py

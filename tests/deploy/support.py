@@ -1,9 +1,14 @@
 """What the checks of this folder share: helm, the chart rendered, and documents by their kind."""
 
+import contextlib
 import os
 import pathlib
+import socket
 import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
 
 import yaml
 
@@ -14,7 +19,9 @@ CHART = TREE / "deploy/helm/lockkeeper"
 OLDEST = "1.30"
 CLUSTER = ["--namespace", "here", "--kube-version", f"{OLDEST}.0"]
 # By the scripts of this folder.
-HELM, BINARY, PROMTOOL = (os.environ.get(it, "") for it in ("HELM", "LOCKKEEPER", "PROMTOOL"))
+HELM, BINARY, PROMTOOL, CRANE = (
+    os.environ.get(name, "") for name in ("HELM", "LOCKKEEPER", "PROMTOOL", "CRANE")
+)
 # Not of Kubernetes itself, but of the Prometheus operator.
 FOREIGN_KINDS = ["ServiceMonitor", "PodMonitor", "PrometheusRule"]
 # The least that the chart takes.
@@ -24,17 +31,38 @@ LEAST = {
 }
 
 
+def free_ports(count):
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+
+
+def until_it_answers(address, process):
+    """The text at an address, from a server that is starting."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        assert process.poll() is None, f"{process.args[0]} does not start"
+        try:
+            with urllib.request.urlopen(address, timeout=5) as answer:
+                return answer.read().decode()
+        except urllib.error.URLError:
+            time.sleep(0.05)
+    raise AssertionError(f"{process.args[0]} does not answer")
+
+
 def run(*command, **options):
     options = {"capture_output": True, "text": True, "timeout": 120} | options
     return subprocess.run(command, check=False, **options)
 
 
-def helm(*arguments):
-    return run(HELM, *arguments)
+def helm(*arguments, **options):
+    return run(HELM, *arguments, **options)
 
 
-def template(*arguments, chart=CHART):
-    return helm("template", "release", str(chart), *CLUSTER, *arguments)
+def template(*arguments, chart=CHART, **options):
+    return helm("template", "release", str(chart), *CLUSTER, *arguments, **options)
 
 
 def documents_of(answer):
