@@ -140,14 +140,15 @@ def target_of_compose():
     return labels
 
 
-def target_of_chart(documents, kind, endpoints):
+def target_of_chart(documents, kind, endpoints, namespace="here"):
     """A target, as the operator makes it of a monitor and of a pod; its own job is the name of the
-    service, or that of the PodMonitor with its namespace."""
+    service, or that of the PodMonitor with its namespace. `monitoring` compares it with the real
+    operator's."""
     monitor = of_kind(documents, kind)[0]
     name = of_kind(documents, "Deployment")[0]["metadata"]["name"]
     endpoint = monitor["spec"][endpoints][0]
     labels = {
-        "namespace": "here",
+        "namespace": namespace,
         "pod": f"{name}-6d5b8c7f9d-x2k4q",
         "container": "coordinator",
         "endpoint": endpoint["port"],
@@ -156,7 +157,7 @@ def target_of_chart(documents, kind, endpoints):
     if kind == "ServiceMonitor":
         labels |= {"service": f"{name}-admin", "job": f"{name}-admin"}
     else:
-        labels["job"] = f"here/{monitor['metadata']['name']}"
+        labels["job"] = f"{namespace}/{monitor['metadata']['name']}"
     for relabeling in endpoint.get("relabelings", []):
         labels[relabeling["targetLabel"]] = relabeling["replacement"]
     return labels

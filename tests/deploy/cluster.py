@@ -17,13 +17,19 @@ BINARIES = pathlib.Path(os.environ["KUBERNETES"])
 TOKEN = "of-this-test-only"
 
 
+def succeeded(answer):
+    assert answer.returncode == 0, answer.stderr
+    assert "Warning" not in answer.stderr, answer.stderr
+    return answer.stdout
+
+
 class Cluster:
     """What `kubectl` and `helm` reach; ended with the block that it is opened for."""
 
     def __init__(self):
         self._stack = contextlib.ExitStack()
         self._folder = None
-        self._environment = {}
+        self._environment = {"PATH": os.environ["PATH"]}
 
     def __enter__(self):
         with self._stack:
@@ -40,6 +46,15 @@ class Cluster:
 
     def helm(self, *arguments):
         return run(HELM, *arguments, env=self._environment)
+
+    def start(self, stack, *command):
+        """Starts a program that reaches the server, and is ended with the stack."""
+        log = self._folder / f"{pathlib.Path(command[0]).name}.log"
+        output = stack.enter_context(log.open("wb"))
+        server = subprocess.Popen(command, stdout=output, stderr=output, env=self._environment)
+        stack.callback(server.wait)
+        stack.callback(server.kill)
+        return server
 
     def get(self, namespace, *what):
         """An object, or a list of them."""
@@ -68,7 +83,8 @@ class Cluster:
     def _start(self):
         etcd, peer, port = free_ports(3)
         etcd, peer = (f"http://127.0.0.1:{it}" for it in (etcd, peer))
-        self._run(
+        self.start(
+            self._stack,
             "etcd",
             *["--data-dir", str(self._folder / "etcd"), "--unsafe-no-fsync"],
             *["--listen-client-urls", etcd, "--advertise-client-urls", etcd],
@@ -81,7 +97,8 @@ class Cluster:
         tokens = self._folder / "tokens.csv"
         tokens.write_text(f"{TOKEN},admin,admin,system:masters\n")
         certificates = self._folder / "certificates"
-        log = self._run(
+        self.start(
+            self._stack,
             str(BINARIES / "kube-apiserver"),
             *["--etcd-servers", etcd, "--secure-port", str(port), "--bind-address", "127.0.0.1"],
             *["--cert-dir", str(certificates), "--authorization-mode", "RBAC"],
@@ -91,16 +108,7 @@ class Cluster:
             *["--service-account-key-file", str(key)],
         )
         self._reach(port, certificates / "apiserver.crt")
-        self._await_ready(log)
-
-    def _run(self, *command):
-        """Starts a server, which is ended with the cluster; answers with its log."""
-        log = self._folder / f"{pathlib.Path(command[0]).name}.log"
-        output = self._stack.enter_context(log.open("wb"))
-        server = subprocess.Popen(command, stdout=output, stderr=output)
-        self._stack.callback(server.wait)
-        self._stack.callback(server.kill)
-        return log
+        self._await_ready(self._folder / "kube-apiserver.log")
 
     def _reach(self, port, authority):
         server = {"server": f"https://127.0.0.1:{port}", "certificate-authority": str(authority)}
@@ -117,7 +125,7 @@ class Cluster:
         path.write_text(yaml.safe_dump(config))
         # Neither of them reads or writes what the caller has in its home.
         home = {"HOME": str(self._folder), "KUBECONFIG": str(path)}
-        self._environment = {"PATH": os.environ["PATH"]} | home
+        self._environment |= home
 
     def _await_ready(self, log):
         until = time.monotonic() + 180

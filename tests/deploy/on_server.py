@@ -1,8 +1,6 @@
 """The manifests and the chart on a real API server with Pod Security `restricted`: everything is
 admitted without a warning, and upgrades do what the chart promises. Called by kubernetes.sh."""
 
-import json
-import pathlib
 import re
 import shlex
 import signal
@@ -10,7 +8,8 @@ import sys
 
 import yaml
 
-from cluster import BINARIES, Cluster
+from cluster import BINARIES, Cluster, succeeded
+from monitoring import the_operator_makes_the_labels_of_the_alerts
 from support import CHART, HERE, LEAST, TREE, flags, of_kind, rendered_with, run_checks
 
 MANIFESTS = TREE / "deploy/kubernetes"
@@ -19,12 +18,6 @@ NAME = "release-lockkeeper"
 
 def plain(*names):
     return [it for name in names for it in yaml.safe_load_all((MANIFESTS / name).read_text())]
-
-
-def succeeded(answer):
-    assert answer.returncode == 0, answer.stderr
-    assert "Warning" not in answer.stderr, answer.stderr
-    return answer.stdout
 
 
 def pods_are_admitted(cluster, namespace):
@@ -192,14 +185,11 @@ def the_command_of_the_notes_is_admitted(cluster):
 
 
 def the_operator_s_resources(cluster):
-    """Of the module that kubernetes.sh has downloaded."""
-    module = json.loads((BINARIES / "operator.json").read_text())
-    folder = pathlib.Path(module["Dir"]) / "example/prometheus-operator-crd"
-    for kind in ["servicemonitors", "podmonitors", "prometheusrules"]:
-        path = folder / f"monitoring.coreos.com_{kind}.yaml"
-        succeeded(cluster.kubectl("apply", "--server-side", "--filename", str(path)))
-        name = f"crd/{kind}.monitoring.coreos.com"
-        succeeded(cluster.kubectl("wait", "--for=condition=Established", name, "--timeout=60s"))
+    """Of the operator that kubernetes.sh has built."""
+    resources = str(BINARIES / "resources")
+    succeeded(cluster.kubectl("apply", "--server-side", "--filename", resources))
+    established = ["--for=condition=Established", "crd", "--all", "--timeout=60s"]
+    succeeded(cluster.kubectl("wait", *established))
     # Their schemas are really looked at.
     namespace = cluster.namespace("resources")
     metadata = {"apiVersion": "monitoring.coreos.com/v1", "metadata": {"name": "misspelt"}}
@@ -224,6 +214,7 @@ def main():
             the_service_leads_to_one_store,
             an_upgrade_leaves_the_number_to_the_autoscaler,
             the_command_of_the_notes_is_admitted,
+            the_operator_makes_the_labels_of_the_alerts,
         ]
         todo = [(check.__name__, lambda check=check: check(cluster)) for check in checks]
         for settings in ["settings.yaml", "settings-insecure.yaml"]:
