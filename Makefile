@@ -1,7 +1,7 @@
 # Everything that is done with this tree, for people and for CI. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-fast test-clients test-deploy conformance contention client-speed interop mixed-versions sim faults abuse fuzz bench cost proto lint fmt doc deny dist ci clean
+.PHONY: help run build test test-all test-fast test-clients test-deploy test-release conformance contention client-speed interop mixed-versions sim faults abuse fuzz bench cost proto lint fmt doc deny dist ci clean
 
 CARGO ?= cargo
 
@@ -37,6 +37,9 @@ client-speed: ## Pairs per second of each client, beside a bare stream in its la
 
 test-deploy: ## The Helm chart and the manifests against Kubernetes' schemas; needs python3 and helm or go
 	scripts/test --deploy
+
+test-release: ## Archives, install script, deb and rpm: installed, and a lock taken with each; needs root. RELEASE=dist for what make dist built
+	scripts/test --release
 
 interop: ## The tests with the real Redisson; needs Java and Maven, and names what is missing
 	scripts/test --interop
@@ -80,7 +83,7 @@ doc: ## The documentation of the crate, in target/doc
 deny: ## Licences, sources and advisories of the dependencies, if cargo-deny is installed
 	@scripts/deny
 
-dist: ## The release, packed, with what is in it and SHA-256, in dist/: the same bytes for the same commit
+dist: ## The release, in dist/: archives, deb, rpm, what is in them, and SHA-256; the same bytes for the same commit. DIST_TARGETS=x86_64-linux-gnu for some
 	scripts/dist
 
 ci: lint deny ## What CI runs
@@ -95,4 +98,7 @@ export SEED
 endif
 ifdef SEEDS
 export SEEDS
+endif
+ifdef RELEASE
+export RELEASE
 endif
