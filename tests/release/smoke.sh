@@ -24,11 +24,15 @@ command -v curl >/dev/null || skip "curl is not installed"
 for tool in debootstrap rpm rpm2cpio cpio setpriv:util-linux; do
   scripts/install-test-tools "${tool#*:}" "${tool%:*}" || skip "$tool cannot be installed"
 done
-if [ ! -x "$tools/nfpm" ] && [ $# -eq 0 ]; then
-  command -v go >/dev/null || skip "go is not installed, which builds nfpm"
-  GOBIN=$tools GOFLAGS=-modcacherw go install -ldflags '-s -w' \
-    "github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm_version" || skip "nfpm cannot be installed"
-fi
+# go_tool NAME MODULE@VERSION
+go_tool() {
+  [ ! -x "$tools/$1" ] || return 0
+  command -v go >/dev/null || skip "go is not installed, which builds $1"
+  GOBIN=$tools GOFLAGS=-modcacherw go install -ldflags '-s -w' "$2" ||
+    skip "$1 cannot be installed"
+}
+go_tool nfpm "github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm_version"
+go_tool actionlint github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 export PATH=$tools:$PATH
 
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
@@ -50,6 +54,8 @@ if [ ! -e "$root/complete" ]; then
     { tail -n 5 "$work/debootstrap.log"; skip "debootstrap cannot install Debian"; }
   touch "$root/complete"
 fi
+
+check "the workflows of the forge are sound" actionlint .github/workflows/*.yml
 
 for archive in "$dist/lockkeeper-$version-$arch"-linux-*.tar.gz; do
   check "$(basename "$archive") unpacks and serves" archive_serves "$archive"
