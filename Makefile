@@ -1,7 +1,7 @@
 # Everything that is done with this tree, for people and for CI. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-fast test-clients test-deploy test-kubernetes conformance contention client-speed interop mixed-versions sim faults abuse fuzz bench cost proto lint fmt doc deny dist ci clean
+.PHONY: help run build test test-all test-fast test-clients test-deploy test-kubernetes test-release conformance contention client-speed interop mixed-versions sim faults abuse fuzz bench cost proto lint fmt doc deny dist ci clean
 
 CARGO ?= cargo
 
@@ -40,6 +40,9 @@ test-deploy: ## The Helm chart and the manifests against Kubernetes' schemas, th
 
 test-kubernetes: ## The Helm chart and the manifests on a real API server, which it builds first (ten minutes, once); needs python3, go and openssl, installs etcd
 	tests/deploy/kubernetes.sh --build
+
+test-release: ## Archives, install script, deb and rpm: installed, and a lock taken with each; needs root. RELEASE=dist for what make dist built
+	scripts/test --release
 
 interop: ## The tests with the real Redisson; needs Java and Maven, and names what is missing
 	scripts/test --interop
@@ -83,7 +86,7 @@ doc: ## The documentation of the crate, in target/doc
 deny: ## Licences, sources and advisories of the dependencies, if cargo-deny is installed
 	@scripts/deny
 
-dist: ## The release, packed, with what is in it and SHA-256, in dist/: the same bytes for the same commit
+dist: ## The release, in dist/: archives, deb, rpm, what is in them, and SHA-256; the same bytes for the same commit. DIST_TARGETS=x86_64-linux-gnu for some
 	scripts/dist
 
 ci: lint deny ## What CI runs
@@ -98,4 +101,7 @@ export SEED
 endif
 ifdef SEEDS
 export SEEDS
+endif
+ifdef RELEASE
+export RELEASE
 endif

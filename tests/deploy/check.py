@@ -215,7 +215,7 @@ def lints(values):
 def everything_is_on(documents):
     """Values that are not looked at would pass everything else."""
     text = json.dumps(documents)
-    for value in ["registry.example/lockkeeper:0.1.0", "spiffe://example/billing", "7000", "system-cluster-critical", "OTEL_SERVICE_NAME", "locks:", "Egress", "example.org/rack", "/etc/store-ca", "lockkeeper-tracing", "grafana_folder"]:
+    for value in ["registry.example/lockkeeper:0.2.0", "spiffe://example/billing", "7000", "system-cluster-critical", "OTEL_SERVICE_NAME", "locks:", "Egress", "example.org/rack", "/etc/store-ca", "lockkeeper-tracing", "grafana_folder"]:
         assert value in text, value
     assert not of_kind(documents, "Secret"), "the secret is there already"
     assert {"NetworkPolicy", "PodDisruptionBudget", "ServiceMonitor", "PrometheusRule"} <= {document["kind"] for document in documents}
