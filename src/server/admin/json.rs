@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use lockkeeper_coordinator::{
-    Coordinator, Description, Event, HolderSeen, LockSeen, LostReason, Mode, NameKind, Owner,
+    Coordinator, Description, Event, HolderSeen, LockSeen, LostReason, Mode, NameKind, Note, Owner,
     PermitHolderSeen, SessionId, SessionSeen, WaiterSeen, Watched, What,
 };
 use serde_json::{Value, json};
@@ -111,6 +111,7 @@ fn delta(coordinator: &Coordinator, event: &Event) -> Value {
         "holdCount": event.holds,
         "reason": reason,
         "detail": detail,
+        "note": event.note.as_deref().map(note),
     })
 }
 
@@ -122,7 +123,12 @@ fn holder(seen: &HolderSeen) -> Value {
         "mode": seen.mode.name(),
         "holdCount": seen.hold_count,
         "remainingLeaseMs": seen.remaining.map(millis),
+        "note": seen.note.as_ref().map(note),
     })
+}
+
+fn note(note: &Note) -> Value {
+    json!({ "reason": note.reason, "labels": note.labels })
 }
 
 fn permit_holder(seen: &PermitHolderSeen) -> Value {

@@ -10,6 +10,7 @@ mod call;
 pub mod coalesced_writes;
 mod convert;
 mod convert_admin;
+mod convert_note;
 mod convert_permits;
 mod credentials;
 #[cfg(feature = "fuzzing")]
