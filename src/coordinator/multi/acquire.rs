@@ -183,7 +183,7 @@ impl Contest for AllLocks<'_> {
         match self.attempt_all().await? {
             AttemptedAll::Granted(delivery) => return Ok(Some(delivery)),
             AttemptedAll::Busy { which, holder } if which == self.awaited => {
-                line.busy_until(self.core, holder, None)
+                line.busy_until(self.core, holder, None);
             }
             AttemptedAll::Busy { which, holder } => {
                 self.awaited = which;

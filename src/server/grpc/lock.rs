@@ -78,7 +78,7 @@ service! {
         };
         acquire_all(AcquireAllRequest) -> AcquireAllStream(AcquireAllResponse), AcquireAll,
         acquire_all_response {
-            Answer::WaitingForAll(name, it) => Event::Waiting(multi::waiting(&name, it)),
+            Answer::WaitingForAll(name, it) => Event::Waiting(multi::waiting(&name, &it)),
             Answer::GrantedAll(it) => Event::Granted(multi::granted(it)?),
             Answer::NotGranted(it) => Event::NotGranted(convert::not_granted(&it)),
         };

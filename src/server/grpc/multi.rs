@@ -75,10 +75,10 @@ impl Requests<'_> {
     }
 }
 
-pub(super) fn waiting(name: &LockName, waiting: Waiting) -> pb::WaitingForAll {
+pub(super) fn waiting(name: &LockName, waiting: &Waiting) -> pb::WaitingForAll {
     pb::WaitingForAll {
         name: name.public().to_owned(),
-        waiting: Some(convert::waiting(&waiting)),
+        waiting: Some(convert::waiting(waiting)),
     }
 }
 
