@@ -94,8 +94,9 @@ pub struct Server {
     pub drain_grace: Duration,
     /// Accepts gRPC-Web.
     pub grpc_web: bool,
-    /// The names under which pages of a browser may call over gRPC-Web, besides `localhost` and
-    /// addresses.
+    /// Accepts HTTP/JSON.
+    pub http_json: bool,
+    /// The names under which pages of a browser may call, besides `localhost` and addresses.
     pub allowed_hosts: Vec<String>,
     /// TLS.
     pub tls: ServerTls,
@@ -357,6 +358,7 @@ impl Default for Server {
             keepalive_timeout: Duration::from_secs(10),
             drain_grace: Duration::from_secs(10),
             grpc_web: false,
+            http_json: true,
             allowed_hosts: Vec::new(),
             tls: ServerTls::default(),
         }

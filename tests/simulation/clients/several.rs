@@ -96,11 +96,11 @@ impl Several {
             Kind::AcquireAll(u64::try_from(wait.as_millis()).unwrap_or(0))
         });
         let manners = &self.world.plan.manners;
-        let note = manners.note(&mut self.dice, &self.owner);
+        let says = manners.note(&mut self.dice, &self.owner);
         let request = AcquireAll {
             locks: self.locks(),
             owner: self.owner.clone(),
-            note,
+            note: says,
             lease: Some(Lease::new(lease, &self.world.limits).unwrap()),
             wait,
             request_id: None,
