@@ -8,7 +8,7 @@ use lockkeeper_api::pb::{
 };
 
 use super::{
-    lock::holder_line,
+    lock::{holder_line, note_words},
     words::{duration, mode, shown},
 };
 
@@ -31,11 +31,12 @@ pub(crate) fn lock(lock: &LockSummary) -> String {
             let client = first.map_or("".into(), |holder| shown(&holder.client_name));
             format!(
                 "held {name} mode={} holders={} owner={owner} client_name={client} \
-                 remaining_lease={} last_fencing_token={}",
+                 remaining_lease={} last_fencing_token={}{}",
                 mode(lock.mode()),
                 lock.holder_count,
                 duration(lock.remaining_lease.as_ref()),
                 lock.last_fencing_token,
+                note_words(first.and_then(|holder| holder.note.as_ref())),
             )
         }
     };
@@ -106,7 +107,7 @@ pub(crate) fn event(event: &WatchDelta) -> String {
         | WatchEvent::Abandoned
         | WatchEvent::Unspecified => {}
     }
-    parts.join(" ")
+    format!("{}{}", parts.join(" "), note_words(event.note.as_ref()))
 }
 
 pub(crate) fn forced(name: &str, answer: &ForceReleaseResponse) -> String {
