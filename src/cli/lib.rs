@@ -3,6 +3,7 @@
 pub mod args;
 pub mod client;
 mod commands;
+mod contexts;
 pub mod exit;
 pub mod failure;
 pub mod output;
@@ -12,8 +13,8 @@ use std::process::ExitCode;
 
 use self::args::ClientCommand;
 
-/// Runs a client command; returns the process's exit code.
-pub async fn execute(command: ClientCommand) -> ExitCode {
+/// Runs a client command, whose errors have this form; returns the process's exit code.
+pub async fn execute(command: ClientCommand, format: output::Format) -> ExitCode {
     let ended = match command {
         ClientCommand::Run(args) => return run::run(args).await.into(),
         ClientCommand::Acquire(args) => commands::acquire(args).await,
@@ -33,14 +34,18 @@ pub async fn execute(command: ClientCommand) -> ExitCode {
         ClientCommand::ForceRelease(args) => commands::force_release(args).await,
         ClientCommand::EndSession(args) => commands::end_session(args).await,
         ClientCommand::Health(server) => commands::health(server).await,
+        ClientCommand::Context(command) => commands::context(command),
     };
-    self::ended(ended)
+    self::ended(ended, format)
 }
 
-/// The exit code of a command. A failure is printed on stderr.
-pub fn ended(ended: Result<u8, failure::Failure>) -> ExitCode {
+/// The exit code of a command. A failure is printed on stderr, in this form.
+pub fn ended(ended: Result<u8, failure::Failure>, format: output::Format) -> ExitCode {
     let code = ended.unwrap_or_else(|failure| {
-        output::say(&failure.message);
+        match format {
+            output::Format::Text => output::say(&failure.message),
+            output::Format::Json => output::say_json(&failure.to_json()),
+        }
         failure.exit
     });
     code.into()
