@@ -1,6 +1,7 @@
 //! The process: parses the command line, builds a runtime, returns the exit code.
 
 mod args;
+mod own;
 
 use std::process::ExitCode;
 
@@ -29,7 +30,7 @@ fn main() -> ExitCode {
         Ok((Command::Serve(args), _)) => serve(&args),
         Ok((Command::Client(command), format)) => on_runtime(
             Builder::new_current_thread(),
-            cli::execute(*command, format),
+            cli::execute(*command, format, own::coordinator),
         ),
         Ok((Command::Bench(args), _)) => on_runtime(
             lockkeeper_bench::runtime(&args),

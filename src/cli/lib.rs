@@ -13,8 +13,15 @@ use std::process::ExitCode;
 
 use self::args::ClientCommand;
 
-/// Runs a client command, whose errors have this form; returns the process's exit code.
-pub async fn execute(command: ClientCommand, format: output::Format) -> ExitCode {
+pub use self::commands::Own;
+
+/// Runs a client command, whose errors have this form; returns the process's exit code. `health`
+/// asks the coordinator of this container, if there is one and no other address is given.
+pub async fn execute(
+    command: ClientCommand,
+    format: output::Format,
+    own: fn() -> Option<Own>,
+) -> ExitCode {
     let ended = match command {
         ClientCommand::Run(args) => return run::run(args).await.into(),
         ClientCommand::Acquire(args) => commands::acquire(args).await,
@@ -33,7 +40,10 @@ pub async fn execute(command: ClientCommand, format: output::Format) -> ExitCode
         ClientCommand::Watch(args) => commands::watch(args).await,
         ClientCommand::ForceRelease(args) => commands::force_release(args).await,
         ClientCommand::EndSession(args) => commands::end_session(args).await,
-        ClientCommand::Health(server) => commands::health(server).await,
+        ClientCommand::Health(server) => {
+            let own = server.is_default().then(own).flatten();
+            commands::health(server, own).await
+        }
         ClientCommand::Context(command) => commands::context(command),
     };
     self::ended(ended, format)

@@ -74,6 +74,12 @@ impl ServerArgs {
         client.build()
     }
 
+    /// Whether no address was given, by a context either.
+    pub(crate) fn is_default(&self) -> bool {
+        let address = self.address();
+        address.is_ok_and(|address| address.as_str() == DEFAULT_SERVER)
+    }
+
     /// The same settings as environment variables, for child processes.
     pub fn environment(&self) -> Result<Vec<(&'static str, String)>, Error> {
         let chosen = self.chosen()?;
