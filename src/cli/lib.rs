@@ -3,6 +3,7 @@
 pub mod args;
 pub mod client;
 mod commands;
+mod contexts;
 pub mod exit;
 pub mod failure;
 pub mod output;
@@ -14,9 +15,13 @@ use self::args::ClientCommand;
 
 pub use self::commands::Own;
 
-/// Runs a client command; returns the process's exit code. `health` asks the coordinator of this
-/// container, if there is one and no other address is given.
-pub async fn execute(command: ClientCommand, own: fn() -> Option<Own>) -> ExitCode {
+/// Runs a client command, whose errors have this form; returns the process's exit code. `health`
+/// asks the coordinator of this container, if there is one and no other address is given.
+pub async fn execute(
+    command: ClientCommand,
+    format: output::Format,
+    own: fn() -> Option<Own>,
+) -> ExitCode {
     let ended = match command {
         ClientCommand::Run(args) => return run::run(args).await.into(),
         ClientCommand::Acquire(args) => commands::acquire(args).await,
@@ -39,14 +44,18 @@ pub async fn execute(command: ClientCommand, own: fn() -> Option<Own>) -> ExitCo
             let own = server.is_default().then(own).flatten();
             commands::health(server, own).await
         }
+        ClientCommand::Context(command) => commands::context(command),
     };
-    self::ended(ended)
+    self::ended(ended, format)
 }
 
-/// The exit code of a command. A failure is printed on stderr.
-pub fn ended(ended: Result<u8, failure::Failure>) -> ExitCode {
+/// The exit code of a command. A failure is printed on stderr, in this form.
+pub fn ended(ended: Result<u8, failure::Failure>, format: output::Format) -> ExitCode {
     let code = ended.unwrap_or_else(|failure| {
-        output::say(&failure.message);
+        match format {
+            output::Format::Text => output::say(&failure.message),
+            output::Format::Json => output::say_json(&failure.to_json()),
+        }
         failure.exit
     });
     code.into()

@@ -1,6 +1,7 @@
 //! The commands that are one call each.
 
 mod admin;
+mod context;
 mod ended;
 mod health;
 mod latch;
@@ -11,6 +12,7 @@ mod semaphore;
 
 pub(super) use self::{
     admin::{end_session, force_release, list, sessions, watch},
+    context::context,
     health::health,
     latch::latch,
     lock::{acquire, check_token, describe, release, renew, try_acquire},
