@@ -1,5 +1,5 @@
-# Sourced by smoke.sh: the engine, compose, and the images. The caller sets `built`, `work`, `tools`,
-# `image`, `version` and `binary`.
+# Sourced by smoke.sh: the engine, compose, and the images. The caller sets `built`, `work`,
+# `tools`, `image`, `version` and `binary`.
 # shellcheck shell=bash disable=SC2154
 
 prefix=lockkeeper-test-$$

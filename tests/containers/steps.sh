@@ -217,8 +217,8 @@ of_single() {
 
 # === Redis that breaks ===
 
-# breaks PROFILE HOW: `kill`, `pause` or `disconnect` of a master; grants go on, and the lock that is
-# held stays.
+# breaks PROFILE HOW: `kill`, `pause` or `disconnect` of a master; grants go on, and the lock that
+# is held stays.
 breaks() {
   address_of "$1"
   until_ok 60 replicas_follow "$1"
@@ -242,7 +242,9 @@ breaks() {
   case $2 in
     kill) docker start "$container" ;;
     pause) docker unpause "$container" ;;
-    disconnect) docker network connect --ip "$(address_in_file "$service")" "$network" "$container" ;;
+    disconnect)
+      docker network connect --ip "$(address_in_file "$service")" "$network" "$container"
+      ;;
   esac
   until_ok 60 replicas_follow "$1"
   still_held "$1"

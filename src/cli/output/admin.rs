@@ -8,7 +8,7 @@ use lockkeeper_api::pb::{
 };
 
 use super::{
-    lock::holder_line,
+    lock::{holder_line, note_words},
     table::table,
     words::{duration, mode, shown},
 };
@@ -21,13 +21,14 @@ pub(crate) fn locks(locks: &[LockSummary]) -> String {
         "STATE",
         "OWNER",
         "CLIENT",
+        "REASON",
         "WAITERS",
         "LEASE LEFT",
     ];
     table(heads, locks.iter().map(row))
 }
 
-fn row(lock: &LockSummary) -> [String; 7] {
+fn row(lock: &LockSummary) -> [String; 8] {
     let is_held = lock.holder_count > 0;
     let (kind, state) = match lock.kind() {
         NameKind::Semaphore => {
@@ -47,6 +48,7 @@ fn row(lock: &LockSummary) -> [String; 7] {
         }
     };
     let first = lock.holders.first();
+    let note = first.and_then(|holder| holder.note.as_ref());
     let lease = lock.remaining_lease.as_ref();
     [
         shown(&lock.name).into_owned(),
@@ -54,6 +56,7 @@ fn row(lock: &LockSummary) -> [String; 7] {
         state,
         first.map_or_else(String::new, |it| shown(&it.owner).into_owned()),
         first.map_or_else(String::new, |it| shown(&it.client_name).into_owned()),
+        note.map_or_else(String::new, |it| shown(&it.reason).into_owned()),
         lock.waiter_count.to_string(),
         lease.map_or_else(String::new, |lease| duration(Some(lease))),
     ]
@@ -123,7 +126,7 @@ pub(crate) fn event(event: &WatchDelta) -> String {
         | WatchEvent::Abandoned
         | WatchEvent::Unspecified => {}
     }
-    parts.join(" ")
+    format!("{}{}", parts.join(" "), note_words(event.note.as_ref()))
 }
 
 pub(crate) fn forced(name: &str, answer: &ForceReleaseResponse) -> String {

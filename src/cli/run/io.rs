@@ -166,7 +166,8 @@ impl Io {
                 let session = self.session.clone()?;
                 let min_replica_acks = self.args.min_replica_acks;
                 let target = RunTarget::new(&self.args);
-                let acquired = acquire(target, session, wait, min_replica_acks);
+                let note = self.args.note.to_proto();
+                let acquired = acquire(target, session, wait, min_replica_acks, note);
                 self.operation = Some(acquired.map(Outcome::Acquired).boxed_local());
             }
             Action::Describe(name) => {
