@@ -723,7 +723,11 @@ type ForceReleaseRequest struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The reason, for the holder and for the audit log: 1 to 256 bytes, not blank, without control
 	// characters.
-	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// How long the lock stays closed to all others while its holders stop, at most for the lease that
+	// is left. It opens as soon as each of them has released its lost grant. A holder without a
+	// session is not notified and not waited for. Zero or unset: the lock opens at once.
+	GracePeriod   *durationpb.Duration `protobuf:"bytes,3,opt,name=grace_period,json=gracePeriod,proto3" json:"grace_period,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -772,6 +776,13 @@ func (x *ForceReleaseRequest) GetReason() string {
 	return ""
 }
 
+func (x *ForceReleaseRequest) GetGracePeriod() *durationpb.Duration {
+	if x != nil {
+		return x.GracePeriod
+	}
+	return nil
+}
+
 // See LockAdminService.ForceRelease.
 type ForceReleaseResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -780,7 +791,9 @@ type ForceReleaseResponse struct {
 	// The owners that held the lock, at most the first 100.
 	Holders []*Holder `protobuf:"bytes,2,rep,name=holders,proto3" json:"holders,omitempty"`
 	// The number of owners that held the lock.
-	HolderCount   uint32 `protobuf:"varint,3,opt,name=holder_count,json=holderCount,proto3" json:"holder_count,omitempty"`
+	HolderCount uint32 `protobuf:"varint,3,opt,name=holder_count,json=holderCount,proto3" json:"holder_count,omitempty"`
+	// How long the lock stays closed at most, from now on. Zero or unset: it is open.
+	ClosedFor     *durationpb.Duration `protobuf:"bytes,4,opt,name=closed_for,json=closedFor,proto3" json:"closed_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -834,6 +847,13 @@ func (x *ForceReleaseResponse) GetHolderCount() uint32 {
 		return x.HolderCount
 	}
 	return 0
+}
+
+func (x *ForceReleaseResponse) GetClosedFor() *durationpb.Duration {
+	if x != nil {
+		return x.ClosedFor
+	}
+	return nil
 }
 
 // See LockAdminService.EndSession.
@@ -1179,7 +1199,9 @@ type WatchDelta struct {
 	// For WATCH_EVENT_LOST: why the grant was lost.
 	Reason LostReason `protobuf:"varint,10,opt,name=reason,proto3,enum=lockkeeper.v1.LostReason" json:"reason,omitempty"`
 	// For a forced release: the operator's reason.
-	Detail        string `protobuf:"bytes,11,opt,name=detail,proto3" json:"detail,omitempty"`
+	Detail string `protobuf:"bytes,11,opt,name=detail,proto3" json:"detail,omitempty"`
+	// The note of the grant; unset for a wait, for permits, and if there is none.
+	Note          *Note `protobuf:"bytes,12,opt,name=note,proto3" json:"note,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1291,6 +1313,13 @@ func (x *WatchDelta) GetDetail() string {
 	return ""
 }
 
+func (x *WatchDelta) GetNote() *Note {
+	if x != nil {
+		return x.Note
+	}
+	return nil
+}
+
 var File_lockkeeper_v1_admin_proto protoreflect.FileDescriptor
 
 const file_lockkeeper_v1_admin_proto_rawDesc = "" +
@@ -1339,14 +1368,17 @@ const file_lockkeeper_v1_admin_proto_rawDesc = "" +
 	"wait_count\x18\b \x01(\rR\twaitCount\x12>\n" +
 	"\rresumable_for\x18\t \x01(\v2\x19.google.protobuf.DurationR\fresumableFor\x12!\n" +
 	"\fpeer_address\x18\n" +
-	" \x01(\tR\vpeerAddress\"A\n" +
+	" \x01(\tR\vpeerAddress\"\x7f\n" +
 	"\x13ForceReleaseRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x86\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12<\n" +
+	"\fgrace_period\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\vgracePeriod\"\xc0\x01\n" +
 	"\x14ForceReleaseResponse\x12\x1a\n" +
 	"\breleased\x18\x01 \x01(\bR\breleased\x12/\n" +
 	"\aholders\x18\x02 \x03(\v2\x15.lockkeeper.v1.HolderR\aholders\x12!\n" +
-	"\fholder_count\x18\x03 \x01(\rR\vholderCount\"n\n" +
+	"\fholder_count\x18\x03 \x01(\rR\vholderCount\x128\n" +
+	"\n" +
+	"closed_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\tclosedFor\"n\n" +
 	"\x11EndSessionRequest\x12%\n" +
 	"\x0esession_digest\x18\x01 \x01(\tR\rsessionDigest\x12\x1a\n" +
 	"\bidentity\x18\x02 \x01(\tR\bidentity\x12\x16\n" +
@@ -1364,7 +1396,7 @@ const file_lockkeeper_v1_admin_proto_rawDesc = "" +
 	"\rWatchSnapshot\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\bR\x05first\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\bR\x04last\x123\n" +
-	"\aentries\x18\x03 \x03(\v2\x19.lockkeeper.v1.WatchDeltaR\aentries\"\x98\x03\n" +
+	"\aentries\x18\x03 \x03(\v2\x19.lockkeeper.v1.WatchDeltaR\aentries\"\xc1\x03\n" +
 	"\n" +
 	"WatchDelta\x12/\n" +
 	"\x05event\x18\x01 \x01(\x0e2\x19.lockkeeper.v1.WatchEventR\x05event\x12\x12\n" +
@@ -1380,7 +1412,8 @@ const file_lockkeeper_v1_admin_proto_rawDesc = "" +
 	"hold_count\x18\t \x01(\rR\tholdCount\x121\n" +
 	"\x06reason\x18\n" +
 	" \x01(\x0e2\x19.lockkeeper.v1.LostReasonR\x06reason\x12\x16\n" +
-	"\x06detail\x18\v \x01(\tR\x06detail*\x86\x01\n" +
+	"\x06detail\x18\v \x01(\tR\x06detail\x12'\n" +
+	"\x04note\x18\f \x01(\v2\x13.lockkeeper.v1.NoteR\x04note*\x86\x01\n" +
 	"\bNameKind\x12\x19\n" +
 	"\x15NAME_KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eNAME_KIND_LOCK\x10\x01\x12\x1d\n" +
@@ -1438,6 +1471,7 @@ var file_lockkeeper_v1_admin_proto_goTypes = []any{
 	(*Holder)(nil),               // 18: lockkeeper.v1.Holder
 	(*durationpb.Duration)(nil),  // 19: google.protobuf.Duration
 	(LostReason)(0),              // 20: lockkeeper.v1.LostReason
+	(*Note)(nil),                 // 21: lockkeeper.v1.Note
 }
 var file_lockkeeper_v1_admin_proto_depIdxs = []int32{
 	5,  // 0: lockkeeper.v1.ListLocksResponse.locks:type_name -> lockkeeper.v1.LockSummary
@@ -1450,19 +1484,22 @@ var file_lockkeeper_v1_admin_proto_depIdxs = []int32{
 	19, // 7: lockkeeper.v1.SessionSummary.age:type_name -> google.protobuf.Duration
 	19, // 8: lockkeeper.v1.SessionSummary.lease:type_name -> google.protobuf.Duration
 	19, // 9: lockkeeper.v1.SessionSummary.resumable_for:type_name -> google.protobuf.Duration
-	18, // 10: lockkeeper.v1.ForceReleaseResponse.holders:type_name -> lockkeeper.v1.Holder
-	15, // 11: lockkeeper.v1.WatchResponse.snapshot:type_name -> lockkeeper.v1.WatchSnapshot
-	16, // 12: lockkeeper.v1.WatchResponse.delta:type_name -> lockkeeper.v1.WatchDelta
-	16, // 13: lockkeeper.v1.WatchSnapshot.entries:type_name -> lockkeeper.v1.WatchDelta
-	2,  // 14: lockkeeper.v1.WatchDelta.event:type_name -> lockkeeper.v1.WatchEvent
-	0,  // 15: lockkeeper.v1.WatchDelta.kind:type_name -> lockkeeper.v1.NameKind
-	17, // 16: lockkeeper.v1.WatchDelta.mode:type_name -> lockkeeper.v1.LockMode
-	20, // 17: lockkeeper.v1.WatchDelta.reason:type_name -> lockkeeper.v1.LostReason
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	19, // 10: lockkeeper.v1.ForceReleaseRequest.grace_period:type_name -> google.protobuf.Duration
+	18, // 11: lockkeeper.v1.ForceReleaseResponse.holders:type_name -> lockkeeper.v1.Holder
+	19, // 12: lockkeeper.v1.ForceReleaseResponse.closed_for:type_name -> google.protobuf.Duration
+	15, // 13: lockkeeper.v1.WatchResponse.snapshot:type_name -> lockkeeper.v1.WatchSnapshot
+	16, // 14: lockkeeper.v1.WatchResponse.delta:type_name -> lockkeeper.v1.WatchDelta
+	16, // 15: lockkeeper.v1.WatchSnapshot.entries:type_name -> lockkeeper.v1.WatchDelta
+	2,  // 16: lockkeeper.v1.WatchDelta.event:type_name -> lockkeeper.v1.WatchEvent
+	0,  // 17: lockkeeper.v1.WatchDelta.kind:type_name -> lockkeeper.v1.NameKind
+	17, // 18: lockkeeper.v1.WatchDelta.mode:type_name -> lockkeeper.v1.LockMode
+	20, // 19: lockkeeper.v1.WatchDelta.reason:type_name -> lockkeeper.v1.LostReason
+	21, // 20: lockkeeper.v1.WatchDelta.note:type_name -> lockkeeper.v1.Note
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_lockkeeper_v1_admin_proto_init() }

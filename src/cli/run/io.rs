@@ -166,7 +166,8 @@ impl Io {
                 let session = self.session.clone()?;
                 let min_replica_acks = self.args.min_replica_acks;
                 let target = RunTarget::new(&self.args);
-                let acquired = acquire(target, session, wait, min_replica_acks);
+                let note = self.args.note.to_proto();
+                let acquired = acquire(target, session, wait, min_replica_acks, note);
                 self.operation = Some(acquired.map(Outcome::Acquired).boxed_local());
             }
             Action::Describe(name) => {
@@ -182,8 +183,15 @@ impl Io {
             Action::Close => {
                 // First, because a wait must end before its session.
                 (self.operation, self.description) = (None, None);
-                let closed = self.session.take()?.close();
-                self.operation = Some(closed.map(Outcome::Closed).boxed_local());
+                let (session, hold) = (self.session.take()?, self.hold.take());
+                let closed = async move {
+                    // A forced release waits for this. Its error says that the lock is lost.
+                    if let Some(lost) = hold.filter(|hold| hold.loss().is_some()) {
+                        let _ = lost.release().await;
+                    }
+                    Outcome::Closed(session.close().await)
+                };
+                self.operation = Some(closed.boxed_local());
             }
             Action::StartChild { fencing_tokens } => return Some(self.start(&fencing_tokens)),
             Action::SignalGroup(signal) => {
@@ -226,7 +234,8 @@ impl Io {
     /// The command's environment. The session's id is not in it: it is a credential.
     fn environment(&self, fencing_tokens: &[(String, u64)]) -> Vec<(&'static str, String)> {
         let name = self.args.name.clone();
-        let mut environment = self.args.server.environment();
+        // The client was made of the same.
+        let mut environment = self.args.server.environment().unwrap_or_default();
         if let Some(permits) = self.args.permits {
             environment.push(("LOCKKEEPER_SEMAPHORE", name));
             environment.push(("LOCKKEEPER_PERMITS", permits.to_string()));

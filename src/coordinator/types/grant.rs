@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper_store::script::{Hold, Mode, Ownership, PermitId};
+use lockkeeper_store::script::{Hold, Mode, Note, Ownership, PermitId};
 use tokio::time::Instant;
 
-use super::{LockName, Owner};
+use super::{HolderKnown, LockName, Owner};
 
 /// One owner's hold on one lock.
 #[derive(Clone, Debug)]
@@ -32,6 +32,8 @@ pub struct Grant {
     pub replica_acks: u32,
     /// Replicas that must acknowledge its renewals, whatever the configuration says.
     pub min_replica_acks: u32,
+    /// What the owner says of it, as far as this coordinator knows.
+    pub note: Option<Arc<Note>>,
 }
 
 /// Permits of one semaphore that one acquire took; held, renewed and lost together.
@@ -84,8 +86,13 @@ pub enum LostReason {
     StoreUnreachable,
     /// The store's clock stepped forward, which ended the lease before its time.
     ClockStepped,
-    /// An operator released it by force, for this reason.
-    ForceReleased(Arc<str>),
+    /// An operator released it by force.
+    ForceReleased {
+        /// Why.
+        reason: Arc<str>,
+        /// The end of the grace period, in which nobody else is granted the lock.
+        closed_until: Option<Instant>,
+    },
 }
 
 // === impl Grant ===
@@ -93,7 +100,47 @@ pub enum LostReason {
 impl Grant {
     /// Its hold, as the scripts take it.
     pub(crate) fn hold(&self) -> Hold<'_> {
-        Hold::new(self.name.store_key(), self.mode, self.owner.field())
+        let hold = Hold::new(self.name.store_key(), self.mode, self.owner.field());
+        hold.noted(self.note.is_some())
+    }
+
+    /// What others know of its holder.
+    pub(crate) fn holder(&self) -> HolderKnown {
+        HolderKnown {
+            until: Some(self.safe_until),
+            note: self.note.clone(),
+        }
+    }
+}
+
+// === impl LostReason ===
+
+impl LostReason {
+    /// As it is written in JSON and in logs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Expired => "EXPIRED",
+            Self::TakenOver => "TAKEN_OVER",
+            Self::StoreUnreachable => "STORE_UNREACHABLE",
+            Self::ClockStepped => "CLOCK_STEPPED",
+            Self::ForceReleased { .. } => "FORCE_RELEASED",
+        }
+    }
+
+    /// The operator's reason for a forced release.
+    pub fn detail(&self) -> Option<&str> {
+        match self {
+            Self::ForceReleased { reason, .. } => Some(reason),
+            Self::Expired | Self::TakenOver | Self::StoreUnreachable | Self::ClockStepped => None,
+        }
+    }
+
+    /// How long nobody else is granted what was lost; `None` if others may have it already.
+    pub fn closed_for(&self) -> Option<Duration> {
+        let Self::ForceReleased { closed_until, .. } = self else {
+            return None;
+        };
+        closed_until.map(|until| until.saturating_duration_since(Instant::now()))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use lockkeeper_store::script::keys::former_owner;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
@@ -90,8 +91,10 @@ impl Owner {
         }
     }
 
-    /// An owner from its field in the store, possibly a Redisson client's.
+    /// An owner from its field in the store, possibly a Redisson client's; or the former one of a
+    /// lock that was released by force.
     pub fn from_field(field: &str) -> Self {
+        let field = former_owner(field);
         let parts = field.split_once(':');
         let session = parts.and_then(|(id, label)| Some((SessionId::parse(id)?, label)));
         match session {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use lockkeeper_coordinator::{
-    Coordinator, Description, Event, HolderSeen, LockSeen, LostReason, Mode, NameKind, Owner,
+    Coordinator, Description, Event, HolderSeen, LockSeen, LostReason, Mode, NameKind, Note, Owner,
     PermitHolderSeen, SessionId, SessionSeen, WaiterSeen, Watched, What,
 };
 use serde_json::{Value, json};
@@ -91,14 +91,6 @@ fn delta(coordinator: &Coordinator, event: &Event) -> Value {
         What::WaitEnded => ("waitEnded", None),
         What::Abandoned => ("abandoned", None),
     };
-    let (reason, detail) = match lost {
-        None => (None, None),
-        Some(LostReason::Expired) => (Some("EXPIRED"), None),
-        Some(LostReason::TakenOver) => (Some("TAKEN_OVER"), None),
-        Some(LostReason::StoreUnreachable) => (Some("STORE_UNREACHABLE"), None),
-        Some(LostReason::ClockStepped) => (Some("CLOCK_STEPPED"), None),
-        Some(LostReason::ForceReleased(why)) => (Some("FORCE_RELEASED"), Some(why.as_ref())),
-    };
     json!({
         "event": what,
         "name": event.name.public(),
@@ -109,8 +101,9 @@ fn delta(coordinator: &Coordinator, event: &Event) -> Value {
         "clientName": coordinator.client_name(&event.owner),
         "fencingToken": event.fencing_token.to_string(),
         "holdCount": event.holds,
-        "reason": reason,
-        "detail": detail,
+        "reason": lost.map(LostReason::name),
+        "detail": lost.and_then(LostReason::detail),
+        "note": event.note.as_deref().map(note),
     })
 }
 
@@ -122,7 +115,12 @@ fn holder(seen: &HolderSeen) -> Value {
         "mode": seen.mode.name(),
         "holdCount": seen.hold_count,
         "remainingLeaseMs": seen.remaining.map(millis),
+        "note": seen.note.as_ref().map(note),
     })
+}
+
+fn note(note: &Note) -> Value {
+    json!({ "reason": note.reason, "labels": note.labels })
 }
 
 fn permit_holder(seen: &PermitHolderSeen) -> Value {

@@ -1,11 +1,11 @@
 //! The settings of a coordinator: defaults, then a TOML file, then the environment
-//! (`LOCKKEEPER__SECTION__KEY`), then flags.
-//!
-//! Plain data: `wiring.rs` and `security.rs` derive the configuration of each layer, so the
-//! settings know no layer.
+//! (`LOCKKEEPER__SECTION__KEY`), then flags. Plain data, from which `layers.rs`, `wiring.rs` and
+//! `security.rs` derive the configuration of each layer.
 
 mod address;
 mod load;
+#[cfg(test)]
+mod load_tests;
 mod replica_acks;
 mod secret;
 mod security;
@@ -94,8 +94,9 @@ pub struct Server {
     pub drain_grace: Duration,
     /// Accepts gRPC-Web.
     pub grpc_web: bool,
-    /// The names under which pages of a browser may call over gRPC-Web, besides `localhost` and
-    /// addresses.
+    /// Accepts HTTP/JSON.
+    pub http_json: bool,
+    /// The names under which pages of a browser may call, besides `localhost` and addresses.
     pub allowed_hosts: Vec<String>,
     /// TLS.
     pub tls: ServerTls,
@@ -357,6 +358,7 @@ impl Default for Server {
             keepalive_timeout: Duration::from_secs(10),
             drain_grace: Duration::from_secs(10),
             grpc_web: false,
+            http_json: true,
             allowed_hosts: Vec::new(),
             tls: ServerTls::default(),
         }

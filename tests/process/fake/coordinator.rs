@@ -117,6 +117,7 @@ impl Fake {
         let grant = self.service.grant("orders", LockMode::Exclusive.into());
         let reason = LostReason::TakenOver.into();
         self.tell(Ok(Said::Lost(GrantLost {
+            valid_for: None,
             grant: Some(grant),
             reason,
             detail: String::new(),
@@ -248,6 +249,7 @@ impl Service {
                     acquired: true,
                     grant: Some(self.watched(&asked.name, asked.mode)),
                     holder_remaining_lease: None,
+                    holder_note: None,
                 };
                 ("try_acquire", Some(Said::Tried(tried)))
             }
@@ -321,6 +323,7 @@ pub(super) fn waiting() -> Waiting {
     Waiting {
         position: 1,
         holder_remaining_lease,
+        holder_note: None,
     }
 }
 
@@ -328,5 +331,6 @@ pub(super) fn not_granted() -> NotGranted {
     NotGranted {
         reason: NotGrantedReason::WaitTimeout.into(),
         holder_remaining_lease: Duration::from_secs(12).try_into().ok(),
+        holder_note: None,
     }
 }

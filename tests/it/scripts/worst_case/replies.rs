@@ -101,6 +101,7 @@ async fn ask_all(scripts: &Scripts) {
                 known_holds: None,
                 serial: None,
                 fresh_serial: 1,
+                note: None,
             };
             let _ = scripts
                 .acquire(hold, secs(60), attempt, Refusal::Recorded)
@@ -122,6 +123,7 @@ async fn ask_all(scripts: &Scripts) {
         record: "r",
         attempt: "a",
         fresh_serial: 1,
+        note: None,
     };
     let _ = scripts
         .acquire_all(members, secs(60), attempt, Refusal::Recorded)
@@ -142,7 +144,7 @@ async fn ask_all(scripts: &Scripts) {
     let _ = scripts.inspect_latch(NAME).await;
     let _ = scripts.inspect(NAME, 1000).await;
     let _ = scripts.forced(NAME).await;
-    let _ = scripts.force_release(NAME, "why", 100).await;
+    let _ = scripts.force_release(NAME, "why", secs(20), 100).await;
 }
 
 async fn plant(store: &Store, words: &[&[u8]]) {

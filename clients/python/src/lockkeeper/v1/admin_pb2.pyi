@@ -137,22 +137,26 @@ class SessionSummary(_message.Message):
     def __init__(self, session_digest: _Optional[str] = ..., client_name: _Optional[str] = ..., identity: _Optional[str] = ..., phase: _Optional[_Union[SessionPhase, str]] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., grant_count: _Optional[int] = ..., wait_count: _Optional[int] = ..., resumable_for: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., peer_address: _Optional[str] = ...) -> None: ...
 
 class ForceReleaseRequest(_message.Message):
-    __slots__ = ("name", "reason")
+    __slots__ = ("name", "reason", "grace_period")
     NAME_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    GRACE_PERIOD_FIELD_NUMBER: _ClassVar[int]
     name: str
     reason: str
-    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    grace_period: _duration_pb2.Duration
+    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ..., grace_period: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ForceReleaseResponse(_message.Message):
-    __slots__ = ("released", "holders", "holder_count")
+    __slots__ = ("released", "holders", "holder_count", "closed_for")
     RELEASED_FIELD_NUMBER: _ClassVar[int]
     HOLDERS_FIELD_NUMBER: _ClassVar[int]
     HOLDER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_FOR_FIELD_NUMBER: _ClassVar[int]
     released: bool
     holders: _containers.RepeatedCompositeFieldContainer[_types_pb2.Holder]
     holder_count: int
-    def __init__(self, released: bool = ..., holders: _Optional[_Iterable[_Union[_types_pb2.Holder, _Mapping]]] = ..., holder_count: _Optional[int] = ...) -> None: ...
+    closed_for: _duration_pb2.Duration
+    def __init__(self, released: bool = ..., holders: _Optional[_Iterable[_Union[_types_pb2.Holder, _Mapping]]] = ..., holder_count: _Optional[int] = ..., closed_for: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class EndSessionRequest(_message.Message):
     __slots__ = ("session_digest", "identity", "reason")
@@ -197,7 +201,7 @@ class WatchSnapshot(_message.Message):
     def __init__(self, first: bool = ..., last: bool = ..., entries: _Optional[_Iterable[_Union[WatchDelta, _Mapping]]] = ...) -> None: ...
 
 class WatchDelta(_message.Message):
-    __slots__ = ("event", "name", "kind", "mode", "session_digest", "owner", "client_name", "fencing_token", "hold_count", "reason", "detail")
+    __slots__ = ("event", "name", "kind", "mode", "session_digest", "owner", "client_name", "fencing_token", "hold_count", "reason", "detail", "note")
     EVENT_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -209,6 +213,7 @@ class WatchDelta(_message.Message):
     HOLD_COUNT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     DETAIL_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
     event: WatchEvent
     name: str
     kind: NameKind
@@ -220,4 +225,5 @@ class WatchDelta(_message.Message):
     hold_count: int
     reason: _types_pb2.LostReason
     detail: str
-    def __init__(self, event: _Optional[_Union[WatchEvent, str]] = ..., name: _Optional[str] = ..., kind: _Optional[_Union[NameKind, str]] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., session_digest: _Optional[str] = ..., owner: _Optional[str] = ..., client_name: _Optional[str] = ..., fencing_token: _Optional[int] = ..., hold_count: _Optional[int] = ..., reason: _Optional[_Union[_types_pb2.LostReason, str]] = ..., detail: _Optional[str] = ...) -> None: ...
+    note: _types_pb2.Note
+    def __init__(self, event: _Optional[_Union[WatchEvent, str]] = ..., name: _Optional[str] = ..., kind: _Optional[_Union[NameKind, str]] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., session_digest: _Optional[str] = ..., owner: _Optional[str] = ..., client_name: _Optional[str] = ..., fencing_token: _Optional[int] = ..., hold_count: _Optional[int] = ..., reason: _Optional[_Union[_types_pb2.LostReason, str]] = ..., detail: _Optional[str] = ..., note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ...) -> None: ...
