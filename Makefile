@@ -1,7 +1,7 @@
 # Everything that is done with this tree, for people and for CI. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-fast test-clients test-deploy test-kubernetes test-release conformance contention client-speed interop mixed-versions sim faults abuse fuzz bench cost proto lint fmt doc deny dist ci clean
+.PHONY: help run build test test-all test-fast test-clients test-deploy test-kubernetes test-release test-containers conformance contention client-speed interop mixed-versions sim faults abuse fuzz bench cost proto lint fmt doc deny dist ci clean
 
 CARGO ?= cargo
 
@@ -43,6 +43,9 @@ test-kubernetes: ## The Helm chart and the manifests on a real API server, which
 
 test-release: ## Archives, install script, deb and rpm: installed, and a lock taken with each; needs root. RELEASE=dist for what make dist built
 	scripts/test --release
+
+test-containers: ## The image and every profile of docker-compose.yml in a container engine, which it starts if none runs; BINARY=path of a static one (of make dist) saves the build
+	tests/containers/smoke.sh $(BINARY)
 
 interop: ## The tests with the real Redisson; needs Java and Maven, and names what is missing
 	scripts/test --interop

@@ -5,13 +5,14 @@
 --       of the request (only with a request id)
 -- ARGV: 1 to 3 as of lock_acquire, 4 '1' to queue up, 5 how long a waiter that nobody vouches for
 --       keeps its place ms, 6 channel, to be followed by the owner that is woken, 7 publish
---       command, 8 to 13 as 4 to 9 of lock_acquire
+--       command, 8 to 14 as 4 to 10 of lock_acquire
 -- Returns: token                                     as lock_acquire
 --          {1, hold count, token, lease ms, serial}  granted
 --          {5, hold count, token, lease ms, serial}  the same, as answer to a repeat
---          {0, remaining lease ms, place, counter}   not granted; -1: no time to live, -2: free,
+--          {0, remaining lease ms, place, counter, note}
+--                                                    not granted; -1: no time to live, -2: free,
 --                                                    but others come first; the place in the queue
---                                                    if it is known, else 0
+--                                                    if it is known, else 0; note as lock_acquire
 --          {2}                                       a repeat of a request that was granted, but
 --                                                    the grant has ended
 --          {3}                                       the request id was used for something else
@@ -37,7 +38,10 @@ end
 -- The helpers come here.
 
 local known, record = tonumber(ARGV[10] or 0), KEYS[6]
-local request = {owner = owner, attempt = ARGV[11], retention = ARGV[12], record_refusal = ARGV[13] == '1'}
+local request = {
+  owner = owner, attempt = ARGV[11], retention = ARGV[12], record_refusal = ARGV[13] == '1',
+  lock = lock, note = ARGV[14],
+}
 local q = {
   queue = KEYS[3], deadlines = KEYS[4], vouched = KEYS[5],
   patience = tonumber(ARGV[5]), channel = ARGV[6], publish = ARGV[7], message = '0',

@@ -4,7 +4,7 @@
 --       7 record of the request (only with a request id)
 -- ARGV: 1 to 3 as of lock_release, 4 how long a waiter that nobody vouches for keeps its place ms,
 --       5 publish command; not there: PUBLISH, 6 retention of the record ms (only with a request
---       id)
+--       id or a note), 7 '1' if the grant has a note (only then)
 -- Returns: as lock_release
 -- Publishes: 0 on the channel of the first waiter when the lock becomes free
 
@@ -12,7 +12,7 @@ local lock, counter, owner, serial, call = KEYS[1], KEYS[2], ARGV[1], ARGV[2], r
 
 -- The most frequent case, as in lock_release.lua; and nobody waits.
 if
-  not KEYS[7] and call('hlen', lock) == 1 and call('hget', lock, owner) == '1'
+  not KEYS[7] and not ARGV[7] and call('hlen', lock) == 1 and call('hget', lock, owner) == '1'
   and call('get', counter) == serial and call('exists', KEYS[4]) == 0
 then
   call('del', lock)
@@ -28,5 +28,5 @@ if not hold then
 end
 return release(record, {owner = owner, retention = ARGV[6]}, hold, function()
   local ttl = math.max(lease, hold.left)
-  return drop_hold(lock, owner, hold.count, ttl, wake_sole(KEYS, ARGV[4], publish, '0')), ttl
+  return drop_hold(lock, counter, owner, hold.count, ttl, wake_sole(KEYS, ARGV[4], publish, '0')), ttl
 end)

@@ -17,5 +17,5 @@ if not hold or not token then
 end
 hold.serial = token
 return undo(KEYS[7], request, hold, function()
-  return drop_hold(lock, owner, hold.count, hold.left, wake_sole(KEYS, ARGV[7], ARGV[4], ARGV[5]))
+  return drop_hold(lock, counter, owner, hold.count, hold.left, wake_sole(KEYS, ARGV[7], ARGV[4], ARGV[5]))
 end)

@@ -1,11 +1,12 @@
 -- Says of waiters of a fair lock that they live, and tells where they stand.
 --
--- KEYS: 1 lock, 2 queue, 3 deadlines of the queue, 4 vouched waiters
+-- KEYS: 1 lock, 2 queue, 3 deadlines of the queue, 4 vouched waiters, 5 fencing counter
 -- ARGV: 1 how long a waiter that nobody vouches for keeps its place ms, 2 channel, to be followed
 --       by the owner that is woken, 3 publish command, 4 message, then the owners, in the order
 --       they came, at most 1000
 -- Returns: {remaining lease ms, then for each owner its place in the queue; 0: it is not in the
---           queue, 1001: behind the first 1000}; the lease is -2 if nobody holds the lock, -1 if it has no time to live
+--           queue, 1001: behind the first 1000, then the holder's note, if it has one}; the lease
+--           is -2 if nobody holds the lock, -1 if it has no time to live
 -- Publishes: the message on the channel of the first waiter if the lock is free
 
 local lock = KEYS[1]
@@ -63,6 +64,8 @@ if remaining == -2 then
   wake_head(q, now)
 else
   live_head(q, now, false)
+  local token = read_token(KEYS[5])
+  reply[#reply + 1] = holder_note(lock, KEYS[5], token)
 end
 keep_queue(q, now)
 return reply

@@ -5,13 +5,14 @@
 --       and what it leads to (see lib/next_token.lua); not there or '' if the caller has not seen
 --       the counter; the others are not there if the owner has no hold and there is no request id:
 --       6 holds that the caller knows the owner has, '' if it does not know, 7 attempt, 8 retention
---       of the record ms, 9 '1' to record a refusal too (an answer), '0' not to (the caller waits)
+--       of the record ms, 9 '1' to record a refusal too (an answer), '0' not to (the caller waits),
+--       10 note (only with one)
 -- Returns: token                                     granted: one hold, with this lease; as text if
 --                                                    it is the store's time
 --          {1, hold count, token, lease ms, serial}  granted
 --          {5, hold count, token, lease ms, serial}  the same, as answer to a repeat
---          {0, remaining lease ms, 0, counter}       held by another; -1: the key has no time to
---                                                    live
+--          {0, remaining lease ms, 0, counter, note} held by another; -1: the key has no time to
+--                                                    live; the note only if its holder has one
 --          {2}                                       a repeat of a request that was granted, but
 --                                                    the grant has ended
 --          {3}                                       the request id was used for something else
@@ -40,7 +41,7 @@ end
 -- The helpers come here.
 
 local known, record = tonumber(ARGV[6] or 0), KEYS[3]
-local request = {owner = owner, attempt = ARGV[7], retention = ARGV[8], record_refusal = ARGV[9] == '1'}
+local request = {owner = owner, attempt = ARGV[7], retention = ARGV[8], record_refusal = ARGV[9] == '1', lock = lock, note = ARGV[10]}
 
 return acquire(counter, record, request, function(token)
   return look_sole(lock, owner, token, known)

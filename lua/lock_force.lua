@@ -50,6 +50,7 @@ for i = 1, #fields, 2 do
     elseif mode and string.sub(owner, -6) ~= ':write' then
       local base = KEYS[8] .. ':' .. owner .. ':rwlock_timeout:'
       left = #holders < 3 * max and redis.call('pttl', base .. string.format('%.0f', count))
+      gone[#gone + 1] = note_key(counter, owner)
       local hold = count
       while hold >= 1 and hold > count - HOLDS_LOOKED_AT and #gone < HOLDS_DELETED_MAX do
         gone[#gone + 1] = base .. string.format('%.0f', hold)
@@ -67,10 +68,10 @@ end
 -- full store allows.
 if not mode then
   publish_to(publish, KEYS[3], ARGV[2])
-  redis.call('unlink', lock)
+  redis.call('unlink', lock, note_key(counter))
 else
   publish_to(publish, KEYS[9], ARGV[3])
-  redis.call('unlink', lock, KEYS[7], unpack(gone))
+  redis.call('unlink', lock, KEYS[7], note_key(counter), unpack(gone))
 end
 if grace > 0 then
   -- To all others, also to Redisson, it is a lock that strangers hold alone.

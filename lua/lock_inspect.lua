@@ -7,12 +7,16 @@
 --            mode: 'free', 'sole' (exclusive or fair), 'read', 'write'
 --            remaining lease ms: -2: nobody holds it, -1: no time to live
 --            number of holders: readers whose lease has ended count if they are not looked at
---            holders: for each its field, hold count, remaining lease ms; waiters: owners
+--            holders: for each its field, hold count, remaining lease ms, note ('': none);
+--            waiters: owners
 --          {4}  a key is not such a lock's
 --          {9}  the fencing counter is out of range
 -- Publishes: nothing
 
 local lock, max = KEYS[1], tonumber(ARGV[1])
+-- Of this many readers the notes are listed, the first ones.
+local READER_NOTES_MAX = 200
+
 local token, why = read_token(KEYS[2])
 if not token then
   return {why}
@@ -27,18 +31,26 @@ end
 local holders = {}
 local fields = redis.call('hscan', lock, '0', 'count', max + 1)[2]
 for i = 1, #fields, 2 do
-  local owner, count, left = fields[i], tonumber(fields[i + 1]), remaining
+  local owner, count, left, hold = fields[i], tonumber(fields[i + 1]), remaining, nil
   if owner ~= 'mode' or not mode then
     if not count then
       return {4}
     elseif mode and string.sub(owner, -6) ~= ':write' then
-      left = redis.call('pttl', KEYS[4] .. ':' .. owner .. ':rwlock_timeout:' .. string.format('%.0f', count))
+      hold = KEYS[4] .. ':' .. owner .. ':rwlock_timeout:' .. string.format('%.0f', count)
+      left = redis.call('pttl', hold)
     end
     -- The field of a reader whose lease has ended may still exist.
     if left == -2 and remaining ~= -2 then
       number = number - 1
-    elseif #holders < 3 * max and #owner <= OWNER_BYTES_MAX then
-      holders[#holders + 1], holders[#holders + 2], holders[#holders + 3] = owner, shown_count(count), left
+    elseif #holders < 4 * max and #owner <= OWNER_BYTES_MAX then
+      local note
+      if not hold then
+        note = note_of(KEYS[2], owner, token)
+      elseif #holders < 4 * READER_NOTES_MAX then
+        note = note_of_reader(KEYS[2], owner, hold)
+      end
+      holders[#holders + 1], holders[#holders + 2] = owner, shown_count(count)
+      holders[#holders + 1], holders[#holders + 2] = left, note or ''
     end
   end
 end

@@ -3,7 +3,7 @@
 -- KEYS: 1 lock, 2 fencing counter, 3 channel, 4 record of the request (only with a request id)
 -- ARGV: 1 owner, 2 serial of the grant to give back, '' if the caller does not know it, 3 lease ms
 --       that a hold which remains gets, 4 publish command; not there: PUBLISH, 5 retention of the
---       record ms (only with a request id)
+--       record ms (only with a request id or a note), 6 '1' if the grant has a note (only then)
 -- Returns: 1                          given back, and no hold is left
 --          {1, holds left, lease ms}  given back
 --          {5, holds left then, holds now, remaining lease ms}  the same, as answer to a repeat;
@@ -24,7 +24,7 @@ local lock, counter, owner, serial, call = KEYS[1], KEYS[2], ARGV[1], ARGV[2], r
 -- this grant, and no answer to record. A read/write lock has more than one field. An owner without
 -- a known grant could be a field of another program's hash of numbers, unless it is a session's.
 -- The message is published as in lib/publish.lua.
-if not KEYS[4] and call('hlen', lock) == 1 and call('hget', lock, owner) == '1' then
+if not KEYS[4] and not ARGV[6] and call('hlen', lock) == 1 and call('hget', lock, owner) == '1' then
   local is_own
   if serial == '' then
     is_own = string.find(owner, '^%x+%-%x+%-%x+%-%x+%-%x+')
@@ -50,7 +50,7 @@ if not hold then
 end
 return release(record, {owner = owner, retention = ARGV[5]}, hold, function()
   local ttl = math.max(lease, hold.left)
-  return drop_hold(lock, owner, hold.count, ttl, function()
+  return drop_hold(lock, counter, owner, hold.count, ttl, function()
     publish_to(publish, KEYS[3], '0')
   end), ttl
 end)

@@ -7,10 +7,10 @@
 -- Returns: the store's clock in microseconds, if no counters are named: all have the lease that was
 --          asked for
 --          {the clock, then for each hold that has not: its number, and its lease ms, -1 or -2}
---          {the clock, then for each hold, if counters are named, three numbers:
---           lease ms, hold count, token   renewed
---           -1, 0, 0                      nobody holds it
---           -2, 0, 0                      another one holds it}
+--          {the clock, then for each hold, if counters are named, four numbers:
+--           lease ms, hold count, token, noted  renewed; 1: and so is a note, 0: there is none
+--           -1, 0, 0, 0                         nobody holds it
+--           -2, 0, 0, 0                         another one holds it}
 -- Publishes: nothing
 
 local counter_ttl, lease_of_all, call = tonumber(ARGV[1]), tonumber(ARGV[2]), redis.call
@@ -44,10 +44,11 @@ for i = 1, holds do
   local asked = lease_of_all or tonumber(text)
   local lease = renew(lock, owner, asked, text)
   if counter_ttl then
-    reply[3 * i - 1], reply[3 * i], reply[3 * i + 1] = lease, 0, 0
+    reply[4 * i - 2], reply[4 * i - 1], reply[4 * i], reply[4 * i + 1] = lease, 0, 0, 0
     if lease >= 0 then
-      reply[3 * i] = tonumber(call('hget', lock, owner)) or 1
-      reply[3 * i + 1] = kept_token(KEYS[2 * i], counter_ttl)
+      reply[4 * i - 1] = tonumber(call('hget', lock, owner)) or 1
+      reply[4 * i] = kept_token(KEYS[2 * i], counter_ttl)
+      reply[4 * i + 1] = extend_note(note_key(KEYS[2 * i]), lease)
     end
   elseif lease ~= asked then
     reply[#reply + 1], reply[#reply + 2] = i, lease

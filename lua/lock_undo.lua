@@ -21,7 +21,7 @@ if not hold or not token then
 end
 hold.serial = token
 return undo(KEYS[4], request, hold, function()
-  return drop_hold(lock, owner, hold.count, hold.left, function()
+  return drop_hold(lock, counter, owner, hold.count, hold.left, function()
     publish_to(ARGV[4], KEYS[3], ARGV[5])
   end)
 end)

@@ -6,10 +6,11 @@
 --       write holds, 9 serial of read grants that are new ones, 10 how long a waiting writer holds
 --       readers back ms, 11 '1' if the caller waits, 12 how many may hold a lock, then for each
 --       lock: mode ('sole', 'read', 'write'), holds that the caller knows the owner has ('' if it
---       does not know)
+--       does not know), then the note of each lock (only with one)
 -- Returns: {1, then for each lock: hold count, token, lease ms, serial}  granted
 --          {5, then for each lock: hold count, token, lease ms, serial}  the same, for a repeat
---          {0, which, remaining lease ms}  none is taken, this one is held; -1: no time to live
+--          {0, which, remaining lease ms, note}  none is taken, this one is held; -1: no time to
+--                      live; note as lock_acquire
 --          {2}         a repeat of a request that was granted, but one of the grants has ended
 --          {3}         the request id was used for something else
 --          {4, which}  a key is not such a lock's; 9: its fencing counter is out of range; 10: as
@@ -19,6 +20,8 @@
 
 local owner, lease, counter_ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local record_refusal, locks, writer, hold_back = ARGV[6] == '1', ARGV[7], ARGV[8], tonumber(ARGV[10])
+-- The arguments before are an even number, and so are those of each lock.
+local note = #ARGV % 2 == 1 and table.remove(ARGV) or nil
 local members, record = members_of(KEYS, ARGV, 13, {'known'}, {sole = 2, read = 6, write = 6})
 local now = now_millis()
 
@@ -87,13 +90,18 @@ for i, member in ipairs(members) do
     if record_refusal then
       remember(string.format('busy %d %.0f', i, member.seen.remaining))
     end
-    return {0, i, member.seen.remaining}
+    local keys, seen = member.keys, member.seen
+    return {0, i, seen.remaining, holder_note(keys[1], keys[2], member.token, seen.reads and keys[5])}
   end
 end
 local reply, serials = {1}, {}
 for i, member in ipairs(members) do
   local count, token, held_for, serial = take_member(member, call)
   reply[4 * i - 2], reply[4 * i - 1], reply[4 * i], reply[4 * i + 1] = count, token, held_for, serial
+  if note or member.seen.count then
+    local key = note_key(member.keys[2], member.mode == 'read' and owner)
+    write_note(key, member.mode == 'write' and writer or owner, serial, note, held_for)
+  end
   serials[i] = string.format('%.0f', serial)
 end
 remember(table.concat(serials, ' '))

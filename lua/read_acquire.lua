@@ -4,14 +4,15 @@
 --       waiting writer, 6 base of the hold keys of any owner, 7 record of the request (only with a
 --       request id)
 -- ARGV: 1 owner, 2 lease ms, 3 serial of the grant if it is a new one, 4 how long a waiting writer
---       holds readers back ms, 5 how many may hold the lock, 6 to 9 as of lock_acquire
+--       holds readers back ms, 5 how many may hold the lock, 6 to 10 as of lock_acquire
 -- Returns: token of the last writer, 0 if none is known  granted: one hold, with this lease and
 --                                                        serial
 --          {1, hold count, token of the last writer, lease ms, serial}  granted
 --          {5, hold count, token of the last writer, lease ms, serial}  the same, as answer to a
 --                                                                       repeat
---          {0, remaining lease ms, 0, counter}  a writer holds it, or waits and is let go first;
---                                               -1: the key has no time to live
+--          {0, remaining lease ms, 0, counter, note}  a writer holds it, or waits and is let go
+--                                               first; -1: the key has no time to live; note as
+--                                               lock_acquire
 --          {2}                                  a repeat of a request that was granted, but the
 --                                               grant has ended
 --          {3}                                  the request id was used for something else
@@ -49,7 +50,10 @@ end
 -- The helpers come here.
 
 local known, record = tonumber(ARGV[6] or 0), KEYS[7]
-local request = {owner = owner, attempt = ARGV[7], retention = ARGV[8], record_refusal = ARGV[9] == '1'}
+local request = {
+  owner = owner, attempt = ARGV[7], retention = ARGV[8], record_refusal = ARGV[9] == '1',
+  lock = lock, note = ARGV[10], reader = owner,
+}
 local now = now_millis()
 
 return acquire(counter, record, request, function()

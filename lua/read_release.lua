@@ -11,7 +11,7 @@ local lock, owner, serial, publish, call = KEYS[1], ARGV[1], ARGV[2], ARGV[4] or
 -- The most frequent case, without the helpers, which Redis makes anew in each run: the last hold of
 -- this grant, of the last reader. The steps are those of `drop_read_hold` in lib/read_release.lua.
 if
-  not KEYS[7] and call('hlen', lock) == 2 and call('hget', lock, 'mode') == 'read'
+  not KEYS[7] and not ARGV[6] and call('hlen', lock) == 2 and call('hget', lock, 'mode') == 'read'
   and call('hget', lock, owner) == '1' and call('get', KEYS[3] .. ':1') == serial
 then
   if publish == 'SPUBLISH' then

@@ -5,11 +5,12 @@
 -- KEYS: for each hold: lock, prefix of the owner's hold keys, our readers and, if counters are
 --       named, fencing counter
 -- ARGV: as of lock_renew
--- Returns: as lock_renew, but if counters are named four numbers for each hold:
---           lease ms, hold count, token of the last writer, serial   renewed
---           -1, 0, 0, 0                                              the owner does not hold it
---           -2, 0, 0, 0                                              the owner does not hold it,
---                                                                    but another one does
+-- Returns: as lock_renew, but if counters are named five numbers for each hold:
+--           lease ms, hold count, token of the last writer, serial, noted  renewed
+--           -1, 0, 0, 0, 0                                                 the owner does not hold
+--                                                                          it
+--           -2, 0, 0, 0, 0                                                 the owner does not hold
+--                                                                          it, but another one does
 -- Publishes: nothing
 
 local counter_ttl, lease_of_all, call = tonumber(ARGV[1]), tonumber(ARGV[2]), redis.call
@@ -53,10 +54,12 @@ for i = 1, holds do
   local asked = lease_of_all or tonumber(text)
   local lease, count, key = renew(KEYS[first + 1], KEYS[first + 2], KEYS[first + 3], ARGV[2 + i], asked, text)
   if counter_ttl then
-    reply[4 * i - 2], reply[4 * i - 1], reply[4 * i], reply[4 * i + 1] = lease, 0, 0, 0
+    local at = 5 * i - 3
+    reply[at], reply[at + 1], reply[at + 2], reply[at + 3], reply[at + 4] = lease, 0, 0, 0, 0
     if count then
-      reply[4 * i - 1], reply[4 * i] = tonumber(count), kept_token(KEYS[first + 4], counter_ttl)
-      reply[4 * i + 1] = tonumber(call('get', key) or nil) or 0
+      reply[at + 1], reply[at + 2] = tonumber(count), kept_token(KEYS[first + 4], counter_ttl)
+      reply[at + 3] = tonumber(call('get', key) or nil) or 0
+      reply[at + 4] = extend_note(note_key(KEYS[first + 4], ARGV[2 + i]), lease)
     end
   elseif lease ~= asked then
     reply[#reply + 1], reply[#reply + 2] = i, lease

@@ -41,7 +41,10 @@ end
 -- The helpers come here.
 
 local known, record = tonumber(ARGV[7] or 0), KEYS[7]
-local request = {owner = owner, attempt = ARGV[8], retention = ARGV[9], record_refusal = ARGV[10] == '1'}
+local request = {
+  owner = owner, attempt = ARGV[8], retention = ARGV[9], record_refusal = ARGV[10] == '1',
+  lock = lock, note = ARGV[11], readers_base = KEYS[5],
+}
 
 return acquire(counter, record, request, function(token)
   return look_write(KEYS, owner, string.sub(owner, 1, -7), token, known, now_millis(), new_work())

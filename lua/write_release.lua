@@ -11,7 +11,7 @@ local owner, serial, publish, call = ARGV[1], ARGV[2], ARGV[4] or 'PUBLISH', red
 
 -- The most frequent case, as in lock_release.lua: the last hold of this grant, and no read holds.
 if
-  not record and call('hlen', lock) == 2 and call('hget', lock, 'mode') == 'write'
+  not record and not ARGV[6] and call('hlen', lock) == 2 and call('hget', lock, 'mode') == 'write'
   and call('hget', lock, owner) == '1' and call('get', counter) == serial
 then
   if publish == 'SPUBLISH' then
@@ -30,5 +30,5 @@ if not hold then
 end
 return release(record, {owner = owner, retention = ARGV[5]}, hold, function()
   local ttl = math.max(tonumber(ARGV[3]), hold.left)
-  return drop_write_hold(lock, owner, hold.count, ttl, channel, publish, '1'), ttl
+  return drop_write_hold(lock, counter, owner, hold.count, ttl, channel, publish, '1'), ttl
 end)

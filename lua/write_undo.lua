@@ -16,5 +16,5 @@ if not hold or not token then
 end
 hold.serial = token
 return undo(KEYS[4], request, hold, function()
-  return drop_write_hold(lock, owner, hold.count, hold.left, KEYS[3], ARGV[4], ARGV[5])
+  return drop_write_hold(lock, KEYS[2], owner, hold.count, hold.left, KEYS[3], ARGV[4], ARGV[5])
 end)

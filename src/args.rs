@@ -5,12 +5,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use clap::{ArgMatches, FromArgMatches as _, error::ErrorKind, parser::ValueSource};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 use lockkeeper_bench::BenchArgs;
 use lockkeeper_cli::{
-    args::{ClientCommand, TEMPLATE},
+    args::{ClientCommand, GlobalArgs, TEMPLATE},
     exit,
+    output::Format,
 };
 use lockkeeper_server::config::{Flag, Sources};
 
@@ -33,6 +35,8 @@ Examples:
   lockkeeper acquire orders --wait 10s --output json
   lockkeeper describe orders", after_help = exit::HELP)]
 pub(crate) struct Cli {
+    #[command(flatten)]
+    _connection: GlobalArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -110,6 +114,23 @@ pub(crate) struct ServeArgs {
 // === impl Cli ===
 
 impl Cli {
+    /// Parses the process's arguments. Also says in which form errors are to be printed.
+    pub(crate) fn read() -> Result<(Command, Format), clap::Error> {
+        let matches = Self::command().try_get_matches()?;
+        let mut leaf = &matches;
+        while let Some((_, inner)) = leaf.subcommand() {
+            leaf = inner;
+        }
+        let format = leaf.try_get_one("output").ok().flatten().copied();
+        let command = Self::from_arg_matches(&matches)?.command;
+        let connects = matches!(command, Command::Client(_) | Command::Bench(_));
+        if let (false, Some(flag)) = (connects, connection_flag(leaf)) {
+            let why = format!("--{flag} is for commands that ask a coordinator\n");
+            return Err(Self::command().error(ErrorKind::ArgumentConflict, why));
+        }
+        Ok((command, format.unwrap_or_default()))
+    }
+
     /// What a shell needs to complete a command line.
     pub(crate) fn completions(shell: Shell) -> String {
         let mut script = Vec::new();
@@ -170,6 +191,16 @@ impl ServeArgs {
             ..Sources::from_process()
         }
     }
+}
+
+/// A flag of a connection that was given.
+fn connection_flag(matches: &ArgMatches) -> Option<String> {
+    let is_given = |name: &&str| {
+        let is_known = matches.try_contains_id(name).is_ok();
+        is_known && matches.value_source(name) == Some(ValueSource::CommandLine)
+    };
+    let given = GlobalArgs::NAMES.into_iter().find(is_given);
+    given.map(|name| name.replace('_', "-"))
 }
 
 fn parse_setting(text: &str) -> Result<(String, String), &'static str> {

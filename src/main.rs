@@ -1,12 +1,12 @@
 //! The process: parses the command line, builds a runtime, returns the exit code.
 
 mod args;
+mod own;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use lockkeeper_base::{busy_poll, threads};
-use lockkeeper_cli::{self as cli, exit};
+use lockkeeper_cli::{self as cli, exit, output::Format};
 use lockkeeper_server::{self as server, config, telemetry};
 use tokio::runtime::{Builder, Runtime};
 
@@ -27,17 +27,18 @@ fn main() -> ExitCode {
         return exit::INTERNAL.into();
     }
     match parse() {
-        Ok(Command::Serve(args)) => serve(&args),
-        Ok(Command::Client(command)) => {
-            on_runtime(Builder::new_current_thread(), cli::execute(*command))
-        }
-        Ok(Command::Bench(args)) => on_runtime(
+        Ok((Command::Serve(args), _)) => serve(&args),
+        Ok((Command::Client(command), format)) => on_runtime(
+            Builder::new_current_thread(),
+            cli::execute(*command, format, own::coordinator),
+        ),
+        Ok((Command::Bench(args), _)) => on_runtime(
             lockkeeper_bench::runtime(&args),
             lockkeeper_bench::execute(*args),
         ),
-        Ok(Command::Completions { shell }) => printed(&Cli::completions(shell)),
-        Ok(Command::Version) => printed(&Cli::version()),
-        Ok(Command::Man { folder }) => match Cli::write_manual(&folder) {
+        Ok((Command::Completions { shell }, _)) => printed(&Cli::completions(shell)),
+        Ok((Command::Version, _)) => printed(&Cli::version()),
+        Ok((Command::Man { folder }, _)) => match Cli::write_manual(&folder) {
             Ok(()) => exit::OK.into(),
             Err(error) => {
                 cli::say(&format!("{}: {error}", folder.display()));
@@ -49,8 +50,8 @@ fn main() -> ExitCode {
 }
 
 /// Parses the process's arguments. Fails with an exit code once an error or help is printed.
-fn parse() -> Result<Command, ExitCode> {
-    Cli::try_parse().map(|cli| cli.command).map_err(|error| {
+fn parse() -> Result<(Command, Format), ExitCode> {
+    Cli::read().map_err(|error| {
         // If the terminal is gone the message is dropped.
         let _ = error.print();
         ExitCode::from(if error.use_stderr() {
@@ -92,6 +93,7 @@ fn serve(args: &ServeArgs) -> ExitCode {
             }
         };
         sources.warn_of_exposed();
+        sources.warn_of_ignored();
         let commit = env!("LOCKKEEPER_COMMIT");
         let served = server::run(sources, settings, commit, sending.lost_lines()).await;
         sending.finish().await;

@@ -56,6 +56,7 @@ impl service::LockService for Bare {
             acquired: true,
             grant: Some(grant),
             holder_remaining_lease: None,
+            holder_note: None,
         }))
     }
 

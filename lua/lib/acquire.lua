@@ -1,7 +1,8 @@
 -- What every acquire does around its lock: the fencing counter, the record of the request, and the
 -- form of the answers.
 --
--- request: owner, attempt, retention of the record in ms, record_refusal
+-- request: owner, attempt, retention of the record in ms, record_refusal, lock, note (its text, nil if
+--   there is none), reader (the owner of a read hold, else nil), readers_base (for a writer)
 -- look(token): nil if the key is not this kind of lock, otherwise a table with
 --   remaining: ms of the lock's lease; -2: the lock is free, -1: no time to live
 --   count: the owner's holds, nil if it has none; if set, also serial, which identifies the grant,
@@ -9,6 +10,7 @@
 --   open: whether the owner may take the lock now
 --   deadlock: whether the owner would wait for itself
 --   full: whether as many hold it as may
+--   reads: whether readers keep a writer from it
 -- take(token, seen): holds, token, lease ms, serial
 -- refuse(seen): remaining lease ms, place in the queue (0: unknown)
 
@@ -57,11 +59,15 @@ local function acquire(counter, record, request, look, take, refuse)
     if record and request.record_refusal then
       remember(record, request, 'busy ' .. remaining)
     end
-    return {0, remaining, place, token}
+    local base = seen.reads and request.readers_base
+    return {0, remaining, place, token, holder_note(request.lock, counter, token, base)}
   elseif seen.full then
     return {10}
   end
   local count, newest, lease, serial = take(token, seen)
+  if request.note or seen.count then
+    write_note(note_key(counter, request.reader), request.owner, serial, request.note, lease)
+  end
   if record then
     remember(record, request, string.format('%.0f', serial))
   end

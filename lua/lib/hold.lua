@@ -2,21 +2,22 @@
 -- that must be a number.
 
 -- Removes one of the `count` holds of an owner and returns the number left. Removing the last one
--- frees the lock and calls `wake`.
+-- frees the lock, removes its note and calls `wake`.
 -- `wake` is first, so that its refusal changes nothing. PEXPIRE is before HINCRBY, because a store
 -- that is out of memory refuses HINCRBY as the first write of a script, and a release must work
 -- then. PEXPIRE with 0 (the PTTL of a key in its last millisecond) or -1 (a key without a time to
 -- live) deletes the key. HINCRBY would then create one that never ends.
-local function drop_hold(lock, owner, count, ttl, wake)
+local function drop_hold(lock, counter, owner, count, ttl, wake)
   if count <= 1 then
     wake()
-    redis.call('del', lock)
+    redis.call('del', lock, note_key(counter))
     return 0
   end
   if ttl < 0 then
     redis.call('persist', lock)
   else
     redis.call('pexpire', lock, math.max(ttl, 1))
+    extend_note(note_key(counter), math.max(ttl, 1))
   end
   return redis.call('hincrby', lock, owner, -1)
 end

@@ -27,8 +27,8 @@ local function drop_member(member, who, hold, lease, now, work)
   if member.mode == 'read' then
     return drop_read_hold(keys, who.owner, hold, lease, who.publish, who.one, now, work)
   elseif member.mode == 'write' then
-    return drop_write_hold(keys[1], who.writer, hold.count, ttl, keys[3], who.publish, who.all), ttl
+    return drop_write_hold(keys[1], keys[2], who.writer, hold.count, ttl, keys[3], who.publish, who.all), ttl
   end
   local wake = wake_sole(keys, member.mode == 'fair' and who.patience or '', who.publish, who.one)
-  return drop_hold(keys[1], who.owner, hold.count, ttl, wake), ttl
+  return drop_hold(keys[1], keys[2], who.owner, hold.count, ttl, wake), ttl
 end

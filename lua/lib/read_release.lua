@@ -29,23 +29,24 @@ end
 -- `work`: what may be looked at.
 local function drop_read_hold(keys, owner, hold, lease, publish, message, now, work)
   local lock, prefix, readers, base, channel = keys[1], keys[3], keys[4], keys[5], keys[6]
-  local newest = hold_key(prefix, hold.count)
+  local newest, note = hold_key(prefix, hold.count), note_key(keys[2], owner)
   if hold.count > 1 then
     lease = math.max(lease, hold.left, 1)
     redis.call('del', newest)
     keep_at_least(lock, lease)
     redis.call('hincrby', lock, owner, -1)
+    extend_note(note, lease)
     write_read_hold(prefix, readers, owner, hold.count - 1, lease, hold.serial or 0, now)
     return hold.count - 1, lease
   end
   if redis.call('hlen', lock) == 2 then
     publish_to(publish, channel, message)
-    redis.call('unlink', lock, readers, newest)
+    redis.call('unlink', lock, readers, newest, note)
     return 0, 0
   end
   redis.call('hdel', lock, owner)
   redis.call('zrem', readers, owner)
-  redis.call('del', newest)
+  redis.call('del', newest, note)
   if redis.call('hget', lock, 'mode') == 'write' then
     return 0, 0
   end

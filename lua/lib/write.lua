@@ -73,15 +73,16 @@ end
 
 -- Removes one hold; the last one frees the lock or leaves it to the read holds of the same owner.
 -- Other readers are woken then too. (Redisson omits that.)
-local function drop_write_hold(lock, owner, count, ttl, channel, publish, message)
+local function drop_write_hold(lock, counter, owner, count, ttl, channel, publish, message)
   local function wake()
     publish_to(publish, channel, message)
   end
   if count > 1 or redis.call('hlen', lock) <= 2 then
-    return drop_hold(lock, owner, count, ttl, wake)
+    return drop_hold(lock, counter, owner, count, ttl, wake)
   end
   wake()
   redis.call('hdel', lock, owner)
+  redis.call('unlink', note_key(counter))
   redis.call('hset', lock, 'mode', 'read')
   return 0
 end

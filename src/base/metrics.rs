@@ -1,8 +1,9 @@
 //! The metrics kit. Each layer keeps its families in a module `metrics`. All label sets are known
-//! beforehand and resolved once. Counting therefore costs an atomic or a short lock, and never an
-//! allocation.
+//! beforehand. Counters exist from the start, so that a rate sees their first step; histograms
+//! of which there are many, from their first use on. After that, counting costs an atomic or a
+//! short lock, and never an allocation.
 
-use std::{fmt::Debug, marker::PhantomData, time::Duration};
+use std::{fmt::Debug, marker::PhantomData, sync::OnceLock, time::Duration};
 
 use prometheus_client::{
     encoding::EncodeMetric,
@@ -74,7 +75,16 @@ macro_rules! label {
 }
 pub use label;
 
-type Labels = Vec<(&'static str, String)>;
+/// The labels of a member of a family.
+pub type Labels = Vec<(&'static str, String)>;
+
+/// A member of a family that exists from its first use on.
+#[derive(Debug)]
+pub struct OnUse<M> {
+    family: Family<Labels, M, fn() -> M>,
+    labels: Labels,
+    member: OnceLock<M>,
+}
 
 /// A family, with its members in the order of a fixed list.
 pub type Numbered<M> = (Family<Labels, M, fn() -> M>, Vec<M>);
@@ -83,7 +93,7 @@ pub type Numbered<M> = (Family<Labels, M, fn() -> M>, Vec<M>);
 #[derive(Debug)]
 pub struct By<M, A, B = Plain> {
     family: Family<Labels, M, fn() -> M>,
-    each: Vec<M>,
+    each: Vec<OnUse<M>>,
     labels: PhantomData<fn(A, B)>,
 }
 
@@ -107,11 +117,39 @@ impl Label for Plain {
     }
 }
 
+// === impl OnUse ===
+
+impl<M: Clone> OnUse<M> {
+    /// The member with these labels.
+    pub fn new(family: &Family<Labels, M, fn() -> M>, labels: Labels) -> Self {
+        Self {
+            family: family.clone(),
+            labels,
+            member: OnceLock::new(),
+        }
+    }
+
+    /// The member, which is shown from now on.
+    pub fn get(&self) -> &M {
+        let make = || self.family.get_or_create_owned(&self.labels);
+        self.member.get_or_init(make)
+    }
+}
+
 // === impl By ===
 
 impl<M: Clone, A: Label, B: Label> By<M, A, B> {
     /// All members, made by `make`.
     pub fn new(make: fn() -> M) -> Self {
+        let all = Self::on_use(make);
+        for member in &all.each {
+            member.get();
+        }
+        all
+    }
+
+    /// The same, each from its first use on.
+    pub fn on_use(make: fn() -> M) -> Self {
         let family = Family::new_with_constructor(make);
         let label = |name, value: &str| (!value.is_empty()).then(|| (name, value.to_owned()));
         let pairs = A::VALUES
@@ -122,7 +160,7 @@ impl<M: Clone, A: Label, B: Label> By<M, A, B> {
                 .into_iter()
                 .chain(label(B::NAME, b))
                 .collect();
-            family.get_or_create_owned(&labels)
+            OnUse::new(&family, labels)
         });
         Self {
             each: sets.collect(),
@@ -133,7 +171,7 @@ impl<M: Clone, A: Label, B: Label> By<M, A, B> {
 
     /// The member of a pair of values.
     pub fn of_both(&self, a: A, b: B) -> &M {
-        &self.each[a.index() * B::VALUES.len() + b.index()]
+        self.each[a.index() * B::VALUES.len() + b.index()].get()
     }
 
     /// The family, for registration.

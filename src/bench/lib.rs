@@ -37,7 +37,8 @@ pub fn runtime(args: &BenchArgs) -> tokio::runtime::Builder {
 
 /// Runs a benchmark; returns the process's exit code.
 pub async fn execute(args: BenchArgs) -> ExitCode {
-    lockkeeper_cli::ended(bench(args).await)
+    let format = args.common.output;
+    lockkeeper_cli::ended(bench(args).await, format)
 }
 
 async fn bench(args: BenchArgs) -> Result<u8, Failure> {

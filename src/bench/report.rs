@@ -205,7 +205,7 @@ fn header(plan: &Plan, interrupted: bool) -> Map<String, Value> {
     let fields = json!({
         "scenario": plan.scenario.name(),
         "transport": if plan.frames { "frames" } else { "rpc" },
-        "server": plan.server.server.to_string(),
+        "server": plan.server.address().map(|it| it.to_string()).unwrap_or_default(),
         "connections": plan.connections,
         "in_flight": plan.in_flight,
         "rate": plan.rate,

@@ -51,6 +51,16 @@ impl Failure {
         }
     }
 
+    /// The failure for scripts.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        let Self {
+            exit,
+            reason,
+            message,
+        } = self;
+        serde_json::json!({ "error": { "exit": exit, "reason": reason, "message": message } })
+    }
+
     /// A failed RPC.
     pub fn from_status(status: &Status, effect: Effect) -> Self {
         let info = status.get_details_error_info();
@@ -82,6 +92,9 @@ impl Failure {
                 humantime::format_duration(delay)
             );
         }
+        if let Some(hint) = info.as_ref().and_then(|info| hint(&info.reason)) {
+            let _ = write!(message, "; {hint}");
+        }
         Self {
             exit: exit_code(
                 status.code(),
@@ -96,6 +109,14 @@ impl Failure {
     /// An error of the client library.
     pub fn from_error(error: &Error, effect: Effect) -> Self {
         match error {
+            // One that answers is not to be started.
+            Error::Unreachable { cause, .. }
+                if ["the server ", "invalid peer certificate"]
+                    .iter()
+                    .any(|it| cause.starts_with(it)) =>
+            {
+                Self::unavailable(error.to_string())
+            }
             Error::Unreachable { .. } => Self::unavailable(format!(
                 "{error}; `lockkeeper serve` starts one, \
                  --server or LOCKKEEPER_SERVER names another"
@@ -110,6 +131,15 @@ impl Failure {
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         Self::local(exit::INTERNAL, error.to_string())
+    }
+}
+
+/// What to do, where the coordinator cannot know which command was used.
+fn hint(reason: &str) -> Option<&'static str> {
+    match reason {
+        "WRONG_KIND" => Some("`lockkeeper list` shows its kind; `run --permits` is for semaphores"),
+        "SEMAPHORE_NOT_FOUND" => Some("`lockkeeper semaphore set` creates it"),
+        _ => None,
     }
 }
 
@@ -183,7 +213,7 @@ mod tests {
         ] {
             let failure = Failure::from_status(&status(code, reason), Effect::Changes);
             assert_eq!(failure.exit, expected, "{reason}");
-            assert_eq!(failure.message, format!("{reason}: no"));
+            assert!(failure.message.starts_with(&format!("{reason}: no")));
         }
     }
 

@@ -3,6 +3,7 @@
 pub mod args;
 pub mod client;
 mod commands;
+mod contexts;
 pub mod exit;
 pub mod failure;
 pub mod output;
@@ -12,8 +13,15 @@ use std::process::ExitCode;
 
 use self::args::ClientCommand;
 
-/// Runs a client command; returns the process's exit code.
-pub async fn execute(command: ClientCommand) -> ExitCode {
+pub use self::commands::Own;
+
+/// Runs a client command, whose errors have this form; returns the process's exit code. `health`
+/// asks the coordinator of this container, if there is one and no other address is given.
+pub async fn execute(
+    command: ClientCommand,
+    format: output::Format,
+    own: fn() -> Option<Own>,
+) -> ExitCode {
     let ended = match command {
         ClientCommand::Run(args) => return run::run(args).await.into(),
         ClientCommand::Acquire(args) => commands::acquire(args).await,
@@ -32,15 +40,22 @@ pub async fn execute(command: ClientCommand) -> ExitCode {
         ClientCommand::Watch(args) => commands::watch(args).await,
         ClientCommand::ForceRelease(args) => commands::force_release(args).await,
         ClientCommand::EndSession(args) => commands::end_session(args).await,
-        ClientCommand::Health(server) => commands::health(server).await,
+        ClientCommand::Health(server) => {
+            let own = server.is_default().then(own).flatten();
+            commands::health(server, own).await
+        }
+        ClientCommand::Context(command) => commands::context(command),
     };
-    self::ended(ended)
+    self::ended(ended, format)
 }
 
-/// The exit code of a command. A failure is printed on stderr.
-pub fn ended(ended: Result<u8, failure::Failure>) -> ExitCode {
+/// The exit code of a command. A failure is printed on stderr, in this form.
+pub fn ended(ended: Result<u8, failure::Failure>, format: output::Format) -> ExitCode {
     let code = ended.unwrap_or_else(|failure| {
-        output::say(&failure.message);
+        match format {
+            output::Format::Text => output::say(&failure.message),
+            output::Format::Json => output::say_json(&failure.to_json()),
+        }
         failure.exit
     });
     code.into()

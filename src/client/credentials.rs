@@ -78,7 +78,7 @@ impl TlsFiles {
     fn read(&self) -> Result<ClientTlsConfig, Error> {
         let mut tls = ClientTlsConfig::new();
         tls = match &self.ca {
-            Some(file) => tls.ca_certificate(Certificate::from_pem(read(file)?)),
+            Some(file) => tls.ca_certificate(Certificate::from_pem(certificates(file)?)),
             None => tls.with_native_roots(),
         };
         tls = match (&self.certificate, &self.key) {
@@ -98,6 +98,18 @@ impl TlsFiles {
     }
 }
 
+/// The contents of a file with certificates. Without any, every server would be distrusted.
+#[cfg(feature = "tls")]
+fn certificates(file: &Path) -> Result<Vec<u8>, Error> {
+    let pem = read(file)?;
+    let marker = b"-----BEGIN CERTIFICATE-----";
+    if pem.windows(marker.len()).any(|it| it == marker) {
+        return Ok(pem);
+    }
+    let why = format!("{}: has no certificate (PEM)", file.display());
+    Err(Error::Misconfigured(why))
+}
+
 fn read(file: &Path) -> Result<Vec<u8>, Error> {
     std::fs::read(file)
         .map_err(|error| Error::Misconfigured(format!("{}: {error}", file.display())))
@@ -111,6 +123,10 @@ impl Token {
             Self::Text(text) => text.clone(),
             Self::File(file) => String::from_utf8_lossy(&read(file)?).into_owned(),
         };
+        if let (Self::File(file), "") = (self, text.trim()) {
+            let why = format!("{}: is empty, and should have a token", file.display());
+            return Err(Error::Misconfigured(why));
+        }
         let value: Result<AsciiMetadataValue, _> = format!("Bearer {}", text.trim()).parse();
         let mut value: MetadataValue<_> = value
             .map_err(|_| Error::Misconfigured("a token has letters that cannot be sent".into()))?;

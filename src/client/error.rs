@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_api::pb::{LostReason, NotGrantedReason};
+use lockkeeper_api::pb::{LostReason, NotGrantedReason, Note};
 use prost::Message as _;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
@@ -34,6 +34,8 @@ pub enum Error {
         reason: NotGrantedReason,
         /// The rest of the holder's lease, for a lock whose holder has a lease that ends.
         holder_remaining_lease: Option<Duration>,
+        /// The holder's note: why it holds the lock, and its labels.
+        holder_note: Option<Box<Note>>,
         /// The number of free permits, for a semaphore.
         available: Option<u32>,
     },

@@ -35,4 +35,4 @@ pub use self::{
     },
     transport_error::of_status as why_broken,
 };
-pub use lockkeeper_api::pb::{LockMode, LostReason, NotGrantedReason};
+pub use lockkeeper_api::pb::{LockMode, LostReason, NotGrantedReason, Note};

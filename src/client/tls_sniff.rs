@@ -1,5 +1,5 @@
-//! Detects that a connection without TLS has reached a server with TLS: the first bytes are then a
-//! TLS alert, and no frame of HTTP/2.
+//! Detects that a connection without TLS has reached a server with TLS, or one of HTTP/1.1: the
+//! first bytes are then a TLS alert or a status line, and no frame of HTTP/2.
 
 use std::{
     io,
@@ -18,7 +18,18 @@ const ALERT: [u8; 2] = [21, 3];
 const FIRST_READ_MAX: usize = 16;
 
 /// The cause of whatever fails because of it.
-const WANTS_TLS: &str = "what answers there wants TLS, with which the address begins with https://";
+const WANTS_TLS: &str = "the server uses TLS: use https://";
+
+/// The first bytes of an answer of HTTP/1.1.
+const HTTP1: &[u8] = b"HTTP/1.";
+
+/// The same.
+const NO_GRPC: &str =
+    "the server does not speak gRPC: is this the admin port? The default port is 7625";
+
+/// The server closed the connection before it said anything, as one of HTTP/1.1 may do.
+const CLOSED: &str =
+    "the server closed the connection at once: is it the gRPC port? The default port is 7625";
 
 /// A connection without TLS whose first read fails if it is a TLS alert.
 pub(crate) struct TlsSniffer<T> {
@@ -50,8 +61,17 @@ impl<T: Wire> TlsSniffer<T> {
             Poll::Pending => return Poll::Pending,
         }
         let count = buffer.filled().len();
-        if buffer.filled().starts_with(&ALERT) {
-            let error = io::Error::new(io::ErrorKind::InvalidData, WANTS_TLS);
+        let found = match buffer.filled() {
+            bytes if bytes.starts_with(&ALERT) => Some(WANTS_TLS),
+            bytes if bytes.starts_with(HTTP1) => Some(NO_GRPC),
+            _ => None,
+        };
+        if let Some(found) = found {
+            let error = io::Error::new(io::ErrorKind::InvalidData, found);
+            return Poll::Ready(Err(error));
+        }
+        if count == 0 {
+            let error = io::Error::new(io::ErrorKind::ConnectionReset, CLOSED);
             return Poll::Ready(Err(error));
         }
         self.has_begun = true;
@@ -77,7 +97,7 @@ impl<T: Wire> TlsSniffer<T> {
             return Poll::Ready(Err(error));
         }
         match ready!(self.poll_begin(cx, FIRST_READ_MAX)) {
-            Err(alert) if alert.kind() == io::ErrorKind::InvalidData => Poll::Ready(Err(alert)),
+            Err(found) if found.get_ref().is_some() => Poll::Ready(Err(found)),
             _ => Poll::Ready(Err(error)),
         }
     }

@@ -11,7 +11,11 @@ pub(crate) fn describe(error: &(dyn Error + 'static)) -> String {
     if causes().any(tls::is_answer_without_tls) {
         return tls::NO_TLS.to_owned();
     }
-    causes().last().unwrap_or(error).to_string()
+    let cause = causes().last().unwrap_or(error).to_string();
+    if cause.starts_with("invalid peer certificate: UnknownIssuer") {
+        return format!("{cause}: give the certificate of its authority (--ca-file)");
+    }
+    cause
 }
 
 /// Why a call was lost on the way, for people. `None` if the coordinator itself refused it.
@@ -26,8 +30,7 @@ mod tls {
     use rustls::InvalidMessage;
 
     /// The TLS handshake was answered by a server without TLS.
-    pub(super) const NO_TLS: &str =
-        "what answers there does not speak TLS, without which the address begins with http://";
+    pub(super) const NO_TLS: &str = "the server does not use TLS: use http://";
 
     pub(super) fn is_answer_without_tls(error: &(dyn Error + 'static)) -> bool {
         let inner = error

@@ -290,6 +290,7 @@ impl Core {
             mode: holder.mode,
             hold_count: holder.hold_count,
             remaining: holder.remaining,
+            note: holder.note.clone(),
         }
     }
 }

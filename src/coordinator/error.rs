@@ -66,7 +66,7 @@ pub enum Error {
         name: LockName,
     },
     /// The number of permits was never set.
-    #[error("there is no such semaphore")]
+    #[error("the semaphore has no number of permits yet")]
     SemaphoreNotFound,
     /// The request asks for more permits than exist.
     #[error("the semaphore has only {total} permits")]
@@ -144,7 +144,7 @@ impl Limit {
 fn describe(ownership: Ownership) -> &'static str {
     match ownership {
         Ownership::HeldByAnother => "another owner holds it",
-        Ownership::Expired => "the lease has expired or it was given back",
+        Ownership::Expired => "its lease has expired, it was released, or it never held it",
         Ownership::NeverHeld => "no grant of it is known",
         Ownership::HeldInAnotherMode => "the caller holds it in another mode",
     }

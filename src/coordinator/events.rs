@@ -10,7 +10,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use lockkeeper_store::script::{Mode, NameKind};
+use lockkeeper_store::script::{Mode, NameKind, Note};
 use parking_lot::Mutex;
 use tokio::sync::broadcast::{self};
 
@@ -42,6 +42,8 @@ pub struct Event {
     pub fencing_token: u64,
     /// Holds, or permits; 0 for a wait.
     pub holds: u32,
+    /// What the owner says of the grant.
+    pub note: Option<Arc<Note>>,
 }
 
 /// The kind of event.
@@ -123,6 +125,7 @@ impl Event {
         Self {
             fencing_token: grant.fencing_token,
             holds: grant.hold_count,
+            note: grant.note.clone(),
             ..Self::of_lock(what, &grant.name, grant.mode, &grant.owner)
         }
     }
@@ -136,6 +139,7 @@ impl Event {
             owner: grant.owner.clone(),
             fencing_token: 0,
             holds: u32::try_from(grant.ids.len()).unwrap_or(u32::MAX),
+            note: None,
         }
     }
 
@@ -162,6 +166,7 @@ impl Event {
             owner: owner.clone(),
             fencing_token: 0,
             holds: 0,
+            note: None,
         }
     }
 
@@ -179,6 +184,7 @@ impl Event {
             owner: owner.clone(),
             fencing_token: 0,
             holds: 0,
+            note: None,
         }
     }
 

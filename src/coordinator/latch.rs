@@ -162,7 +162,7 @@ pub(crate) async fn await_latch<P: Progress>(
         name,
         Goal::Latch,
         (owner, stops.progress.account()),
-        forgotten_at,
+        forgotten_at.into(),
         None,
     )?;
     wait_for(core, name, &place, seen.count, &stops).await
@@ -182,7 +182,7 @@ async fn wait_for<P: Progress>(
     let mut check_at = None;
     loop {
         if place.is_next() {
-            check_at.get_or_insert_with(|| core.check_at(place.standing().holder_until));
+            check_at.get_or_insert_with(|| core.check_at(place.standing().holder.until));
         }
         if notified != Some(count) && stops.progress.notify(WaitState::Latch(count)) {
             notified = Some(count);

@@ -51,7 +51,7 @@ mod waiters;
 mod watch;
 mod watchdog;
 
-pub use lockkeeper_store::script::{CountSet, Mode, NameKind, PermitId, PermitsSet};
+pub use lockkeeper_store::script::{CountSet, Mode, NameKind, Note, PermitId, PermitsSet};
 
 pub use self::{
     admin::{ForceReleased, ListedLocks, ListedSessions, LockSeen, Reason},
@@ -89,8 +89,8 @@ pub use self::{
     session::{EndedByForce, Notice, PeerAddress, Session, SessionSeen},
     stream::{Opened, Stream},
     types::{
-        Grant, Invalid, Lease, Limits, LockName, LostReason, OnDisconnect, Owner, PermitGrant,
-        RequestId, SessionId,
+        Grant, HolderKnown, Invalid, Lease, Limits, LockName, LostReason, OnDisconnect, Owner,
+        PermitGrant, RequestId, SessionId, note,
     },
     watch::{Watched, Watcher},
 };

@@ -7,13 +7,16 @@ use std::{
 };
 
 use lockkeeper_access::Account;
-use lockkeeper_store::script::{CallError, Mode, Ownership, PermitId, PermitRenewal, Renewal};
+use lockkeeper_store::script::{
+    CallError, Mode, Note, Ownership, PermitId, PermitRenewal, Renewal,
+};
 use tokio::time::Instant;
 
 use crate::{
     coordinator::Coordinator,
     core::Core,
     error::{Error, Limit},
+    lock::describe::LISTED_MAX,
     owner_lock::OwnerLock,
     resume_token::{Claims, Issue},
     session::session::Session,
@@ -285,6 +288,7 @@ impl Core {
                     } else {
                         Duration::ZERO
                     },
+                    noted: false,
                 })
                 .collect();
             let sent_at = Instant::now();
@@ -306,11 +310,27 @@ impl Core {
                     watched: named.watched,
                     replica_acks,
                     min_replica_acks: 0,
+                    note: match renewed {
+                        Some(renewed) if renewed.noted => self.note_of(named).await?,
+                        _ => None,
+                    },
                 };
                 checked.push((Holding::Lock(grant), sent_at, outcome.map(drop)));
             }
         }
         Ok(checked)
+    }
+
+    /// What the owner of a grant said of it to the coordinator that it had before.
+    async fn note_of(&self, named: &ResumedGrant) -> Result<Option<Arc<Note>>, CallError> {
+        let (name, max) = (named.name.store_key(), LISTED_MAX);
+        let seen = self.scripts.inspect(name, max).await?;
+        let mut holders = seen.holders.into_iter();
+        let own = holders.find(|it| {
+            let is_read = (it.mode == Mode::Read) == (named.mode == Mode::Read);
+            is_read && it.owner == named.owner.field()
+        });
+        Ok(own.and_then(|own| own.note).map(Arc::new))
     }
 
     /// The same for permits.

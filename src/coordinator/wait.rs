@@ -17,6 +17,7 @@ use crate::{
     metrics::labels::Source,
     progress::{Progress, WaitState},
     session::session::Session,
+    types::HolderKnown,
     waiters::{place::QueueStatus, queue::QueueTicket},
 };
 
@@ -123,9 +124,9 @@ pub(crate) async fn next<P: Progress>(
         () = core.draining.cancelled() => Next::End(Err(Error::Draining)),
         () = elapsed(timer), if timer.is_some() => {
             if time_is_up() {
-                Next::End(Ok(NotGranted::timed_out(place.standing().holder_until)))
+                Next::End(Ok(NotGranted::timed_out(place.standing().holder)))
             } else {
-                let over = place.standing().holder_until;
+                let over = place.standing().holder.until;
                 let is_over = over.is_some_and(|until| Instant::now() >= until);
                 let source = if is_over { Source::LeaseEnd } else { Source::Poll };
                 core.metrics.woken(source);
@@ -214,12 +215,13 @@ impl QueuedWait {
             let standing = self.place.standing();
             if self.place.is_next() {
                 self.check_at
-                    .get_or_insert_with(|| core.check_at(standing.holder_until));
+                    .get_or_insert_with(|| core.check_at(standing.holder.until));
             }
             let news = self
                 .notified
+                .as_ref()
                 .is_none_or(|notified| standing.is_news(notified));
-            if news && stops.progress.notify(state(standing.into())) {
+            if news && stops.progress.notify(state(standing.clone().into())) {
                 stops
                     .span
                     .record("lockkeeper.wait.position", standing.position);
@@ -235,14 +237,10 @@ impl QueuedWait {
 
     /// An attempt found the lock held until then; `place` is the position in the store's queue, if
     /// known.
-    pub(crate) fn busy_until(
-        &mut self,
-        core: &Core,
-        holder_until: Option<Instant>,
-        place: Option<u32>,
-    ) {
-        self.place.busy_until(holder_until, place);
-        self.check_at = self.place.is_next().then(|| core.check_at(holder_until));
+    pub(crate) fn busy_until(&mut self, core: &Core, holder: HolderKnown, place: Option<u32>) {
+        let until = holder.until;
+        self.place.busy_until(holder, place);
+        self.check_at = self.place.is_next().then(|| core.check_at(until));
     }
 
     /// An attempt had no outcome.
@@ -256,9 +254,9 @@ impl QueuedWait {
         self.notified = None;
     }
 
-    /// Leaves the line with the lock, which is held at least until then.
-    pub(crate) fn leave_granted(&mut self, holder_until: Instant) {
-        self.place.leave_granted(holder_until);
+    /// Leaves the line with the lock, as its holder.
+    pub(crate) fn leave_granted(&mut self, holder: HolderKnown) {
+        self.place.leave_granted(holder);
     }
 
     /// Leaves the line with permits; none are left if `took_all`.
@@ -298,7 +296,7 @@ impl From<QueueStatus> for Waiting {
     fn from(standing: QueueStatus) -> Self {
         Self {
             position: standing.position,
-            holder_until: standing.holder_until,
+            holder: standing.holder,
         }
     }
 }

@@ -284,6 +284,7 @@ impl Stream {
 
     pub(crate) fn not_granted(&self, op_id: u64, reason: pb::NotGrantedReason) {
         let ended = pb::NotGranted {
+            holder_note: None,
             reason: reason.into(),
             holder_remaining_lease: proto(Duration::from_secs(1)),
         };

@@ -100,6 +100,7 @@ async fn renew(scripts: &Scripts, mode: Mode) {
         mode,
         owner: OWNER.into(),
         lease: LEASE,
+        noted: false,
     });
     let renewals: Vec<_> = renewals.collect();
     let renewed = scripts.extend(&renewals).await.complete().unwrap();
@@ -113,6 +114,7 @@ async fn acquire(scripts: &Scripts, hold: Hold<'_>) -> u64 {
         known_holds: Some(0),
         serial: None,
         fresh_serial: 1,
+        note: None,
     };
     let acquired = scripts.acquire(hold, LEASE, attempt, Refusal::Forgotten);
     match acquired.await.unwrap() {

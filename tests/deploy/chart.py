@@ -114,6 +114,7 @@ def stores(**values):
 def the_service_leads_to_one_store():
     """Pods with another store, which still run in a roll-out, are not selected."""
     before = stores()
+    assert re.fullmatch("store-[0-9a-f]{12}", before), before
     for other in [
         {"store__url": "redis://other:6379/0"},
         {"store__url": "redis://redis:6379/1"},

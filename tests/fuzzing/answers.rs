@@ -59,12 +59,14 @@ async fn locks(scripts: &Scripts, mode: Mode) {
         known_holds: None,
         serial: None,
         fresh_serial: 1,
+        note: None,
     };
     let renewal = Renewal {
         name: "a".into(),
         mode,
         owner: "o".into(),
         lease: LEASE,
+        noted: false,
     };
     let renewals = vec![renewal; 3];
     let _ = join!(
@@ -92,6 +94,7 @@ async fn several(scripts: &Scripts) {
         record: "r",
         attempt: "t",
         fresh_serial: 1,
+        note: None,
     };
     let _ = join!(
         scripts.acquire_all(members, LEASE, attempt, Refusal::Recorded),

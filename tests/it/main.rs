@@ -24,6 +24,7 @@ mod hand_over;
 mod idempotency;
 mod latch;
 mod multi;
+mod notes;
 mod permits;
 mod permits_in_sessions;
 mod quorum;

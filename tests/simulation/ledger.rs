@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use super::{
     history::{History, Holder, Millis, Name, Share, What},
+    notes::Notes,
     plan::{Family, Plan},
 };
 
@@ -26,6 +27,7 @@ struct Shared {
     names: Vec<&'static str>,
     families: Vec<Family>,
     last: Mutex<Vec<Snapshot>>,
+    notes: Notes,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,6 +48,7 @@ impl Ledger {
             names: plan.names.clone(),
             families: plan.families.clone(),
             last,
+            notes: Notes::default(),
         }))
     }
 
@@ -78,6 +81,11 @@ impl Ledger {
 
     pub(crate) fn look_at(&self, name: Name, by: &'static str) {
         let seen = self.snapshot(name);
+        for rule in self.0.notes.broken(&self.0.store, self.0.names[name], by) {
+            self.0
+                .history
+                .record(What::Broke(format!("{rule}, by {by}")));
+        }
         let mut last = self.0.last.lock();
         if last[name] == seen {
             return;
@@ -91,6 +99,15 @@ impl Ledger {
             queue: seen.queue,
             by,
         });
+    }
+
+    /// Looks whether what a script told of a holder is what that one says.
+    pub(crate) fn told(&self, keys: &[Bytes], by: &'static str, told: &Value) {
+        let is_meant = |lock: &&&str| keys.iter().any(|key| key == **lock);
+        let locks: Vec<_> = self.0.names.iter().filter(is_meant).copied().collect();
+        if let Some(wrong) = Notes::is_wrong(&self.0.store, &locks, told) {
+            self.0.history.record(What::Broke(format!("{wrong}: {by}")));
+        }
     }
 
     /// A call that waits, made with these keys by the owner with this field, was told that the lock

@@ -32,6 +32,16 @@ use super::{
 /// Of a thousand times that replicas are waited for they say nothing so often.
 const REPLICAS_AWAY: u64 = 60;
 
+/// The scripts whose last word may be the note of a holder.
+const SHOWS_NOTES: [&str; 6] = [
+    "lock_acquire",
+    "fair_acquire",
+    "read_acquire",
+    "write_acquire",
+    "multi_acquire",
+    "fair_vouch",
+];
+
 /// One coordinator's link. Clones are the same one.
 #[derive(Clone, Debug)]
 pub(crate) struct Link(Arc<Shared>);
@@ -175,6 +185,11 @@ impl Link {
             let waiter = waiter(script.name, &args);
             let answer = self.0.host.eval(Call { script, keys, args }).await;
             self.0.ledger.look(&names, script.name);
+            if let Ok(answer) = &answer
+                && SHOWS_NOTES.contains(&script.name)
+            {
+                self.0.ledger.told(&names, script.name, answer);
+            }
             if let (Some(field), Ok(Value::Array(answer))) = (waiter, &answer)
                 && answer.first() == Some(&Value::Int(0))
             {

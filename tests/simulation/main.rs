@@ -15,6 +15,7 @@ mod latch;
 mod ledger;
 mod link;
 mod mutants;
+mod notes;
 mod permits;
 mod plan;
 mod run;

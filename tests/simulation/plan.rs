@@ -1,10 +1,13 @@
 //! What a seed stands for: how many of everything, which faults are on and how strong, and when
 //! what breaks.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use lockkeeper_coordinator::{Note, Owner};
 use lockkeeper_store::{host::Replicas, script::Mode};
 use rand::{Rng as _, RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
+
+use crate::notes::note_of;
 
 /// A generator whose numbers stay the same with every version of the crate.
 pub(crate) type Dice = Xoshiro256PlusPlus;
@@ -90,6 +93,8 @@ pub(crate) struct Manners {
     pub(crate) request_ids: u64,
     /// Gives back what it does not hold.
     pub(crate) stranger: u64,
+    /// Says something of its hold.
+    pub(crate) notes: u64,
 }
 
 /// Something that breaks at a moment, and for how long.
@@ -167,6 +172,8 @@ impl Plan {
         plan.messages = Messages::draw(dice);
         plan.calls = Calls::draw(dice);
         plan.draw_incidents(dice);
+        // Last, so that a plan without notes is what it was before there were any.
+        plan.manners.notes = pick(dice, &[0, 0, 150, 500]);
         plan
     }
 
@@ -310,7 +317,15 @@ impl Manners {
             fixed: pick(dice, &[0, 200]),
             request_ids: pick(dice, &[0, 300, 900]),
             stranger: pick(dice, &[0, 30, 100]),
+            notes: 0,
         }
+    }
+}
+
+impl Manners {
+    /// What an owner says of its hold, if it says something.
+    pub(crate) fn note(&self, dice: &mut Dice, owner: &Owner) -> Option<Arc<Note>> {
+        (self.notes > 0 && happens(dice, self.notes)).then(|| note_of(owner))
     }
 }
 

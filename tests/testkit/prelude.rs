@@ -55,6 +55,9 @@ fields! {
         of TryAcquireRequest AcquireRequest TryAcquireAllRequest AcquireAllRequest
             TryAcquirePermitsRequest AcquirePermitsRequest;
 
+    Noted { fn noted(note: pb::Note) } sets note: Some(note),
+        of TryAcquireRequest AcquireRequest TryAcquireAllRequest AcquireAllRequest;
+
     Called { fn called(name: impl Into<String>) } sets client_name: name.into(),
         of OpenSession;
 

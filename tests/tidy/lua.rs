@@ -179,12 +179,14 @@ const UNBOUNDED: [(&str, &[&str]); 19] = [
 
 /// Commands that free what a key holds at once, however much that is. `DEL` is only for keys that
 /// are small whatever a tenant does.
-const SMALL: [&str; 6] = [
+const SMALL: [&str; 8] = [
     "'del', record)",
     "'del', key)",
     "'del', KEYS[1])",
     "'del', lock)",
+    "'del', lock, note_key(counter))",
     "'del', newest)",
+    "'del', newest, note)",
     "'del', latch, kind)",
 ];
 

@@ -1199,7 +1199,9 @@ type WatchDelta struct {
 	// For WATCH_EVENT_LOST: why the grant was lost.
 	Reason LostReason `protobuf:"varint,10,opt,name=reason,proto3,enum=lockkeeper.v1.LostReason" json:"reason,omitempty"`
 	// For a forced release: the operator's reason.
-	Detail        string `protobuf:"bytes,11,opt,name=detail,proto3" json:"detail,omitempty"`
+	Detail string `protobuf:"bytes,11,opt,name=detail,proto3" json:"detail,omitempty"`
+	// The note of the grant; unset for a wait, for permits, and if there is none.
+	Note          *Note `protobuf:"bytes,12,opt,name=note,proto3" json:"note,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1311,6 +1313,13 @@ func (x *WatchDelta) GetDetail() string {
 	return ""
 }
 
+func (x *WatchDelta) GetNote() *Note {
+	if x != nil {
+		return x.Note
+	}
+	return nil
+}
+
 var File_lockkeeper_v1_admin_proto protoreflect.FileDescriptor
 
 const file_lockkeeper_v1_admin_proto_rawDesc = "" +
@@ -1387,7 +1396,7 @@ const file_lockkeeper_v1_admin_proto_rawDesc = "" +
 	"\rWatchSnapshot\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\bR\x05first\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\bR\x04last\x123\n" +
-	"\aentries\x18\x03 \x03(\v2\x19.lockkeeper.v1.WatchDeltaR\aentries\"\x98\x03\n" +
+	"\aentries\x18\x03 \x03(\v2\x19.lockkeeper.v1.WatchDeltaR\aentries\"\xc1\x03\n" +
 	"\n" +
 	"WatchDelta\x12/\n" +
 	"\x05event\x18\x01 \x01(\x0e2\x19.lockkeeper.v1.WatchEventR\x05event\x12\x12\n" +
@@ -1403,7 +1412,8 @@ const file_lockkeeper_v1_admin_proto_rawDesc = "" +
 	"hold_count\x18\t \x01(\rR\tholdCount\x121\n" +
 	"\x06reason\x18\n" +
 	" \x01(\x0e2\x19.lockkeeper.v1.LostReasonR\x06reason\x12\x16\n" +
-	"\x06detail\x18\v \x01(\tR\x06detail*\x86\x01\n" +
+	"\x06detail\x18\v \x01(\tR\x06detail\x12'\n" +
+	"\x04note\x18\f \x01(\v2\x13.lockkeeper.v1.NoteR\x04note*\x86\x01\n" +
 	"\bNameKind\x12\x19\n" +
 	"\x15NAME_KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eNAME_KIND_LOCK\x10\x01\x12\x1d\n" +
@@ -1461,6 +1471,7 @@ var file_lockkeeper_v1_admin_proto_goTypes = []any{
 	(*Holder)(nil),               // 18: lockkeeper.v1.Holder
 	(*durationpb.Duration)(nil),  // 19: google.protobuf.Duration
 	(LostReason)(0),              // 20: lockkeeper.v1.LostReason
+	(*Note)(nil),                 // 21: lockkeeper.v1.Note
 }
 var file_lockkeeper_v1_admin_proto_depIdxs = []int32{
 	5,  // 0: lockkeeper.v1.ListLocksResponse.locks:type_name -> lockkeeper.v1.LockSummary
@@ -1483,11 +1494,12 @@ var file_lockkeeper_v1_admin_proto_depIdxs = []int32{
 	0,  // 17: lockkeeper.v1.WatchDelta.kind:type_name -> lockkeeper.v1.NameKind
 	17, // 18: lockkeeper.v1.WatchDelta.mode:type_name -> lockkeeper.v1.LockMode
 	20, // 19: lockkeeper.v1.WatchDelta.reason:type_name -> lockkeeper.v1.LostReason
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	21, // 20: lockkeeper.v1.WatchDelta.note:type_name -> lockkeeper.v1.Note
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_lockkeeper_v1_admin_proto_init() }

@@ -58,8 +58,12 @@ type AcquireRequest struct {
 	// can require more; the larger number applies. After a resume only the configuration applies.
 	// If too few acknowledge a grant, it is undone (UNAVAILABLE / NOT_REPLICATED).
 	MinReplicaAcks uint32 `protobuf:"varint,8,opt,name=min_replica_acks,json=minReplicaAcks,proto3" json:"min_replica_acks,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// A note for other callers, such as why the owner holds the lock. An owner that acquires the lock
+	// again replaces its note, or keeps it if this is unset. A quorum store refuses notes
+	// (UNIMPLEMENTED / UNSUPPORTED_BY_STORE).
+	Note          *Note `protobuf:"bytes,9,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AcquireRequest) Reset() {
@@ -146,6 +150,13 @@ func (x *AcquireRequest) GetMinReplicaAcks() uint32 {
 		return x.MinReplicaAcks
 	}
 	return 0
+}
+
+func (x *AcquireRequest) GetNote() *Note {
+	if x != nil {
+		return x.Note
+	}
+	return nil
 }
 
 // See LockService.Acquire.
@@ -262,8 +273,10 @@ type Waiting struct {
 	// The remaining lease of the holder; it grows again with each renewal. Unset if the holder's key
 	// has no time to live.
 	HolderRemainingLease *durationpb.Duration `protobuf:"bytes,2,opt,name=holder_remaining_lease,json=holderRemainingLease,proto3" json:"holder_remaining_lease,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// The note of the holder, of any one if there are several; unset if none is known.
+	HolderNote    *Note `protobuf:"bytes,3,opt,name=holder_note,json=holderNote,proto3" json:"holder_note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Waiting) Reset() {
@@ -310,6 +323,13 @@ func (x *Waiting) GetHolderRemainingLease() *durationpb.Duration {
 	return nil
 }
 
+func (x *Waiting) GetHolderNote() *Note {
+	if x != nil {
+		return x.HolderNote
+	}
+	return nil
+}
+
 // NotGranted is the end of a wait without a grant.
 type NotGranted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -318,8 +338,10 @@ type NotGranted struct {
 	// The remaining lease of the holder. Unset if no holder was known when the store was last read,
 	// or if its key has no time to live.
 	HolderRemainingLease *durationpb.Duration `protobuf:"bytes,2,opt,name=holder_remaining_lease,json=holderRemainingLease,proto3" json:"holder_remaining_lease,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// The note of the holder, as in Waiting.
+	HolderNote    *Note `protobuf:"bytes,3,opt,name=holder_note,json=holderNote,proto3" json:"holder_note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NotGranted) Reset() {
@@ -366,6 +388,13 @@ func (x *NotGranted) GetHolderRemainingLease() *durationpb.Duration {
 	return nil
 }
 
+func (x *NotGranted) GetHolderNote() *Note {
+	if x != nil {
+		return x.HolderNote
+	}
+	return nil
+}
+
 // See LockService.TryAcquire. The fields are those of AcquireRequest.
 type TryAcquireRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -383,8 +412,10 @@ type TryAcquireRequest struct {
 	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The minimum number of replicas that must acknowledge the grant.
 	MinReplicaAcks uint32 `protobuf:"varint,7,opt,name=min_replica_acks,json=minReplicaAcks,proto3" json:"min_replica_acks,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// A note for other callers.
+	Note          *Note `protobuf:"bytes,8,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TryAcquireRequest) Reset() {
@@ -466,6 +497,13 @@ func (x *TryAcquireRequest) GetMinReplicaAcks() uint32 {
 	return 0
 }
 
+func (x *TryAcquireRequest) GetNote() *Note {
+	if x != nil {
+		return x.Note
+	}
+	return nil
+}
+
 // See LockService.TryAcquire.
 type TryAcquireResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -476,8 +514,10 @@ type TryAcquireResponse struct {
 	// The remaining lease of the holder if not `acquired`. Unset if the holder's key has no time to
 	// live.
 	HolderRemainingLease *durationpb.Duration `protobuf:"bytes,3,opt,name=holder_remaining_lease,json=holderRemainingLease,proto3" json:"holder_remaining_lease,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// The note of the holder if not `acquired`, as in Waiting.
+	HolderNote    *Note `protobuf:"bytes,4,opt,name=holder_note,json=holderNote,proto3" json:"holder_note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TryAcquireResponse) Reset() {
@@ -527,6 +567,13 @@ func (x *TryAcquireResponse) GetGrant() *Grant {
 func (x *TryAcquireResponse) GetHolderRemainingLease() *durationpb.Duration {
 	if x != nil {
 		return x.HolderRemainingLease
+	}
+	return nil
+}
+
+func (x *TryAcquireResponse) GetHolderNote() *Note {
+	if x != nil {
+		return x.HolderNote
 	}
 	return nil
 }
@@ -872,8 +919,10 @@ type AcquireAllRequest struct {
 	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The minimum number of replicas that must acknowledge each grant.
 	MinReplicaAcks uint32 `protobuf:"varint,7,opt,name=min_replica_acks,json=minReplicaAcks,proto3" json:"min_replica_acks,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// A note for other callers, for each of the locks.
+	Note          *Note `protobuf:"bytes,8,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AcquireAllRequest) Reset() {
@@ -953,6 +1002,13 @@ func (x *AcquireAllRequest) GetMinReplicaAcks() uint32 {
 		return x.MinReplicaAcks
 	}
 	return 0
+}
+
+func (x *AcquireAllRequest) GetNote() *Note {
+	if x != nil {
+		return x.Note
+	}
+	return nil
 }
 
 // See LockService.AcquireAll.
@@ -1175,8 +1231,10 @@ type TryAcquireAllRequest struct {
 	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The minimum number of replicas that must acknowledge each grant.
 	MinReplicaAcks uint32 `protobuf:"varint,6,opt,name=min_replica_acks,json=minReplicaAcks,proto3" json:"min_replica_acks,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// A note for other callers, for each of the locks.
+	Note          *Note `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TryAcquireAllRequest) Reset() {
@@ -1251,6 +1309,13 @@ func (x *TryAcquireAllRequest) GetMinReplicaAcks() uint32 {
 	return 0
 }
 
+func (x *TryAcquireAllRequest) GetNote() *Note {
+	if x != nil {
+		return x.Note
+	}
+	return nil
+}
+
 // See LockService.TryAcquireAll.
 type TryAcquireAllResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1262,8 +1327,10 @@ type TryAcquireAllResponse struct {
 	BusyName string `protobuf:"bytes,3,opt,name=busy_name,json=busyName,proto3" json:"busy_name,omitempty"`
 	// The remaining lease of that lock's holder. Unset if its key has no time to live.
 	HolderRemainingLease *durationpb.Duration `protobuf:"bytes,4,opt,name=holder_remaining_lease,json=holderRemainingLease,proto3" json:"holder_remaining_lease,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// The note of that lock's holder, as in Waiting.
+	HolderNote    *Note `protobuf:"bytes,5,opt,name=holder_note,json=holderNote,proto3" json:"holder_note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TryAcquireAllResponse) Reset() {
@@ -1320,6 +1387,13 @@ func (x *TryAcquireAllResponse) GetBusyName() string {
 func (x *TryAcquireAllResponse) GetHolderRemainingLease() *durationpb.Duration {
 	if x != nil {
 		return x.HolderRemainingLease
+	}
+	return nil
+}
+
+func (x *TryAcquireAllResponse) GetHolderNote() *Note {
+	if x != nil {
+		return x.HolderNote
 	}
 	return nil
 }
@@ -1799,7 +1873,7 @@ var File_lockkeeper_v1_lock_proto protoreflect.FileDescriptor
 
 const file_lockkeeper_v1_lock_proto_rawDesc = "" +
 	"\n" +
-	"\x18lockkeeper/v1/lock.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x19lockkeeper/v1/types.proto\"\xbe\x02\n" +
+	"\x18lockkeeper/v1/lock.proto\x12\rlockkeeper.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x19lockkeeper/v1/types.proto\"\xe7\x02\n" +
 	"\x0eAcquireRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x17.lockkeeper.v1.LockModeR\x04mode\x12\x1d\n" +
@@ -1810,20 +1884,25 @@ const file_lockkeeper_v1_lock_proto_rawDesc = "" +
 	"\fwait_timeout\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\vwaitTimeout\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\a \x01(\tR\trequestId\x12(\n" +
-	"\x10min_replica_acks\x18\b \x01(\rR\x0eminReplicaAcks\"\xbe\x01\n" +
+	"\x10min_replica_acks\x18\b \x01(\rR\x0eminReplicaAcks\x12'\n" +
+	"\x04note\x18\t \x01(\v2\x13.lockkeeper.v1.NoteR\x04note\"\xbe\x01\n" +
 	"\x0fAcquireResponse\x122\n" +
 	"\awaiting\x18\x01 \x01(\v2\x16.lockkeeper.v1.WaitingH\x00R\awaiting\x120\n" +
 	"\agranted\x18\x02 \x01(\v2\x14.lockkeeper.v1.GrantH\x00R\agranted\x12<\n" +
 	"\vnot_granted\x18\x03 \x01(\v2\x19.lockkeeper.v1.NotGrantedH\x00R\n" +
 	"notGrantedB\a\n" +
-	"\x05event\"v\n" +
+	"\x05event\"\xac\x01\n" +
 	"\aWaiting\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\rR\bposition\x12O\n" +
-	"\x16holder_remaining_lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x14holderRemainingLease\"\x96\x01\n" +
+	"\x16holder_remaining_lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x14holderRemainingLease\x124\n" +
+	"\vholder_note\x18\x03 \x01(\v2\x13.lockkeeper.v1.NoteR\n" +
+	"holderNote\"\xcc\x01\n" +
 	"\n" +
 	"NotGranted\x127\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x1f.lockkeeper.v1.NotGrantedReasonR\x06reason\x12O\n" +
-	"\x16holder_remaining_lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x14holderRemainingLease\"\x83\x02\n" +
+	"\x16holder_remaining_lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x14holderRemainingLease\x124\n" +
+	"\vholder_note\x18\x03 \x01(\v2\x13.lockkeeper.v1.NoteR\n" +
+	"holderNote\"\xac\x02\n" +
 	"\x11TryAcquireRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x17.lockkeeper.v1.LockModeR\x04mode\x12\x1d\n" +
@@ -1833,11 +1912,14 @@ const file_lockkeeper_v1_lock_proto_rawDesc = "" +
 	"\x05lease\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x06 \x01(\tR\trequestId\x12(\n" +
-	"\x10min_replica_acks\x18\a \x01(\rR\x0eminReplicaAcks\"\xad\x01\n" +
+	"\x10min_replica_acks\x18\a \x01(\rR\x0eminReplicaAcks\x12'\n" +
+	"\x04note\x18\b \x01(\v2\x13.lockkeeper.v1.NoteR\x04note\"\xe3\x01\n" +
 	"\x12TryAcquireResponse\x12\x1a\n" +
 	"\bacquired\x18\x01 \x01(\bR\bacquired\x12*\n" +
 	"\x05grant\x18\x02 \x01(\v2\x14.lockkeeper.v1.GrantR\x05grant\x12O\n" +
-	"\x16holder_remaining_lease\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x14holderRemainingLease\"\xa5\x01\n" +
+	"\x16holder_remaining_lease\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x14holderRemainingLease\x124\n" +
+	"\vholder_note\x18\x04 \x01(\v2\x13.lockkeeper.v1.NoteR\n" +
+	"holderNote\"\xa5\x01\n" +
 	"\x0eReleaseRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
@@ -1861,7 +1943,7 @@ const file_lockkeeper_v1_lock_proto_rawDesc = "" +
 	"\x05grant\x18\x01 \x01(\v2\x14.lockkeeper.v1.GrantR\x05grant\"K\n" +
 	"\bLockSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
-	"\x04mode\x18\x02 \x01(\x0e2\x17.lockkeeper.v1.LockModeR\x04mode\"\xaf\x02\n" +
+	"\x04mode\x18\x02 \x01(\x0e2\x17.lockkeeper.v1.LockModeR\x04mode\"\xd8\x02\n" +
 	"\x11AcquireAllRequest\x12-\n" +
 	"\x05locks\x18\x01 \x03(\v2\x17.lockkeeper.v1.LockSpecR\x05locks\x12\x1d\n" +
 	"\n" +
@@ -1871,7 +1953,8 @@ const file_lockkeeper_v1_lock_proto_rawDesc = "" +
 	"\fwait_timeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\vwaitTimeout\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x06 \x01(\tR\trequestId\x12(\n" +
-	"\x10min_replica_acks\x18\a \x01(\rR\x0eminReplicaAcks\"\xcc\x01\n" +
+	"\x10min_replica_acks\x18\a \x01(\rR\x0eminReplicaAcks\x12'\n" +
+	"\x04note\x18\b \x01(\v2\x13.lockkeeper.v1.NoteR\x04note\"\xcc\x01\n" +
 	"\x12AcquireAllResponse\x128\n" +
 	"\awaiting\x18\x01 \x01(\v2\x1c.lockkeeper.v1.WaitingForAllH\x00R\awaiting\x125\n" +
 	"\agranted\x18\x02 \x01(\v2\x19.lockkeeper.v1.GrantedAllH\x00R\agranted\x12<\n" +
@@ -1883,7 +1966,7 @@ const file_lockkeeper_v1_lock_proto_rawDesc = "" +
 	"\awaiting\x18\x02 \x01(\v2\x16.lockkeeper.v1.WaitingR\awaiting\":\n" +
 	"\n" +
 	"GrantedAll\x12,\n" +
-	"\x06grants\x18\x01 \x03(\v2\x14.lockkeeper.v1.GrantR\x06grants\"\xf4\x01\n" +
+	"\x06grants\x18\x01 \x03(\v2\x14.lockkeeper.v1.GrantR\x06grants\"\x9d\x02\n" +
 	"\x14TryAcquireAllRequest\x12-\n" +
 	"\x05locks\x18\x01 \x03(\v2\x17.lockkeeper.v1.LockSpecR\x05locks\x12\x1d\n" +
 	"\n" +
@@ -1892,12 +1975,15 @@ const file_lockkeeper_v1_lock_proto_rawDesc = "" +
 	"\x05lease\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x05 \x01(\tR\trequestId\x12(\n" +
-	"\x10min_replica_acks\x18\x06 \x01(\rR\x0eminReplicaAcks\"\xcf\x01\n" +
+	"\x10min_replica_acks\x18\x06 \x01(\rR\x0eminReplicaAcks\x12'\n" +
+	"\x04note\x18\a \x01(\v2\x13.lockkeeper.v1.NoteR\x04note\"\x85\x02\n" +
 	"\x15TryAcquireAllResponse\x12\x1a\n" +
 	"\bacquired\x18\x01 \x01(\bR\bacquired\x12,\n" +
 	"\x06grants\x18\x02 \x03(\v2\x14.lockkeeper.v1.GrantR\x06grants\x12\x1b\n" +
 	"\tbusy_name\x18\x03 \x01(\tR\bbusyName\x12O\n" +
-	"\x16holder_remaining_lease\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x14holderRemainingLease\"\x96\x01\n" +
+	"\x16holder_remaining_lease\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x14holderRemainingLease\x124\n" +
+	"\vholder_note\x18\x05 \x01(\v2\x13.lockkeeper.v1.NoteR\n" +
+	"holderNote\"\x96\x01\n" +
 	"\x11ReleaseAllRequest\x12-\n" +
 	"\x05locks\x18\x01 \x03(\v2\x17.lockkeeper.v1.LockSpecR\x05locks\x12\x1d\n" +
 	"\n" +
@@ -1973,54 +2059,63 @@ var file_lockkeeper_v1_lock_proto_goTypes = []any{
 	(*CheckTokenResponse)(nil),    // 23: lockkeeper.v1.CheckTokenResponse
 	(LockMode)(0),                 // 24: lockkeeper.v1.LockMode
 	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
-	(*Grant)(nil),                 // 26: lockkeeper.v1.Grant
-	(NotGrantedReason)(0),         // 27: lockkeeper.v1.NotGrantedReason
-	(*Holder)(nil),                // 28: lockkeeper.v1.Holder
-	(*Waiter)(nil),                // 29: lockkeeper.v1.Waiter
+	(*Note)(nil),                  // 26: lockkeeper.v1.Note
+	(*Grant)(nil),                 // 27: lockkeeper.v1.Grant
+	(NotGrantedReason)(0),         // 28: lockkeeper.v1.NotGrantedReason
+	(*Holder)(nil),                // 29: lockkeeper.v1.Holder
+	(*Waiter)(nil),                // 30: lockkeeper.v1.Waiter
 }
 var file_lockkeeper_v1_lock_proto_depIdxs = []int32{
 	24, // 0: lockkeeper.v1.AcquireRequest.mode:type_name -> lockkeeper.v1.LockMode
 	25, // 1: lockkeeper.v1.AcquireRequest.lease:type_name -> google.protobuf.Duration
 	25, // 2: lockkeeper.v1.AcquireRequest.wait_timeout:type_name -> google.protobuf.Duration
-	2,  // 3: lockkeeper.v1.AcquireResponse.waiting:type_name -> lockkeeper.v1.Waiting
-	26, // 4: lockkeeper.v1.AcquireResponse.granted:type_name -> lockkeeper.v1.Grant
-	3,  // 5: lockkeeper.v1.AcquireResponse.not_granted:type_name -> lockkeeper.v1.NotGranted
-	25, // 6: lockkeeper.v1.Waiting.holder_remaining_lease:type_name -> google.protobuf.Duration
-	27, // 7: lockkeeper.v1.NotGranted.reason:type_name -> lockkeeper.v1.NotGrantedReason
-	25, // 8: lockkeeper.v1.NotGranted.holder_remaining_lease:type_name -> google.protobuf.Duration
-	24, // 9: lockkeeper.v1.TryAcquireRequest.mode:type_name -> lockkeeper.v1.LockMode
-	25, // 10: lockkeeper.v1.TryAcquireRequest.lease:type_name -> google.protobuf.Duration
-	26, // 11: lockkeeper.v1.TryAcquireResponse.grant:type_name -> lockkeeper.v1.Grant
-	25, // 12: lockkeeper.v1.TryAcquireResponse.holder_remaining_lease:type_name -> google.protobuf.Duration
-	24, // 13: lockkeeper.v1.ReleaseRequest.mode:type_name -> lockkeeper.v1.LockMode
-	25, // 14: lockkeeper.v1.RenewRequest.lease:type_name -> google.protobuf.Duration
-	24, // 15: lockkeeper.v1.RenewRequest.mode:type_name -> lockkeeper.v1.LockMode
-	26, // 16: lockkeeper.v1.RenewResponse.grant:type_name -> lockkeeper.v1.Grant
-	24, // 17: lockkeeper.v1.LockSpec.mode:type_name -> lockkeeper.v1.LockMode
-	10, // 18: lockkeeper.v1.AcquireAllRequest.locks:type_name -> lockkeeper.v1.LockSpec
-	25, // 19: lockkeeper.v1.AcquireAllRequest.lease:type_name -> google.protobuf.Duration
-	25, // 20: lockkeeper.v1.AcquireAllRequest.wait_timeout:type_name -> google.protobuf.Duration
-	13, // 21: lockkeeper.v1.AcquireAllResponse.waiting:type_name -> lockkeeper.v1.WaitingForAll
-	14, // 22: lockkeeper.v1.AcquireAllResponse.granted:type_name -> lockkeeper.v1.GrantedAll
-	3,  // 23: lockkeeper.v1.AcquireAllResponse.not_granted:type_name -> lockkeeper.v1.NotGranted
-	2,  // 24: lockkeeper.v1.WaitingForAll.waiting:type_name -> lockkeeper.v1.Waiting
-	26, // 25: lockkeeper.v1.GrantedAll.grants:type_name -> lockkeeper.v1.Grant
-	10, // 26: lockkeeper.v1.TryAcquireAllRequest.locks:type_name -> lockkeeper.v1.LockSpec
-	25, // 27: lockkeeper.v1.TryAcquireAllRequest.lease:type_name -> google.protobuf.Duration
-	26, // 28: lockkeeper.v1.TryAcquireAllResponse.grants:type_name -> lockkeeper.v1.Grant
-	25, // 29: lockkeeper.v1.TryAcquireAllResponse.holder_remaining_lease:type_name -> google.protobuf.Duration
-	10, // 30: lockkeeper.v1.ReleaseAllRequest.locks:type_name -> lockkeeper.v1.LockSpec
-	19, // 31: lockkeeper.v1.ReleaseAllResponse.locks:type_name -> lockkeeper.v1.ReleasedLock
-	24, // 32: lockkeeper.v1.ReleasedLock.mode:type_name -> lockkeeper.v1.LockMode
-	24, // 33: lockkeeper.v1.DescribeResponse.mode:type_name -> lockkeeper.v1.LockMode
-	28, // 34: lockkeeper.v1.DescribeResponse.holders:type_name -> lockkeeper.v1.Holder
-	25, // 35: lockkeeper.v1.DescribeResponse.remaining_lease:type_name -> google.protobuf.Duration
-	29, // 36: lockkeeper.v1.DescribeResponse.waiters:type_name -> lockkeeper.v1.Waiter
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	26, // 3: lockkeeper.v1.AcquireRequest.note:type_name -> lockkeeper.v1.Note
+	2,  // 4: lockkeeper.v1.AcquireResponse.waiting:type_name -> lockkeeper.v1.Waiting
+	27, // 5: lockkeeper.v1.AcquireResponse.granted:type_name -> lockkeeper.v1.Grant
+	3,  // 6: lockkeeper.v1.AcquireResponse.not_granted:type_name -> lockkeeper.v1.NotGranted
+	25, // 7: lockkeeper.v1.Waiting.holder_remaining_lease:type_name -> google.protobuf.Duration
+	26, // 8: lockkeeper.v1.Waiting.holder_note:type_name -> lockkeeper.v1.Note
+	28, // 9: lockkeeper.v1.NotGranted.reason:type_name -> lockkeeper.v1.NotGrantedReason
+	25, // 10: lockkeeper.v1.NotGranted.holder_remaining_lease:type_name -> google.protobuf.Duration
+	26, // 11: lockkeeper.v1.NotGranted.holder_note:type_name -> lockkeeper.v1.Note
+	24, // 12: lockkeeper.v1.TryAcquireRequest.mode:type_name -> lockkeeper.v1.LockMode
+	25, // 13: lockkeeper.v1.TryAcquireRequest.lease:type_name -> google.protobuf.Duration
+	26, // 14: lockkeeper.v1.TryAcquireRequest.note:type_name -> lockkeeper.v1.Note
+	27, // 15: lockkeeper.v1.TryAcquireResponse.grant:type_name -> lockkeeper.v1.Grant
+	25, // 16: lockkeeper.v1.TryAcquireResponse.holder_remaining_lease:type_name -> google.protobuf.Duration
+	26, // 17: lockkeeper.v1.TryAcquireResponse.holder_note:type_name -> lockkeeper.v1.Note
+	24, // 18: lockkeeper.v1.ReleaseRequest.mode:type_name -> lockkeeper.v1.LockMode
+	25, // 19: lockkeeper.v1.RenewRequest.lease:type_name -> google.protobuf.Duration
+	24, // 20: lockkeeper.v1.RenewRequest.mode:type_name -> lockkeeper.v1.LockMode
+	27, // 21: lockkeeper.v1.RenewResponse.grant:type_name -> lockkeeper.v1.Grant
+	24, // 22: lockkeeper.v1.LockSpec.mode:type_name -> lockkeeper.v1.LockMode
+	10, // 23: lockkeeper.v1.AcquireAllRequest.locks:type_name -> lockkeeper.v1.LockSpec
+	25, // 24: lockkeeper.v1.AcquireAllRequest.lease:type_name -> google.protobuf.Duration
+	25, // 25: lockkeeper.v1.AcquireAllRequest.wait_timeout:type_name -> google.protobuf.Duration
+	26, // 26: lockkeeper.v1.AcquireAllRequest.note:type_name -> lockkeeper.v1.Note
+	13, // 27: lockkeeper.v1.AcquireAllResponse.waiting:type_name -> lockkeeper.v1.WaitingForAll
+	14, // 28: lockkeeper.v1.AcquireAllResponse.granted:type_name -> lockkeeper.v1.GrantedAll
+	3,  // 29: lockkeeper.v1.AcquireAllResponse.not_granted:type_name -> lockkeeper.v1.NotGranted
+	2,  // 30: lockkeeper.v1.WaitingForAll.waiting:type_name -> lockkeeper.v1.Waiting
+	27, // 31: lockkeeper.v1.GrantedAll.grants:type_name -> lockkeeper.v1.Grant
+	10, // 32: lockkeeper.v1.TryAcquireAllRequest.locks:type_name -> lockkeeper.v1.LockSpec
+	25, // 33: lockkeeper.v1.TryAcquireAllRequest.lease:type_name -> google.protobuf.Duration
+	26, // 34: lockkeeper.v1.TryAcquireAllRequest.note:type_name -> lockkeeper.v1.Note
+	27, // 35: lockkeeper.v1.TryAcquireAllResponse.grants:type_name -> lockkeeper.v1.Grant
+	25, // 36: lockkeeper.v1.TryAcquireAllResponse.holder_remaining_lease:type_name -> google.protobuf.Duration
+	26, // 37: lockkeeper.v1.TryAcquireAllResponse.holder_note:type_name -> lockkeeper.v1.Note
+	10, // 38: lockkeeper.v1.ReleaseAllRequest.locks:type_name -> lockkeeper.v1.LockSpec
+	19, // 39: lockkeeper.v1.ReleaseAllResponse.locks:type_name -> lockkeeper.v1.ReleasedLock
+	24, // 40: lockkeeper.v1.ReleasedLock.mode:type_name -> lockkeeper.v1.LockMode
+	24, // 41: lockkeeper.v1.DescribeResponse.mode:type_name -> lockkeeper.v1.LockMode
+	29, // 42: lockkeeper.v1.DescribeResponse.holders:type_name -> lockkeeper.v1.Holder
+	25, // 43: lockkeeper.v1.DescribeResponse.remaining_lease:type_name -> google.protobuf.Duration
+	30, // 44: lockkeeper.v1.DescribeResponse.waiters:type_name -> lockkeeper.v1.Waiter
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_lockkeeper_v1_lock_proto_init() }

@@ -61,8 +61,8 @@ const (
 // UNAVAILABLE / DRAINING: the coordinator is shutting down; use another one.
 // FAILED_PRECONDITION / WRONG_KIND: the name is in use for an incompatible kind of lock, or its
 // key belongs to another program.
-// UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores or
-// latches.
+// UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches
+// or notes.
 // INTERNAL / STORE_REFUSED or INTERNAL: the store rejected the call, or the coordinator has a bug.
 type LockServiceClient interface {
 	// Opens or resumes a session, whose first frame is `open` or `resume`. While the stream is open,
@@ -310,8 +310,8 @@ func (c *lockServiceClient) CheckToken(ctx context.Context, in *CheckTokenReques
 // UNAVAILABLE / DRAINING: the coordinator is shutting down; use another one.
 // FAILED_PRECONDITION / WRONG_KIND: the name is in use for an incompatible kind of lock, or its
 // key belongs to another program.
-// UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores or
-// latches.
+// UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches
+// or notes.
 // INTERNAL / STORE_REFUSED or INTERNAL: the store rejected the call, or the coordinator has a bug.
 type LockServiceServer interface {
 	// Opens or resumes a session, whose first frame is `open` or `resume`. While the stream is open,

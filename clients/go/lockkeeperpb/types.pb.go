@@ -350,6 +350,63 @@ func (x *Grant) GetReplicaAcks() uint32 {
 	return 0
 }
 
+// Note is what a caller says about its hold on a lock, for other callers to read. It is stored with
+// the grant, has the grant's time to live, and ends with it.
+type Note struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why the owner holds the lock: at most 256 bytes, without control characters.
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// At most 8 labels. A key has 1 to 64 bytes without `=`, a value at most 128 bytes; neither has
+	// control characters.
+	Labels        map[string]string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Note) Reset() {
+	*x = Note{}
+	mi := &file_lockkeeper_v1_types_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Note) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Note) ProtoMessage() {}
+
+func (x *Note) ProtoReflect() protoreflect.Message {
+	mi := &file_lockkeeper_v1_types_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Note.ProtoReflect.Descriptor instead.
+func (*Note) Descriptor() ([]byte, []int) {
+	return file_lockkeeper_v1_types_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Note) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Note) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
 // Holder is an owner that holds a lock, as the store shows it. A session id is a credential, so
 // only its digest is shown.
 type Holder struct {
@@ -371,13 +428,16 @@ type Holder struct {
 	Mode LockMode `protobuf:"varint,5,opt,name=mode,proto3,enum=lockkeeper.v1.LockMode" json:"mode,omitempty"`
 	// The remaining lease. Unset if the hold has no time to live.
 	RemainingLease *durationpb.Duration `protobuf:"bytes,6,opt,name=remaining_lease,json=remainingLease,proto3" json:"remaining_lease,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The note of a holder of a lock; unset if it gave none. Of more than 200 readers, only the first
+	// ones are shown with their notes.
+	Note          *Note `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_lockkeeper_v1_types_proto_msgTypes[1]
+	mi := &file_lockkeeper_v1_types_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -389,7 +449,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_types_proto_msgTypes[1]
+	mi := &file_lockkeeper_v1_types_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -402,7 +462,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_types_proto_rawDescGZIP(), []int{1}
+	return file_lockkeeper_v1_types_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Holder) GetSessionDigest() string {
@@ -447,6 +507,13 @@ func (x *Holder) GetRemainingLease() *durationpb.Duration {
 	return nil
 }
 
+func (x *Holder) GetNote() *Note {
+	if x != nil {
+		return x.Note
+	}
+	return nil
+}
+
 // Waiter is a call that waits for a lock. For FAIR locks every waiter is known, including those of
 // other coordinators and of Redisson clients. For other modes, only waiters on the queried
 // coordinator are known.
@@ -470,7 +537,7 @@ type Waiter struct {
 
 func (x *Waiter) Reset() {
 	*x = Waiter{}
-	mi := &file_lockkeeper_v1_types_proto_msgTypes[2]
+	mi := &file_lockkeeper_v1_types_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -482,7 +549,7 @@ func (x *Waiter) String() string {
 func (*Waiter) ProtoMessage() {}
 
 func (x *Waiter) ProtoReflect() protoreflect.Message {
-	mi := &file_lockkeeper_v1_types_proto_msgTypes[2]
+	mi := &file_lockkeeper_v1_types_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -495,7 +562,7 @@ func (x *Waiter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waiter.ProtoReflect.Descriptor instead.
 func (*Waiter) Descriptor() ([]byte, []int) {
-	return file_lockkeeper_v1_types_proto_rawDescGZIP(), []int{2}
+	return file_lockkeeper_v1_types_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Waiter) GetSessionDigest() string {
@@ -558,7 +625,13 @@ const file_lockkeeper_v1_types_proto_rawDesc = "" +
 	"\tvalid_for\x18\b \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\x12\x18\n" +
 	"\awatched\x18\t \x01(\bR\awatched\x12!\n" +
 	"\freplica_acks\x18\n" +
-	" \x01(\rR\vreplicaAcks\"\xf6\x01\n" +
+	" \x01(\rR\vreplicaAcks\"\x92\x01\n" +
+	"\x04Note\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x127\n" +
+	"\x06labels\x18\x02 \x03(\v2\x1f.lockkeeper.v1.Note.LabelsEntryR\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9f\x02\n" +
 	"\x06Holder\x12%\n" +
 	"\x0esession_digest\x18\x01 \x01(\tR\rsessionDigest\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x1d\n" +
@@ -567,7 +640,8 @@ const file_lockkeeper_v1_types_proto_rawDesc = "" +
 	"\vclient_name\x18\x04 \x01(\tR\n" +
 	"clientName\x12+\n" +
 	"\x04mode\x18\x05 \x01(\x0e2\x17.lockkeeper.v1.LockModeR\x04mode\x12B\n" +
-	"\x0fremaining_lease\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x0eremainingLease\"\xeb\x01\n" +
+	"\x0fremaining_lease\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x0eremainingLease\x12'\n" +
+	"\x04note\x18\a \x01(\v2\x13.lockkeeper.v1.NoteR\x04note\"\xeb\x01\n" +
 	"\x06Waiter\x12%\n" +
 	"\x0esession_digest\x18\x01 \x01(\tR\rsessionDigest\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x1f\n" +
@@ -610,29 +684,33 @@ func file_lockkeeper_v1_types_proto_rawDescGZIP() []byte {
 }
 
 var file_lockkeeper_v1_types_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_lockkeeper_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_lockkeeper_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_lockkeeper_v1_types_proto_goTypes = []any{
 	(LockMode)(0),               // 0: lockkeeper.v1.LockMode
 	(LostReason)(0),             // 1: lockkeeper.v1.LostReason
 	(NotGrantedReason)(0),       // 2: lockkeeper.v1.NotGrantedReason
 	(*Grant)(nil),               // 3: lockkeeper.v1.Grant
-	(*Holder)(nil),              // 4: lockkeeper.v1.Holder
-	(*Waiter)(nil),              // 5: lockkeeper.v1.Waiter
-	(*durationpb.Duration)(nil), // 6: google.protobuf.Duration
+	(*Note)(nil),                // 4: lockkeeper.v1.Note
+	(*Holder)(nil),              // 5: lockkeeper.v1.Holder
+	(*Waiter)(nil),              // 6: lockkeeper.v1.Waiter
+	nil,                         // 7: lockkeeper.v1.Note.LabelsEntry
+	(*durationpb.Duration)(nil), // 8: google.protobuf.Duration
 }
 var file_lockkeeper_v1_types_proto_depIdxs = []int32{
 	0, // 0: lockkeeper.v1.Grant.mode:type_name -> lockkeeper.v1.LockMode
-	6, // 1: lockkeeper.v1.Grant.lease:type_name -> google.protobuf.Duration
-	6, // 2: lockkeeper.v1.Grant.valid_for:type_name -> google.protobuf.Duration
-	0, // 3: lockkeeper.v1.Holder.mode:type_name -> lockkeeper.v1.LockMode
-	6, // 4: lockkeeper.v1.Holder.remaining_lease:type_name -> google.protobuf.Duration
-	6, // 5: lockkeeper.v1.Waiter.waiting_for:type_name -> google.protobuf.Duration
-	0, // 6: lockkeeper.v1.Waiter.mode:type_name -> lockkeeper.v1.LockMode
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	8, // 1: lockkeeper.v1.Grant.lease:type_name -> google.protobuf.Duration
+	8, // 2: lockkeeper.v1.Grant.valid_for:type_name -> google.protobuf.Duration
+	7, // 3: lockkeeper.v1.Note.labels:type_name -> lockkeeper.v1.Note.LabelsEntry
+	0, // 4: lockkeeper.v1.Holder.mode:type_name -> lockkeeper.v1.LockMode
+	8, // 5: lockkeeper.v1.Holder.remaining_lease:type_name -> google.protobuf.Duration
+	4, // 6: lockkeeper.v1.Holder.note:type_name -> lockkeeper.v1.Note
+	8, // 7: lockkeeper.v1.Waiter.waiting_for:type_name -> google.protobuf.Duration
+	0, // 8: lockkeeper.v1.Waiter.mode:type_name -> lockkeeper.v1.LockMode
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	9, // [9:9] is the sub-list for extension type_name
+	9, // [9:9] is the sub-list for extension extendee
+	0, // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_lockkeeper_v1_types_proto_init() }
@@ -646,7 +724,7 @@ func file_lockkeeper_v1_types_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lockkeeper_v1_types_proto_rawDesc), len(file_lockkeeper_v1_types_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   3,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -44,9 +44,24 @@ pub struct Grant {
     #[prost(uint32, tag = "10")]
     pub replica_acks: u32,
 }
+/// Note is what a caller says about its hold on a lock, for other callers to read. It is stored with
+/// the grant, has the grant's time to live, and ends with it.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Note {
+    /// Why the owner holds the lock: at most 256 bytes, without control characters.
+    #[prost(string, tag = "1")]
+    pub reason: ::prost::alloc::string::String,
+    /// At most 8 labels. A key has 1 to 64 bytes without `=`, a value at most 128 bytes; neither has
+    /// control characters.
+    #[prost(map = "string, string", tag = "2")]
+    pub labels: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+}
 /// Holder is an owner that holds a lock, as the store shows it. A session id is a credential, so
 /// only its digest is shown.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Holder {
     /// The first 16 hexadecimal digits of the SHA-256 of the session id, or of a Redisson client's
     /// id; empty for a sessionless owner.
@@ -71,6 +86,10 @@ pub struct Holder {
     /// The remaining lease. Unset if the hold has no time to live.
     #[prost(message, optional, tag = "6")]
     pub remaining_lease: ::core::option::Option<::prost_types::Duration>,
+    /// The note of a holder of a lock; unset if it gave none. Of more than 200 readers, only the first
+    /// ones are shown with their notes.
+    #[prost(message, optional, tag = "7")]
+    pub note: ::core::option::Option<Note>,
 }
 /// Waiter is a call that waits for a lock. For FAIR locks every waiter is known, including those of
 /// other coordinators and of Redisson clients. For other modes, only waiters on the queried
@@ -446,7 +465,7 @@ pub struct WatchSnapshot {
 }
 /// WatchDelta is an event that concerns one name. `session_digest`, `owner` and `mode` together
 /// identify the grant or the wait.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WatchDelta {
     /// The kind of the event.
     #[prost(enumeration = "WatchEvent", tag = "1")]
@@ -481,6 +500,9 @@ pub struct WatchDelta {
     /// For a forced release: the operator's reason.
     #[prost(string, tag = "11")]
     pub detail: ::prost::alloc::string::String,
+    /// The note of the grant; unset for a wait, for permits, and if there is none.
+    #[prost(message, optional, tag = "12")]
+    pub note: ::core::option::Option<Note>,
 }
 /// NameKind is the kind of object that a name denotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -2149,7 +2171,7 @@ pub mod latch_service_server {
     }
 }
 /// See LockService.Acquire.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AcquireRequest {
     /// The lock's name: 1 to 512 bytes (by default) of UTF-8 without control characters, with
     /// balanced braces. Its first brace must not open an empty hash tag `{}`, and it must not start
@@ -2190,9 +2212,14 @@ pub struct AcquireRequest {
     /// If too few acknowledge a grant, it is undone (UNAVAILABLE / NOT_REPLICATED).
     #[prost(uint32, tag = "8")]
     pub min_replica_acks: u32,
+    /// A note for other callers, such as why the owner holds the lock. An owner that acquires the lock
+    /// again replaces its note, or keeps it if this is unset. A quorum store refuses notes
+    /// (UNIMPLEMENTED / UNSUPPORTED_BY_STORE).
+    #[prost(message, optional, tag = "9")]
+    pub note: ::core::option::Option<Note>,
 }
 /// See LockService.Acquire.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AcquireResponse {
     /// What happened.
     #[prost(oneof = "acquire_response::Event", tags = "1, 2, 3")]
@@ -2201,7 +2228,7 @@ pub struct AcquireResponse {
 /// Nested message and enum types in `AcquireResponse`.
 pub mod acquire_response {
     /// What happened.
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Event {
         /// The lock is not available; the call waits.
         #[prost(message, tag = "1")]
@@ -2215,7 +2242,7 @@ pub mod acquire_response {
     }
 }
 /// Waiting is the state of a wait.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Waiting {
     /// The position in the queue, starting at 1 for the next in line. A FAIR lock has one
     /// queue for all coordinators; otherwise each coordinator has one per lock and mode. Changes are
@@ -2226,9 +2253,12 @@ pub struct Waiting {
     /// has no time to live.
     #[prost(message, optional, tag = "2")]
     pub holder_remaining_lease: ::core::option::Option<::prost_types::Duration>,
+    /// The note of the holder, of any one if there are several; unset if none is known.
+    #[prost(message, optional, tag = "3")]
+    pub holder_note: ::core::option::Option<Note>,
 }
 /// NotGranted is the end of a wait without a grant.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NotGranted {
     /// Why the wait ended.
     #[prost(enumeration = "NotGrantedReason", tag = "1")]
@@ -2237,9 +2267,12 @@ pub struct NotGranted {
     /// or if its key has no time to live.
     #[prost(message, optional, tag = "2")]
     pub holder_remaining_lease: ::core::option::Option<::prost_types::Duration>,
+    /// The note of the holder, as in Waiting.
+    #[prost(message, optional, tag = "3")]
+    pub holder_note: ::core::option::Option<Note>,
 }
 /// See LockService.TryAcquire. The fields are those of AcquireRequest.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TryAcquireRequest {
     /// The lock's name.
     #[prost(string, tag = "1")]
@@ -2262,9 +2295,12 @@ pub struct TryAcquireRequest {
     /// The minimum number of replicas that must acknowledge the grant.
     #[prost(uint32, tag = "7")]
     pub min_replica_acks: u32,
+    /// A note for other callers.
+    #[prost(message, optional, tag = "8")]
+    pub note: ::core::option::Option<Note>,
 }
 /// See LockService.TryAcquire.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TryAcquireResponse {
     /// Whether the caller holds the lock now.
     #[prost(bool, tag = "1")]
@@ -2276,6 +2312,9 @@ pub struct TryAcquireResponse {
     /// live.
     #[prost(message, optional, tag = "3")]
     pub holder_remaining_lease: ::core::option::Option<::prost_types::Duration>,
+    /// The note of the holder if not `acquired`, as in Waiting.
+    #[prost(message, optional, tag = "4")]
+    pub holder_note: ::core::option::Option<Note>,
 }
 /// See LockService.Release.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2370,6 +2409,9 @@ pub struct AcquireAllRequest {
     /// The minimum number of replicas that must acknowledge each grant.
     #[prost(uint32, tag = "7")]
     pub min_replica_acks: u32,
+    /// A note for other callers, for each of the locks.
+    #[prost(message, optional, tag = "8")]
+    pub note: ::core::option::Option<Note>,
 }
 /// See LockService.AcquireAll.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2395,7 +2437,7 @@ pub mod acquire_all_response {
     }
 }
 /// WaitingForAll is the state of a wait for several locks.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WaitingForAll {
     /// The name of a lock that is not available; others may be unavailable too.
     #[prost(string, tag = "1")]
@@ -2432,6 +2474,9 @@ pub struct TryAcquireAllRequest {
     /// The minimum number of replicas that must acknowledge each grant.
     #[prost(uint32, tag = "6")]
     pub min_replica_acks: u32,
+    /// A note for other callers, for each of the locks.
+    #[prost(message, optional, tag = "7")]
+    pub note: ::core::option::Option<Note>,
 }
 /// See LockService.TryAcquireAll.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2448,6 +2493,9 @@ pub struct TryAcquireAllResponse {
     /// The remaining lease of that lock's holder. Unset if its key has no time to live.
     #[prost(message, optional, tag = "4")]
     pub holder_remaining_lease: ::core::option::Option<::prost_types::Duration>,
+    /// The note of that lock's holder, as in Waiting.
+    #[prost(message, optional, tag = "5")]
+    pub holder_note: ::core::option::Option<Note>,
 }
 /// See LockService.ReleaseAll.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3315,8 +3363,8 @@ pub mod lock_service_client {
     /// UNAVAILABLE / DRAINING: the coordinator is shutting down; use another one.
     /// FAILED_PRECONDITION / WRONG_KIND: the name is in use for an incompatible kind of lock, or its
     /// key belongs to another program.
-    /// UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores or
-    /// latches.
+    /// UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches
+    /// or notes.
     /// INTERNAL / STORE_REFUSED or INTERNAL: the store rejected the call, or the coordinator has a bug.
     #[derive(Debug, Clone)]
     pub struct LockServiceClient<T> {
@@ -3898,8 +3946,8 @@ pub mod lock_service_server {
     /// UNAVAILABLE / DRAINING: the coordinator is shutting down; use another one.
     /// FAILED_PRECONDITION / WRONG_KIND: the name is in use for an incompatible kind of lock, or its
     /// key belongs to another program.
-    /// UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores or
-    /// latches.
+    /// UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches
+    /// or notes.
     /// INTERNAL / STORE_REFUSED or INTERNAL: the store rejected the call, or the coordinator has a bug.
     #[derive(Debug)]
     pub struct LockServiceServer<T> {

@@ -1,9 +1,10 @@
 //! The commands that ask a coordinator.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::{
     common::{CommonArgs, NameArgs, PrefixArgs, TEMPLATE, TryArgs, WaitArgs, duration},
+    context::ContextCommand,
     latch::LatchCommand,
     lock::{CheckTokenArgs, HoldArgs, ReleaseArgs, RenewArgs},
     multi::{HoldAllArgs, ReleaseAllArgs},
@@ -81,8 +82,9 @@ Examples:
     #[command(before_help = "\
 Examples:
   lockkeeper list
+  lockkeeper list --sort waiters
   lockkeeper list --prefix orders: --output json | jq -r .name")]
-    List(PrefixArgs),
+    List(ListArgs),
     /// List the sessions of a coordinator.
     #[command(before_help = "\
 Examples:
@@ -111,6 +113,30 @@ Examples:
   lockkeeper health --server https://locks.example.com:7625",
         help_template = TEMPLATE, after_help = exit::HELP)]
     Health(ServerArgs),
+    /// Name coordinators and their credentials, and choose one.
+    #[command(subcommand)]
+    Context(ContextCommand),
+}
+
+/// See [`ClientCommand::List`].
+#[derive(Args, Debug)]
+pub struct ListArgs {
+    /// What comes first [default: by name; with --output json as the coordinator lists them].
+    #[arg(long, value_enum)]
+    pub(crate) sort: Option<Sort>,
+    #[command(flatten)]
+    pub(crate) names: PrefixArgs,
+}
+
+/// The order of locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sort {
+    /// By name.
+    Name,
+    /// The most waiters first.
+    Waiters,
+    /// The longest rest of a lease first.
+    Lease,
 }
 
 /// See [`ClientCommand::ForceRelease`].

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use lockkeeper_api::pb::LockMode;
+use lockkeeper_api::pb::{LockMode, Note};
 
 use super::ServerArgs;
 use crate::{exit, output::Format};
@@ -66,6 +66,22 @@ pub(crate) struct GrantArgs {
     pub(crate) min_replica_acks: u32,
 }
 
+/// What others read of a holder.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct NoteArgs {
+    /// Why the lock is held, for others to read: at most 256 bytes.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(crate) reason: String,
+    /// A label for others to read; may be repeated, at most 8 times.
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    pub(crate) labels: Vec<(String, String)>,
+}
+
 /// A request that may be repeated.
 #[derive(Args, Debug)]
 pub(crate) struct RequestArgs {
@@ -119,6 +135,24 @@ impl Mode {
             Self::Write => LockMode::Write,
         }
     }
+}
+
+// === impl NoteArgs ===
+
+impl NoteArgs {
+    /// None if it says nothing.
+    pub(crate) fn to_proto(&self) -> Option<Note> {
+        let says_nothing = self.reason.is_empty() && self.labels.is_empty();
+        (!says_nothing).then(|| Note {
+            reason: self.reason.clone(),
+            labels: self.labels.iter().cloned().collect(),
+        })
+    }
+}
+
+fn label(text: &str) -> Result<(String, String), &'static str> {
+    let (key, value) = text.split_once('=').ok_or("must be KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 /// The value of a flag such as `30s` or `1m 30s`; a bare number is in seconds, as for `flock`.

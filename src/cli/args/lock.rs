@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::common::{CommonArgs, GrantArgs, Mode, RequestArgs, duration};
+use super::common::{CommonArgs, GrantArgs, Mode, NoteArgs, RequestArgs, duration};
 
 /// How to hold one lock.
 #[derive(Args, Debug)]
@@ -14,6 +14,8 @@ pub struct HoldArgs {
     pub(crate) mode: Mode,
     #[command(flatten)]
     pub(crate) grant: GrantArgs,
+    #[command(flatten)]
+    pub(crate) note: NoteArgs,
 }
 
 /// A lock that is held.

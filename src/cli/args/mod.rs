@@ -2,6 +2,8 @@
 
 mod command;
 mod common;
+mod context;
+mod global;
 mod latch;
 mod lock;
 mod multi;
@@ -9,9 +11,12 @@ mod run;
 mod semaphore;
 mod server;
 
+pub(crate) use self::command::Sort;
 pub use self::{
-    command::{ClientCommand, EndSessionArgs, ForceReleaseArgs},
+    command::{ClientCommand, EndSessionArgs, ForceReleaseArgs, ListArgs},
     common::{CommonArgs, NameArgs, PrefixArgs, TEMPLATE, TryArgs, WaitArgs, duration, period},
+    context::{ContextCommand, SetContextArgs},
+    global::GlobalArgs,
     latch::{CountDownArgs, LatchArgs, LatchCommand, SetCountArgs},
     lock::{CheckTokenArgs, HoldArgs, ReleaseArgs, RenewArgs},
     multi::{HoldAllArgs, ReleaseAllArgs},

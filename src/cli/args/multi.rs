@@ -3,7 +3,7 @@
 use clap::Args;
 use lockkeeper_api::pb::LockSpec;
 
-use super::common::{CommonArgs, GrantArgs, Mode, RequestArgs};
+use super::common::{CommonArgs, GrantArgs, Mode, NoteArgs, RequestArgs};
 
 /// How to hold several locks.
 #[derive(Args, Debug)]
@@ -12,6 +12,8 @@ pub struct HoldAllArgs {
     pub(crate) locks: LocksArgs,
     #[command(flatten)]
     pub(crate) grant: GrantArgs,
+    #[command(flatten)]
+    pub(crate) note: NoteArgs,
 }
 
 /// See [`ClientCommand::ReleaseAll`](super::ClientCommand::ReleaseAll).

@@ -6,7 +6,7 @@ use clap::Args;
 use lockkeeper_api::pb::LockSpec;
 
 use super::{
-    common::{Mode, TEMPLATE, period},
+    common::{Mode, NoteArgs, TEMPLATE, period},
     multi::MoreLocks,
     server::ServerArgs,
 };
@@ -38,6 +38,7 @@ if unknown).
 Examples:
   lockkeeper run nightly-report -- ./report.sh
   lockkeeper run deploy --no-wait -E 0 -- make deploy     # skipped while another deploy runs
+  lockkeeper run deploy --reason 'release 1.4' --label team=web -- make deploy
   lockkeeper run printer --mode fair -- lp report.pdf     # in the order of requests
   lockkeeper run index --mode write -- ./rebuild.sh       # alone; readers use --mode read
   lockkeeper run downloads --permits 1 -- ./fetch.sh      # one per permit of the semaphore
@@ -49,7 +50,8 @@ pub struct RunArgs {
     /// The name of the lock, or with --permits of the semaphore.
     pub(crate) name: String,
     /// Hold this many permits of a semaphore and no lock.
-    #[arg(long, short, conflicts_with_all = ["mode", "also", "fair", "read", "write"])]
+    #[arg(long, short, conflicts_with_all = ["mode", "also", "fair", "read", "write",
+        "reason", "labels"])]
     pub(crate) permits: Option<u32>,
     /// How to hold it.
     #[arg(long, short, value_enum, default_value_t)]
@@ -79,6 +81,8 @@ pub struct RunArgs {
     /// Exit code if the lock was not granted.
     #[arg(long, short = 'E', value_name = "CODE", default_value_t = exit::NOT_GRANTED)]
     pub(crate) conflict_exit_code: u8,
+    #[command(flatten)]
+    pub(crate) note: NoteArgs,
     /// The holder's name in `describe` and `list` [default: the name of CMD].
     #[arg(long, value_name = "TEXT")]
     pub(crate) client_name: Option<String>,

@@ -5,14 +5,21 @@ use std::path::PathBuf;
 use clap::Args;
 use lockkeeper_client::{Address, Client, Error, TlsFiles, Token};
 
+use crate::{contexts::Contexts, output::say};
+
 const DEFAULT_SERVER: &str = "http://127.0.0.1:7625";
 
 /// The connection to a coordinator.
 #[derive(Args, Clone, Debug)]
 pub struct ServerArgs {
-    /// The coordinator; also `https://HOST:PORT` and `unix:///PATH`.
-    #[arg(long, value_name = "URL", env = "LOCKKEEPER_SERVER", default_value = DEFAULT_SERVER)]
-    pub server: Address,
+    /// The coordinator; also `https://HOST:PORT` and `unix:///PATH` [default: that of the current
+    /// context, else <http://127.0.0.1:7625>].
+    #[arg(long, value_name = "URL", env = "LOCKKEEPER_SERVER")]
+    server: Option<Address>,
+    /// The context whose coordinator and credentials are used, where no other flag or variable
+    /// names them [default: the current one, if there is no --server].
+    #[arg(long, value_name = "NAME", env = "LOCKKEEPER_CONTEXT")]
+    context: Option<String>,
     /// CA certificates (PEM) to trust, for https:// [default: the system's].
     #[arg(long, value_name = "FILE", env = "LOCKKEEPER_CA_FILE")]
     ca_file: Option<PathBuf>,
@@ -37,38 +44,81 @@ pub struct ServerArgs {
     token_file: Option<PathBuf>,
 }
 
+/// A coordinator and the credentials for it, wherever they were given.
+#[derive(Debug)]
+struct Chosen {
+    server: Address,
+    files: TlsFiles,
+    token_file: Option<PathBuf>,
+}
+
 // === impl ServerArgs ===
 
 impl ServerArgs {
-    /// A client of that coordinator. Fails if a file or the address is unusable.
+    /// The coordinator's address. Fails if the context is unusable.
+    pub fn address(&self) -> Result<Address, Error> {
+        Ok(self.chosen()?.server)
+    }
+
+    /// A client of that coordinator. Fails if a file, the address or the context is unusable.
     pub fn client(&self) -> Result<Client, Error> {
-        let mut client = Client::builder()
-            .address(self.server.clone())
-            .tls(TlsFiles {
-                ca: self.ca_file.clone(),
-                certificate: self.certificate_file.clone(),
-                key: self.key_file.clone(),
-                server_name: None,
-            });
-        if let Some(file) = &self.token_file {
-            client = client.token(Token::File(file.clone()));
+        let chosen = self.chosen()?;
+        if let (Some(file), false) = (&self.ca_file, chosen.server.is_tls()) {
+            let (file, server) = (file.display(), &chosen.server);
+            say(&format!("{file} is not used: {server} has no TLS"));
+        }
+        let mut client = Client::builder().address(chosen.server).tls(chosen.files);
+        if let Some(file) = chosen.token_file {
+            client = client.token(Token::File(file));
         }
         client.build()
     }
 
+    /// Whether no address was given, by a context either.
+    pub(crate) fn is_default(&self) -> bool {
+        let address = self.address();
+        address.is_ok_and(|address| address.as_str() == DEFAULT_SERVER)
+    }
+
     /// The same settings as environment variables, for child processes.
-    pub fn environment(&self) -> Vec<(&'static str, String)> {
-        let mut environment = vec![("LOCKKEEPER_SERVER", self.server.to_string())];
+    pub fn environment(&self) -> Result<Vec<(&'static str, String)>, Error> {
+        let chosen = self.chosen()?;
+        let mut environment = vec![("LOCKKEEPER_SERVER", chosen.server.to_string())];
         for (name, file) in [
-            ("LOCKKEEPER_CA_FILE", &self.ca_file),
-            ("LOCKKEEPER_CERTIFICATE_FILE", &self.certificate_file),
-            ("LOCKKEEPER_KEY_FILE", &self.key_file),
-            ("LOCKKEEPER_TOKEN_FILE", &self.token_file),
+            ("LOCKKEEPER_CA_FILE", &chosen.files.ca),
+            ("LOCKKEEPER_CERTIFICATE_FILE", &chosen.files.certificate),
+            ("LOCKKEEPER_KEY_FILE", &chosen.files.key),
+            ("LOCKKEEPER_TOKEN_FILE", &chosen.token_file),
         ] {
             if let Some(file) = file {
                 environment.push((name, file.display().to_string()));
             }
         }
-        environment
+        Ok(environment)
+    }
+
+    /// What flags and variables name, and the context the rest. The current context is not used for
+    /// a coordinator that was named otherwise: it would be shown a token that is not meant for it.
+    fn chosen(&self) -> Result<Chosen, Error> {
+        let context = match (&self.context, &self.server) {
+            (None, Some(_)) => None,
+            (name, _) => Contexts::read()?.find(name.as_deref())?,
+        };
+        let context = context.unwrap_or_default();
+        let default = || DEFAULT_SERVER.to_owned();
+        let server = match &self.server {
+            Some(server) => server.clone(),
+            None => context.server.unwrap_or_else(default).parse()?,
+        };
+        Ok(Chosen {
+            server,
+            files: TlsFiles {
+                ca: self.ca_file.clone().or(context.ca_file),
+                certificate: self.certificate_file.clone().or(context.certificate_file),
+                key: self.key_file.clone().or(context.key_file),
+                server_name: None,
+            },
+            token_file: self.token_file.clone().or(context.token_file),
+        })
     }
 }

@@ -1,41 +1,70 @@
 //! Commands about locks held by other callers.
 
-use std::io::{self, BufRead as _, IsTerminal as _};
+use std::{
+    cmp::Reverse,
+    io::{self, BufRead as _, IsTerminal as _},
+};
 
 use lockkeeper_api::pb::{
-    EndSessionRequest, ForceReleaseRequest, ListLocksRequest, ListSessionsRequest, WatchRequest,
-    watch_response::Event,
+    EndSessionRequest, ForceReleaseRequest, ListLocksRequest, ListSessionsRequest, LockSummary,
+    WatchRequest, watch_response::Event,
 };
+use serde_json::Value;
 
 use super::ended::{Ended, changing, code, reading};
 use crate::{
-    args::{CommonArgs, EndSessionArgs, ForceReleaseArgs, PrefixArgs},
+    args::{CommonArgs, EndSessionArgs, ForceReleaseArgs, ListArgs, PrefixArgs, Sort},
     client::{connect_admin, short},
     exit,
     failure::Failure,
-    output::{admin as words, say},
+    output::{Format, admin as words, say},
 };
 
-/// One line for each name.
-pub(crate) async fn list(args: PrefixArgs) -> Ended {
-    let mut client = connect_admin(&args.common.server).await?;
+/// A table, or one line of JSON for each name.
+pub(crate) async fn list(args: ListArgs) -> Ended {
+    let ListArgs { sort, names } = args;
+    let format = names.common.output;
+    let mut client = connect_admin(&names.common.server).await?;
     let mut request = ListLocksRequest {
-        prefix: args.prefix,
+        prefix: names.prefix,
         page_size: 0,
         page_token: String::new(),
     };
+    let mut locks = Vec::new();
     loop {
         let page = client.list_locks(short(request.clone())).await;
         let page = page.map_err(reading)?.into_inner();
-        for lock in &page.locks {
-            let format = args.common.output;
-            format.answer(&words::lock(lock), "LockSummary", lock)?;
+        locks.extend(page.locks);
+        // What needs no order is printed as it comes.
+        if (format, sort) == (Format::Json, None) {
+            lines(format, locks.drain(..))?;
         }
         if page.next_page_token.is_empty() {
-            return Ok(exit::OK);
+            break;
         }
         request.page_token = page.next_page_token;
     }
+    match sort.unwrap_or(Sort::Name) {
+        Sort::Name => locks.sort_by(|a, b| a.name.cmp(&b.name)),
+        Sort::Waiters => locks.sort_by_key(|lock| Reverse(lock.waiter_count)),
+        Sort::Lease => locks.sort_by_key(|lock| {
+            let left = lock.remaining_lease.as_ref();
+            Reverse(left.map(|left| (left.seconds, left.nanos)))
+        }),
+    }
+    match format {
+        Format::Json => lines(format, locks.drain(..))?,
+        Format::Text if locks.is_empty() => say("no name is held or waited for"),
+        Format::Text => format.data(&words::locks(&locks), &Value::Null)?,
+    }
+    Ok(exit::OK)
+}
+
+fn lines(format: Format, locks: impl Iterator<Item = LockSummary>) -> io::Result<()> {
+    for lock in locks {
+        format.answer("", "LockSummary", &lock)?;
+    }
+    Ok(())
 }
 
 /// One line for each session.

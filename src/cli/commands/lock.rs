@@ -15,7 +15,12 @@ use crate::{
 };
 
 pub(crate) async fn acquire(args: WaitArgs<HoldArgs>) -> Ended {
-    let HoldArgs { name, mode, grant } = args.hold;
+    let HoldArgs {
+        name,
+        mode,
+        grant,
+        note,
+    } = args.hold;
     let request = AcquireRequest {
         name: name.clone(),
         mode: mode.to_proto().into(),
@@ -25,6 +30,7 @@ pub(crate) async fn acquire(args: WaitArgs<HoldArgs>) -> Ended {
         wait_timeout: args.wait,
         request_id: grant.request.request_id,
         min_replica_acks: grant.min_replica_acks,
+        note: note.to_proto(),
     };
     let mut client = connect(&args.common.server).await?;
     let events = client.acquire(request).await.map_err(changing)?;
@@ -46,7 +52,12 @@ pub(crate) async fn acquire(args: WaitArgs<HoldArgs>) -> Ended {
 }
 
 pub(crate) async fn try_acquire(args: TryArgs<HoldArgs>) -> Ended {
-    let HoldArgs { name, mode, grant } = args.hold;
+    let HoldArgs {
+        name,
+        mode,
+        grant,
+        note,
+    } = args.hold;
     let request = TryAcquireRequest {
         name: name.clone(),
         mode: mode.to_proto().into(),
@@ -55,6 +66,7 @@ pub(crate) async fn try_acquire(args: TryArgs<HoldArgs>) -> Ended {
         lease: grant.lease,
         request_id: grant.request.request_id,
         min_replica_acks: grant.min_replica_acks,
+        note: note.to_proto(),
     };
     let mut client = connect(&args.common.server).await?;
     let answer = client.try_acquire(short(request)).await;
@@ -62,7 +74,10 @@ pub(crate) async fn try_acquire(args: TryArgs<HoldArgs>) -> Ended {
     let text = match &answer.grant {
         Some(grant) if answer.acquired => format!("granted {}", words::grant(grant)),
         _ => {
-            let holder = words::holder(answer.holder_remaining_lease.as_ref());
+            let holder = words::holder(
+                answer.holder_remaining_lease.as_ref(),
+                answer.holder_note.as_ref(),
+            );
             format!("not granted {name}: {holder}")
         }
     };
@@ -143,6 +158,9 @@ pub(crate) async fn check_token(args: CheckTokenArgs) -> Ended {
 /// The end of a wait without a grant, in words.
 pub(super) fn not_granted(names: &str, ended: &NotGranted) -> String {
     let why = wait_ended(ended.reason());
-    let holder = words::holder(ended.holder_remaining_lease.as_ref());
+    let holder = words::holder(
+        ended.holder_remaining_lease.as_ref(),
+        ended.holder_note.as_ref(),
+    );
     format!("not granted {names}: {why}, {holder}")
 }

@@ -1,18 +1,23 @@
 //! The commands that are one call each.
 
 mod admin;
+mod context;
 mod ended;
 mod health;
 mod latch;
 mod lock;
 mod multi;
+mod own;
 mod semaphore;
 
 pub(super) use self::{
     admin::{end_session, force_release, list, sessions, watch},
+    context::context,
     health::health,
     latch::latch,
     lock::{acquire, check_token, describe, release, renew, try_acquire},
     multi::{acquire_all, release_all, try_acquire_all},
     semaphore::semaphore,
 };
+
+pub use self::own::Own;

@@ -18,7 +18,7 @@ use crate::{
 };
 
 pub(crate) async fn acquire_all(args: WaitArgs<HoldAllArgs>) -> Ended {
-    let HoldAllArgs { locks, grant } = args.hold;
+    let HoldAllArgs { locks, grant, note } = args.hold;
     let locks = locks.specs();
     let names = names(&locks);
     let request = AcquireAllRequest {
@@ -29,6 +29,7 @@ pub(crate) async fn acquire_all(args: WaitArgs<HoldAllArgs>) -> Ended {
         wait_timeout: args.wait,
         request_id: grant.request.request_id,
         min_replica_acks: grant.min_replica_acks,
+        note: note.to_proto(),
     };
     let mut client = connect(&args.common.server).await?;
     let events = client.acquire_all(request).await.map_err(changing)?;
@@ -38,7 +39,7 @@ pub(crate) async fn acquire_all(args: WaitArgs<HoldAllArgs>) -> Ended {
             Some(Event::Granted(all)) => (granted(&all.grants), exit::OK),
             Some(Event::NotGranted(ended)) => (not_granted(&names, ended), exit::NOT_GRANTED),
             Some(Event::Waiting(event)) => {
-                let waiting = event.waiting.unwrap_or_default();
+                let waiting = event.waiting.clone().unwrap_or_default();
                 say(&words::waiting(&event.name, &waiting));
                 return Ok(None);
             }
@@ -51,7 +52,7 @@ pub(crate) async fn acquire_all(args: WaitArgs<HoldAllArgs>) -> Ended {
 }
 
 pub(crate) async fn try_acquire_all(args: TryArgs<HoldAllArgs>) -> Ended {
-    let HoldAllArgs { locks, grant } = args.hold;
+    let HoldAllArgs { locks, grant, note } = args.hold;
     let request = TryAcquireAllRequest {
         locks: locks.specs(),
         session_id: String::new(),
@@ -59,6 +60,7 @@ pub(crate) async fn try_acquire_all(args: TryArgs<HoldAllArgs>) -> Ended {
         lease: grant.lease,
         request_id: grant.request.request_id,
         min_replica_acks: grant.min_replica_acks,
+        note: note.to_proto(),
     };
     let mut client = connect(&args.common.server).await?;
     let answer = client.try_acquire_all(short(request)).await;
@@ -66,7 +68,10 @@ pub(crate) async fn try_acquire_all(args: TryArgs<HoldAllArgs>) -> Ended {
     let text = if answer.acquired {
         granted(&answer.grants)
     } else {
-        let holder = words::holder(answer.holder_remaining_lease.as_ref());
+        let holder = words::holder(
+            answer.holder_remaining_lease.as_ref(),
+            answer.holder_note.as_ref(),
+        );
         format!("not granted: {} is held, {holder}", answer.busy_name)
     };
     let format = args.common.output;

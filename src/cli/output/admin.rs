@@ -8,38 +8,58 @@ use lockkeeper_api::pb::{
 };
 
 use super::{
-    lock::holder_line,
+    lock::{holder_line, note_words},
+    table::table,
     words::{duration, mode, shown},
 };
 
-pub(crate) fn lock(lock: &LockSummary) -> String {
-    let (name, waiters) = (&lock.name, lock.waiter_count);
-    let state = match lock.kind() {
-        NameKind::Semaphore => format!(
-            "semaphore {name} total={} available={} holders={}",
-            lock.total_permits, lock.available_permits, lock.holder_count
-        ),
-        NameKind::Latch => format!("latch {name} count={}", lock.count),
-        NameKind::Lock | NameKind::ReadWriteLock | NameKind::Unspecified
-            if lock.holder_count == 0 =>
-        {
-            format!("free {name}")
+/// A row for each name.
+pub(crate) fn locks(locks: &[LockSummary]) -> String {
+    let heads = [
+        "NAME",
+        "KIND",
+        "STATE",
+        "OWNER",
+        "CLIENT",
+        "WAITERS",
+        "LEASE LEFT",
+        "REASON",
+    ];
+    table(heads, locks.iter().map(row))
+}
+
+fn row(lock: &LockSummary) -> [String; 8] {
+    let is_held = lock.holder_count > 0;
+    let (kind, state) = match lock.kind() {
+        NameKind::Semaphore => {
+            let (free, total) = (lock.available_permits, lock.total_permits);
+            ("semaphore", format!("{free} of {total} free"))
+        }
+        NameKind::Latch => ("latch", format!("count {}", lock.count)),
+        NameKind::Lock | NameKind::ReadWriteLock | NameKind::Unspecified if !is_held => {
+            ("", "free".to_owned())
         }
         NameKind::Lock | NameKind::ReadWriteLock | NameKind::Unspecified => {
-            let first = lock.holders.first();
-            let owner = first.map_or("?".into(), |holder| shown(&holder.owner));
-            let client = first.map_or("".into(), |holder| shown(&holder.client_name));
-            format!(
-                "held {name} mode={} holders={} owner={owner} client_name={client} \
-                 remaining_lease={} last_fencing_token={}",
-                mode(lock.mode()),
-                lock.holder_count,
-                duration(lock.remaining_lease.as_ref()),
-                lock.last_fencing_token,
-            )
+            let holders = match lock.holder_count {
+                1 => "held".to_owned(),
+                several => format!("held by {several}"),
+            };
+            (mode(lock.mode()), holders)
         }
     };
-    format!("{state} waiters={waiters}")
+    let first = lock.holders.first();
+    let lease = lock.remaining_lease.as_ref();
+    let reason = first.and_then(|it| it.note.as_ref());
+    [
+        shown(&lock.name).into_owned(),
+        kind.to_owned(),
+        state,
+        first.map_or_else(String::new, |it| shown(&it.owner).into_owned()),
+        first.map_or_else(String::new, |it| shown(&it.client_name).into_owned()),
+        lock.waiter_count.to_string(),
+        lease.map_or_else(String::new, |lease| duration(Some(lease))),
+        reason.map_or_else(String::new, |it| shown(&it.reason).into_owned()),
+    ]
 }
 
 pub(crate) fn session(session: &SessionSummary) -> String {
@@ -106,7 +126,7 @@ pub(crate) fn event(event: &WatchDelta) -> String {
         | WatchEvent::Abandoned
         | WatchEvent::Unspecified => {}
     }
-    parts.join(" ")
+    format!("{}{}", parts.join(" "), note_words(event.note.as_ref()))
 }
 
 pub(crate) fn forced(name: &str, answer: &ForceReleaseResponse) -> String {

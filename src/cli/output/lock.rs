@@ -1,6 +1,6 @@
 //! Locks in words.
 
-use lockkeeper_api::pb::{DescribeResponse, Grant, Holder, Waiter, Waiting};
+use lockkeeper_api::pb::{DescribeResponse, Grant, Holder, Note, Waiter, Waiting};
 
 use super::words::{duration, mode, more, shown};
 
@@ -23,17 +23,47 @@ pub(crate) fn waiting(name: &str, waiting: &Waiting) -> String {
     format!(
         "waiting for {name} at position {}, {}",
         waiting.position,
-        holder(waiting.holder_remaining_lease.as_ref())
+        holder(
+            waiting.holder_remaining_lease.as_ref(),
+            waiting.holder_note.as_ref()
+        )
     )
 }
 
-/// The rest of a holder's lease in words.
-pub(crate) fn holder(remaining: Option<&prost_types::Duration>) -> String {
-    match remaining {
+/// The rest of a holder's lease in words, and its note if it has one.
+pub(crate) fn holder(remaining: Option<&prost_types::Duration>, note: Option<&Note>) -> String {
+    let lease = match remaining {
         Some(_) => format!("the holder's lease ends in {}", duration(remaining)),
         // The lease does not end, or the lock is free and other waiters come first.
         None => "when that ends is not known".to_owned(),
+    };
+    match note {
+        Some(note) => {
+            let reason = Some(note.reason.clone()).filter(|reason| !reason.is_empty());
+            let parts: Vec<_> = reason.into_iter().chain(labels(note)).collect();
+            format!("{lease} ({})", parts.join("; "))
+        }
+        None => lease,
     }
+}
+
+/// The labels of a note in words, in the order of their keys.
+fn labels(note: &Note) -> Vec<String> {
+    let labels = note.labels.iter();
+    let mut labels: Vec<_> = labels
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    labels.sort();
+    labels
+}
+
+/// A note at the end of a line about a holder; empty if there is none.
+pub(super) fn note_words(note: Option<&Note>) -> String {
+    let Some(note) = note else {
+        return String::new();
+    };
+    let labels = labels(note).join(",");
+    format!(" reason={:?} labels={labels:?}", note.reason)
 }
 
 /// Those who hold a lock, the first by name.
@@ -72,13 +102,14 @@ pub(crate) fn description(answer: &DescribeResponse) -> String {
 pub(super) fn holder_line(holder: &Holder) -> String {
     format!(
         "  holder owner={} mode={} hold_count={} remaining_lease={} session_digest={} \
-         client_name={}",
+         client_name={}{}",
         shown(&holder.owner),
         mode(holder.mode()),
         holder.hold_count,
         duration(holder.remaining_lease.as_ref()),
         holder.session_digest,
-        shown(&holder.client_name)
+        shown(&holder.client_name),
+        note_words(holder.note.as_ref())
     )
 }
 

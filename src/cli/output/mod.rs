@@ -7,10 +7,12 @@ mod json;
 pub(super) mod lock;
 pub(super) mod permits;
 mod stdio;
+mod table;
 mod words;
 
 pub use self::{format::Format, stdio::say};
 pub(crate) use self::{
-    stdio::print,
+    stdio::{print, say_json},
+    table::table,
     words::{duration, wait_ended},
 };

@@ -13,3 +13,8 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
 pub fn say(message: &str) {
     let _ = writeln!(io::stderr().lock(), "lockkeeper: {message}");
 }
+
+/// Prints an error to stderr as one line of JSON, likewise.
+pub(crate) fn say_json(error: &serde_json::Value) {
+    let _ = writeln!(io::stderr().lock(), "{error}");
+}

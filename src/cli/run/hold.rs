@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use lockkeeper_api::pb::Grant;
-use lockkeeper_client::{Error, Guard, Permits, Session};
+use lockkeeper_client::{Error, Guard, Note, Permits, Session};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +25,7 @@ pub(super) async fn acquire(
     session: Session,
     wait: Option<Duration>,
     min_replica_acks: u32,
+    note: Option<Note>,
 ) -> Result<Hold, Error> {
     macro_rules! acquire {
         ($request:expr) => {{
@@ -43,12 +44,13 @@ pub(super) async fn acquire(
             acquire!(session.semaphore(name).permits(permits)).map(Hold::Permits)
         }
         RunTarget::Locks(locks) => match locks.as_slice() {
-            [lock] => acquire!(session.lock(&lock.name).mode(lock.mode())),
+            [lock] => acquire!(session.lock(&lock.name).mode(lock.mode()).note(note)),
             locks => acquire!(
                 locks
                     .iter()
                     .fold(session.locks::<String>([]), |request, lock| request
                         .lock(&lock.name, lock.mode()))
+                    .note(note)
             ),
         }
         .map(Hold::Locks),

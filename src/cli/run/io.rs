@@ -166,7 +166,8 @@ impl Io {
                 let session = self.session.clone()?;
                 let min_replica_acks = self.args.min_replica_acks;
                 let target = RunTarget::new(&self.args);
-                let acquired = acquire(target, session, wait, min_replica_acks);
+                let note = self.args.note.to_proto();
+                let acquired = acquire(target, session, wait, min_replica_acks, note);
                 self.operation = Some(acquired.map(Outcome::Acquired).boxed_local());
             }
             Action::Describe(name) => {
@@ -233,7 +234,8 @@ impl Io {
     /// The command's environment. The session's id is not in it: it is a credential.
     fn environment(&self, fencing_tokens: &[(String, u64)]) -> Vec<(&'static str, String)> {
         let name = self.args.name.clone();
-        let mut environment = self.args.server.environment();
+        // The client was made of the same.
+        let mut environment = self.args.server.environment().unwrap_or_default();
         if let Some(permits) = self.args.permits {
             environment.push(("LOCKKEEPER_SEMAPHORE", name));
             environment.push(("LOCKKEEPER_PERMITS", permits.to_string()));

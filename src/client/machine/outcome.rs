@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockkeeper_api::pb::{NotGrantedReason, session_response::Response};
+use lockkeeper_api::pb::{NotGrantedReason, Note, session_response::Response};
 
 use crate::{Error, holding::Holding};
 
@@ -20,6 +20,7 @@ pub(super) enum Outcome {
 pub(super) struct NotGranted {
     reason: NotGrantedReason,
     holder_remaining_lease: Option<Duration>,
+    holder_note: Option<Box<Note>>,
     available: Option<u32>,
 }
 
@@ -33,14 +34,20 @@ impl From<Response> for Outcome {
             Response::GrantedAll(all) => Self::Granted(holdings(all.grants)),
             Response::PermitsGranted(grant) => Self::Granted(vec![grant.into()]),
             Response::Tried(it) if it.acquired => Self::Granted(holdings(it.grant)),
-            Response::Tried(it) => NotGranted::lock(timeout, it.holder_remaining_lease),
+            Response::Tried(it) => {
+                NotGranted::lock(timeout, it.holder_remaining_lease, it.holder_note)
+            }
             Response::TriedAll(it) if it.acquired => Self::Granted(holdings(it.grants)),
-            Response::TriedAll(it) => NotGranted::lock(timeout, it.holder_remaining_lease),
+            Response::TriedAll(it) => {
+                NotGranted::lock(timeout, it.holder_remaining_lease, it.holder_note)
+            }
             Response::PermitsTried(it) if it.acquired => Self::Granted(holdings(it.grant)),
             Response::PermitsTried(it) => NotGranted::permits(timeout, it.available),
-            Response::NotGranted(it) => NotGranted::lock(it.reason(), it.holder_remaining_lease),
+            Response::NotGranted(it) => {
+                NotGranted::lock(it.reason(), it.holder_remaining_lease, it.holder_note)
+            }
             Response::PermitsNotGranted(it) => NotGranted::permits(it.reason(), it.available),
-            Response::LatchNotOpened(it) => NotGranted::lock(it.reason(), None),
+            Response::LatchNotOpened(it) => NotGranted::lock(it.reason(), None, None),
             Response::Renewed(it) => {
                 Self::Renewed(holdings(it.grant.clone()), Response::Renewed(it))
             }
@@ -59,10 +66,15 @@ fn holdings<G: Into<Holding>>(grants: impl IntoIterator<Item = G>) -> Vec<Holdin
 // === impl NotGranted ===
 
 impl NotGranted {
-    fn lock(reason: NotGrantedReason, remaining: Option<prost_types::Duration>) -> Outcome {
+    fn lock(
+        reason: NotGrantedReason,
+        remaining: Option<prost_types::Duration>,
+        note: Option<Note>,
+    ) -> Outcome {
         Outcome::NotGranted(Self {
             reason,
             holder_remaining_lease: remaining.and_then(|it| it.try_into().ok()),
+            holder_note: note.map(Box::new),
             available: None,
         })
     }
@@ -71,6 +83,7 @@ impl NotGranted {
         Outcome::NotGranted(Self {
             reason,
             holder_remaining_lease: None,
+            holder_note: None,
             available: Some(available),
         })
     }
@@ -80,6 +93,7 @@ impl NotGranted {
             name,
             reason: self.reason,
             holder_remaining_lease: self.holder_remaining_lease,
+            holder_note: self.holder_note,
             available: self.available,
         }
     }

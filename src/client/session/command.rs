@@ -21,7 +21,7 @@ use crate::{
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
 pub(super) enum Command {
-    Start(NewOperation, Reply<Answer>),
+    Start(Box<NewOperation>, Reply<Answer>),
     /// The caller of this operation no longer waits for its answer.
     Abandon(u64),
     /// Release what this guard holds, by an operation of a caller. Dropped guards need no reply.
@@ -102,7 +102,7 @@ impl Commands {
             wait_until,
             patience,
         };
-        self.send(Command::Start(new, reply));
+        self.send(Command::Start(Box::new(new), reply));
         let pending = Pending {
             commands: self,
             op_id,

@@ -127,7 +127,7 @@ impl Driver {
         match command {
             Command::Start(new, reply) => {
                 self.replies.insert(new.op_id, reply);
-                Event::Start(new)
+                Event::Start(*new)
             }
             Command::Abandon(op_id) => {
                 self.replies.remove(&op_id);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockkeeper_api::pb::{
-    AcquireAllRequest, AcquirePermitsRequest, AcquireRequest, LockSpec, TryAcquireAllRequest,
+    AcquireAllRequest, AcquirePermitsRequest, AcquireRequest, LockSpec, Note, TryAcquireAllRequest,
     TryAcquirePermitsRequest, TryAcquireRequest, session_request::Request,
 };
 use tokio::time::Instant;
@@ -33,6 +33,7 @@ pub struct LockRequest {
     options: RequestOptions,
     name: String,
     mode: i32,
+    note: Option<Note>,
 }
 
 /// Several locks to be acquired together, all or none, see
@@ -42,6 +43,7 @@ pub struct LockRequest {
 pub struct LocksRequest {
     options: RequestOptions,
     locks: Vec<LockSpec>,
+    note: Option<Note>,
 }
 
 /// Permits to be acquired together, see [`Semaphore::permits`](crate::Semaphore::permits).
@@ -135,6 +137,31 @@ macro_rules! options {
     };
 }
 
+/// The methods that set what others read of the holder.
+macro_rules! note {
+    () => {
+        /// Sets why the lock is held, for others to read: at most 256 bytes.
+        pub fn reason(mut self, reason: impl Into<String>) -> Self {
+            self.note.get_or_insert_default().reason = reason.into();
+            self
+        }
+
+        /// Sets all of what others read of the holder, or nothing.
+        pub fn note(mut self, note: impl Into<Option<Note>>) -> Self {
+            self.note = note.into();
+            self
+        }
+
+        /// Adds a label for others to read, at most 8 of them. Its key has at most 64 bytes
+        /// without `=`, its value at most 128 bytes.
+        pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+            let labels = &mut self.note.get_or_insert_default().labels;
+            labels.insert(key.into(), value.into());
+            self
+        }
+    };
+}
+
 /// A message of these fields and the options.
 macro_rules! request {
     ($self:ident, $kind:ident, $message:ident { $($field:ident),* }) => {
@@ -156,10 +183,12 @@ impl LockRequest {
             options: RequestOptions::new(commands),
             name,
             mode: LockMode::Exclusive.into(),
+            note: None,
         }
     }
 
     options!();
+    note!();
 
     /// Sets the mode. The default is [`LockMode::Exclusive`].
     pub fn mode(mut self, mode: LockMode) -> Self {
@@ -176,14 +205,14 @@ impl LockRequest {
     /// [`Error::Misconfigured`] if the lease is too long for the protocol, and with
     /// [`Error::SessionEnded`].
     pub async fn acquire(self) -> Result<Guard, Error> {
-        let request = request!(self, Acquire, AcquireRequest { name, mode });
+        let request = request!(self, Acquire, AcquireRequest { name, mode, note });
         Ok(Guard::new(self.options.acquire(request).await?))
     }
 
     /// Acquires the lock if it is free; `None` if it has another holder. Fails as
     /// [`acquire`](Self::acquire) does.
     pub async fn try_acquire(self) -> Result<Option<Guard>, Error> {
-        let request = request!(self, TryAcquire, TryAcquireRequest { name, mode });
+        let request = request!(self, TryAcquire, TryAcquireRequest { name, mode, note });
         Ok(tried(self.options.acquire(request).await)?.map(Guard::new))
     }
 }
@@ -195,6 +224,7 @@ impl LocksRequest {
         let request = Self {
             options: RequestOptions::new(commands),
             locks: Vec::new(),
+            note: None,
         };
         names.fold(request, |request, name| {
             request.lock(name, LockMode::Exclusive)
@@ -202,6 +232,7 @@ impl LocksRequest {
     }
 
     options!();
+    note!();
 
     /// Adds a lock in a mode of its own.
     pub fn lock(mut self, name: impl Into<String>, mode: LockMode) -> Self {
@@ -214,14 +245,14 @@ impl LocksRequest {
 
     /// Waits for all locks. Fails as [`LockRequest::acquire`] does; none is held then.
     pub async fn acquire(self) -> Result<Guard, Error> {
-        let request = request!(self, AcquireAll, AcquireAllRequest { locks });
+        let request = request!(self, AcquireAll, AcquireAllRequest { locks, note });
         Ok(Guard::new(self.options.acquire(request).await?))
     }
 
     /// Acquires the locks if all of them are free; `None` if one has another holder. Fails as
     /// [`LockRequest::acquire`] does.
     pub async fn try_acquire(self) -> Result<Option<Guard>, Error> {
-        let request = request!(self, TryAcquireAll, TryAcquireAllRequest { locks });
+        let request = request!(self, TryAcquireAll, TryAcquireAllRequest { locks, note });
         Ok(tried(self.options.acquire(request).await)?.map(Guard::new))
     }
 }

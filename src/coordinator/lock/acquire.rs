@@ -19,7 +19,7 @@ use crate::{
         request::Acquire,
     },
     progress::{Progress, WaitState},
-    types::GrantKey,
+    types::{GrantKey, HolderKnown},
     wait::{Contest, QueuedWait, WaitContext, compete},
     waiters::handover::Awaited,
 };
@@ -42,7 +42,7 @@ pub(crate) async fn try_acquire(core: &Arc<Core>, request: &Acquire) -> Result<T
     };
     Ok(match attempt(core, request, refusal, None).await? {
         Attempted::Granted(delivery) => Tried::Acquired(delivery),
-        Attempted::Busy { holder_until, .. } => Tried::Busy { holder_until },
+        Attempted::Busy { holder, .. } => Tried::Busy { holder },
     })
 }
 
@@ -62,19 +62,16 @@ pub(crate) async fn acquire<P: Progress>(
         let only = Box::pin(attempt(core, request, Refusal::Forgotten, None));
         return Ok(match only.await? {
             Attempted::Granted(delivery) => Ok(delivery),
-            Attempted::Busy { holder_until, .. } => Err(NotGranted::timed_out(holder_until)),
+            Attempted::Busy { holder, .. } => Err(NotGranted::timed_out(holder)),
         });
     }
-    if let Some(Awaited { holder_until }) = behind_others(core, request) {
-        return queue_up(core, request, progress, deadline, (holder_until, None)).await;
+    if let Some(Awaited { holder }) = behind_others(core, request) {
+        return queue_up(core, request, progress, deadline, (holder, None)).await;
     }
     // Attempts are boxed, so that nothing of them remains while the call waits.
     let first = Box::pin(attempt(core, request, Refusal::Waits, None)).await;
-    let (holder_until, place) = match first {
-        Ok(Attempted::Busy {
-            holder_until,
-            place,
-        }) => (holder_until, place),
+    let (holder, place) = match first {
+        Ok(Attempted::Busy { holder, place }) => (holder, place),
         Ok(Attempted::Granted(delivery)) => return Ok(Ok(delivery)),
         Err(error) => {
             if let Error::Store(store) = &error
@@ -85,7 +82,7 @@ pub(crate) async fn acquire<P: Progress>(
             return Err(error);
         }
     };
-    let ended = queue_up(core, request, progress, deadline, (holder_until, place)).await;
+    let ended = queue_up(core, request, progress, deadline, (holder, place)).await;
     // A grant has removed what the wait left in the store.
     if !matches!(ended, Ok(Ok(_))) {
         leave(core, request);
@@ -119,15 +116,16 @@ async fn queue_up<P: Progress>(
     request: &Acquire,
     progress: &mut P,
     deadline: Option<Instant>,
-    (holder_until, place): (Option<Instant>, Option<u32>),
+    (holder, place): (HolderKnown, Option<u32>),
 ) -> Result<Result<Delivery, NotGranted>, Error> {
     let stops = WaitContext::admit(core, core.session_of(&request.owner)?, deadline, progress)?;
     let caller = (request.owner.clone(), &request.account);
     let goal = request.mode.into();
     let place = core
         .waiters
-        .join(&request.name, goal, caller, holder_until, place)?;
-    if request.request_id.is_none() && request.owner.holds_are_known() {
+        .join(&request.name, goal, caller, holder, place)?;
+    let is_plain = request.request_id.is_none() && request.note.is_none();
+    if is_plain && request.owner.holds_are_known() {
         place.take_offers();
     }
     let mut contest = OneLock { core, request };
@@ -178,17 +176,14 @@ impl Contest for OneLock<'_> {
         let from = Some(&line.place);
         match attempt(self.core, self.request, Refusal::Waits, from).await? {
             Attempted::Granted(delivery) => Ok(Some(delivery)),
-            Attempted::Busy {
-                holder_until,
-                place,
-            } => {
-                line.busy_until(self.core, holder_until, place);
+            Attempted::Busy { holder, place } => {
+                line.busy_until(self.core, holder, place);
                 Ok(None)
             }
         }
     }
 
     fn leave(&self, line: &mut QueuedWait, delivery: &Delivery) {
-        line.leave_granted(delivery.grant().safe_until);
+        line.leave_granted(delivery.grant().holder());
     }
 }

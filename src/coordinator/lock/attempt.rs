@@ -17,7 +17,7 @@ use crate::{
     owner_lock::OwnerLock,
     repeat::expect_valid,
     session::{held::Lost, session::Session},
-    types::{Grant, GrantKey, safe_until},
+    types::{Grant, GrantKey, HolderKnown, safe_until},
     waiters::queue::QueueTicket,
 };
 
@@ -26,8 +26,8 @@ use crate::{
 pub(crate) enum Attempted {
     Granted(Delivery),
     Busy {
-        /// End of the holder's lease; none if unknown.
-        holder_until: Option<Instant>,
+        /// What is known of the holder.
+        holder: HolderKnown,
         /// Position in the queue of a fair lock, if known.
         place: Option<u32>,
     },
@@ -91,11 +91,16 @@ pub(crate) async fn attempt(
                 watched: prepared.session.is_some() && request.lease.is_none(),
                 replica_acks,
                 min_replica_acks: request.min_replica_acks,
+                note: request.note.clone(),
             };
             deliver(core, prepared, grant, sent_at, repeated).map(Attempted::Granted)
         }
-        Ok(Acquired::Busy { remaining, place }) => Ok(Attempted::Busy {
-            holder_until: remaining.map(|remaining| Instant::now() + remaining),
+        Ok(Acquired::Busy {
+            remaining,
+            place,
+            note,
+        }) => Ok(Attempted::Busy {
+            holder: HolderKnown::of(remaining, note),
             place,
         }),
         Err(error) => {
@@ -115,14 +120,18 @@ async fn ask(
     refusal: Refusal,
     place: Option<&QueueTicket>,
 ) -> Result<Acquired, CallError> {
-    if let Some(place) = place.filter(|_| prepared.is_plain()) {
+    if let Some(place) = place.filter(|_| prepared.is_plain() && request.note.is_none()) {
         // Boxed, so that attempts without a ticket do not carry it.
         let taken_over = Box::pin(place.take_over(scripts, prepared.lease));
         if let Some(reply) = taken_over.await {
             return reply;
         }
     }
-    let (hold, identity) = (request.hold(), prepared.identity());
+    let hold = request.hold();
+    let identity = Attempt {
+        note: request.note.as_deref(),
+        ..prepared.identity()
+    };
     let acquired = scripts.acquire(hold, prepared.lease, identity, refusal);
     acquired.await
 }
@@ -214,13 +223,15 @@ fn deliver(
         lost: Lost::default(),
         undo,
     };
+    // The owner's next attempt would count a hold that is about to be given back.
+    let mut owner_lock = Some(owner_lock);
     if let Some(session) = session {
         drop(reserved);
         let grant = delivery.grant.clone();
         let registered = session.register(&core.deadlines, grant, serial, sent_at);
         if let Some(undo) = &mut delivery.undo {
             undo.registered = registered.is_ok();
-            undo.owner_lock = registered.is_err().then_some(owner_lock);
+            undo.owner_lock = owner_lock.take_if(|_| registered.is_err());
         }
         (delivery.grant, delivery.lost) = registered?;
     } else {
@@ -230,8 +241,11 @@ fn deliver(
                 .tell(|| Event::of_grant(What::Granted, &delivery.grant));
         }
     }
-    expect_valid(delivery.grant.safe_until)?;
-    Ok(delivery)
+    let valid = expect_valid(delivery.grant.safe_until);
+    if let (Err(_), Some(undo)) = (&valid, &mut delivery.undo) {
+        undo.owner_lock = owner_lock.take();
+    }
+    valid.map(|()| delivery)
 }
 
 // === impl Prepared ===
@@ -249,6 +263,7 @@ impl Prepared {
             known_holds: self.known_holds,
             serial: self.serial,
             fresh_serial: self.fresh_serial,
+            note: None,
         }
     }
 }

@@ -162,6 +162,7 @@ impl Undo {
             known_holds: Some(known_holds),
             serial: Some(grant.serial),
             fresh_serial: 0,
+            note: None,
         };
         let undone = core.undo(grant.hold(), identity, grant.lease).await;
         // A repeat of the request may have taken the grant over; then this undo must not give it

@@ -33,6 +33,7 @@ pub(crate) async fn look(core: &Core, name: &LockName, max: u32) -> Result<Descr
             mode: holder.mode,
             hold_count: holder.hold_count,
             remaining: holder.remaining,
+            note: holder.note.clone(),
         }
     });
     let (local, local_count) = core.waiters.list(name, max as usize);

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use lockkeeper_store::script::Mode;
+use lockkeeper_store::script::{Mode, Note};
 use tokio::time::Instant;
 
 use crate::{
     lock::delivery::Delivery,
     summary::Summary,
-    types::{LockName, Owner},
+    types::{HolderKnown, LockName, Owner},
 };
 
 /// The outcome of a try.
@@ -18,27 +18,27 @@ pub enum Tried {
     Acquired(Delivery),
     /// Another owner holds it.
     Busy {
-        /// End of the holder's lease; none if its key has no time to live.
-        holder_until: Option<Instant>,
+        /// What is known of the holder.
+        holder: HolderKnown,
     },
 }
 
 /// The state of a wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// 1 is the head of the line: at this coordinator, or in the whole store for a fair lock.
     pub position: u32,
-    /// End of the holder's lease; none if its key has no time to live.
-    pub holder_until: Option<Instant>,
+    /// What is known of the holder.
+    pub holder: HolderKnown,
 }
 
 /// A wait or a try that ended without a grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotGranted {
     /// Cancelled by the caller; otherwise its deadline passed.
     pub cancelled: bool,
-    /// End of the holder's lease, as last heard.
-    pub holder_until: Option<Instant>,
+    /// What is known of the holder, as last heard.
+    pub holder: HolderKnown,
 }
 
 /// A lock at the moment the store was asked.
@@ -75,6 +75,8 @@ pub struct HolderSeen {
     pub remaining: Option<Duration>,
     /// The session's client name, if it is connected here.
     pub client_name: String,
+    /// What it says of its hold.
+    pub note: Option<Note>,
 }
 
 /// A waiter.
@@ -115,25 +117,25 @@ impl Tried {
 // === impl NotGranted ===
 
 impl NotGranted {
-    pub(crate) fn timed_out(holder_until: Option<Instant>) -> Self {
+    pub(crate) fn timed_out(holder: HolderKnown) -> Self {
         Self {
             cancelled: false,
-            holder_until,
+            holder,
         }
     }
 
     pub(crate) fn cancelled() -> Self {
         Self {
             cancelled: true,
-            holder_until: None,
+            holder: HolderKnown::default(),
         }
     }
 
-    pub(crate) fn is_timeout(self) -> bool {
+    pub(crate) fn is_timeout(&self) -> bool {
         !self.cancelled
     }
 
-    pub(crate) fn summary(self) -> Summary {
+    pub(crate) fn summary(&self) -> Summary {
         let cancelled = self.cancelled;
         Summary::NotGranted { cancelled }
     }

@@ -91,12 +91,13 @@ async fn ask(
     let record = request.request_id.as_ref().map(RequestId::as_str);
     let serial = held.map(|held| held.serial);
     let (scripts, acks) = core.replicated(0);
-    let which = Hold::new(name.store_key(), mode, owner.field());
+    let noted = held.is_some_and(|held| held.note.is_some());
+    let which = Hold::new(name.store_key(), mode, owner.field()).noted(noted);
     let call = scripts.release(which, serial, lease, record);
     // The answer to a repeat does not say whether the lock has just become free.
     let is_last = held.is_none_or(|held| held.hold_count <= 1) && record.is_none();
     let released = if mode == Mode::Exclusive && is_last && core.scripts.keeps_order() {
-        let in_one_call = !core.waits_for_replicas(0);
+        let in_one_call = !noted && !core.waits_for_replicas(0);
         core.waiters
             .hand_over(name, (owner, serial), in_one_call, call)
             .await

@@ -36,6 +36,7 @@ pub(crate) async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Grant, Er
         mode: *mode,
         owner: owner.shared_field(),
         lease: lease.map_or_else(own_lease, Lease::get),
+        noted: false,
     };
     let min_replica_acks = held.as_ref().map_or(0, |held| held.min_replica_acks);
     let (scripts, acks) = core.replicated(min_replica_acks);
@@ -67,6 +68,7 @@ pub(crate) async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Grant, Er
             watched: false,
             replica_acks,
             min_replica_acks,
+            note: None,
         };
         core.sessionless.hold(&grant, Counted::default());
         return Ok(grant);

@@ -1,9 +1,9 @@
 //! Validated requests for one lock.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use lockkeeper_access::Account;
-use lockkeeper_store::script::{Hold, Mode};
+use lockkeeper_store::script::{Hold, Mode, Note};
 
 use crate::{
     summary::{Counts, Subject},
@@ -28,6 +28,8 @@ pub struct Acquire {
     /// Replicas that must acknowledge the grant and its renewals; the configuration may require
     /// more.
     pub min_replica_acks: u32,
+    /// What the owner says of its hold.
+    pub note: Option<Arc<Note>>,
     /// The caller, whose quota the grant takes.
     pub account: Account,
 }

@@ -66,7 +66,8 @@ families! {
         "Acquires that ended, by how";
     waits: Histograms<Outcome> = Histograms::new(of_waits), family "wait_seconds":
         "From the begin of an acquire that may wait to its end";
-    operations: Histograms<OperationName> = Histograms::new(of_calls), family "operation_seconds":
+    operations: Histograms<OperationName> = Histograms::on_use(of_calls),
+        family "operation_seconds":
         "From the begin of an operation that does not wait to its answer";
     handovers: Histograms<Heard> = Histograms::new(of_calls), family "handover_seconds":
         "From a release that is heard of here to the grant of the next who waits here";

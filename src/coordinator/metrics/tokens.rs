@@ -83,6 +83,7 @@ mod tests {
             watched: false,
             replica_acks: 0,
             min_replica_acks: 0,
+            note: None,
         }
     }
 

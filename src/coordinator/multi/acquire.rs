@@ -20,6 +20,7 @@ use crate::{
         undo::DeliveryAll,
     },
     progress::{Progress, WaitState},
+    types::HolderKnown,
     wait::{Contest, QueuedWait, WaitContext, compete},
 };
 
@@ -68,7 +69,7 @@ pub(crate) async fn acquire_all<P: Progress>(
     if request.wait == Some(Duration::ZERO) {
         return Ok(match try_once(core, request, Refusal::Forgotten).await? {
             TriedAll::Acquired(delivery) => Ok(delivery),
-            TriedAll::Busy { holder_until, .. } => Err(NotGranted::timed_out(holder_until)),
+            TriedAll::Busy { holder, .. } => Err(NotGranted::timed_out(holder)),
         });
     }
     if is_in_order(core, request) {
@@ -110,12 +111,9 @@ async fn try_once(
     }
     Ok(match attempt_all(core, request, refusal).await? {
         AttemptedAll::Granted(delivery) => TriedAll::Acquired(delivery),
-        AttemptedAll::Busy {
-            which,
-            holder_until,
-        } => TriedAll::Busy {
+        AttemptedAll::Busy { which, holder } => TriedAll::Busy {
             name: request.locks.name(which).clone(),
-            holder_until,
+            holder,
         },
     })
 }
@@ -134,18 +132,15 @@ async fn acquire_together<P: Progress>(
         awaited: 0,
         refused,
     };
-    let holder_until = match contest.attempt_all().await? {
+    let holder = match contest.attempt_all().await? {
         AttemptedAll::Granted(delivery) => return Ok(Ok(delivery)),
-        AttemptedAll::Busy {
-            which,
-            holder_until,
-        } => {
+        AttemptedAll::Busy { which, holder } => {
             contest.awaited = which;
-            holder_until
+            holder
         }
     };
     let stops = WaitContext::admit(core, core.session_of(&request.owner)?, deadline, progress)?;
-    let mut line = join(core, request, contest.awaited, holder_until)?;
+    let mut line = join(core, request, contest.awaited, holder)?;
     compete(core, &mut contest, &mut line, &stops).await
 }
 
@@ -153,13 +148,11 @@ fn join(
     core: &Core,
     request: &AcquireAll,
     which: usize,
-    holder_until: Option<Instant>,
+    holder: HolderKnown,
 ) -> Result<QueuedWait, Error> {
     let (name, mode) = request.locks.get(which);
     let caller = (request.owner.clone(), &request.account);
-    let place = core
-        .waiters
-        .join(name, mode.into(), caller, holder_until, None);
+    let place = core.waiters.join(name, mode.into(), caller, holder, None);
     place.map(QueuedWait::at)
 }
 
@@ -189,23 +182,19 @@ impl Contest for AllLocks<'_> {
     async fn attempt(&mut self, line: &mut QueuedWait) -> Result<Option<DeliveryAll>, Error> {
         match self.attempt_all().await? {
             AttemptedAll::Granted(delivery) => return Ok(Some(delivery)),
-            AttemptedAll::Busy {
-                which,
-                holder_until,
-            } if which == self.awaited => line.busy_until(self.core, holder_until, None),
-            AttemptedAll::Busy {
-                which,
-                holder_until,
-            } => {
+            AttemptedAll::Busy { which, holder } if which == self.awaited => {
+                line.busy_until(self.core, holder, None);
+            }
+            AttemptedAll::Busy { which, holder } => {
                 self.awaited = which;
                 // The next waiter in the line that was left tries.
-                *line = join(self.core, self.request, which, holder_until)?;
+                *line = join(self.core, self.request, which, holder)?;
             }
         }
         Ok(None)
     }
 
     fn leave(&self, line: &mut QueuedWait, delivery: &DeliveryAll) {
-        line.leave_granted(delivery.safe_until(self.awaited));
+        line.leave_granted(delivery.holder(self.awaited));
     }
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use lockkeeper_access::Counted;
-use lockkeeper_store::script::{AcquiredAll, CallError, MemberGrant, Refusal};
+use lockkeeper_store::script::{AcquiredAll, AttemptAll, CallError, MemberGrant, Refusal};
 use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     owner_lock::OwnerLock,
     repeat::expect_valid,
     session::session::Session,
-    types::{Grant, GrantKey, Owner, safe_until},
+    types::{Grant, GrantKey, HolderKnown, Owner, safe_until},
 };
 
 /// The outcome of an attempt.
@@ -28,8 +28,8 @@ pub(crate) enum AttemptedAll {
     Busy {
         /// A lock that another owner holds.
         which: usize,
-        /// End of that holder's lease; none if unknown.
-        holder_until: Option<Instant>,
+        /// What is known of that holder.
+        holder: HolderKnown,
     },
 }
 
@@ -66,7 +66,10 @@ pub(crate) async fn attempt_all(
     let acquired = {
         let members = identity.members(&prepared.known);
         let members = identity.script_members(&members);
-        let attempt = identity.attempt();
+        let attempt = AttemptAll {
+            note: request.note.as_deref(),
+            ..identity.attempt()
+        };
         scripts
             .acquire_all(members, prepared.lease, attempt, refusal)
             .await
@@ -86,9 +89,13 @@ pub(crate) async fn attempt_all(
             }
             deliver(core, request, prepared, &granted).map(AttemptedAll::Granted)
         }
-        Ok(AcquiredAll::Busy { which, remaining }) => Ok(AttemptedAll::Busy {
+        Ok(AcquiredAll::Busy {
             which,
-            holder_until: remaining.map(|remaining| Instant::now() + remaining),
+            remaining,
+            note,
+        }) => Ok(AttemptedAll::Busy {
+            which,
+            holder: HolderKnown::of(remaining, note),
         }),
         Ok(AcquiredAll::Refused { which, why }) => {
             Err(Error::Store(why).of(request.locks.name(which)))
@@ -210,6 +217,7 @@ fn deliver(
             watched,
             replica_acks: granted.replica_acks,
             min_replica_acks: request.min_replica_acks,
+            note: request.note.clone(),
         });
     let grants: Vec<Grant> = grants.collect();
     if !repeated {

@@ -54,6 +54,7 @@ impl Identity {
             record: &self.record,
             attempt: &self.attempt,
             fresh_serial: self.fresh_serial,
+            note: None,
         }
     }
 

@@ -75,9 +75,9 @@ pub(crate) async fn try_acquire(
                 taken.deliveries.push(delivery);
                 continue;
             }
-            Ok(Attempted::Busy { holder_until, .. }) => Ok(TriedAll::Busy {
+            Ok(Attempted::Busy { holder, .. }) => Ok(TriedAll::Busy {
                 name: name.clone(),
-                holder_until,
+                holder,
             }),
             Err(error) => Err(error.of(name)),
         };
@@ -300,5 +300,6 @@ fn renewal(grant: &Grant) -> Renewal {
         mode: grant.mode,
         owner: grant.owner.shared_field(),
         lease: grant.lease,
+        noted: grant.note.is_some(),
     }
 }

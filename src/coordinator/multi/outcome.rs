@@ -1,9 +1,12 @@
 //! Outcomes of operations on several locks.
 
 use lockkeeper_store::script::Mode;
-use tokio::time::Instant;
 
-use crate::{multi::undo::DeliveryAll, summary::Summary, types::LockName};
+use crate::{
+    multi::undo::DeliveryAll,
+    summary::Summary,
+    types::{HolderKnown, LockName},
+};
 
 /// The outcome of a try.
 #[derive(Debug)]
@@ -14,8 +17,8 @@ pub enum TriedAll {
     Busy {
         /// The lock that is held.
         name: LockName,
-        /// End of the holder's lease; none if its key has no time to live.
-        holder_until: Option<Instant>,
+        /// What is known of the holder.
+        holder: HolderKnown,
     },
 }
 

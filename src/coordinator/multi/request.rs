@@ -1,8 +1,9 @@
 //! Validated requests for several locks.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use lockkeeper_access::Account;
+use lockkeeper_store::script::Note;
 
 use crate::{
     lock::request::Acquire,
@@ -26,6 +27,8 @@ pub struct AcquireAll {
     pub request_id: Option<RequestId>,
     /// See [`Acquire::min_replica_acks`].
     pub min_replica_acks: u32,
+    /// See [`Acquire::note`].
+    pub note: Option<Arc<Note>>,
     /// The caller, whose quota the grants take.
     pub account: Account,
 }
@@ -60,6 +63,7 @@ impl AcquireAll {
             wait,
             request_id: self.request_id.clone(),
             min_replica_acks: self.min_replica_acks,
+            note: self.note.clone(),
             account: self.account.clone(),
         }
     }

@@ -12,7 +12,7 @@ use crate::{
     multi::identity::{Identity, Known},
     owner_lock::OwnerLock,
     session::{held::Lost, session::Session},
-    types::{Grant, GrantKey},
+    types::{Grant, GrantKey, HolderKnown},
 };
 
 /// Several grants on their way to the caller. If dropped before [`DeliveryAll::take`], a hold of
@@ -91,11 +91,11 @@ impl DeliveryAll {
         }
     }
 
-    /// Until when no other owner can hold this lock.
-    pub(crate) fn safe_until(&self, which: usize) -> Instant {
+    /// What others know of the holder of this lock.
+    pub(crate) fn holder(&self, which: usize) -> HolderKnown {
         match &self.0 {
-            Parts::Together { grants, .. } => grants[which].0.safe_until,
-            Parts::InOrder(deliveries) => deliveries[which].grant().safe_until,
+            Parts::Together { grants, .. } => grants[which].0.holder(),
+            Parts::InOrder(deliveries) => deliveries[which].grant().holder(),
         }
     }
 

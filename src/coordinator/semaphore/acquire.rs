@@ -71,7 +71,7 @@ pub(crate) async fn acquire<P: Progress>(
     let caller = (request.owner.clone(), &request.account);
     let place = core
         .waiters
-        .join(&request.name, Goal::Permits, caller, next_end, None)?;
+        .join(&request.name, Goal::Permits, caller, next_end.into(), None)?;
     let mut permits = Permits {
         core,
         request,
@@ -93,7 +93,7 @@ impl Contest for Permits<'_> {
         WaitState::Permits(WaitingForPermits {
             position: waiting.position,
             available: self.available,
-            next_end: waiting.holder_until,
+            next_end: waiting.holder.until,
         })
     }
 
@@ -108,7 +108,7 @@ impl Contest for Permits<'_> {
                     self.available = available;
                     line.notify_anew();
                 }
-                line.busy_until(self.core, next_end, None);
+                line.busy_until(self.core, next_end.into(), None);
                 Ok(None)
             }
         }

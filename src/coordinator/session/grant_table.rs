@@ -88,12 +88,18 @@ impl Session {
         sent_at: Instant,
     ) -> (Grant, Lost) {
         let key = GrantKey::of(&grant);
-        let before = state.grants.get(&key).and_then(|held| held.grant.lock());
+        let before = state
+            .grants
+            .get(&key)
+            .and_then(|held| held.grant.lock())
+            .cloned();
         // A fair lock that its owner takes again as an exclusive one still has a queue, and the
         // release must wake its head.
-        if before.is_some_and(|before| before.mode == Mode::Fair) {
+        if before.as_ref().is_some_and(|it| it.mode == Mode::Fair) {
             grant.mode = Mode::Fair;
         }
+        let before = before.filter(|before| before.serial == grant.serial);
+        grant.note = grant.note.or_else(|| before?.note);
         let holding = Holding::Lock(grant.clone());
         let (terms, lost) = self.enter(state, deadlines, key, holding, sent_at);
         (grant.watched, grant.safe_until) = (terms.watched, terms.safe_until);

@@ -312,6 +312,7 @@ impl Held {
                 mode: grant.mode,
                 owner,
                 lease,
+                noted: grant.note.is_some(),
             }),
             Holding::Permits(grant) => LeaseRenewal::Permits(PermitRenewal {
                 name,

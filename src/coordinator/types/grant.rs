@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper_store::script::{Hold, Mode, Ownership, PermitId};
+use lockkeeper_store::script::{Hold, Mode, Note, Ownership, PermitId};
 use tokio::time::Instant;
 
-use super::{LockName, Owner};
+use super::{HolderKnown, LockName, Owner};
 
 /// One owner's hold on one lock.
 #[derive(Clone, Debug)]
@@ -32,6 +32,8 @@ pub struct Grant {
     pub replica_acks: u32,
     /// Replicas that must acknowledge its renewals, whatever the configuration says.
     pub min_replica_acks: u32,
+    /// What the owner says of it, as far as this coordinator knows.
+    pub note: Option<Arc<Note>>,
 }
 
 /// Permits of one semaphore that one acquire took; held, renewed and lost together.
@@ -98,7 +100,16 @@ pub enum LostReason {
 impl Grant {
     /// Its hold, as the scripts take it.
     pub(crate) fn hold(&self) -> Hold<'_> {
-        Hold::new(self.name.store_key(), self.mode, self.owner.field())
+        let hold = Hold::new(self.name.store_key(), self.mode, self.owner.field());
+        hold.noted(self.note.is_some())
+    }
+
+    /// What others know of its holder.
+    pub(crate) fn holder(&self) -> HolderKnown {
+        HolderKnown {
+            until: Some(self.safe_until),
+            note: self.note.clone(),
+        }
     }
 }
 

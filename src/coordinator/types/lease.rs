@@ -30,7 +30,7 @@ impl Lease {
             let (min, max) = (limits.lease_min, limits.lease_max);
             return Err(Invalid::new(
                 field,
-                format!("must be from {min:?} to {max:?}"),
+                format!("must be from {} to {}", shown(min), shown(max)),
             ));
         }
         Ok(Self(lease))
@@ -39,6 +39,17 @@ impl Lease {
     /// The time to live.
     pub fn get(self) -> Duration {
         self.0
+    }
+}
+
+/// Whole hours as such, other durations as Rust writes them.
+fn shown(duration: Duration) -> String {
+    const HOUR: u64 = 3600;
+    match duration.as_secs() {
+        seconds if seconds > 0 && duration == Duration::from_secs(seconds / HOUR * HOUR) => {
+            format!("{}h", seconds / HOUR)
+        }
+        _ => format!("{duration:?}"),
     }
 }
 

@@ -6,6 +6,7 @@ mod key;
 mod lease;
 mod limits;
 mod name;
+mod note;
 mod owner;
 mod session;
 #[cfg(test)]
@@ -23,6 +24,7 @@ pub use self::{
     lease::Lease,
     limits::{Invalid, Limits},
     name::LockName,
+    note::{HolderKnown, note},
     owner::{Owner, RequestId},
     session::{OnDisconnect, SessionId},
 };

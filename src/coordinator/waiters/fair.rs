@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::{
     core::Core,
-    types::{Goal, LockName},
+    types::{Goal, HolderKnown, LockName},
     waiters::{
         line::Waiter,
         queue::{Waiters, channel},
@@ -71,7 +71,7 @@ impl Waiters {
     /// Applies the positions that the store returned. A waiter that is no longer in the queue must
     /// queue again.
     fn apply_positions(&self, name: &LockName, waiters: &[Arc<Waiter>], kept: &QueuePositions) {
-        let holder_until = kept.remaining.map(|left| Instant::now() + left);
+        let holder = HolderKnown::of(kept.remaining, kept.note.clone());
         let mut state = self.state.lock();
         for (waiter, place) in waiters.iter().zip(&kept.places) {
             let channel = channel(name, Goal::Lock(Mode::Fair), &waiter.owner);
@@ -81,7 +81,7 @@ impl Waiters {
                 .and_then(|channel| channel.lines.get_mut(&Goal::Lock(Mode::Fair)));
             // A waiter that left meanwhile has no line, or left it to another wait of its owner.
             let Some(line) = line else { continue };
-            line.holder_until = holder_until;
+            line.holder = holder.clone();
             if *place == 0 {
                 line.hint = true;
                 waiter.news.notify_one();

@@ -35,7 +35,7 @@ use tracing::Span;
 
 use crate::{
     metrics::labels::{Heard, Source},
-    types::{Goal, LockName, Owner},
+    types::{Goal, HolderKnown, LockName, Owner},
     waiters::{
         line::{Subscription, Waiter},
         own_releases::{HandedOver, Offer},
@@ -44,10 +44,10 @@ use crate::{
 };
 
 /// An exclusive lock with waiters here.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Awaited {
-    /// End of the holder's lease, as last heard; none if its key has no time to live.
-    pub(crate) holder_until: Option<Instant>,
+    /// What is known of the holder, as last heard.
+    pub(crate) holder: HolderKnown,
 }
 
 /// A release in progress that was handed on: the line's count of grants before it, and when it was
@@ -101,8 +101,8 @@ impl Waiters {
         let mut state = self.state.lock();
         let channel = state.channel_of(name)?;
         let line = channel.lines.get(&EXCLUSIVE)?;
-        let holder_until = line.holder_until;
-        Some(Awaited { holder_until })
+        let holder = line.holder.clone();
+        Some(Awaited { holder })
     }
 
     /// A release has run, and its message reaches the waiters here and elsewhere.

@@ -15,7 +15,7 @@ use tracing::Span;
 use crate::{
     events::{Event, What},
     metrics::labels::Heard,
-    types::{Goal, LockName, Owner},
+    types::{Goal, HolderKnown, LockName, Owner},
     waiters::own_releases::OwnReleases,
 };
 
@@ -61,8 +61,8 @@ pub(crate) struct Line {
     pub(crate) hint_unless_granted: bool,
     /// Waits of this line that ended with success.
     pub(crate) granted: u64,
-    /// End of the holder's lease, as last heard; none if its key has no time to live.
-    pub(crate) holder_until: Option<Instant>,
+    /// What is known of the holder, as last heard.
+    pub(crate) holder: HolderKnown,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,19 +7,19 @@ use tokio::time::Instant;
 use tracing::Span;
 
 use crate::{
-    types::Goal,
+    types::{Goal, HolderKnown},
     waiters::queue::{QueueTicket, State},
 };
 
 /// The smallest change of the holder's lease end that waiters are notified of.
 const LEASE_NEWS: Duration = Duration::from_millis(500);
 
-/// The status a waiter is notified of: position (1 is the head of the line), and the end of the
-/// holder's lease, if known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The status a waiter is notified of: position (1 is the head of the line), and what is known
+/// of the holder.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueueStatus {
     pub(crate) position: u32,
-    pub(crate) holder_until: Option<Instant>,
+    pub(crate) holder: HolderKnown,
 }
 
 // === impl QueueTicket ===
@@ -76,13 +76,13 @@ impl QueueTicket {
         let line = state.line(self);
         QueueStatus {
             position: self.waiter.position.load(Ordering::Relaxed),
-            holder_until: line.and_then(|line| line.holder_until),
+            holder: line.map(|line| line.holder.clone()).unwrap_or_default(),
         }
     }
 
     /// An attempt of the head found the lock held until then; `place` is its position in the
     /// store's queue, if known.
-    pub(crate) fn busy_until(&self, holder_until: Option<Instant>, place: Option<u32>) {
+    pub(crate) fn busy_until(&self, holder: HolderKnown, place: Option<u32>) {
         if let Some(place) = place {
             self.waiter.position.store(place, Ordering::Relaxed);
         }
@@ -91,28 +91,28 @@ impl QueueTicket {
             return;
         };
         line.tried_in_vain();
-        let (known, is_over) = (
-            std::mem::replace(&mut line.holder_until, holder_until),
-            !line.hint,
-        );
+        let is_news = is_news(&line.holder, &holder);
+        line.holder = holder;
+        let is_over = !line.hint;
         if is_over && let Some(channel) = state.channels.get_mut(&self.channel) {
             channel.released = None;
         }
-        if lease_is_news(known, holder_until) {
+        if is_news {
             self.waiters.moved(&mut state, &self.channel);
         }
     }
 
-    /// Leaves with the lock, which is held at least until then. Readers leave room for more.
-    pub(crate) fn leave_granted(&mut self, holder_until: Instant) {
+    /// Leaves with the lock, as its holder. Readers leave room for more.
+    pub(crate) fn leave_granted(&mut self, holder: HolderKnown) {
         self.took_all = self.waiter.goal != Goal::Lock(Mode::Read);
         let mut state = self.waiters.state.lock();
         let Some(line) = state.line(self) else {
             return;
         };
-        let known = line.holder_until.replace(holder_until);
+        let is_news = is_news(&line.holder, &holder);
+        line.holder = holder;
         self.handed_over(&mut state);
-        if lease_is_news(known, Some(holder_until)) {
+        if is_news {
             self.waiters.moved(&mut state, &self.channel);
         }
     }
@@ -159,9 +159,14 @@ impl QueueTicket {
 
 impl QueueStatus {
     /// Whether a waiter notified of `before` should be notified of this.
-    pub(crate) fn is_news(self, before: Self) -> bool {
-        self.position != before.position || lease_is_news(before.holder_until, self.holder_until)
+    pub(crate) fn is_news(&self, before: &Self) -> bool {
+        self.position != before.position || is_news(&before.holder, &self.holder)
     }
+}
+
+/// Whether another holder is known, or another end of its lease.
+fn is_news(before: &HolderKnown, after: &HolderKnown) -> bool {
+    before.note != after.note || lease_is_news(before.until, after.until)
 }
 
 /// Moments computed from remaining times differ slightly even if nothing happened.

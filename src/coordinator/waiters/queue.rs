@@ -23,7 +23,7 @@ use crate::{
         families::Shared,
         labels::{Heard, Source},
     },
-    types::{Goal, LockName, Owner},
+    types::{Goal, HolderKnown, LockName, Owner},
     waiters::callers::Callers,
     waiters::line::{Channel, Line, Subscription, Waiter},
 };
@@ -94,7 +94,7 @@ impl Waiters {
         })
     }
 
-    /// Queues a call after an attempt that found the lock held until `holder_until`; `place` is the
+    /// Queues a call after an attempt that found the lock held by `holder`; `place` is the
     /// position in the store's queue, if known. The first waiter of a channel makes the coordinator
     /// subscribe, and retries when that is confirmed.
     pub(crate) fn join(
@@ -102,7 +102,7 @@ impl Waiters {
         name: &LockName,
         goal: Goal,
         (owner, account): (Owner, &Account),
-        holder_until: Option<Instant>,
+        holder: HolderKnown,
         place: Option<u32>,
     ) -> Result<QueueTicket, Error> {
         let channel = channel(name, goal, &owner);
@@ -139,7 +139,7 @@ impl Waiters {
             hint: known_to_others,
             ..Line::default()
         });
-        line.holder_until = holder_until;
+        line.holder = holder;
         line.waiters.insert(ticket, Arc::clone(&waiter));
         self.events.tell(|| waiter.event(What::WaitBegan));
         if goal == Goal::Lock(Mode::Fair) {

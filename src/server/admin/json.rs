@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use lockkeeper_coordinator::{
-    Coordinator, Description, Event, HolderSeen, LockSeen, LostReason, Mode, NameKind, Owner,
+    Coordinator, Description, Event, HolderSeen, LockSeen, LostReason, Mode, NameKind, Note, Owner,
     PermitHolderSeen, SessionId, SessionSeen, WaiterSeen, Watched, What,
 };
 use serde_json::{Value, json};
@@ -103,6 +103,7 @@ fn delta(coordinator: &Coordinator, event: &Event) -> Value {
         "holdCount": event.holds,
         "reason": lost.map(LostReason::name),
         "detail": lost.and_then(LostReason::detail),
+        "note": event.note.as_deref().map(note),
     })
 }
 
@@ -114,7 +115,12 @@ fn holder(seen: &HolderSeen) -> Value {
         "mode": seen.mode.name(),
         "holdCount": seen.hold_count,
         "remainingLeaseMs": seen.remaining.map(millis),
+        "note": seen.note.as_ref().map(note),
     })
+}
+
+fn note(note: &Note) -> Value {
+    json!({ "reason": note.reason, "labels": note.labels })
 }
 
 fn permit_holder(seen: &PermitHolderSeen) -> Value {

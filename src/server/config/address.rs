@@ -49,7 +49,7 @@ impl TryFrom<String> for OptionalAddress {
         let address = text.parse();
         address
             .map(|address| Self(Some(address)))
-            .map_err(|_| "must be an address with a port, or empty")
+            .map_err(|_| "must be an IP address with a port, such as 127.0.0.1:7625, or empty")
     }
 }
 

@@ -8,6 +8,7 @@ use std::{
 };
 
 use config::{Config, ConfigError, Environment, File, FileFormat};
+use humantime_serde::re::humantime;
 use toml::{Table, Value};
 
 use super::{Secret, Settings, StoreUrl, validate};
@@ -137,6 +138,32 @@ impl Sources {
         }
     }
 
+    /// Warns of variables that look like settings and are none.
+    pub fn warn_of_ignored(&self) {
+        for (variable, meant) in self.ignored() {
+            tracing::warn!(
+                variable,
+                meant,
+                "an environment variable is ignored: sections and keys are separated by __"
+            );
+        }
+    }
+
+    /// Variables with one underscore where a setting has two, each with the setting's variable.
+    pub(super) fn ignored(&self) -> Vec<(&str, String)> {
+        let keys = Keys::new();
+        let variables = self.environment.iter();
+        let variables = variables.filter_map(|(variable, _)| variable.to_str());
+        let meant = variables.filter_map(|variable| {
+            let rest = variable.strip_prefix("LOCKKEEPER_")?;
+            let is_it = |key: &&String| key.replace('.', "_").eq_ignore_ascii_case(rest);
+            let key = keys.known.keys().find(is_it)?;
+            let key = key.to_uppercase().replace('.', "__");
+            Some((variable, format!("{ENVIRONMENT_PREFIX}{key}")))
+        });
+        meant.collect()
+    }
+
     /// The flags that have a secret, each with the key of a file to keep it in instead.
     pub(super) fn exposed(&self) -> Vec<(&str, &'static str)> {
         let has_password = |url: &str| {
@@ -217,7 +244,10 @@ impl Keys {
     /// would convert, and round 2.5 connections to 3.
     fn note(&mut self, key: &str, value: Option<&Value>, origin: &str) {
         let Some(default) = self.known.get(key) else {
-            self.problems.push(format!("unknown key {key} ({origin})"));
+            let meant = self.nearest(key);
+            let meant = meant.map_or_else(String::new, |it| format!("; did you mean {it}?"));
+            self.problems
+                .push(format!("unknown key {key} ({origin}){meant}"));
             return;
         };
         let expected = default.type_str();
@@ -227,8 +257,22 @@ impl Keys {
             return;
         }
         if value.is_some_and(|value| value.type_str() != expected) {
-            self.problem(key, &format!("must be of type {expected}"));
+            let default = default.as_str().map(humantime::parse_duration);
+            let why = match default {
+                Some(Ok(_)) => "must be a duration in quotes, such as \"30s\"".to_owned(),
+                _ => format!("must be of type {expected}"),
+            };
+            self.problem(key, &why);
         }
+    }
+
+    /// The known key that is most like this one, if any is.
+    fn nearest(&self, key: &str) -> Option<&str> {
+        const UNLIKE: usize = 3;
+        let known = self.known.keys();
+        let known = known.map(|it| (strsim::damerau_levenshtein(it, key), it));
+        let (changes, nearest) = known.min()?;
+        (changes < UNLIKE).then_some(nearest.as_str())
     }
 
     fn problem(&mut self, key: &str, problem: &str) {
@@ -260,6 +304,11 @@ impl Keys {
                 format!("expected {expected}, found {unexpected}"),
             ),
             other => (None, other.to_string()),
+        };
+        let problem = if problem.ends_with("expected a duration") {
+            format!("{problem}, such as \"30s\" or \"1m 30s\"")
+        } else {
+            problem
         };
         match key {
             Some(key) => self.problem(key, &problem),

@@ -1,11 +1,11 @@
 //! The settings of a coordinator: defaults, then a TOML file, then the environment
-//! (`LOCKKEEPER__SECTION__KEY`), then flags.
-//!
-//! Plain data: `wiring.rs` and `security.rs` derive the configuration of each layer, so the
-//! settings know no layer.
+//! (`LOCKKEEPER__SECTION__KEY`), then flags. Plain data, from which `layers.rs`, `wiring.rs` and
+//! `security.rs` derive the configuration of each layer.
 
 mod address;
 mod load;
+#[cfg(test)]
+mod load_tests;
 mod replica_acks;
 mod secret;
 mod security;

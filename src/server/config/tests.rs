@@ -144,10 +144,13 @@ fn unknown_keys_are_refused_with_their_name_and_place() {
     assert_eq!(
         lines,
         [
-            format!("unknown key server.listn ({path})"),
+            format!("unknown key server.listn ({path}); did you mean server.listen?"),
             format!("unknown key stroe ({path})"),
-            "unknown key store.ulr (environment variable LOCKKEEPER__STORE__ULR)".to_owned(),
-            "unknown key limits.lease_mni (--set limits.lease_mni)".to_owned(),
+            "unknown key store.ulr (environment variable LOCKKEEPER__STORE__ULR); \
+             did you mean store.url?"
+                .to_owned(),
+            "unknown key limits.lease_mni (--set limits.lease_mni); did you mean limits.lease_min?"
+                .to_owned(),
         ]
     );
     for variable in ["LOCKKEEPER__SERVER", "LOCKKEEPER__", "LOCKKEEPER__A__B__C"] {

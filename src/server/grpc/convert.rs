@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{pb, viewer::Viewer};
+use super::{convert_note, pb, viewer::Viewer};
 use lockkeeper_access::{Access, Account, Audited, Identity, Right};
 use lockkeeper_coordinator::{
     Acquire, CheckToken, Coordinator, Delivery, Description, Error, Grant, HolderSeen, Invalid,
@@ -42,6 +42,7 @@ macro_rules! acquire {
             wait: None,
             request_id,
             min_replica_acks: $request.min_replica_acks,
+            note: convert_note::of_request($request.note.as_ref())?,
             account: $requests.account.clone(),
         }
     }};
@@ -307,10 +308,11 @@ pub(super) fn grant(grant: &Grant) -> pb::Grant {
     }
 }
 
-pub(super) fn waiting(waiting: Waiting) -> pb::Waiting {
+pub(super) fn waiting(waiting: &Waiting) -> pb::Waiting {
     pb::Waiting {
         position: waiting.position,
-        holder_remaining_lease: remaining(waiting.holder_until),
+        holder_remaining_lease: remaining(waiting.holder.until),
+        holder_note: convert_note::of_holder(&waiting.holder),
     }
 }
 
@@ -323,10 +325,11 @@ pub(super) fn proto_wait_end(cancelled: bool) -> pb::NotGrantedReason {
     }
 }
 
-pub(super) fn not_granted(ended: NotGranted) -> pb::NotGranted {
+pub(super) fn not_granted(ended: &NotGranted) -> pb::NotGranted {
     pb::NotGranted {
         reason: proto_wait_end(ended.cancelled).into(),
-        holder_remaining_lease: remaining(ended.holder_until),
+        holder_remaining_lease: remaining(ended.holder.until),
+        holder_note: convert_note::of_holder(&ended.holder),
     }
 }
 
@@ -341,12 +344,12 @@ pub(super) fn tried(tried: Tried) -> Result<pb::TryAcquireResponse, Error> {
         Tried::Acquired(delivery) => pb::TryAcquireResponse {
             acquired: true,
             grant: Some(granted(delivery)?),
-            holder_remaining_lease: None,
+            ..pb::TryAcquireResponse::default()
         },
-        Tried::Busy { holder_until } => pb::TryAcquireResponse {
-            acquired: false,
-            grant: None,
-            holder_remaining_lease: remaining(holder_until),
+        Tried::Busy { holder } => pb::TryAcquireResponse {
+            holder_remaining_lease: remaining(holder.until),
+            holder_note: convert_note::of_holder(&holder),
+            ..pb::TryAcquireResponse::default()
         },
     })
 }
@@ -405,6 +408,7 @@ pub(super) fn holder(seen: HolderSeen, viewer: &Viewer) -> pb::Holder {
         client_name: seen.client_name,
         mode: proto_mode(seen.mode).into(),
         remaining_lease: seen.remaining.map(whole_millis),
+        note: seen.note.as_ref().map(convert_note::proto),
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{
     convert::{self, holder, proto_lost_reason, proto_mode, whole_millis},
-    convert_permits, pb,
+    convert_note, convert_permits, pb,
     viewer::Viewer,
 };
 
@@ -59,6 +59,7 @@ pub(super) fn listed_lock(seen: LockSeen, viewer: &Viewer) -> pb::LockSummary {
                 client_name: holder.client_name,
                 mode: pb::LockMode::Unspecified.into(),
                 remaining_lease: holder.remaining_lease,
+                note: None,
             });
             pb::LockSummary {
                 name: seen.name,
@@ -156,6 +157,7 @@ fn delta(coordinator: &Coordinator, viewer: &Viewer, event: &Event) -> pb::Watch
             .and_then(LostReason::detail)
             .unwrap_or_default()
             .to_owned(),
+        note: event.note.as_deref().map(convert_note::proto),
     }
 }
 

@@ -72,15 +72,15 @@ service! {
     }
     waits {
         acquire(AcquireRequest) -> AcquireStream(AcquireResponse), Acquire, acquire_response {
-            Answer::Waiting(it) => Event::Waiting(convert::waiting(it)),
+            Answer::Waiting(it) => Event::Waiting(convert::waiting(&it)),
             Answer::Granted(it) => Event::Granted(convert::granted(it)?),
-            Answer::NotGranted(it) => Event::NotGranted(convert::not_granted(it)),
+            Answer::NotGranted(it) => Event::NotGranted(convert::not_granted(&it)),
         };
         acquire_all(AcquireAllRequest) -> AcquireAllStream(AcquireAllResponse), AcquireAll,
         acquire_all_response {
-            Answer::WaitingForAll(name, it) => Event::Waiting(multi::waiting(&name, it)),
+            Answer::WaitingForAll(name, it) => Event::Waiting(multi::waiting(&name, &it)),
             Answer::GrantedAll(it) => Event::Granted(multi::granted(it)?),
-            Answer::NotGranted(it) => Event::NotGranted(convert::not_granted(it)),
+            Answer::NotGranted(it) => Event::NotGranted(convert::not_granted(&it)),
         };
     }
 }

@@ -5,13 +5,13 @@
 use std::{
     collections::HashMap,
     pin::Pin,
-    sync::{Arc, OnceLock},
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use http::{HeaderMap, Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use lockkeeper_base::metrics::{Numbered, Registrar, numbered, observe, of_calls};
+use lockkeeper_base::metrics::{Labels, Numbered, OnUse, Registrar, numbered, observe, of_calls};
 use pin_project_lite::pin_project;
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, histogram::Histogram},
@@ -46,8 +46,6 @@ const CODES: [&str; 17] = [
     "Unauthenticated",
 ];
 
-type Labels = Vec<(&'static str, String)>;
-
 /// The families of all methods.
 #[derive(Clone, Debug)]
 pub struct Metrics(Arc<Families>);
@@ -55,7 +53,7 @@ pub struct Metrics(Arc<Families>);
 #[derive(Debug)]
 struct Families {
     started: Family<Labels, Counter>,
-    handled: Family<Labels, Counter>,
+    handled: Family<Labels, Counter, fn() -> Counter>,
     seconds: Family<Labels, Histogram, fn() -> Histogram>,
     methods: HashMap<String, Arc<Method>>,
     unknown: Arc<Method>,
@@ -68,11 +66,9 @@ struct Families {
 #[derive(Debug)]
 struct Method {
     started: Counter,
-    seconds: Histogram,
-    /// By code, each created on first use: most never are.
-    handled: [OnceLock<Counter>; CODES.len()],
-    labels: Labels,
-    all_handled: Family<Labels, Counter>,
+    seconds: OnUse<Histogram>,
+    /// By code; most are never used.
+    handled: [OnUse<Counter>; CODES.len()],
 }
 
 /// A call in progress. Dropping this ends it.
@@ -118,7 +114,8 @@ pin_project! {
 
 impl Default for Metrics {
     fn default() -> Self {
-        let (started, handled) = (Family::default(), Family::default());
+        let started = Family::<Labels, Counter>::default();
+        let handled = Family::new_with_constructor(Counter::default as fn() -> Counter);
         let seconds = Family::new_with_constructor(of_calls as fn() -> Histogram);
         let method = |kind: &str, service: &str, method: &str| {
             let labels = vec![
@@ -128,10 +125,11 @@ impl Default for Metrics {
             ];
             Arc::new(Method {
                 started: started.get_or_create_owned(&labels),
-                seconds: seconds.get_or_create_owned(&labels),
-                handled: std::array::from_fn(|_| OnceLock::new()),
-                labels,
-                all_handled: Family::clone(&handled),
+                handled: CODES.map(|code| {
+                    let code = [("grpc_code", code.to_owned())];
+                    OnUse::new(&handled, labels.iter().cloned().chain(code).collect())
+                }),
+                seconds: OnUse::new(&seconds, labels),
             })
         };
         let known = described().into_iter();
@@ -258,21 +256,9 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        let Method {
-            seconds,
-            handled,
-            labels,
-            all_handled,
-            ..
-        } = &*self.method;
-        observe(seconds, self.begun.elapsed());
+        observe(self.method.seconds.get(), self.begun.elapsed());
         let code = usize::try_from(i32::from(self.code)).unwrap_or_default();
-        let counter = handled[code].get_or_init(|| {
-            let code = [("grpc_code", CODES[code].to_owned())];
-            let labels = labels.iter().cloned().chain(code);
-            all_handled.get_or_create_owned(&labels.collect())
-        });
-        counter.inc();
+        self.method.handled[code].get().inc();
         spans::ended(&self.span, self.code, CODES[code]);
     }
 }

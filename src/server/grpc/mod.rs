@@ -11,6 +11,7 @@ pub mod coalesced_writes;
 pub mod connect;
 mod convert;
 mod convert_admin;
+mod convert_note;
 mod convert_permits;
 mod credentials;
 #[cfg(feature = "fuzzing")]

@@ -8,7 +8,7 @@ use lockkeeper_coordinator::{
 
 use super::{
     convert::{self, Requests},
-    pb,
+    convert_note, pb,
 };
 
 /// The common fields of `AcquireAll` and `TryAcquireAll`.
@@ -28,6 +28,7 @@ macro_rules! acquire_all {
             wait: None,
             request_id,
             min_replica_acks: $request.min_replica_acks,
+            note: convert_note::of_request($request.note.as_ref())?,
             account: $requests.account.clone(),
         }
     }};
@@ -74,7 +75,7 @@ impl Requests<'_> {
     }
 }
 
-pub(super) fn waiting(name: &LockName, waiting: Waiting) -> pb::WaitingForAll {
+pub(super) fn waiting(name: &LockName, waiting: &Waiting) -> pb::WaitingForAll {
     pb::WaitingForAll {
         name: name.public().to_owned(),
         waiting: Some(convert::waiting(waiting)),
@@ -95,9 +96,10 @@ pub(super) fn tried(tried: TriedAll) -> Result<pb::TryAcquireAllResponse, Error>
             grants: grants(&delivery.take()?),
             ..pb::TryAcquireAllResponse::default()
         },
-        TriedAll::Busy { name, holder_until } => pb::TryAcquireAllResponse {
+        TriedAll::Busy { name, holder } => pb::TryAcquireAllResponse {
             busy_name: name.public().to_owned(),
-            holder_remaining_lease: convert::remaining(holder_until),
+            holder_remaining_lease: convert::remaining(holder.until),
+            holder_note: convert_note::of_holder(&holder),
             ..pb::TryAcquireAllResponse::default()
         },
     })

@@ -311,6 +311,7 @@ fn store_status(error: &CallError, text: String) -> Status {
                 Unsupported::Semaphores => ("kind", "semaphore"),
                 Unsupported::Latches => ("kind", "latch"),
                 Unsupported::SeveralAtOnce => ("kind", "several"),
+                Unsupported::Notes => ("field", "note"),
             };
             let metadata = [kind, ("store", "quorum")];
             plain(Code::Unimplemented, text, "UNSUPPORTED_BY_STORE", &metadata)

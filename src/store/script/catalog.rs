@@ -18,6 +18,7 @@ pub static LOCK_ACQUIRE: Script = script!(
     "lock_acquire",
     "token",
     "expire",
+    "note",
     "owner",
     "acquire",
     "sole"; "next_token"
@@ -28,6 +29,7 @@ pub static LOCK_RELEASE: Script = script!(
     "publish",
     "token",
     "expire",
+    "note",
     "owner",
     "hold",
     "release"
@@ -40,22 +42,24 @@ pub static LOCK_UNDO: Script = script!(
     "publish",
     "token",
     "expire",
+    "note",
     "owner",
     "hold",
     "release"
 );
 /// Extends the leases of many holds that are not read holds.
-pub static LOCK_RENEW: Script = script!("lock_renew", "token", "owner");
+pub static LOCK_RENEW: Script = script!("lock_renew", "token", "note", "owner");
 /// Raises the fencing counter under a hold that other stores have too.
 pub static LOCK_RAISE: Script = script!("lock_raise", "token");
 /// Tells who holds a lock.
-pub static LOCK_INSPECT: Script = script!("lock_inspect", "token", "shown");
+pub static LOCK_INSPECT: Script = script!("lock_inspect", "token", "note", "shown");
 /// Takes every hold of a lock away.
 pub static LOCK_FORCE: Script = script!(
     "lock_force",
     "publish",
     "token",
     "expire",
+    "note",
     "owner",
     "shown",
     "queue",
@@ -81,6 +85,7 @@ pub static FAIR_ACQUIRE: Script = script!(
     "publish",
     "token",
     "expire",
+    "note",
     "owner",
     "acquire",
     "sole",
@@ -93,6 +98,7 @@ pub static FAIR_RELEASE: Script = script!(
     "publish",
     "token",
     "expire",
+    "note",
     "owner",
     "queue",
     "queue_head",
@@ -106,6 +112,7 @@ pub static FAIR_UNDO: Script = script!(
     "publish",
     "token",
     "expire",
+    "note",
     "owner",
     "queue",
     "queue_head",
@@ -114,7 +121,14 @@ pub static FAIR_UNDO: Script = script!(
     "release"
 );
 /// Keeps the places of waiters of a fair lock.
-pub static FAIR_VOUCH: Script = script!("fair_vouch", "publish", "token", "queue", "queue_head");
+pub static FAIR_VOUCH: Script = script!(
+    "fair_vouch",
+    "publish",
+    "token",
+    "note",
+    "queue",
+    "queue_head"
+);
 /// Gives up a place in the queue of a fair lock.
 pub static FAIR_LEAVE: Script = script!("fair_leave", "publish", "token", "queue", "queue_head");
 /// Takes a read hold.
@@ -122,6 +136,7 @@ pub static READ_ACQUIRE: Script = script!(
     "read_acquire",
     "token",
     "expire",
+    "note",
     "acquire",
     "read",
     "read_left",
@@ -133,6 +148,7 @@ pub static READ_RELEASE: Script = script!(
     "publish",
     "token",
     "expire",
+    "note",
     "read",
     "read_left",
     "read_release",
@@ -144,13 +160,14 @@ pub static READ_UNDO: Script = script!(
     "publish",
     "token",
     "expire",
+    "note",
     "read",
     "read_left",
     "read_release",
     "release"
 );
 /// Extends the leases of many read holds.
-pub static READ_RENEW: Script = script!("read_renew", "token", "expire", "read");
+pub static READ_RENEW: Script = script!("read_renew", "token", "expire", "note", "read");
 /// Raises the fencing counter under a read hold that other stores have too.
 pub static READ_RAISE: Script = script!("read_raise", "token", "expire", "read");
 /// Takes a write lock.
@@ -159,6 +176,7 @@ pub static WRITE_ACQUIRE: Script = script!(
     "publish",
     "token",
     "expire",
+    "note",
     "owner",
     "acquire",
     "read",
@@ -172,6 +190,7 @@ pub static WRITE_RELEASE: Script = script!(
     "publish",
     "token",
     "expire",
+    "note",
     "owner",
     "read",
     "read_left",
@@ -185,6 +204,7 @@ pub static WRITE_UNDO: Script = script!(
     "publish",
     "token",
     "expire",
+    "note",
     "owner",
     "read",
     "read_left",
@@ -200,6 +220,7 @@ pub static MULTI_ACQUIRE: Script = script!(
     "publish",
     "token",
     "expire",
+    "note",
     "owner",
     "sole",
     "read",
@@ -216,6 +237,7 @@ pub static MULTI_RELEASE: Script = script!(
     "publish",
     "token",
     "expire",
+    "note",
     "owner",
     "read",
     "read_left",
@@ -234,6 +256,7 @@ pub static MULTI_UNDO: Script = script!(
     "publish",
     "token",
     "expire",
+    "note",
     "owner",
     "read",
     "read_left",

@@ -80,13 +80,20 @@ pub enum Unsupported {
     Latches,
     /// Several locks by one call; one after the other can be had.
     SeveralAtOnce,
+    /// The stores give one grant different tokens, by which a note is known to be the grant's.
+    Notes,
 }
 
 // === impl Unsupported ===
 
 impl Unsupported {
     /// What its users are refused.
-    pub const REFUSED: [Self; 3] = [Self::FairLocks, Self::Semaphores, Self::Latches];
+    pub const REFUSED: [Self; 4] = [
+        Self::FairLocks,
+        Self::Semaphores,
+        Self::Latches,
+        Self::Notes,
+    ];
 
     /// For people.
     pub fn name(self) -> &'static str {
@@ -95,6 +102,7 @@ impl Unsupported {
             Self::Semaphores => "semaphores",
             Self::Latches => "latches",
             Self::SeveralAtOnce => "calls that take several locks at once",
+            Self::Notes => "notes",
         }
     }
 }

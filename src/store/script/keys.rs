@@ -104,6 +104,18 @@ pub fn record(name: &str, request_id: &str) -> Bytes {
         .into()
 }
 
+/// What the owner of a lock says of its hold. `lua/lib/note.lua` makes this key and the next one of
+/// that of the fencing counter.
+pub fn note(name: &str) -> Bytes {
+    prefixed("lockkeeper_note", name).into()
+}
+
+/// The same for an owner that reads.
+pub fn reader_note(name: &str, owner: &str) -> Bytes {
+    let note = prefixed("lockkeeper_reader_note", name);
+    [&note, ":", owner].concat().into()
+}
+
 /// The record of the last release by force.
 pub fn forced(name: &str) -> Bytes {
     prefixed("lockkeeper_forced", name).into()
@@ -362,6 +374,8 @@ mod tests {
                     permit_owners(&name),
                     kind(&name),
                     forced(&name),
+                    note(&name),
+                    reader_note(&name, "}{o"),
                     Bytes::from(permit_channel(&name)),
                 ];
                 for key in keys {

@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
-use lockkeeper_base::metrics::{self, Counters, Numbered, Registrar, label, numbered, observe};
-use prometheus_client::metrics::{gauge::Gauge, histogram::Histogram};
+use lockkeeper_base::metrics::{
+    self, Counters, Labels, Numbered, OnUse, Registrar, label, numbered, observe,
+};
+use prometheus_client::metrics::{family::Family, gauge::Gauge, histogram::Histogram};
 use tokio::time::Instant;
 
 use super::catalog;
@@ -25,7 +27,9 @@ label! {
 /// The families of all stores of a coordinator.
 #[derive(Debug)]
 pub(super) struct Metrics {
-    calls: Numbered<Histogram>,
+    calls: Family<Labels, Histogram, fn() -> Histogram>,
+    /// In the order of the catalogue.
+    each_call: Vec<OnUse<Histogram>>,
     errors: Counters<Failure>,
     up: Numbered<Gauge>,
 }
@@ -42,10 +46,13 @@ pub(super) struct StoreMetrics {
 impl Metrics {
     /// For this number of stores, numbered from 1.
     pub(super) fn new(stores: usize) -> Arc<Self> {
-        let scripts = catalog::ALL.iter().map(|script| script.name.to_owned());
+        let calls = Family::new_with_constructor(metrics::of_calls as fn() -> Histogram);
+        let scripts = catalog::ALL.iter();
+        let labels = scripts.map(|script| vec![("script", script.name.to_owned())]);
         let numbers = (1..=stores).map(|number| number.to_string());
         Arc::new(Self {
-            calls: numbered("script", scripts, metrics::of_calls),
+            each_call: labels.map(|it| OnUse::new(&calls, it)).collect(),
+            calls,
             errors: Counters::default(),
             up: numbered("store", numbers, Gauge::default),
         })
@@ -61,7 +68,7 @@ impl Metrics {
 
     #[rustfmt::skip]
     pub(super) fn register(&self, to: &mut Registrar<'_>) {
-        to.add("store_call_seconds", "From sending a script to its answer", self.calls.0.clone());
+        to.add("store_call_seconds", "From sending a script to its answer", self.calls.clone());
         to.add("store_errors", "Script calls without an outcome, by why", self.errors.family());
         to.add("store_up", "1 if the store answered its last call", self.up.0.clone());
     }
@@ -79,7 +86,7 @@ impl StoreMetrics {
     ) {
         let known = catalog::ALL.iter();
         if let Some(at) = known.copied().position(|it| std::ptr::eq(it, script)) {
-            observe(&self.all.calls.1[at], begun.elapsed());
+            observe(self.all.each_call[at].get(), begun.elapsed());
         }
         let failure = match answer {
             Ok(_) => None,

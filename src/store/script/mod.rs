@@ -11,7 +11,7 @@ mod store;
 mod walk;
 
 pub use calls::{
-    Acquired, Attempt, Batch, Forced, ForcedRecord, Hold, Holder, Inspected, Mode, NameKind,
+    Acquired, Attempt, Batch, Forced, ForcedRecord, Hold, Holder, Inspected, Mode, NameKind, Note,
     Ownership, Refusal, Released, Renewal, Renewals, Renewed, StoreClock, wakes,
 };
 pub use error::{CallError, StoreLimit, Unsupported};

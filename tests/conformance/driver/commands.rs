@@ -103,6 +103,7 @@ pub(crate) fn busy() -> Failure {
         name: String::new(),
         reason: NotGrantedReason::Unspecified,
         holder_remaining_lease: None,
+        holder_note: None,
         available: None,
     }
     .into()

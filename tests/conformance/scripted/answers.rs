@@ -46,6 +46,7 @@ pub(super) async fn waiting_does_not_end_a_wait(stage: &mut Stage) -> Result<()>
     let (op_id, request) = stream.expect_acquire().await?;
     for position in [2, 1] {
         let waiting = pb::Waiting {
+            holder_note: None,
             position,
             holder_remaining_lease: None,
         };
@@ -178,6 +179,7 @@ pub(super) async fn a_try_that_fails_is_not_granted(stage: &mut Stage) -> Result
     let id = stage.driver.send(command).await?;
     let (op_id, _) = stream.expect_try_acquire().await?;
     let busy = pb::TryAcquireResponse {
+        holder_note: None,
         acquired: false,
         grant: None,
         holder_remaining_lease: proto(LEASE),

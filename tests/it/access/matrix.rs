@@ -194,8 +194,16 @@ fn request(of: &MessageDescriptor, about: &About<'_>) -> DynamicMessage {
                 };
                 Value::List(names.into_iter().map(lock).collect())
             }
-            "identity" | "mode" | "lease" | "wait_timeout" | "request_id" | "min_replica_acks"
-            | "only_if_absent" | "ttl" | "page_size" | "page_token" => continue,
+            "note" => {
+                let Kind::Message(note) = field.kind() else {
+                    panic!("{field:?}")
+                };
+                Value::Message(request(&note, about))
+            }
+            "labels" | "identity" | "mode" | "lease" | "wait_timeout" | "request_id"
+            | "min_replica_acks" | "only_if_absent" | "ttl" | "page_size" | "page_token" => {
+                continue;
+            }
             other => panic!("{}: what is {other} to be?", of.name()),
         };
         message.set_field(&field, value);

@@ -50,6 +50,7 @@ async fn token_of(
         known_holds: None,
         serial: None,
         fresh_serial: 1,
+        note: None,
     };
     match scripts
         .acquire(hold(owner), lease, attempt, Refusal::Forgotten)
@@ -155,6 +156,7 @@ async fn a_request_is_remembered_for_its_retention_since_the_last_repeat() {
             known_holds: None,
             serial: None,
             fresh_serial: 1,
+            note: None,
         };
         scripts.acquire(hold("x"), secs(300), attempt, Refusal::Forgotten)
     };

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use lockkeeper_store::{
     host::Value,
     script::{
-        Acquired, Attempt, CallError, Config, Forced, ForcedRecord, Hold, Inspected, Mode,
+        Acquired, Attempt, CallError, Config, Forced, ForcedRecord, Hold, Inspected, Mode, Note,
         QueuePositions, Refusal, Released, Renewal, Renewals, Scripts, WalkCursor, keys,
     },
 };
@@ -63,6 +63,7 @@ impl Teller for Locks {
         let scripts = Scripts::new(Arc::clone(&stage.client), self.config.clone());
         let on = option(words, "on").map_or(LOCKS[0], name_of);
         let request_id = option(words, "request");
+        let note = option(words, "note").map(note);
         let attempt = Attempt {
             request_id,
             attempt: option(words, "attempt").unwrap_or("a"),
@@ -70,9 +71,10 @@ impl Teller for Locks {
             serial: option(words, "serial").map(|serial| serial.parse().unwrap()),
             fresh_serial: option(words, "fresh")
                 .map_or(UNNAMED_SERIAL, |serial| serial.parse().unwrap()),
+            note: note.as_ref(),
         };
         let mode = option(words, "mode").map_or(Mode::Exclusive, mode);
-        let hold = |owner| Hold::new(on, mode, owner);
+        let hold = |owner| Hold::new(on, mode, owner).noted(words.contains(&"noted"));
         let outcome = match *words {
             ["acquire", owner, lease, ..] => {
                 let acquired = scripts.acquire(hold(owner), time(lease), attempt, refusal(words));
@@ -229,10 +231,14 @@ impl Locks {
                 let token = self.mask.number(token.try_into().unwrap());
                 format!("{verb} {hold_count} {token} {}{own_serial}", rounded(lease))
             }
-            Acquired::Busy { remaining, place } => {
+            Acquired::Busy {
+                remaining,
+                place,
+                ref note,
+            } => {
                 let place = place.map_or_else(String::new, |place| format!(" place {place}"));
                 let left = rounded_or_endless(remaining);
-                format!("busy {left}{place}")
+                format!("busy {left}{place}{}", note_shown(note.as_ref()))
             }
         }
     }
@@ -288,7 +294,7 @@ impl Locks {
                 let left = rounded_or_endless(holder.remaining);
                 let _ = write!(text, "({:?} {left})", holder.mode);
             }
-            text.push(' ');
+            text = text + &note_shown(holder.note.as_ref()) + " ";
         }
         if seen.holder_count > seen.holders.len() {
             let _ = write!(text, "of {} ", seen.holder_count);
@@ -344,7 +350,31 @@ async fn walk(scripts: &Scripts, prefix: &str) -> Result<String, CallError> {
 fn vouched_for(vouched: &QueuePositions) -> String {
     let left = vouched.remaining.map_or("none".to_owned(), rounded);
     let places: Vec<_> = vouched.places.iter().map(u32::to_string).collect();
-    format!("{left}, places {}", places.join(" "))
+    let note = note_shown(vouched.note.as_ref());
+    format!("{left}, places {}{note}", places.join(" "))
+}
+
+/// `reason`, and with a label `reason,key=value`
+fn note(text: &str) -> Note {
+    let mut parts = text.split(',');
+    let reason = parts.next().unwrap_or_default().to_owned();
+    let labels = parts.filter_map(|part| part.split_once('='));
+    let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    Note {
+        reason,
+        labels: labels.collect(),
+    }
+}
+
+pub(super) fn note_shown(note: Option<&Note>) -> String {
+    let Some(note) = note else {
+        return String::new();
+    };
+    let labels = note.labels.iter();
+    let labels: String = labels
+        .map(|(key, value)| format!(",{key}={value}"))
+        .collect();
+    format!(" \"{}{labels}\"", note.reason)
 }
 
 pub(super) fn mode(word: &str) -> Mode {
@@ -371,6 +401,7 @@ fn renewal(text: &str) -> Renewal {
         },
         owner: owner.into(),
         lease: time(lease),
+        noted: false,
     }
 }
 
@@ -378,7 +409,10 @@ type MakeKey = fn() -> Bytes;
 
 /// More keys of the first lock, by what stories call them. Of the owners' read holds there are
 /// those of the first two listeners.
-const OTHERS: [(&str, MakeKey); 10] = [
+const OTHERS: [(&str, MakeKey); 13] = [
+    ("note", || keys::note(LOCKS[0])),
+    ("x:note", || keys::reader_note(LOCKS[0], "x")),
+    ("y:note", || keys::reader_note(LOCKS[0], "y")),
     ("forced", || keys::forced(LOCKS[0])),
     ("queue", || keys::queue(LOCKS[0])),
     ("deadlines", || keys::queue_deadlines(LOCKS[0])),

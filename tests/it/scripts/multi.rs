@@ -8,7 +8,7 @@ use lockkeeper_store::script::{
 };
 
 use super::{
-    lock_story::{check, mode, name_of, refusal},
+    lock_story::{check, mode, name_of, note_shown, refusal},
     mask::Mask,
     story::{Row, option, rounded, rounded_or_endless, time},
 };
@@ -53,6 +53,7 @@ impl<'a> All<'a> {
             record: self.attempt.request_id.unwrap_or(self.attempt.attempt),
             attempt: self.attempt.attempt,
             fresh_serial: self.attempt.fresh_serial,
+            note: self.attempt.note,
         };
         match verb {
             "acquire_all" => {
@@ -99,9 +100,13 @@ fn shown(acquired: AcquiredAll, mask: &mut Mask) -> String {
             let verb = if repeated { "repeated" } else { "granted" };
             format!("{verb} {}", each.collect::<Vec<_>>().join(", "))
         }
-        AcquiredAll::Busy { which, remaining } => {
+        AcquiredAll::Busy {
+            which,
+            remaining,
+            note,
+        } => {
             let left = rounded_or_endless(remaining);
-            format!("busy at {which} {left}")
+            format!("busy at {which} {left}{}", note_shown(note.as_ref()))
         }
         AcquiredAll::Refused { which, why } => format!("refused at {which} {why:?}"),
     }

@@ -118,6 +118,7 @@ async fn locks(scripts: &Scripts, mode: Mode, errors: &mut Vec<CallError>) {
         known_holds: None,
         serial: None,
         fresh_serial: 7,
+        note: None,
     };
     for round in ["1", "2"] {
         let (by_request, plain) = (attempt(Some(round), round), attempt(None, "a"));
@@ -140,6 +141,7 @@ async fn locks(scripts: &Scripts, mode: Mode, errors: &mut Vec<CallError>) {
             mode,
             owner: "x".into(),
             lease: secs(60),
+            noted: false,
         };
         errors.extend(scripts.renew(&[renewal]).await.error);
         errors.extend(scripts.inspect(&name, 10).await.err());
@@ -181,6 +183,7 @@ async fn several(scripts: &Scripts, errors: &mut Vec<CallError>) {
         record: "a",
         attempt: "a",
         fresh_serial: 7,
+        note: None,
     };
     let taken = scripts.acquire_all(members, secs(60), attempt, Refusal::Waits);
     errors.extend(taken.await.err());

@@ -96,6 +96,7 @@ async fn call_something(scripts: &Scripts, call: usize, random: &mut StdRng) {
         known_holds,
         serial: None,
         fresh_serial: 1,
+        note: None,
     };
     let hold = Hold::new(name, mode(name, random), owner);
     match random.random_range(0..12) {
@@ -116,6 +117,7 @@ async fn call_something(scripts: &Scripts, call: usize, random: &mut StdRng) {
                 mode: mode(name, random),
                 owner: pick(&OWNERS, random).into(),
                 lease: self::lease(random),
+                noted: false,
             });
             let _ = scripts
                 .renew(&holds[..random.random_range(0..=holds.len())])

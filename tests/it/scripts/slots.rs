@@ -199,6 +199,7 @@ async fn once_around(scripts: &Scripts, hold: Hold<'_>, id: &str) {
         known_holds: None,
         serial: None,
         fresh_serial: 1,
+        note: None,
     };
     for _ in 0..2 {
         let acquired = scripts
@@ -214,6 +215,7 @@ async fn once_around(scripts: &Scripts, hold: Hold<'_>, id: &str) {
         mode: hold.mode,
         owner: hold.owner.into(),
         lease,
+        noted: false,
     };
     let renewed = scripts.renew(&[renewal]).await.complete();
     assert!(renewed.unwrap()[0].is_ok(), "{name}");
@@ -251,6 +253,7 @@ async fn several_around(scripts: &Scripts) {
         record: "}{r",
         attempt: "a",
         fresh_serial: 1,
+        note: None,
     };
     let lease = secs(100);
     let leases = [lease; 3];

@@ -216,7 +216,8 @@ fn failures_have_one_line_and_their_exit_code() {
         (
             &["release", "orders", "--owner", "writer", "--mode", "write"],
             64,
-            "lockkeeper: WRONG_KIND: no\n",
+            "lockkeeper: WRONG_KIND: no; `lockkeeper list` shows its kind; `run --permits` is for \
+             semaphores\n",
         ),
         (&["describe", ""], 64, "lockkeeper: INVALID_NAME: no\n"),
     ] {
@@ -296,6 +297,7 @@ fn serve_prints_its_settings_and_refuses_what_is_wrong() {
     assert_code(&output, 78);
     assert_eq!(
         stderr(&output),
-        "lockkeeper: unknown key server.listn (environment variable LOCKKEEPER__SERVER__LISTN)\n"
+        "lockkeeper: unknown key server.listn (environment variable LOCKKEEPER__SERVER__LISTN); \
+         did you mean server.listen?\n"
     );
 }

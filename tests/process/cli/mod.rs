@@ -1,6 +1,8 @@
 //! The command line against a coordinator that says what the test wants.
 
 mod calls;
+mod contexts;
+mod messages;
 mod run;
 mod tool;
 

@@ -32,6 +32,7 @@ pub(super) fn lockkeeper(arguments: &[&str]) -> Command {
     command
         .args(arguments)
         .env_remove("LOCKKEEPER_SERVER")
+        .env_remove("LOCKKEEPER_CONTEXT")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

@@ -65,6 +65,7 @@ impl LockService for Service {
             acquired,
             grant: acquired.then(|| self.grant(&request.name, request.mode)),
             holder_remaining_lease: None,
+            holder_note: None,
         }))
     }
 
@@ -174,6 +175,7 @@ impl LockService for Service {
                 client_name: "search".to_owned(),
                 mode: LockMode::Read.into(),
                 remaining_lease: Duration::from_millis(1500).try_into().ok(),
+                note: None,
             }],
             remaining_lease: Duration::from_millis(1500).try_into().ok(),
             last_fencing_token: TOKEN,

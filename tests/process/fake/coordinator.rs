@@ -249,6 +249,7 @@ impl Service {
                     acquired: true,
                     grant: Some(self.watched(&asked.name, asked.mode)),
                     holder_remaining_lease: None,
+                    holder_note: None,
                 };
                 ("try_acquire", Some(Said::Tried(tried)))
             }
@@ -322,6 +323,7 @@ pub(super) fn waiting() -> Waiting {
     Waiting {
         position: 1,
         holder_remaining_lease,
+        holder_note: None,
     }
 }
 
@@ -329,5 +331,6 @@ pub(super) fn not_granted() -> NotGranted {
     NotGranted {
         reason: NotGrantedReason::WaitTimeout.into(),
         holder_remaining_lease: Duration::from_secs(12).try_into().ok(),
+        holder_note: None,
     }
 }

@@ -110,12 +110,12 @@ async fn who_asks_with_or_without_tls_where_it_is_the_other_way_is_told_so() {
     let authority = Authority::new();
     let secured = Coordinator::start(&authority.settings()).await;
     for said in refusals(&secured.url(), &authority).await {
-        let hint = "wants TLS, with which the address begins with https://";
+        let hint = "the server uses TLS: use https://";
         assert!(said.contains(hint), "{said}");
     }
     let (plain, server) = http_1().await;
     for said in refusals(&plain, &authority).await {
-        let hint = "does not speak TLS, without which the address begins with http://";
+        let hint = "the server does not use TLS: use http://";
         assert!(said.contains(hint), "{said}");
     }
     // What is known is told, and nothing is guessed.

@@ -65,6 +65,26 @@ async fn until_it_looked_again(coordinator: &Coordinator) {
     .await;
 }
 
+/// The most samples of a coordinator that nobody has called yet.
+const FRESH_MAX: usize = 600;
+
+#[tokio::test]
+async fn a_fresh_coordinator_shows_few_samples() {
+    let redis = RedisServer::start().await;
+    let coordinator = start(&redis.url()).await;
+    coordinator.until_connected(1).await;
+    let seen = samples(&coordinator).await;
+    assert!(seen.len() <= FRESH_MAX, "{}", seen.len());
+    // What rates are made of is there before it is counted for the first time.
+    for counter in [
+        "lockkeeper_grants_total{mode=\"exclusive\",result=\"granted\"}",
+        "lockkeeper_leases_lost_total{reason=\"expired\"}",
+        "lockkeeper_store_errors_total{kind=\"unavailable\"}",
+    ] {
+        assert!(value(&seen, counter).abs() < 0.1, "{counter}");
+    }
+}
+
 #[tokio::test]
 async fn what_happens_is_counted() {
     let redis = RedisServer::start().await;
@@ -172,6 +192,7 @@ async fn what_is_refused_is_counted_by_why() {
     let settings = Settings::on("embedded:")
         .with("admin.listen", "127.0.0.1:0")
         .with("server.connections_max", "2")
+        .with("server.http_json", "false")
         // Whose callers have names, and so quotas.
         .with("server.uds_path", &path)
         .with("access.quotas.sessions", "1")

@@ -128,10 +128,13 @@ impl Sessionless {
         let kind = wait.map_or(Kind::Try, |wait| {
             Kind::Acquire(u64::try_from(wait.as_millis()).ok())
         });
+        let manners = &self.world.plan.manners;
+        let note = manners.note(&mut self.dice, &self.owner);
         let request = Acquire {
             mode,
             name: self.lock(name),
             owner: self.owner.clone(),
+            note,
             lease: Some(Lease::new(lease, &self.world.limits).unwrap()),
             wait,
             request_id: self.request_id(),

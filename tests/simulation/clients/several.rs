@@ -95,9 +95,12 @@ impl Several {
         let kind = wait.map_or(Kind::TryAll, |wait| {
             Kind::AcquireAll(u64::try_from(wait.as_millis()).unwrap_or(0))
         });
+        let manners = &self.world.plan.manners;
+        let says = manners.note(&mut self.dice, &self.owner);
         let request = AcquireAll {
             locks: self.locks(),
             owner: self.owner.clone(),
+            note: says,
             lease: Some(Lease::new(lease, &self.world.limits).unwrap()),
             wait,
             request_id: None,

@@ -8,7 +8,7 @@ use lockkeeper_store::script::catalog::{
 
 use super::Hole;
 
-pub(super) const HOLES: [Hole; 64] = [
+pub(super) const HOLES: [Hole; 71] = [
     Hole {
         name: "a release does not look at the owner",
         scripts: &[&LOCK_RELEASE],
@@ -379,10 +379,10 @@ pub(super) const HOLES: [Hole; 64] = [
     Hole {
         name: "of several locks those that are free are taken although one is not",
         scripts: &[&MULTI_ACQUIRE],
-        taken: "    return {0, i, member.seen.remaining}",
+        taken: "    local keys, seen = member.keys, member.seen\n",
         put: "    for _, other in ipairs(members) do if other.seen.open then \
               take_member(other, call) end end\n\
-              return {0, i, member.seen.remaining}",
+              local keys, seen = member.keys, member.seen\n",
     },
     Hole {
         name: "several locks are granted whoever holds them",
@@ -395,5 +395,48 @@ pub(super) const HOLES: [Hole; 64] = [
         scripts: &[&MULTI_UNDO],
         taken: "local undone = 0",
         put: "if true then return {1} end\nlocal undone = 0",
+    },
+    Hole {
+        name: "the note of an earlier holder is shown",
+        scripts: &[&LOCK_ACQUIRE, &FAIR_ACQUIRE, &WRITE_ACQUIRE, &READ_ACQUIRE],
+        taken: "return text and serial == token and redis.call('hexists', lock, owner) == 1 and \
+                text or nil",
+        put: "return text",
+    },
+    Hole {
+        name: "a reader's note of an earlier grant is shown",
+        scripts: &[&WRITE_ACQUIRE],
+        taken: "if text and tonumber(redis.call('get', hold) or nil) == serial then",
+        put: "if text then",
+    },
+    Hole {
+        name: "a renewal forgets the note",
+        scripts: &[&LOCK_RENEW],
+        taken: "reply[4 * i + 1] = extend_note(note_key(KEYS[2 * i]), lease)",
+        put: "",
+    },
+    Hole {
+        name: "a renewal forgets a reader's note",
+        scripts: &[&READ_RENEW],
+        taken: "reply[at + 4] = extend_note(note_key(KEYS[first + 4], ARGV[2 + i]), lease)",
+        put: "",
+    },
+    Hole {
+        name: "one more hold does not keep the note",
+        scripts: &[&LOCK_ACQUIRE, &FAIR_ACQUIRE, &READ_ACQUIRE, &WRITE_ACQUIRE],
+        taken: "if request.note or seen.count then",
+        put: "if request.note then",
+    },
+    Hole {
+        name: "a release that leaves holds forgets the note",
+        scripts: &[&LOCK_RELEASE, &FAIR_RELEASE, &WRITE_RELEASE],
+        taken: "extend_note(note_key(counter), math.max(ttl, 1))",
+        put: "",
+    },
+    Hole {
+        name: "a note has no time to live",
+        scripts: &[&FAIR_ACQUIRE],
+        taken: "  extend_note(key, lease)\n",
+        put: "",
     },
 ];

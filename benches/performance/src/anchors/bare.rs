@@ -97,6 +97,7 @@ impl Bare {
             acquired: true,
             grant: Some(self.grant(name, in_session)),
             holder_remaining_lease: None,
+            holder_note: None,
         }
     }
 
@@ -133,6 +134,7 @@ fn waiting() -> pb::Waiting {
     pb::Waiting {
         position: 1,
         holder_remaining_lease: Some(LEASE),
+        holder_note: None,
     }
 }
 

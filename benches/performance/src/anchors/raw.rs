@@ -147,6 +147,7 @@ async fn calls(number: usize, as_frames: bool) -> anyhow::Result<Calls> {
         known_holds: Some(0),
         serial: None,
         fresh_serial: 0,
+        note: None,
     };
     // Both fail, because nothing is run.
     let _ = scripts

@@ -142,6 +142,7 @@ impl Caller {
             known_holds: Some(known),
             serial: (known > 0).then_some(self.serial),
             fresh_serial: 1_000_000_000_000_000,
+            note: None,
         }
     }
 

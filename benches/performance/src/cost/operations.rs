@@ -202,6 +202,7 @@ async fn renew(caller: &mut Caller, mode: Mode) -> anyhow::Result<()> {
         mode,
         owner: caller.owner().into(),
         lease: LEASE,
+        noted: false,
     });
     let renewals: Vec<_> = renewals.collect();
     let renewed = caller.renewing.extend(&renewals).await.complete()?;
@@ -222,6 +223,7 @@ async fn two(caller: &mut Caller) -> anyhow::Result<()> {
         record: &attempt,
         attempt: &attempt,
         fresh_serial: 1,
+        note: None,
     };
     let owner = caller.owner();
     let members = Members {

@@ -96,7 +96,8 @@ jwks.json: |
 {{- $url := regexReplaceAll "[?#].*$" .Values.store.url "" -}}
 {{- $url = regexReplaceAll "//[^/]*@" $url "//" -}}
 {{- $store := ternary (print "secret " .Values.existingSecret) $url (ne .Values.existingSecret "") -}}
-{{- printf "%s\n%s" $store .Values.store.keyPrefix | sha256sum | trunc 16 -}}
+{{- /* Never a number, which `--set store.id` would make of digits alone. */ -}}
+{{- printf "%s\n%s" $store .Values.store.keyPrefix | sha256sum | trunc 12 | printf "store-%s" -}}
 {{- end -}}
 {{- end -}}
 

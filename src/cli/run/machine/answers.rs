@@ -142,13 +142,14 @@ impl Machine {
             Err(Error::NotGranted {
                 reason,
                 holder_remaining_lease,
+                holder_note,
                 available,
                 ..
             }) => {
                 let remaining = holder_remaining_lease.and_then(|it| it.try_into().ok());
                 let busy = match available {
                     Some(available) => format!("available={available}"),
-                    None => holder(remaining.as_ref()),
+                    None => holder(remaining.as_ref(), holder_note.as_deref()),
                 };
                 self.on_not_granted(reason, &busy);
             }

@@ -109,6 +109,7 @@ fn a_late_grant_is_released() {
 fn nothing_granted_ends_an_operation() {
     let reason = NotGrantedReason::Cancelled.into();
     let not_granted = pb::NotGranted {
+        holder_note: None,
         reason,
         holder_remaining_lease: None,
     };

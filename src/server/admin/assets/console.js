@@ -164,6 +164,14 @@ function holdersOf(lock) {
   return names.join(", ") + (more > 0 ? ` and ${more} more` : "") || "—";
 }
 
+function noteOf(note) {
+  if (!note) {
+    return "";
+  }
+  const labels = Object.entries(note.labels).map(([key, value]) => `${key}=${value}`);
+  return [note.reason, ...labels].filter(Boolean).join(" · ");
+}
+
 function showLocks() {
   const rows = page.locks.map((lock) => ({
     key: lock.name,
@@ -213,6 +221,7 @@ function showLock(lock) {
       { text: holder.mode, label: "Mode" },
       { text: String(holder.holdCount), label: "Holds", className: "number" },
       lease(holder.remainingLeaseMs),
+      { text: noteOf(holder.note) || "—", label: "Note" },
     ],
   }));
   showRows(at("lock-holders"), holders, "Nobody holds it.");
@@ -269,7 +278,7 @@ function showEvent(event) {
   const who = event.clientName || event.owner;
   const why = isLost ? `${event.reason}${event.detail ? `: ${event.detail}` : ""}` : "";
   const time = make("time", new Date().toLocaleTimeString());
-  item.append(time, make("span", WORDS[event.event] ?? event.event, "what"), name, make("span", [event.mode, who, why].filter(Boolean).join(" · ")));
+  item.append(time, make("span", WORDS[event.event] ?? event.event, "what"), name, make("span", [event.mode, who, why, noteOf(event.note)].filter(Boolean).join(" · ")));
   const list = at("events-rows");
   list.prepend(item);
   while (list.children.length > EVENTS_SHOWN) {

@@ -59,11 +59,11 @@ pub(in crate::grpc) fn operation(
 /// The frame of an answer. A grant counts as delivered from here on.
 pub(in crate::grpc) fn response(answer: Answer, viewer: &Viewer) -> Result<Response, Error> {
     Ok(match answer {
-        Answer::Waiting(it) => Response::Waiting(convert::waiting(it)),
+        Answer::Waiting(it) => Response::Waiting(convert::waiting(&it)),
         Answer::Granted(it) => Response::Granted(convert::granted(it)?),
-        Answer::NotGranted(it) => Response::NotGranted(convert::not_granted(it)),
+        Answer::NotGranted(it) => Response::NotGranted(convert::not_granted(&it)),
         Answer::Tried(it) => Response::Tried(convert::tried(it)?),
-        Answer::WaitingForAll(name, it) => Response::WaitingForAll(multi::waiting(&name, it)),
+        Answer::WaitingForAll(name, it) => Response::WaitingForAll(multi::waiting(&name, &it)),
         Answer::GrantedAll(it) => Response::GrantedAll(multi::granted(it)?),
         Answer::TriedAll(it) => Response::TriedAll(multi::tried(it)?),
         Answer::Released(left) => Response::Released(convert::released(left)),

@@ -41,6 +41,8 @@ pub struct Hold<'a> {
     pub mode: Mode,
     /// The owner, as a field of the lock's hash; for a write hold without Redisson's suffix.
     pub owner: &'a str,
+    /// Whether the owner has said something of it, as far as the caller knows.
+    pub noted: bool,
 }
 
 // === impl Hold ===
@@ -48,7 +50,18 @@ pub struct Hold<'a> {
 impl<'a> Hold<'a> {
     /// A hold.
     pub fn new(name: &'a str, mode: Mode, owner: &'a str) -> Self {
-        Self { name, mode, owner }
+        Self {
+            name,
+            mode,
+            owner,
+            noted: false,
+        }
+    }
+
+    /// The same, of which the owner has said something or not.
+    #[must_use]
+    pub fn noted(self, noted: bool) -> Self {
+        Self { noted, ..self }
     }
 
     /// The field of the lock's hash.
@@ -61,7 +74,10 @@ impl<'a> Hold<'a> {
 }
 
 /// Keys of an acquire but for the record.
-pub(crate) fn acquire_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
+pub(crate) fn acquire_keys(hold: Hold<'_>) -> Vec<Bytes> {
+    let Hold {
+        name, mode, owner, ..
+    } = hold;
     let mut keys = vec![keys::lock(name), keys::counter(name)];
     match mode {
         Mode::Exclusive => {}
@@ -83,7 +99,10 @@ pub(crate) fn acquire_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
 }
 
 /// Keys of a release or an undo but for the record.
-pub(crate) fn give_back_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
+pub(crate) fn give_back_keys(hold: Hold<'_>) -> Vec<Bytes> {
+    let Hold {
+        name, mode, owner, ..
+    } = hold;
     let mut keys = vec![keys::lock(name), keys::counter(name)];
     match mode {
         Mode::Exclusive => keys.push(keys::channel(name).into()),

@@ -8,6 +8,7 @@ use super::{
     encoding::{count, malformed, number, refusal, time_to_live, unsigned},
     hold::Mode,
     host_scripts::HostScripts,
+    note::Note,
 };
 use crate::{
     host::{Call, Value},
@@ -45,6 +46,8 @@ pub struct Holder {
     pub hold_count: u32,
     /// What is left of its lease; none if it has no time to live.
     pub remaining: Option<Duration>,
+    /// What it says of its hold.
+    pub note: Option<Note>,
 }
 
 // === impl HostScripts ===
@@ -77,7 +80,7 @@ impl HostScripts {
             ] => {
                 let queue_len = usize::try_from(*queue_len).unwrap_or(0);
                 let mode = mode_of(mode, queue_len);
-                let holders = holders.chunks(3).map(|parts| holder(parts, mode));
+                let holders = holders.chunks(4).map(|parts| holder(parts, mode));
                 let queue = queue.iter().map(|owner| match owner {
                     Value::Bytes(owner) => Some(owner.clone()),
                     Value::Nil | Value::Int(_) | Value::Array(_) => None,
@@ -113,10 +116,11 @@ pub(super) fn mode_of(mode: &[u8], queue_len: usize) -> Option<Mode> {
 
 pub(super) fn holder(parts: &[Value], mode: Option<Mode>) -> Option<Holder> {
     let [
-        Value::Bytes(field),
+        Value::Bytes(ref field),
         Value::Int(hold_count),
         Value::Int(remaining),
-    ] = parts
+        ref note @ ..,
+    ] = *parts
     else {
         return None;
     };
@@ -128,7 +132,8 @@ pub(super) fn holder(parts: &[Value], mode: Option<Mode>) -> Option<Holder> {
     Some(Holder {
         owner,
         mode,
-        hold_count: count(*hold_count),
-        remaining: time_to_live(*remaining),
+        hold_count: count(hold_count),
+        remaining: time_to_live(remaining),
+        note: note.first().and_then(Note::of),
     })
 }

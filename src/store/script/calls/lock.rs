@@ -12,6 +12,7 @@ use super::{
     },
     hold::{Hold, Mode, acquire_keys, fair_keys, give_back_keys},
     host_scripts::HostScripts,
+    note::{Note, take_note},
     ownership::{Ownership, ownership},
     seen_counters::Step,
 };
@@ -19,6 +20,9 @@ use crate::{
     host::{Call, Script, Value},
     script::{CallError, catalog, keys},
 };
+
+/// Numbers in the reply of an acquire that was refused.
+const REFUSAL_NUMBERS: usize = 4;
 
 /// What an acquire came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +47,8 @@ pub enum Acquired {
         remaining: Option<Duration>,
         /// The place in the queue of a fair lock, if it is known.
         place: Option<u32>,
+        /// What a holder says of its hold.
+        note: Option<Note>,
     },
 }
 
@@ -74,6 +80,8 @@ pub struct Attempt<'a> {
     /// The serial of a read grant, if this attempt gets a new one: a number below 2^53 that no
     /// other grant of the owner has.
     pub fresh_serial: u64,
+    /// What the owner says of its hold; with none, what it said before stays.
+    pub note: Option<&'a Note>,
 }
 
 /// What a release came to.
@@ -103,6 +111,12 @@ struct Verbs {
 // === impl Attempt ===
 
 impl Attempt<'_> {
+    /// Whether the script is not told more than that: the owner has no hold, there is no request
+    /// id, and the owner says nothing.
+    fn is_plain(&self) -> bool {
+        self.request_id.is_none() && self.known_holds == Some(0) && self.note.is_none()
+    }
+
     /// No attempt: its undo lowers the holds of the grant with this serial to a number.
     pub(crate) fn to_lower(serial: u64, holds: u32) -> Self {
         Self {
@@ -111,6 +125,7 @@ impl Attempt<'_> {
             known_holds: Some(holds),
             serial: Some(serial),
             fresh_serial: 0,
+            note: None,
         }
     }
 }
@@ -139,8 +154,7 @@ impl HostScripts {
     ) -> Result<(Acquired, u64), CallError> {
         let mut args = vec![hold.field(), millis(lease)];
         args.extend(self.acquire_args(hold, attempt, refused));
-        // The script takes it that a caller who says nothing has no hold and no request id.
-        let is_plain = attempt.request_id.is_none() && attempt.known_holds == Some(0);
+        let is_plain = attempt.is_plain();
         let makes_token = hold.mode != Mode::Read;
         if is_plain && makes_token {
             let step = self.counters.next(hold.name);
@@ -153,6 +167,7 @@ impl HostScripts {
                     .flatten(),
             );
             args.extend(self.look_up_args(lease, attempt, refused));
+            args.extend(attempt.note.map(Note::text));
         }
         let mut keys = acquire_keys(hold);
         keys.extend(attempt.request_id.map(|id| keys::record(hold.name, id)));
@@ -161,7 +176,8 @@ impl HostScripts {
         if is_plain && makes_token {
             self.saw_token(hold.name, reply.as_ref().ok(), sent_at);
         }
-        let reply = reply?;
+        let mut reply = reply?;
+        let note = take_note(&mut reply, REFUSAL_NUMBERS);
         if !matches!(reply, Value::Array(_)) {
             let token = integer(&reply).ok_or_else(|| malformed(script, &reply))?;
             let token = unsigned(token);
@@ -178,27 +194,7 @@ impl HostScripts {
             };
             return Ok((first, token));
         }
-        let reply = numbers(script, &reply)?;
-        match *reply.as_slice() {
-            [done @ (DONE | REPEATED), hold_count, token, lease, serial] => {
-                let granted = Acquired::Granted {
-                    hold_count: count(hold_count),
-                    token: unsigned(token),
-                    lease: duration(lease),
-                    serial: unsigned(serial),
-                    repeated: done == REPEATED,
-                };
-                Ok((granted, unsigned(token)))
-            }
-            [NOT_DONE, remaining, place, counter] => {
-                let busy = Acquired::Busy {
-                    remaining: time_to_live(remaining),
-                    place: u32::try_from(place).ok().filter(|place| *place > 0),
-                };
-                Ok((busy, unsigned(counter)))
-            }
-            _ => Err(refusal(script, &reply)),
-        }
+        long_answer(script, &reply, note)
     }
 
     /// What a script needs that has to look at holds of the owner, or at an earlier answer.
@@ -257,11 +253,15 @@ impl HostScripts {
         if hold.mode == Mode::Fair {
             args.push(millis(self.config.fair_waiter_timeout));
         }
-        if request_id.is_some() || self.host.has_partition_messages() {
+        let is_plain = request_id.is_none() && !hold.noted;
+        if !is_plain || self.host.has_partition_messages() {
             args.push(self.publish());
         }
-        if request_id.is_some() {
+        if !is_plain {
             args.push(millis(self.config.request_retention));
+        }
+        if hold.noted {
+            args.push(flag(true));
         }
         let mut keys = give_back_keys(hold);
         keys.extend(request_id.map(|id| keys::record(hold.name, id)));
@@ -365,6 +365,36 @@ impl HostScripts {
     /// waiter.
     pub(crate) fn wake_one(&self, name: &str) -> [Bytes; 3] {
         [keys::channel(name).into(), self.publish(), text(WAKE_ONE)]
+    }
+}
+
+/// The answer of an acquire script that had to look closer, and what the fencing counter shows.
+fn long_answer(
+    script: &'static Script,
+    reply: &Value,
+    note: Option<Note>,
+) -> Result<(Acquired, u64), CallError> {
+    let reply = numbers(script, reply)?;
+    match *reply.as_slice() {
+        [done @ (DONE | REPEATED), hold_count, token, lease, serial] => {
+            let granted = Acquired::Granted {
+                hold_count: count(hold_count),
+                token: unsigned(token),
+                lease: duration(lease),
+                serial: unsigned(serial),
+                repeated: done == REPEATED,
+            };
+            Ok((granted, unsigned(token)))
+        }
+        [NOT_DONE, remaining, place, counter] => {
+            let busy = Acquired::Busy {
+                remaining: time_to_live(remaining),
+                place: u32::try_from(place).ok().filter(|place| *place > 0),
+                note,
+            };
+            Ok((busy, unsigned(counter)))
+        }
+        _ => Err(refusal(script, &reply)),
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Renewal {
     pub owner: Arc<str>,
     /// The lease to count from now. Zero looks at the hold without giving it more.
     pub lease: Duration,
+    /// Whether the owner has said something of it, which is to live as long.
+    pub noted: bool,
 }
 
 /// What renewals of holds came to: granted anew, or why not (never [`Ownership::NeverHeld`]).
@@ -47,6 +49,8 @@ pub struct Renewed {
     pub lease: Duration,
     /// Tells the grant from every other of the owner.
     pub serial: u64,
+    /// Whether the owner may have said something of it.
+    pub noted: bool,
 }
 
 /// Holds that one script renews.
@@ -56,6 +60,8 @@ struct Family {
     keys: fn(Hold<'_>) -> Vec<Bytes>,
     /// For each hold in a reply that tells more than leases.
     numbers: usize,
+    /// Whether the owners have said something of the holds.
+    noted: bool,
 }
 
 /// Renewals look after the fencing counters so many times, at least, while one lives that is not.
@@ -80,7 +86,8 @@ impl HostScripts {
     }
 
     /// The same for holds that are renewed again and again, where nothing but the leases is wanted.
-    /// It costs the store less: it looks after the fencing counters only now and then.
+    /// It costs the store less: it looks after the fencing counters only now and then, and after
+    /// notes only if there are any.
     pub(crate) async fn extend(&self, renewals: &[Renewal]) -> Batch<Result<Duration, Ownership>> {
         if self.looks_after_counters(renewals) {
             let renewed = self.renew(renewals).await;
@@ -88,9 +95,14 @@ impl HostScripts {
         }
         let calls = self.families(renewals).into_iter();
         let calls = calls.map(|(partition, family, places)| async move {
-            let answer = self
-                .extend_family(&family, &picked(renewals, &places))
-                .await;
+            let batch = picked(renewals, &places);
+            // The scripts look after notes where they look after counters.
+            let answer = if family.noted {
+                let answer = self.renew_family(&family, &batch).await;
+                answer.map(|(clock, outcomes)| (clock, leases(outcomes)))
+            } else {
+                self.extend_family(&family, &batch).await
+            };
             (partition, vec![(places, answer, Instant::now())])
         });
         Batch::gather(renewals.len(), calls).await
@@ -108,15 +120,20 @@ impl HostScripts {
 
     /// The scripts that are needed in each part of the store, with the places of what they renew.
     fn families(&self, renewals: &[Renewal]) -> Vec<(Partition, Family, Vec<usize>)> {
-        let of = |renewal: &Renewal| (self.partition(&renewal.name), renewal.mode == Mode::Read);
+        let of = |renewal: &Renewal| {
+            let is_read = renewal.mode == Mode::Read;
+            (self.partition(&renewal.name), (is_read, renewal.noted))
+        };
         let mut groups = grouped(renewals.iter().map(of));
         if groups.is_empty() {
-            groups.insert((0, false), Vec::new());
+            groups.insert((0, (false, false)), Vec::new());
         }
-        let groups = groups.into_iter().map(|((partition, reads), places)| {
-            let family = if reads { Family::READ } else { Family::OTHERS };
-            (partition, family, places)
-        });
+        let groups = groups
+            .into_iter()
+            .map(|((partition, (reads, noted)), places)| {
+                let family = if reads { Family::READ } else { Family::OTHERS };
+                (partition, Family { noted, ..family }, places)
+            });
         groups.collect()
     }
 
@@ -210,6 +227,11 @@ fn picked<'a>(renewals: &'a [Renewal], places: &[usize]) -> Vec<&'a Renewal> {
     places.iter().map(|at| &renewals[*at]).collect()
 }
 
+fn leases(outcomes: Vec<Result<Renewed, Ownership>>) -> Vec<Result<Duration, Ownership>> {
+    let outcomes = outcomes.into_iter();
+    outcomes.map(|it| it.map(|renewed| renewed.lease)).collect()
+}
+
 /// A lease that a hold has now, or why it has none.
 fn leased(lease: i64) -> Result<Duration, Ownership> {
     if lease < 0 {
@@ -227,15 +249,16 @@ pub(crate) fn not_renewed(gone: i64) -> Ownership {
     }
 }
 
-/// Lease, holds, token, and the serial where that is not the token.
+/// Lease, holds, token, the serial where that is not the token, and whether there is a note.
 fn outcome(numbers: &[i64]) -> Result<Renewed, Ownership> {
     match *numbers {
         [gone, ..] if gone < 0 => Err(not_renewed(gone)),
-        [lease, hold_count, token, ref rest @ ..] => Ok(Renewed {
+        [lease, hold_count, token, ref rest @ .., noted] => Ok(Renewed {
             hold_count: count(hold_count),
             token: unsigned(token),
             lease: duration(lease),
             serial: unsigned(rest.first().copied().unwrap_or(token)),
+            noted: noted > 0,
         }),
         _ => Err(Ownership::Expired),
     }
@@ -253,11 +276,13 @@ impl Family {
                 keys::readers(hold.name),
             ]
         },
-        numbers: 4,
+        numbers: 5,
+        noted: false,
     };
     const OTHERS: Self = Self {
         script: &catalog::LOCK_RENEW,
         keys: |hold| vec![keys::lock(hold.name)],
-        numbers: 3,
+        numbers: 4,
+        noted: false,
     };
 }

@@ -189,6 +189,7 @@ impl Quorum {
         Ok(Acquired::Busy {
             remaining,
             place: None,
+            note: None,
         })
     }
 
@@ -218,6 +219,7 @@ fn split() -> Acquired {
     Acquired::Busy {
         remaining: Some(Duration::from_millis(millis)),
         place: None,
+        note: None,
     }
 }
 

@@ -49,6 +49,7 @@ pub(super) fn combine(seen: &[&Inspected], stores: usize) -> Inspected {
             hold_count: reached(same.iter().map(|it| it.hold_count), most)?,
             // Without a time to live is longer than any.
             remaining: reached(same.iter().map(|it| forever_last(it.remaining)), most)?.1,
+            note: None,
         })
     });
     let held = seen.iter().filter(|inspected| inspected.mode.is_some());

@@ -97,5 +97,6 @@ pub(super) fn combine(seen: &[Seen], majority: usize) -> Seen {
         token: reached(same.iter().map(|it| it.token), majority).unwrap_or_default(),
         lease: lease.unwrap_or(Duration::ZERO),
         serial: same.first()?.serial,
+        noted: false,
     }))
 }

@@ -82,6 +82,7 @@ impl OwnAttempt {
             known_holds: self.known_holds,
             serial: self.serial,
             fresh_serial: 0,
+            note: None,
         }
     }
 }

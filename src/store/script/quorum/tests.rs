@@ -235,6 +235,7 @@ fn a_renewal_counts_only_holds_of_one_grant() {
             token: serial,
             lease: Duration::from_secs(seconds),
             serial,
+            noted: false,
         }))
     };
     let gone = Some(Err(Ownership::Expired));
@@ -276,6 +277,7 @@ fn a_lock_is_shown_as_most_of_those_that_answer_have_it() {
                 mode: Mode::Exclusive,
                 hold_count: 1,
                 remaining: Some(LEASE),
+                note: None,
             })
             .collect(),
         holder_count: owners.len(),

@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use super::scripts::{Scripts, Store};
-use crate::script::{
-    Acquired, Attempt, Batch, CallError, Forced, ForcedRecord, Hold, Inspected, NameKind,
-    Ownership, Refusal, Released, Renewal, Renewals, Unsupported, WalkCursor,
-    calls::{
-        encoding::{count, malformed, millis, text, time_to_live},
-        fair_keys,
+use crate::{
+    host::Call,
+    script::{
+        Acquired, Attempt, Batch, CallError, Forced, ForcedRecord, Hold, Inspected, NameKind, Note,
+        Ownership, Refusal, Released, Renewal, Renewals, Unsupported, WalkCursor,
+        calls::{
+            encoding::{count, malformed, millis, numbers, text, time_to_live},
+            fair_keys, take_note,
+        },
+        catalog, keys,
     },
-    catalog,
 };
 
 /// Positions in the queue of a fair lock.
@@ -20,6 +23,8 @@ pub struct QueuePositions {
     pub remaining: Option<Duration>,
     /// Their places, in the order they were named; 0: not in the queue.
     pub places: Vec<u32>,
+    /// What the holder says of its hold.
+    pub note: Option<Note>,
 }
 
 /// Makes a call on the one store or on the quorum, where it is boxed: its state is large.
@@ -45,6 +50,7 @@ impl Scripts {
         refused: Refusal,
     ) -> Result<Acquired, CallError> {
         self.check_mode(hold.mode)?;
+        self.check_note(attempt.note.is_some())?;
         on_store!(self, acquire(hold, lease, attempt, refused))
     }
 
@@ -106,11 +112,16 @@ impl Scripts {
         let mut args = vec![millis(self.config.fair_waiter_timeout)];
         args.extend(store.wake_one(name));
         args.extend(owners.iter().copied().map(text));
-        let reply = store.eval(script, fair_keys(name), args).await?;
+        let mut keys = fair_keys(name);
+        keys.push(keys::counter(name));
+        let mut reply = store.call(Call { script, keys, args }).await?;
+        let note = take_note(&mut reply, 1 + owners.len());
+        let reply = numbers(script, &reply)?;
         match reply.as_slice() {
             [remaining, places @ ..] if places.len() == owners.len() => Ok(QueuePositions {
                 remaining: time_to_live(*remaining),
                 places: places.iter().map(|place| count(*place)).collect(),
+                note,
             }),
             _ => Err(malformed(script, &reply)),
         }

@@ -8,17 +8,17 @@ use sha2::{Digest as _, Sha256};
 
 use super::scripts::{Scripts, Store};
 use crate::{
-    host::Script,
+    host::{Call, Script},
     script::{
-        CallError, Refusal, Unsupported,
+        CallError, Note, Refusal, Unsupported,
         calls::{
             Hold, HostScripts, Mode, Ownership, acquire_keys,
             encoding::{
                 COUNTER_OUT_OF_RANGE, DONE, LIMIT_REACHED, NOT_DONE, REPEATED, SELF_DEADLOCK,
                 WAKE_ALL, WAKE_ONE, WRONG_KIND, count, duration, flag, malformed, millis, number,
-                refusal, text, time_to_live, unsigned,
+                numbers, refusal, text, time_to_live, unsigned,
             },
-            give_back_keys, grouped, ownership,
+            give_back_keys, grouped, ownership, take_note,
         },
         catalog, keys,
     },
@@ -26,6 +26,9 @@ use crate::{
 
 /// Numbers of each lock in the reply of an acquire or a release.
 const NUMBERS: usize = 4;
+
+/// Numbers in the reply of an acquire that was refused.
+const REFUSAL_NUMBERS: usize = 3;
 
 /// One of several locks, and what the caller knows of the owner's holds on it.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +62,8 @@ pub struct AttemptAll<'a> {
     pub attempt: &'a str,
     /// As in [`crate::script::Attempt`], for all new read grants.
     pub fresh_serial: u64,
+    /// As in [`crate::script::Attempt`], for each of the locks.
+    pub note: Option<&'a Note>,
 }
 
 /// What an acquire of several locks came to.
@@ -77,6 +82,8 @@ pub enum AcquiredAll {
         which: usize,
         /// What is left of that holder's lease; none if that is not known.
         remaining: Option<Duration>,
+        /// What that holder says of its hold.
+        note: Option<Note>,
     },
     /// None was taken and none can be: one of them is no such lock, or the owner would wait for
     /// itself.
@@ -151,9 +158,12 @@ impl Scripts {
         for member in members.locks {
             args.extend([word(member.mode), optional(member.known_holds)]);
         }
+        args.extend(attempt.note.map(Note::text));
         let keys = members.keys(acquire_keys, Some(attempt.record));
         let _turn = self.turns.next(members.locks.len()).await?;
-        let reply = store.eval(script, keys, args).await?;
+        let mut reply = store.call(Call { script, keys, args }).await?;
+        let note = take_note(&mut reply, REFUSAL_NUMBERS);
+        let reply = numbers(script, &reply)?;
         match *reply.as_slice() {
             [done @ (DONE | REPEATED), ref numbers @ ..] if members.fit(numbers) => {
                 let grants = numbers.chunks_exact(NUMBERS).map(grant).collect();
@@ -163,6 +173,7 @@ impl Scripts {
             [NOT_DONE, which, remaining] => Ok(AcquiredAll::Busy {
                 which: members.which(which, script, &reply)?,
                 remaining: time_to_live(remaining),
+                note,
             }),
             [
                 why @ (WRONG_KIND | SELF_DEADLOCK | COUNTER_OUT_OF_RANGE | LIMIT_REACHED),

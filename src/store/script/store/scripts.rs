@@ -82,6 +82,14 @@ impl Scripts {
         }
     }
 
+    /// Refuses a note where the store does not have them.
+    pub(super) fn check_note(&self, noted: bool) -> Result<(), CallError> {
+        match self.store {
+            Store::Quorum(_) if noted => Err(CallError::Unsupported(Unsupported::Notes)),
+            Store::Quorum(_) | Store::One(_) => Ok(()),
+        }
+    }
+
     /// Whether an acquire that ended with this error may have left something for waiters. Of a
     /// quorum some stores may have answered.
     pub fn may_have_run(&self, error: &CallError) -> bool {

@@ -217,6 +217,7 @@ async fn as_many_locks_as_one_call_may_take() {
                     record: "a",
                     attempt: "a",
                     fresh_serial: 1,
+                    note: None,
                 };
                 let refused = Refusal::Forgotten;
                 let _ = scripts
@@ -231,6 +232,7 @@ async fn as_many_locks_as_one_call_may_take() {
                         mode,
                         owner: OWNER.into(),
                         lease: secs(60),
+                        noted: false,
                     })
                     .collect();
                 scripts.renew(&renewals).await.complete().unwrap();
@@ -271,6 +273,7 @@ fn attempt() -> Attempt<'static> {
         known_holds: None,
         serial: None,
         fresh_serial: 1,
+        note: None,
     }
 }
 

@@ -101,6 +101,7 @@ async fn ask_all(scripts: &Scripts) {
                 known_holds: None,
                 serial: None,
                 fresh_serial: 1,
+                note: None,
             };
             let _ = scripts
                 .acquire(hold, secs(60), attempt, Refusal::Recorded)
@@ -122,6 +123,7 @@ async fn ask_all(scripts: &Scripts) {
         record: "r",
         attempt: "a",
         fresh_serial: 1,
+        note: None,
     };
     let _ = scripts
         .acquire_all(members, secs(60), attempt, Refusal::Recorded)

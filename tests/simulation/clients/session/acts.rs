@@ -100,10 +100,12 @@ impl Life {
             3 => Some(Duration::ZERO),
             _ => Some(millis(self.dice.random_range(1..6000))),
         };
+        let owner = self.owner(key.1);
         let request = Acquire {
             mode: key.2,
             name: self.lock(key.0),
-            owner: self.owner(key.1),
+            note: manners.note(&mut self.dice, &owner),
+            owner,
             lease: lease.map(|lease| Lease::new(lease, &self.world.limits).unwrap()),
             wait,
             request_id: self.request_id(),

@@ -201,7 +201,7 @@ class WatchSnapshot(_message.Message):
     def __init__(self, first: bool = ..., last: bool = ..., entries: _Optional[_Iterable[_Union[WatchDelta, _Mapping]]] = ...) -> None: ...
 
 class WatchDelta(_message.Message):
-    __slots__ = ("event", "name", "kind", "mode", "session_digest", "owner", "client_name", "fencing_token", "hold_count", "reason", "detail")
+    __slots__ = ("event", "name", "kind", "mode", "session_digest", "owner", "client_name", "fencing_token", "hold_count", "reason", "detail", "note")
     EVENT_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -213,6 +213,7 @@ class WatchDelta(_message.Message):
     HOLD_COUNT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     DETAIL_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
     event: WatchEvent
     name: str
     kind: NameKind
@@ -224,4 +225,5 @@ class WatchDelta(_message.Message):
     hold_count: int
     reason: _types_pb2.LostReason
     detail: str
-    def __init__(self, event: _Optional[_Union[WatchEvent, str]] = ..., name: _Optional[str] = ..., kind: _Optional[_Union[NameKind, str]] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., session_digest: _Optional[str] = ..., owner: _Optional[str] = ..., client_name: _Optional[str] = ..., fencing_token: _Optional[int] = ..., hold_count: _Optional[int] = ..., reason: _Optional[_Union[_types_pb2.LostReason, str]] = ..., detail: _Optional[str] = ...) -> None: ...
+    note: _types_pb2.Note
+    def __init__(self, event: _Optional[_Union[WatchEvent, str]] = ..., name: _Optional[str] = ..., kind: _Optional[_Union[NameKind, str]] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., session_digest: _Optional[str] = ..., owner: _Optional[str] = ..., client_name: _Optional[str] = ..., fencing_token: _Optional[int] = ..., hold_count: _Optional[int] = ..., reason: _Optional[_Union[_types_pb2.LostReason, str]] = ..., detail: _Optional[str] = ..., note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ...) -> None: ...

@@ -11,7 +11,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class AcquireRequest(_message.Message):
-    __slots__ = ("name", "mode", "session_id", "owner", "lease", "wait_timeout", "request_id", "min_replica_acks")
+    __slots__ = ("name", "mode", "session_id", "owner", "lease", "wait_timeout", "request_id", "min_replica_acks", "note")
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -20,6 +20,7 @@ class AcquireRequest(_message.Message):
     WAIT_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     MIN_REPLICA_ACKS_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
     name: str
     mode: _types_pb2.LockMode
     session_id: str
@@ -28,7 +29,8 @@ class AcquireRequest(_message.Message):
     wait_timeout: _duration_pb2.Duration
     request_id: str
     min_replica_acks: int
-    def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., wait_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ...) -> None: ...
+    note: _types_pb2.Note
+    def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., wait_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ..., note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ...) -> None: ...
 
 class AcquireResponse(_message.Message):
     __slots__ = ("waiting", "granted", "not_granted")
@@ -41,23 +43,27 @@ class AcquireResponse(_message.Message):
     def __init__(self, waiting: _Optional[_Union[Waiting, _Mapping]] = ..., granted: _Optional[_Union[_types_pb2.Grant, _Mapping]] = ..., not_granted: _Optional[_Union[NotGranted, _Mapping]] = ...) -> None: ...
 
 class Waiting(_message.Message):
-    __slots__ = ("position", "holder_remaining_lease")
+    __slots__ = ("position", "holder_remaining_lease", "holder_note")
     POSITION_FIELD_NUMBER: _ClassVar[int]
     HOLDER_REMAINING_LEASE_FIELD_NUMBER: _ClassVar[int]
+    HOLDER_NOTE_FIELD_NUMBER: _ClassVar[int]
     position: int
     holder_remaining_lease: _duration_pb2.Duration
-    def __init__(self, position: _Optional[int] = ..., holder_remaining_lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    holder_note: _types_pb2.Note
+    def __init__(self, position: _Optional[int] = ..., holder_remaining_lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., holder_note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ...) -> None: ...
 
 class NotGranted(_message.Message):
-    __slots__ = ("reason", "holder_remaining_lease")
+    __slots__ = ("reason", "holder_remaining_lease", "holder_note")
     REASON_FIELD_NUMBER: _ClassVar[int]
     HOLDER_REMAINING_LEASE_FIELD_NUMBER: _ClassVar[int]
+    HOLDER_NOTE_FIELD_NUMBER: _ClassVar[int]
     reason: _types_pb2.NotGrantedReason
     holder_remaining_lease: _duration_pb2.Duration
-    def __init__(self, reason: _Optional[_Union[_types_pb2.NotGrantedReason, str]] = ..., holder_remaining_lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    holder_note: _types_pb2.Note
+    def __init__(self, reason: _Optional[_Union[_types_pb2.NotGrantedReason, str]] = ..., holder_remaining_lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., holder_note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ...) -> None: ...
 
 class TryAcquireRequest(_message.Message):
-    __slots__ = ("name", "mode", "session_id", "owner", "lease", "request_id", "min_replica_acks")
+    __slots__ = ("name", "mode", "session_id", "owner", "lease", "request_id", "min_replica_acks", "note")
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -65,6 +71,7 @@ class TryAcquireRequest(_message.Message):
     LEASE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     MIN_REPLICA_ACKS_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
     name: str
     mode: _types_pb2.LockMode
     session_id: str
@@ -72,17 +79,20 @@ class TryAcquireRequest(_message.Message):
     lease: _duration_pb2.Duration
     request_id: str
     min_replica_acks: int
-    def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ...) -> None: ...
+    note: _types_pb2.Note
+    def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ..., note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ...) -> None: ...
 
 class TryAcquireResponse(_message.Message):
-    __slots__ = ("acquired", "grant", "holder_remaining_lease")
+    __slots__ = ("acquired", "grant", "holder_remaining_lease", "holder_note")
     ACQUIRED_FIELD_NUMBER: _ClassVar[int]
     GRANT_FIELD_NUMBER: _ClassVar[int]
     HOLDER_REMAINING_LEASE_FIELD_NUMBER: _ClassVar[int]
+    HOLDER_NOTE_FIELD_NUMBER: _ClassVar[int]
     acquired: bool
     grant: _types_pb2.Grant
     holder_remaining_lease: _duration_pb2.Duration
-    def __init__(self, acquired: bool = ..., grant: _Optional[_Union[_types_pb2.Grant, _Mapping]] = ..., holder_remaining_lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    holder_note: _types_pb2.Note
+    def __init__(self, acquired: bool = ..., grant: _Optional[_Union[_types_pb2.Grant, _Mapping]] = ..., holder_remaining_lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., holder_note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ...) -> None: ...
 
 class ReleaseRequest(_message.Message):
     __slots__ = ("name", "session_id", "owner", "request_id", "mode")
@@ -135,7 +145,7 @@ class LockSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[_types_pb2.LockMode, str]] = ...) -> None: ...
 
 class AcquireAllRequest(_message.Message):
-    __slots__ = ("locks", "session_id", "owner", "lease", "wait_timeout", "request_id", "min_replica_acks")
+    __slots__ = ("locks", "session_id", "owner", "lease", "wait_timeout", "request_id", "min_replica_acks", "note")
     LOCKS_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -143,6 +153,7 @@ class AcquireAllRequest(_message.Message):
     WAIT_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     MIN_REPLICA_ACKS_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
     locks: _containers.RepeatedCompositeFieldContainer[LockSpec]
     session_id: str
     owner: str
@@ -150,7 +161,8 @@ class AcquireAllRequest(_message.Message):
     wait_timeout: _duration_pb2.Duration
     request_id: str
     min_replica_acks: int
-    def __init__(self, locks: _Optional[_Iterable[_Union[LockSpec, _Mapping]]] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., wait_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ...) -> None: ...
+    note: _types_pb2.Note
+    def __init__(self, locks: _Optional[_Iterable[_Union[LockSpec, _Mapping]]] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., wait_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ..., note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ...) -> None: ...
 
 class AcquireAllResponse(_message.Message):
     __slots__ = ("waiting", "granted", "not_granted")
@@ -177,32 +189,36 @@ class GrantedAll(_message.Message):
     def __init__(self, grants: _Optional[_Iterable[_Union[_types_pb2.Grant, _Mapping]]] = ...) -> None: ...
 
 class TryAcquireAllRequest(_message.Message):
-    __slots__ = ("locks", "session_id", "owner", "lease", "request_id", "min_replica_acks")
+    __slots__ = ("locks", "session_id", "owner", "lease", "request_id", "min_replica_acks", "note")
     LOCKS_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     LEASE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     MIN_REPLICA_ACKS_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
     locks: _containers.RepeatedCompositeFieldContainer[LockSpec]
     session_id: str
     owner: str
     lease: _duration_pb2.Duration
     request_id: str
     min_replica_acks: int
-    def __init__(self, locks: _Optional[_Iterable[_Union[LockSpec, _Mapping]]] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ...) -> None: ...
+    note: _types_pb2.Note
+    def __init__(self, locks: _Optional[_Iterable[_Union[LockSpec, _Mapping]]] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_id: _Optional[str] = ..., min_replica_acks: _Optional[int] = ..., note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ...) -> None: ...
 
 class TryAcquireAllResponse(_message.Message):
-    __slots__ = ("acquired", "grants", "busy_name", "holder_remaining_lease")
+    __slots__ = ("acquired", "grants", "busy_name", "holder_remaining_lease", "holder_note")
     ACQUIRED_FIELD_NUMBER: _ClassVar[int]
     GRANTS_FIELD_NUMBER: _ClassVar[int]
     BUSY_NAME_FIELD_NUMBER: _ClassVar[int]
     HOLDER_REMAINING_LEASE_FIELD_NUMBER: _ClassVar[int]
+    HOLDER_NOTE_FIELD_NUMBER: _ClassVar[int]
     acquired: bool
     grants: _containers.RepeatedCompositeFieldContainer[_types_pb2.Grant]
     busy_name: str
     holder_remaining_lease: _duration_pb2.Duration
-    def __init__(self, acquired: bool = ..., grants: _Optional[_Iterable[_Union[_types_pb2.Grant, _Mapping]]] = ..., busy_name: _Optional[str] = ..., holder_remaining_lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    holder_note: _types_pb2.Note
+    def __init__(self, acquired: bool = ..., grants: _Optional[_Iterable[_Union[_types_pb2.Grant, _Mapping]]] = ..., busy_name: _Optional[str] = ..., holder_remaining_lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., holder_note: _Optional[_Union[_types_pb2.Note, _Mapping]] = ...) -> None: ...
 
 class ReleaseAllRequest(_message.Message):
     __slots__ = ("locks", "session_id", "owner", "request_id")

@@ -1,6 +1,7 @@
 import datetime
 
 from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -70,21 +71,38 @@ class Grant(_message.Message):
     replica_acks: int
     def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[LockMode, str]] = ..., session_id: _Optional[str] = ..., owner: _Optional[str] = ..., hold_count: _Optional[int] = ..., fencing_token: _Optional[int] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., valid_for: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., watched: bool = ..., replica_acks: _Optional[int] = ...) -> None: ...
 
+class Note(_message.Message):
+    __slots__ = ("reason", "labels")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    labels: _containers.ScalarMap[str, str]
+    def __init__(self, reason: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
 class Holder(_message.Message):
-    __slots__ = ("session_digest", "owner", "hold_count", "client_name", "mode", "remaining_lease")
+    __slots__ = ("session_digest", "owner", "hold_count", "client_name", "mode", "remaining_lease", "note")
     SESSION_DIGEST_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     HOLD_COUNT_FIELD_NUMBER: _ClassVar[int]
     CLIENT_NAME_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     REMAINING_LEASE_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
     session_digest: str
     owner: str
     hold_count: int
     client_name: str
     mode: LockMode
     remaining_lease: _duration_pb2.Duration
-    def __init__(self, session_digest: _Optional[str] = ..., owner: _Optional[str] = ..., hold_count: _Optional[int] = ..., client_name: _Optional[str] = ..., mode: _Optional[_Union[LockMode, str]] = ..., remaining_lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    note: Note
+    def __init__(self, session_digest: _Optional[str] = ..., owner: _Optional[str] = ..., hold_count: _Optional[int] = ..., client_name: _Optional[str] = ..., mode: _Optional[_Union[LockMode, str]] = ..., remaining_lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., note: _Optional[_Union[Note, _Mapping]] = ...) -> None: ...
 
 class Waiter(_message.Message):
     __slots__ = ("session_digest", "owner", "client_name", "position", "waiting_for", "mode")

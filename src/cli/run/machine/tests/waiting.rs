@@ -45,6 +45,7 @@ fn waiting(position: u32) -> Input {
         waiting: Waiting {
             position,
             holder_remaining_lease: seconds(12.0).try_into().ok(),
+            holder_note: None,
         },
     })
 }
@@ -162,6 +163,7 @@ fn what_is_not_granted_ends_with_the_code_of_a_conflict() {
         name: NAME.to_owned(),
         reason: NotGrantedReason::WaitTimeout,
         holder_remaining_lease,
+        holder_note: None,
         available,
     };
     let plan = || Plan {

@@ -4,7 +4,7 @@
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Duration } from "../../google/protobuf/duration.js";
-import { Holder, LockMode, LostReason } from "./types.js";
+import { Holder, LockMode, LostReason, Note } from "./types.js";
 
 export const protobufPackage = "lockkeeper.v1";
 
@@ -282,6 +282,8 @@ export interface WatchDelta {
   reason: LostReason;
   /** For a forced release: the operator's reason. */
   detail: string;
+  /** The note of the grant; unset for a wait, for permits, and if there is none. */
+  note: Note | undefined;
 }
 
 function createBaseListLocksRequest(): ListLocksRequest {
@@ -1501,6 +1503,7 @@ function createBaseWatchDelta(): WatchDelta {
     holdCount: 0,
     reason: 0,
     detail: "",
+    note: undefined,
   };
 }
 
@@ -1541,6 +1544,9 @@ export const WatchDelta: MessageFns<WatchDelta> = {
     }
     if (message.detail !== "") {
       writer.uint32(90).string(message.detail);
+    }
+    if (message.note !== undefined) {
+      Note.encode(message.note, writer.uint32(98).fork()).join();
     }
     return writer;
   },
@@ -1646,6 +1652,14 @@ export const WatchDelta: MessageFns<WatchDelta> = {
             message.detail = reader.string();
             continue;
           }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.note = Note.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1676,6 +1690,7 @@ export const WatchDelta: MessageFns<WatchDelta> = {
     message.holdCount = object.holdCount ?? 0;
     message.reason = object.reason ?? 0;
     message.detail = object.detail ?? "";
+    message.note = (object.note !== undefined && object.note !== null) ? Note.fromPartial(object.note) : undefined;
     return message;
   },
 };

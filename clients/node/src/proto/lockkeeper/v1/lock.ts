@@ -4,7 +4,7 @@
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Duration } from "../../google/protobuf/duration.js";
-import { Grant, Holder, LockMode, NotGrantedReason, Waiter } from "./types.js";
+import { Grant, Holder, LockMode, Note, NotGrantedReason, Waiter } from "./types.js";
 
 export const protobufPackage = "lockkeeper.v1";
 
@@ -59,6 +59,12 @@ export interface AcquireRequest {
    * If too few acknowledge a grant, it is undone (UNAVAILABLE / NOT_REPLICATED).
    */
   minReplicaAcks: number;
+  /**
+   * A note for other callers, such as why the owner holds the lock. An owner that acquires the lock
+   * again replaces its note, or keeps it if this is unset. A quorum store refuses notes
+   * (UNIMPLEMENTED / UNSUPPORTED_BY_STORE).
+   */
+  note: Note | undefined;
 }
 
 /** See LockService.Acquire. */
@@ -89,7 +95,11 @@ export interface Waiting {
    * The remaining lease of the holder; it grows again with each renewal. Unset if the holder's key
    * has no time to live.
    */
-  holderRemainingLease: Duration | undefined;
+  holderRemainingLease:
+    | Duration
+    | undefined;
+  /** The note of the holder, of any one if there are several; unset if none is known. */
+  holderNote: Note | undefined;
 }
 
 /** NotGranted is the end of a wait without a grant. */
@@ -100,7 +110,11 @@ export interface NotGranted {
    * The remaining lease of the holder. Unset if no holder was known when the store was last read,
    * or if its key has no time to live.
    */
-  holderRemainingLease: Duration | undefined;
+  holderRemainingLease:
+    | Duration
+    | undefined;
+  /** The note of the holder, as in Waiting. */
+  holderNote: Note | undefined;
 }
 
 /** See LockService.TryAcquire. The fields are those of AcquireRequest. */
@@ -121,6 +135,8 @@ export interface TryAcquireRequest {
   requestId: string;
   /** The minimum number of replicas that must acknowledge the grant. */
   minReplicaAcks: number;
+  /** A note for other callers. */
+  note: Note | undefined;
 }
 
 /** See LockService.TryAcquire. */
@@ -135,7 +151,11 @@ export interface TryAcquireResponse {
    * The remaining lease of the holder if not `acquired`. Unset if the holder's key has no time to
    * live.
    */
-  holderRemainingLease: Duration | undefined;
+  holderRemainingLease:
+    | Duration
+    | undefined;
+  /** The note of the holder if not `acquired`, as in Waiting. */
+  holderNote: Note | undefined;
 }
 
 /** See LockService.Release. */
@@ -222,6 +242,8 @@ export interface AcquireAllRequest {
   requestId: string;
   /** The minimum number of replicas that must acknowledge each grant. */
   minReplicaAcks: number;
+  /** A note for other callers, for each of the locks. */
+  note: Note | undefined;
 }
 
 /** See LockService.AcquireAll. */
@@ -270,6 +292,8 @@ export interface TryAcquireAllRequest {
   requestId: string;
   /** The minimum number of replicas that must acknowledge each grant. */
   minReplicaAcks: number;
+  /** A note for other callers, for each of the locks. */
+  note: Note | undefined;
 }
 
 /** See LockService.TryAcquireAll. */
@@ -281,7 +305,11 @@ export interface TryAcquireAllResponse {
   /** The name of a lock that is not available; empty if `acquired`. */
   busyName: string;
   /** The remaining lease of that lock's holder. Unset if its key has no time to live. */
-  holderRemainingLease: Duration | undefined;
+  holderRemainingLease:
+    | Duration
+    | undefined;
+  /** The note of that lock's holder, as in Waiting. */
+  holderNote: Note | undefined;
 }
 
 /** See LockService.ReleaseAll. */
@@ -385,6 +413,7 @@ function createBaseAcquireRequest(): AcquireRequest {
     waitTimeout: undefined,
     requestId: "",
     minReplicaAcks: 0,
+    note: undefined,
   };
 }
 
@@ -413,6 +442,9 @@ export const AcquireRequest: MessageFns<AcquireRequest> = {
     }
     if (message.minReplicaAcks !== 0) {
       writer.uint32(64).uint32(message.minReplicaAcks);
+    }
+    if (message.note !== undefined) {
+      Note.encode(message.note, writer.uint32(74).fork()).join();
     }
     return writer;
   },
@@ -494,6 +526,14 @@ export const AcquireRequest: MessageFns<AcquireRequest> = {
             message.minReplicaAcks = reader.uint32();
             continue;
           }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.note = Note.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -523,6 +563,7 @@ export const AcquireRequest: MessageFns<AcquireRequest> = {
       : undefined;
     message.requestId = object.requestId ?? "";
     message.minReplicaAcks = object.minReplicaAcks ?? 0;
+    message.note = (object.note !== undefined && object.note !== null) ? Note.fromPartial(object.note) : undefined;
     return message;
   },
 };
@@ -626,7 +667,7 @@ export const AcquireResponse: MessageFns<AcquireResponse> = {
 };
 
 function createBaseWaiting(): Waiting {
-  return { position: 0, holderRemainingLease: undefined };
+  return { position: 0, holderRemainingLease: undefined, holderNote: undefined };
 }
 
 export const Waiting: MessageFns<Waiting> = {
@@ -636,6 +677,9 @@ export const Waiting: MessageFns<Waiting> = {
     }
     if (message.holderRemainingLease !== undefined) {
       Duration.encode(message.holderRemainingLease, writer.uint32(18).fork()).join();
+    }
+    if (message.holderNote !== undefined) {
+      Note.encode(message.holderNote, writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -669,6 +713,14 @@ export const Waiting: MessageFns<Waiting> = {
             message.holderRemainingLease = Duration.decode(reader, reader.uint32());
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.holderNote = Note.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -690,12 +742,15 @@ export const Waiting: MessageFns<Waiting> = {
     message.holderRemainingLease = (object.holderRemainingLease !== undefined && object.holderRemainingLease !== null)
       ? Duration.fromPartial(object.holderRemainingLease)
       : undefined;
+    message.holderNote = (object.holderNote !== undefined && object.holderNote !== null)
+      ? Note.fromPartial(object.holderNote)
+      : undefined;
     return message;
   },
 };
 
 function createBaseNotGranted(): NotGranted {
-  return { reason: 0, holderRemainingLease: undefined };
+  return { reason: 0, holderRemainingLease: undefined, holderNote: undefined };
 }
 
 export const NotGranted: MessageFns<NotGranted> = {
@@ -705,6 +760,9 @@ export const NotGranted: MessageFns<NotGranted> = {
     }
     if (message.holderRemainingLease !== undefined) {
       Duration.encode(message.holderRemainingLease, writer.uint32(18).fork()).join();
+    }
+    if (message.holderNote !== undefined) {
+      Note.encode(message.holderNote, writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -738,6 +796,14 @@ export const NotGranted: MessageFns<NotGranted> = {
             message.holderRemainingLease = Duration.decode(reader, reader.uint32());
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.holderNote = Note.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -759,12 +825,24 @@ export const NotGranted: MessageFns<NotGranted> = {
     message.holderRemainingLease = (object.holderRemainingLease !== undefined && object.holderRemainingLease !== null)
       ? Duration.fromPartial(object.holderRemainingLease)
       : undefined;
+    message.holderNote = (object.holderNote !== undefined && object.holderNote !== null)
+      ? Note.fromPartial(object.holderNote)
+      : undefined;
     return message;
   },
 };
 
 function createBaseTryAcquireRequest(): TryAcquireRequest {
-  return { name: "", mode: 0, sessionId: "", owner: "", lease: undefined, requestId: "", minReplicaAcks: 0 };
+  return {
+    name: "",
+    mode: 0,
+    sessionId: "",
+    owner: "",
+    lease: undefined,
+    requestId: "",
+    minReplicaAcks: 0,
+    note: undefined,
+  };
 }
 
 export const TryAcquireRequest: MessageFns<TryAcquireRequest> = {
@@ -789,6 +867,9 @@ export const TryAcquireRequest: MessageFns<TryAcquireRequest> = {
     }
     if (message.minReplicaAcks !== 0) {
       writer.uint32(56).uint32(message.minReplicaAcks);
+    }
+    if (message.note !== undefined) {
+      Note.encode(message.note, writer.uint32(66).fork()).join();
     }
     return writer;
   },
@@ -862,6 +943,14 @@ export const TryAcquireRequest: MessageFns<TryAcquireRequest> = {
             message.minReplicaAcks = reader.uint32();
             continue;
           }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.note = Note.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -888,12 +977,13 @@ export const TryAcquireRequest: MessageFns<TryAcquireRequest> = {
       : undefined;
     message.requestId = object.requestId ?? "";
     message.minReplicaAcks = object.minReplicaAcks ?? 0;
+    message.note = (object.note !== undefined && object.note !== null) ? Note.fromPartial(object.note) : undefined;
     return message;
   },
 };
 
 function createBaseTryAcquireResponse(): TryAcquireResponse {
-  return { acquired: false, grant: undefined, holderRemainingLease: undefined };
+  return { acquired: false, grant: undefined, holderRemainingLease: undefined, holderNote: undefined };
 }
 
 export const TryAcquireResponse: MessageFns<TryAcquireResponse> = {
@@ -906,6 +996,9 @@ export const TryAcquireResponse: MessageFns<TryAcquireResponse> = {
     }
     if (message.holderRemainingLease !== undefined) {
       Duration.encode(message.holderRemainingLease, writer.uint32(26).fork()).join();
+    }
+    if (message.holderNote !== undefined) {
+      Note.encode(message.holderNote, writer.uint32(34).fork()).join();
     }
     return writer;
   },
@@ -947,6 +1040,14 @@ export const TryAcquireResponse: MessageFns<TryAcquireResponse> = {
             message.holderRemainingLease = Duration.decode(reader, reader.uint32());
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.holderNote = Note.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -968,6 +1069,9 @@ export const TryAcquireResponse: MessageFns<TryAcquireResponse> = {
     message.grant = (object.grant !== undefined && object.grant !== null) ? Grant.fromPartial(object.grant) : undefined;
     message.holderRemainingLease = (object.holderRemainingLease !== undefined && object.holderRemainingLease !== null)
       ? Duration.fromPartial(object.holderRemainingLease)
+      : undefined;
+    message.holderNote = (object.holderNote !== undefined && object.holderNote !== null)
+      ? Note.fromPartial(object.holderNote)
       : undefined;
     return message;
   },
@@ -1379,6 +1483,7 @@ function createBaseAcquireAllRequest(): AcquireAllRequest {
     waitTimeout: undefined,
     requestId: "",
     minReplicaAcks: 0,
+    note: undefined,
   };
 }
 
@@ -1404,6 +1509,9 @@ export const AcquireAllRequest: MessageFns<AcquireAllRequest> = {
     }
     if (message.minReplicaAcks !== 0) {
       writer.uint32(56).uint32(message.minReplicaAcks);
+    }
+    if (message.note !== undefined) {
+      Note.encode(message.note, writer.uint32(66).fork()).join();
     }
     return writer;
   },
@@ -1477,6 +1585,14 @@ export const AcquireAllRequest: MessageFns<AcquireAllRequest> = {
             message.minReplicaAcks = reader.uint32();
             continue;
           }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.note = Note.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1505,6 +1621,7 @@ export const AcquireAllRequest: MessageFns<AcquireAllRequest> = {
       : undefined;
     message.requestId = object.requestId ?? "";
     message.minReplicaAcks = object.minReplicaAcks ?? 0;
+    message.note = (object.note !== undefined && object.note !== null) ? Note.fromPartial(object.note) : undefined;
     return message;
   },
 };
@@ -1732,7 +1849,7 @@ export const GrantedAll: MessageFns<GrantedAll> = {
 };
 
 function createBaseTryAcquireAllRequest(): TryAcquireAllRequest {
-  return { locks: [], sessionId: "", owner: "", lease: undefined, requestId: "", minReplicaAcks: 0 };
+  return { locks: [], sessionId: "", owner: "", lease: undefined, requestId: "", minReplicaAcks: 0, note: undefined };
 }
 
 export const TryAcquireAllRequest: MessageFns<TryAcquireAllRequest> = {
@@ -1754,6 +1871,9 @@ export const TryAcquireAllRequest: MessageFns<TryAcquireAllRequest> = {
     }
     if (message.minReplicaAcks !== 0) {
       writer.uint32(48).uint32(message.minReplicaAcks);
+    }
+    if (message.note !== undefined) {
+      Note.encode(message.note, writer.uint32(58).fork()).join();
     }
     return writer;
   },
@@ -1819,6 +1939,14 @@ export const TryAcquireAllRequest: MessageFns<TryAcquireAllRequest> = {
             message.minReplicaAcks = reader.uint32();
             continue;
           }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.note = Note.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1844,12 +1972,13 @@ export const TryAcquireAllRequest: MessageFns<TryAcquireAllRequest> = {
       : undefined;
     message.requestId = object.requestId ?? "";
     message.minReplicaAcks = object.minReplicaAcks ?? 0;
+    message.note = (object.note !== undefined && object.note !== null) ? Note.fromPartial(object.note) : undefined;
     return message;
   },
 };
 
 function createBaseTryAcquireAllResponse(): TryAcquireAllResponse {
-  return { acquired: false, grants: [], busyName: "", holderRemainingLease: undefined };
+  return { acquired: false, grants: [], busyName: "", holderRemainingLease: undefined, holderNote: undefined };
 }
 
 export const TryAcquireAllResponse: MessageFns<TryAcquireAllResponse> = {
@@ -1865,6 +1994,9 @@ export const TryAcquireAllResponse: MessageFns<TryAcquireAllResponse> = {
     }
     if (message.holderRemainingLease !== undefined) {
       Duration.encode(message.holderRemainingLease, writer.uint32(34).fork()).join();
+    }
+    if (message.holderNote !== undefined) {
+      Note.encode(message.holderNote, writer.uint32(42).fork()).join();
     }
     return writer;
   },
@@ -1914,6 +2046,14 @@ export const TryAcquireAllResponse: MessageFns<TryAcquireAllResponse> = {
             message.holderRemainingLease = Duration.decode(reader, reader.uint32());
             continue;
           }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.holderNote = Note.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1936,6 +2076,9 @@ export const TryAcquireAllResponse: MessageFns<TryAcquireAllResponse> = {
     message.busyName = object.busyName ?? "";
     message.holderRemainingLease = (object.holderRemainingLease !== undefined && object.holderRemainingLease !== null)
       ? Duration.fromPartial(object.holderRemainingLease)
+      : undefined;
+    message.holderNote = (object.holderNote !== undefined && object.holderNote !== null)
+      ? Note.fromPartial(object.holderNote)
       : undefined;
     return message;
   },

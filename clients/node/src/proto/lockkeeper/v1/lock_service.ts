@@ -71,8 +71,8 @@ export const protobufFileName = "lockkeeper/v1/lock_service.proto";
  * UNAVAILABLE / DRAINING: the coordinator is shutting down; use another one.
  * FAILED_PRECONDITION / WRONG_KIND: the name is in use for an incompatible kind of lock, or its
  * key belongs to another program.
- * UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores or
- * latches.
+ * UNIMPLEMENTED / UNSUPPORTED_BY_STORE: a quorum of stores has no FAIR locks, semaphores, latches
+ * or notes.
  * INTERNAL / STORE_REFUSED or INTERNAL: the store rejected the call, or the coordinator has a bug.
  */
 export type LockServiceService = typeof LockServiceService;

@@ -123,6 +123,25 @@ export interface Grant {
 }
 
 /**
+ * Note is what a caller says about its hold on a lock, for other callers to read. It is stored with
+ * the grant, has the grant's time to live, and ends with it.
+ */
+export interface Note {
+  /** Why the owner holds the lock: at most 256 bytes, without control characters. */
+  reason: string;
+  /**
+   * At most 8 labels. A key has 1 to 64 bytes without `=`, a value at most 128 bytes; neither has
+   * control characters.
+   */
+  labels: { [key: string]: string };
+}
+
+export interface Note_LabelsEntry {
+  key: string;
+  value: string;
+}
+
+/**
  * Holder is an owner that holds a lock, as the store shows it. A session id is a credential, so
  * only its digest is shown.
  */
@@ -151,7 +170,14 @@ export interface Holder {
    */
   mode: LockMode;
   /** The remaining lease. Unset if the hold has no time to live. */
-  remainingLease: Duration | undefined;
+  remainingLease:
+    | Duration
+    | undefined;
+  /**
+   * The note of a holder of a lock; unset if it gave none. Of more than 200 readers, only the first
+   * ones are shown with their notes.
+   */
+  note: Note | undefined;
 }
 
 /**
@@ -359,8 +385,161 @@ export const Grant: MessageFns<Grant> = {
   },
 };
 
+function createBaseNote(): Note {
+  return { reason: "", labels: {} };
+}
+
+export const Note: MessageFns<Note> = {
+  encode(message: Note, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.reason !== "") {
+      writer.uint32(10).string(message.reason);
+    }
+    globalThis.Object.entries(message.labels).forEach(([key, value]: [string, string]) => {
+      Note_LabelsEntry.encode({ key: key as any, value }, writer.uint32(18).fork()).join();
+    });
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Note {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseNote();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            const entry2 = Note_LabelsEntry.decode(reader, reader.uint32());
+            if (entry2.value !== undefined) {
+              message.labels[entry2.key] = entry2.value;
+            }
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<Note>): Note {
+    return Note.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Note>): Note {
+    const message = createBaseNote();
+    message.reason = object.reason ?? "";
+    message.labels = (globalThis.Object.entries(object.labels ?? {}) as [string, string][]).reduce(
+      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
+        if (value !== undefined) {
+          acc[key] = globalThis.String(value);
+        }
+        return acc;
+      },
+      {},
+    );
+    return message;
+  },
+};
+
+function createBaseNote_LabelsEntry(): Note_LabelsEntry {
+  return { key: "", value: "" };
+}
+
+export const Note_LabelsEntry: MessageFns<Note_LabelsEntry> = {
+  encode(message: Note_LabelsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.key !== "") {
+      writer.uint32(10).string(message.key);
+    }
+    if (message.value !== "") {
+      writer.uint32(18).string(message.value);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Note_LabelsEntry {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseNote_LabelsEntry();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.key = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.value = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<Note_LabelsEntry>): Note_LabelsEntry {
+    return Note_LabelsEntry.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Note_LabelsEntry>): Note_LabelsEntry {
+    const message = createBaseNote_LabelsEntry();
+    message.key = object.key ?? "";
+    message.value = object.value ?? "";
+    return message;
+  },
+};
+
 function createBaseHolder(): Holder {
-  return { sessionDigest: "", owner: "", holdCount: 0, clientName: "", mode: 0, remainingLease: undefined };
+  return {
+    sessionDigest: "",
+    owner: "",
+    holdCount: 0,
+    clientName: "",
+    mode: 0,
+    remainingLease: undefined,
+    note: undefined,
+  };
 }
 
 export const Holder: MessageFns<Holder> = {
@@ -382,6 +561,9 @@ export const Holder: MessageFns<Holder> = {
     }
     if (message.remainingLease !== undefined) {
       Duration.encode(message.remainingLease, writer.uint32(50).fork()).join();
+    }
+    if (message.note !== undefined) {
+      Note.encode(message.note, writer.uint32(58).fork()).join();
     }
     return writer;
   },
@@ -447,6 +629,14 @@ export const Holder: MessageFns<Holder> = {
             message.remainingLease = Duration.decode(reader, reader.uint32());
             continue;
           }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.note = Note.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -472,6 +662,7 @@ export const Holder: MessageFns<Holder> = {
     message.remainingLease = (object.remainingLease !== undefined && object.remainingLease !== null)
       ? Duration.fromPartial(object.remainingLease)
       : undefined;
+    message.note = (object.note !== undefined && object.note !== null) ? Note.fromPartial(object.note) : undefined;
     return message;
   },
 };

@@ -1,0 +1,63 @@
+//! Tests of what is said of settings that are not understood.
+
+use super::{Flag, Sources};
+
+fn refusal(text: &str, flags: &[(&str, &str)]) -> String {
+    let flags = flags.iter().map(|(key, value)| Flag {
+        flag: format!("--set {key}"),
+        key: (*key).to_owned(),
+        value: (*value).to_owned(),
+    });
+    let sources = Sources {
+        file: Some("settings.toml".into()),
+        flags: flags.collect(),
+        ..Sources::default()
+    };
+    sources.load_with(text).unwrap_err().to_string()
+}
+
+#[test]
+fn a_mistake_is_answered_with_what_is_meant() {
+    let meant = "server.lissten (settings.toml); did you mean server.listen?";
+    let unlike = "unknown key server.colour (settings.toml)";
+    let told = refusal("[server]\nlissten = 'x'\ncolour = 1\n", &[]);
+    assert!(
+        told.contains(meant) && told.lines().any(|it| it == unlike),
+        "{told}"
+    );
+    let told = refusal("[session]\nlease = 30\n", &[]);
+    let expected = "session.lease: must be a duration in quotes, such as \"30s\" (settings.toml)";
+    assert_eq!(told, expected);
+    let told = refusal("", &[("session.lease", "10")]);
+    assert!(
+        told.contains("expected a duration, such as \"30s\""),
+        "{told}"
+    );
+    let told = refusal("", &[("server.listen", "localhost:7625")]);
+    assert!(
+        told.contains("with a port, such as 127.0.0.1:7625"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_variable_with_one_underscore_is_noticed_and_those_of_the_client_are_not() {
+    let variables = [
+        "LOCKKEEPER_STORE_URL",
+        "LOCKKEEPER_SESSION_RESUME_MAX",
+        "LOCKKEEPER_SERVER",
+        "LOCKKEEPER_SERVICE_HOST",
+        "LOCKKEEPER__STORE__URL",
+    ];
+    let sources = Sources {
+        environment: variables.map(|it| (it.into(), "x".into())).to_vec(),
+        ..Sources::default()
+    };
+    let meant = ["LOCKKEEPER__STORE__URL", "LOCKKEEPER__SESSION__RESUME_MAX"];
+    let expected = meant.map(str::to_owned);
+    let ignored = sources
+        .ignored()
+        .into_iter()
+        .unzip::<_, _, Vec<_>, Vec<_>>();
+    assert_eq!(ignored, (variables[..2].to_vec(), expected.to_vec()));
+}
