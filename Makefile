@@ -1,7 +1,7 @@
 # Everything that is done with this tree, for people and for CI. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-fast test-clients test-deploy test-kubernetes test-release test-containers conformance contention client-speed interop mixed-versions sim model faults abuse fuzz bench cost proto lint fmt doc deny dist ci clean
+.PHONY: help run build test test-all test-fast test-clients test-deploy test-kubernetes test-release test-containers conformance contention client-speed interop mixed-versions sim model faults abuse fuzz bench cost proto lint fmt doc rustdoc deny dist ci clean
 
 CARGO ?= cargo
 
@@ -86,7 +86,10 @@ lint: ## Format and lints; every warning is an error
 fmt: ## Formats the Rust
 	$(CARGO) fmt --all
 
-doc: ## The documentation of the crate, in target/doc
+doc: ## The pages of docs/ as a book with search, in target/book; builds mdBook first, once
+	scripts/doc
+
+rustdoc: ## The documentation of the crates, in target/doc
 	$(CARGO) doc --locked --workspace --no-deps --document-private-items
 
 deny: ## Licences, sources and advisories of the dependencies, if cargo-deny is installed
