@@ -37,7 +37,7 @@ end
 -- The helpers come here.
 
 local known, record = tonumber(ARGV[10] or 0), KEYS[6]
-local request = {owner = owner, attempt = ARGV[11], retention = ARGV[12], record_refusal = ARGV[13] == '1'}
+local request = {owner = record and owner_of(owner), attempt = ARGV[11], retention = ARGV[12], record_refusal = ARGV[13] == '1'}
 local q = {
   queue = KEYS[3], deadlines = KEYS[4], vouched = KEYS[5],
   patience = tonumber(ARGV[5]), channel = ARGV[6], publish = ARGV[7], message = '0',

@@ -40,7 +40,7 @@ end
 -- The helpers come here.
 
 local known, record = tonumber(ARGV[6] or 0), KEYS[3]
-local request = {owner = owner, attempt = ARGV[7], retention = ARGV[8], record_refusal = ARGV[9] == '1'}
+local request = {owner = record and owner_of(owner), attempt = ARGV[7], retention = ARGV[8], record_refusal = ARGV[9] == '1'}
 
 return acquire(counter, record, request, function(token)
   return look_sole(lock, owner, token, known)

@@ -94,6 +94,10 @@ impl Session {
         if before.is_some_and(|before| before.mode == Mode::Fair) {
             grant.mode = Mode::Fair;
         }
+        // A call that names only the owner has found the grant by its field.
+        if let Some(before) = before.filter(|before| before.serial == grant.serial) {
+            grant.field = before.field.clone();
+        }
         let holding = Holding::Lock(grant.clone());
         let (terms, lost) = self.enter(state, deadlines, key, holding, sent_at);
         (grant.watched, grant.safe_until) = (terms.watched, terms.safe_until);

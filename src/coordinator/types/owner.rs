@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use lockkeeper_store::script::keys;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
@@ -90,8 +91,9 @@ impl Owner {
         }
     }
 
-    /// An owner from its field in the store, possibly a Redisson client's.
+    /// An owner from its field in the store, possibly that of one grant, or a Redisson client's.
     pub fn from_field(field: &str) -> Self {
+        let field = &*keys::owner_of(field);
         let parts = field.split_once(':');
         let session = parts.and_then(|(id, label)| Some((SessionId::parse(id)?, label)));
         match session {
@@ -135,6 +137,12 @@ impl Owner {
     /// The owner's field in the store.
     pub fn field(&self) -> &str {
         &self.field
+    }
+
+    /// The field of a grant of its own; none without a session.
+    pub(crate) fn grant_field(&self, grant: u64) -> Option<Arc<str>> {
+        self.session.as_ref()?;
+        keys::grant_field(&self.field, grant).map(Arc::from)
     }
 
     pub(crate) fn shared_field(&self) -> Arc<str> {

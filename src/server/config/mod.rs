@@ -172,8 +172,9 @@ pub struct Store {
     /// Whether a number without a record of its kind is a semaphore or a latch, as Redisson's
     /// clients make them. Other programs' numbers look the same.
     pub adopt_redisson_counters: bool,
-    /// Allows an empty `key_prefix` where callers authenticate or rules apply: names are shared
-    /// with other programs on purpose.
+    /// Whether plain exclusive locks are acquired and released without scripts.
+    pub native_commands: bool,
+    /// Allows an empty `key_prefix` with authentication or rules: names are shared on purpose.
     pub shares_names: bool,
 }
 
@@ -385,6 +386,7 @@ impl Default for Store {
             fair_waiter_timeout: Duration::from_secs(5),
             writer_hold_back: Duration::from_secs(5),
             adopt_redisson_counters: false,
+            native_commands: false,
             shares_names: false,
         }
     }

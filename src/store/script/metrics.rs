@@ -37,12 +37,17 @@ pub(super) struct StoreMetrics {
     up: Gauge,
 }
 
+/// What calls are counted by.
+fn counted() -> impl Iterator<Item = &'static Script> {
+    catalog::ALL.into_iter().chain(catalog::NATIVE)
+}
+
 // === impl Metrics ===
 
 impl Metrics {
     /// For this number of stores, numbered from 1.
     pub(super) fn new(stores: usize) -> Arc<Self> {
-        let scripts = catalog::ALL.iter().map(|script| script.name.to_owned());
+        let scripts = counted().map(|script| script.name.to_owned());
         let numbers = (1..=stores).map(|number| number.to_string());
         Arc::new(Self {
             calls: numbered("script", scripts, metrics::of_calls),
@@ -77,8 +82,7 @@ impl StoreMetrics {
         begun: Instant,
         answer: &Result<T, HostError>,
     ) {
-        let known = catalog::ALL.iter();
-        if let Some(at) = known.copied().position(|it| std::ptr::eq(it, script)) {
+        if let Some(at) = counted().position(|it| std::ptr::eq(it, script)) {
             observe(&self.all.calls.1[at], begun.elapsed());
         }
         let failure = match answer {

@@ -41,6 +41,9 @@ pub struct Hold<'a> {
     pub mode: Mode,
     /// The owner, as a field of the lock's hash; for a write hold without Redisson's suffix.
     pub owner: &'a str,
+    /// Whether the field names one grant, as [`keys::grant_field`] does: then nothing but that
+    /// grant is meant, and it need not be told from others of the owner.
+    pub names_grant: bool,
 }
 
 // === impl Hold ===
@@ -48,7 +51,21 @@ pub struct Hold<'a> {
 impl<'a> Hold<'a> {
     /// A hold.
     pub fn new(name: &'a str, mode: Mode, owner: &'a str) -> Self {
-        Self { name, mode, owner }
+        Self {
+            name,
+            mode,
+            owner,
+            names_grant: false,
+        }
+    }
+
+    /// The same, and the field names one grant.
+    #[must_use]
+    pub fn of_grant(self) -> Self {
+        Self {
+            names_grant: true,
+            ..self
+        }
     }
 
     /// The field of the lock's hash.
@@ -61,7 +78,10 @@ impl<'a> Hold<'a> {
 }
 
 /// Keys of an acquire but for the record.
-pub(crate) fn acquire_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
+pub(crate) fn acquire_keys(hold: Hold<'_>) -> Vec<Bytes> {
+    let Hold {
+        name, mode, owner, ..
+    } = hold;
     let mut keys = vec![keys::lock(name), keys::counter(name)];
     match mode {
         Mode::Exclusive => {}
@@ -83,7 +103,10 @@ pub(crate) fn acquire_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
 }
 
 /// Keys of a release or an undo but for the record.
-pub(crate) fn give_back_keys(Hold { name, mode, owner }: Hold<'_>) -> Vec<Bytes> {
+pub(crate) fn give_back_keys(hold: Hold<'_>) -> Vec<Bytes> {
+    let Hold {
+        name, mode, owner, ..
+    } = hold;
     let mut keys = vec![keys::lock(name), keys::counter(name)];
     match mode {
         Mode::Exclusive => keys.push(keys::channel(name).into()),
