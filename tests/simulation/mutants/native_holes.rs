@@ -131,20 +131,31 @@ impl NativeHole {
     fn remove(self, store: &EmbeddedStore, key: &Bytes, field: &Bytes) -> Option<Numbers> {
         match self {
             Self::RemovesAnyGrant => {
-                let Ok(Value::Array(fields)) = store.command(&[b"HGETALL", key]) else {
-                    return None;
-                };
-                let owner = owner_of(field);
-                let own = fields.iter().step_by(2).find_map(|it| match it {
-                    Value::Bytes(it) if owner_of(it) == owner => Some(it),
-                    _ => None,
-                });
-                let removed = number(store, &[b"HDEL", key, own?]);
+                let removed = number(store, &[b"HDEL", key, field]);
                 number(store, &[b"PUBLISH", &channel(key), b"0"]);
+                // And again, as a release that comes late.
+                let (store, key, owner) = (store.clone(), key.clone(), owner_of(field));
+                spawn_detached("late", async move {
+                    sleep(LATER).await;
+                    remove_all_of(&store, &key, &owner);
+                });
                 Some([removed, 0])
             }
             Self::TellsNobody => Some([number(store, &[b"HDEL", key, field]), 0]),
             _ => None,
+        }
+    }
+}
+
+/// Removes what an owner holds, whatever grant it is.
+fn remove_all_of(store: &EmbeddedStore, key: &[u8], owner: &str) {
+    if let Ok(Value::Array(fields)) = store.command(&[b"HGETALL", key]) {
+        for field in fields.iter().step_by(2) {
+            if let Value::Bytes(field) = field
+                && owner_of(field) == owner
+            {
+                number(store, &[b"HDEL", key, field]);
+            }
         }
     }
 }
