@@ -1,12 +1,12 @@
 # Everything that is done with this tree, for people and for CI. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-fast test-clients test-deploy conformance contention client-speed interop mixed-versions sim faults abuse fuzz bench cost proto lint fmt doc deny dist ci clean
+.PHONY: help run build test test-all test-fast test-clients test-deploy test-kubernetes test-release test-containers conformance contention client-speed interop mixed-versions sim faults abuse fuzz bench cost proto lint fmt doc deny dist ci clean
 
 CARGO ?= cargo
 
 help: ## This list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-14s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do printf '  make %-15s %s\n' "$$name" "$$text"; done
 
 run: ## A coordinator on 127.0.0.1:7625, its console on http://127.0.0.1:7626, with the embedded store (ARGS="--store redis://..." for another)
 	$(CARGO) run --release --locked -- serve --admin-listen 127.0.0.1:7626 $(ARGS)
@@ -35,8 +35,17 @@ contention: ## All clients and Redisson contend for one lock for CONTENTION_SECO
 client-speed: ## Pairs per second of each client, beside a bare stream in its language; on a machine that is otherwise idle
 	CARGO_PROFILE=bench scripts/conformance speed --exact --ignored --nocapture
 
-test-deploy: ## The Helm chart and the manifests against Kubernetes' schemas; needs python3 and helm or go
+test-deploy: ## The Helm chart and the manifests against Kubernetes' schemas, the alerts by promtool; needs python3 and helm or go
 	scripts/test --deploy
+
+test-kubernetes: ## The Helm chart and the manifests on a real API server, which it builds first (ten minutes, once); needs python3, go and openssl, installs etcd
+	tests/deploy/kubernetes.sh --build
+
+test-release: ## Archives, install script, deb and rpm: installed, and a lock taken with each; needs root. RELEASE=dist for what make dist built
+	scripts/test --release
+
+test-containers: ## The image and every profile of docker-compose.yml in a container engine, which it starts if none runs; BINARY=path of a static one (of make dist) saves the build
+	tests/containers/smoke.sh $(BINARY)
 
 interop: ## The tests with the real Redisson; needs Java and Maven, and names what is missing
 	scripts/test --interop
@@ -47,8 +56,8 @@ mixed-versions: ## The tests that put an older coordinator beside the current on
 sim: ## The simulation: SEED=n replays one seed, SEEDS=n runs that many
 	$(CARGO) test --locked --test simulation -- --nocapture
 
-faults: ## What breaks while locks are taken, for FAULT_SECONDS (60) each: the table in docs/robustness.md. ROW=name for one
-	FAULT_SECONDS=$(or $(FAULT_SECONDS),60) $(CARGO) test --locked --test faults -- --nocapture --test-threads=1 $(ROW)
+faults: ## What breaks while locks are taken, for FAULT_SECONDS (60) each, and the histories judged: the table in docs/robustness.md. ROW=name for one
+	FAULT_SECONDS=$(or $(FAULT_SECONDS),60) scripts/faults $(ROW)
 
 abuse: ## What attackers can do to their neighbours, on the release: the table in docs/robustness.md. ROW=name for one, UPDATE_DOCS=1 writes it
 	scripts/abuse $(ROW)
@@ -80,7 +89,7 @@ doc: ## The documentation of the crate, in target/doc
 deny: ## Licences, sources and advisories of the dependencies, if cargo-deny is installed
 	@scripts/deny
 
-dist: ## The release, packed, with what is in it and SHA-256, in dist/: the same bytes for the same commit
+dist: ## The release, in dist/: archives, deb, rpm, what is in them, and SHA-256; the same bytes for the same commit. DIST_TARGETS=x86_64-linux-gnu for some
 	scripts/dist
 
 ci: lint deny ## What CI runs
@@ -95,4 +104,7 @@ export SEED
 endif
 ifdef SEEDS
 export SEEDS
+endif
+ifdef RELEASE
+export RELEASE
 endif

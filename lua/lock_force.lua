@@ -1,15 +1,16 @@
 -- Takes every hold of a lock of any mode away, whoever has it, and wakes who waits. The fencing
 -- counter is raised, so that the tokens of those who held it are outdated at once, and a record
--- says why, for their coordinators.
+-- says why, for their coordinators. With a grace period the lock stays closed to all others for
+-- that long, or until each former holder has acknowledged the loss (lock_acknowledge.lua).
 --
 -- KEYS: 1 lock, 2 fencing counter, 3 channel, 4 queue, 5 deadlines of the queue, 6 vouched waiters,
 --       7 our readers, 8 base of the read hold keys of any owner, 9 channel of the read/write lock,
 --       10 record of the release by force
 -- ARGV: 1 publish command, 2 message, 3 message for all, 4 how long a waiter that nobody vouches
 --       for keeps its place ms, 5 time to live of an idle counter ms, 6 reason, 7 retention of the
---       record ms, 8 how many holders to list at the most
--- Returns: {1, mode, token of those who held it, number of holders, holders}  mode and holders as
---                                                                             of lock_inspect
+--       record ms, 8 how many holders to list at the most, 9 grace period ms
+-- Returns: {1, mode, token of those who held it, number of holders, holders, grace period ms}
+--            mode and holders as of lock_inspect; the grace period: at most the lease that was left
 --          {0}  nobody holds it
 --          {4}  the key or its counter is not such a lock's
 --          {9}  the fencing counter is out of range
@@ -34,8 +35,12 @@ elseif mode and mode ~= 'read' and mode ~= 'write' then
   return {4}
 end
 local remaining = redis.call('pttl', lock)
+local grace = number > 0 and tonumber(ARGV[9]) or 0
+if remaining >= 0 then
+  grace = math.min(grace, remaining)
+end
 
-local holders, gone = {}, {}
+local holders, gone, marks = {}, {}, {}
 local fields = redis.call('hscan', lock, '0', 'count', HOLDS_DELETED_MAX)[2]
 for i = 1, #fields, 2 do
   local owner, count, left = fields[i], tonumber(fields[i + 1]), remaining
@@ -53,6 +58,7 @@ for i = 1, #fields, 2 do
     end
     if #holders < 3 * max and #owner <= OWNER_BYTES_MAX then
       holders[#holders + 1], holders[#holders + 2], holders[#holders + 3] = owner, shown_count(count), left
+      marks[#marks + 1], marks[#marks + 2] = forced_mark(owner_of(owner), mode), '1'
     end
   end
 end
@@ -66,10 +72,25 @@ else
   publish_to(publish, KEYS[9], ARGV[3])
   redis.call('unlink', lock, KEYS[7], unpack(gone))
 end
+if grace > 0 then
+  -- To all others, also to Redisson, it is a lock that strangers hold alone.
+  if number > #holders / 3 then
+    marks[#marks + 1], marks[#marks + 2] = forced_mark('', mode), '1'
+  end
+  if mode then
+    marks[#marks + 1], marks[#marks + 2] = 'mode', 'write'
+  end
+  redis.call('hset', lock, unpack(marks))
+  expire_new(lock, grace)
+end
 if token > 0 then
   raise_token(counter, token, tonumber(ARGV[5]))
 end
+redis.call('del', record)
 redis.call('hset', record, 'token', string.format('%.0f', token), 'reason', ARGV[6])
+if grace > 0 then
+  redis.call('hset', record, 'closed_until', string.format('%.0f', now + grace))
+end
 expire_new(record, math.max(tonumber(ARGV[7]), remaining))
 if not mode and redis.call('llen', KEYS[4]) > 0 then
   wake_head({
@@ -77,4 +98,4 @@ if not mode and redis.call('llen', KEYS[4]) > 0 then
     patience = tonumber(ARGV[4]), channel = KEYS[3], publish = publish, message = ARGV[2],
   }, now)
 end
-return {1, mode or 'sole', token, number, holders}
+return {1, mode or 'sole', token, number, holders, grace}

@@ -2,13 +2,14 @@
 --
 -- KEYS: 1 record of the release by force
 -- ARGV: none
--- Returns: {1, token of those who held it, reason}  '' for a long one, which is not ours
+-- Returns: {1, token of those who held it, reason, grace period ms that is left}
+--            reason: '' for a long one, which is not ours
 --          {0}  nothing is known of one
 -- Publishes: nothing
 
-local known = redis.call('hmget', KEYS[1], 'token', 'reason')
+local known = redis.call('hmget', KEYS[1], 'token', 'reason', 'closed_until')
 if not known[1] then
   return {0}
 end
-local reason = known[2] or ''
-return {1, tonumber(known[1]), #reason <= OWNER_BYTES_MAX and reason or ''}
+local reason, closed = known[2] or '', math.max((tonumber(known[3]) or 0) - now_millis(), 0)
+return {1, tonumber(known[1]), #reason <= OWNER_BYTES_MAX and reason or '', closed}

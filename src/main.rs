@@ -1,6 +1,7 @@
 //! The process: parses the command line, builds a runtime, returns the exit code.
 
 mod args;
+mod own;
 
 use std::process::ExitCode;
 
@@ -28,9 +29,10 @@ fn main() -> ExitCode {
     }
     match parse() {
         Ok(Command::Serve(args)) => serve(&args),
-        Ok(Command::Client(command)) => {
-            on_runtime(Builder::new_current_thread(), cli::execute(*command))
-        }
+        Ok(Command::Client(command)) => on_runtime(
+            Builder::new_current_thread(),
+            cli::execute(*command, own::coordinator),
+        ),
         Ok(Command::Bench(args)) => on_runtime(
             lockkeeper_bench::runtime(&args),
             lockkeeper_bench::execute(*args),

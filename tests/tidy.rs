@@ -29,6 +29,8 @@ mod mission;
 mod observability;
 #[path = "tidy/redisson.rs"]
 mod redisson;
+#[path = "tidy/release.rs"]
+mod release;
 #[path = "tidy/width.rs"]
 mod width;
 

@@ -7,7 +7,7 @@ replace github.com/lockkeeper/lockkeeper/clients/go => ../../clients/go
 
 require (
 	github.com/jackc/pgx/v5 v5.12.0
-	github.com/lockkeeper/lockkeeper/clients/go v0.1.0
+	github.com/lockkeeper/lockkeeper/clients/go v0.2.0
 )
 
 require (

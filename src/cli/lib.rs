@@ -12,8 +12,11 @@ use std::process::ExitCode;
 
 use self::args::ClientCommand;
 
-/// Runs a client command; returns the process's exit code.
-pub async fn execute(command: ClientCommand) -> ExitCode {
+pub use self::commands::Own;
+
+/// Runs a client command; returns the process's exit code. `health` asks the coordinator of this
+/// container, if there is one and no other address is given.
+pub async fn execute(command: ClientCommand, own: fn() -> Option<Own>) -> ExitCode {
     let ended = match command {
         ClientCommand::Run(args) => return run::run(args).await.into(),
         ClientCommand::Acquire(args) => commands::acquire(args).await,
@@ -32,7 +35,10 @@ pub async fn execute(command: ClientCommand) -> ExitCode {
         ClientCommand::Watch(args) => commands::watch(args).await,
         ClientCommand::ForceRelease(args) => commands::force_release(args).await,
         ClientCommand::EndSession(args) => commands::end_session(args).await,
-        ClientCommand::Health(server) => commands::health(server).await,
+        ClientCommand::Health(server) => {
+            let own = server.is_default().then(own).flatten();
+            commands::health(server, own).await
+        }
     };
     self::ended(ended)
 }

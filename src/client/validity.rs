@@ -25,6 +25,8 @@ pub(crate) struct Loss {
     pub(crate) reason: LostReason,
     /// For people; may be empty.
     pub(crate) detail: String,
+    /// From when on others may hold it; `None`: when its validity ends.
+    pub(crate) open_from: Option<Instant>,
 }
 
 // === impl Validity ===
@@ -56,7 +58,12 @@ impl Validity {
 
     /// Only the first loss counts.
     pub(crate) fn lose(&self, loss: Loss) {
-        self.state.lock().loss.get_or_insert(loss);
+        let mut state = self.state.lock();
+        if state.loss.is_none() {
+            let until = state.valid_until;
+            state.valid_until = loss.open_from.map_or(until, |from| from.min(until));
+            state.loss = Some(loss);
+        }
     }
 }
 
@@ -67,6 +74,7 @@ impl Loss {
         Self {
             reason,
             detail: String::new(),
+            open_from: None,
         }
     }
 

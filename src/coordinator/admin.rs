@@ -1,10 +1,11 @@
 //! Administration: lists locks and sessions of all callers, and releases locks by force.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use lockkeeper_store::script::{Holder, NameKind, WalkCursor};
+use tokio::time::Instant;
 
 use crate::{
     coordinator::Coordinator,
@@ -16,6 +17,7 @@ use crate::{
         describe::look,
         outcome::{Description, HolderSeen},
     },
+    loss::closed_until,
     semaphore::{self, outcome::SemaphoreDescription},
     session::seen::SessionSeen,
     types::{Invalid, LockName, LostReason, Owner, over},
@@ -86,6 +88,8 @@ pub struct ForceReleased {
     pub holders: Vec<HolderSeen>,
     /// The number of holders.
     pub holder_count: usize,
+    /// The end of the grace period; `None` if the lock is open.
+    pub closed_until: Option<Instant>,
 }
 
 /// Where a page of names begins: a step of a walk, and the last name of that step already listed.
@@ -143,14 +147,16 @@ impl Coordinator {
     }
 
     /// Releases every hold of a lock by force, notifies the holders that have a session here, and
-    /// wakes the waiters.
+    /// wakes the waiters. The lock stays closed until all former holders that have a session have
+    /// released their lost grants, at most for `grace`.
     pub async fn force_release(
         &self,
         name: &LockName,
         reason: &Reason,
+        grace: Duration,
     ) -> Result<ForceReleased, Error> {
         let (core, name, reason) = (Arc::clone(&self.core), name.clone(), reason.clone());
-        let work = async move { core.force_release(&name, &reason).await };
+        let work = async move { core.force_release(&name, &reason, grace).await };
         self.core.tasks.detach_on_drop("force_release", work).await
     }
 }
@@ -223,16 +229,21 @@ impl Core {
         &self,
         name: &LockName,
         reason: &Reason,
+        grace: Duration,
     ) -> Result<ForceReleased, Error> {
         let (scripts, acks) = self.replicated(0);
-        let forced = scripts.force_release(name.store_key(), &reason.0, FORCED_HOLDERS);
+        let forced = scripts.force_release(name.store_key(), &reason.0, grace, FORCED_HOLDERS);
         let Some(forced) = forced.await? else {
             return Ok(ForceReleased::default());
         };
         if let Err(error) = acks.acknowledged() {
             tracing::info!(%name, %error, "released by force");
         }
-        let lost = LostReason::ForceReleased(Arc::clone(&reason.0));
+        let mut closed_until = closed_until(forced.grace);
+        let lost = LostReason::ForceReleased {
+            reason: Arc::clone(&reason.0),
+            closed_until,
+        };
         for session in self.sessions.all() {
             session.lose_forced(&self.deadlines, name, forced.token, &lost);
         }
@@ -240,10 +251,20 @@ impl Core {
         let holders: Vec<_> = holders.map(|it| self.holder_seen(it)).collect();
         for holder in &holders {
             self.tell_forced(name, forced.token, holder, &lost);
+            // Nothing tells a holder without a session, so nothing is gained by waiting for it.
+            if closed_until.is_some()
+                && holder.owner.session.is_none()
+                && self
+                    .acknowledge_forced(name, holder.mode, &holder.owner)
+                    .await
+            {
+                closed_until = None;
+            }
         }
         Ok(ForceReleased {
             holders,
             holder_count: forced.holder_count,
+            closed_until,
         })
     }
 

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use lockkeeper_access::Access;
 use lockkeeper_coordinator::Coordinator;
 use prometheus_client::registry::Registry;
+use tower::ServiceExt as _;
 
 use crate::{
     admin::{self, Admin},
@@ -23,6 +24,20 @@ use crate::{
 pub async fn session(coordinator: &Coordinator, body: Bytes) -> Bytes {
     let config = grpc_config(&Settings::default());
     grpc::fuzzing::session(coordinator, &Access::open(), config, body).await
+}
+
+/// Answers a request on the port of clients.
+pub async fn call(coordinator: &Coordinator, request: Request<Body>) -> Response {
+    let services = grpc::services(
+        coordinator,
+        StoreProbe::new(coordinator.clone()),
+        grpc_config(&Settings::default()),
+        &Access::open(),
+        &grpc::Metrics::default(),
+    );
+    let service = services.expect("the descriptors are valid").service();
+    let Ok(answer) = service.oneshot(request.map(tonic::body::Body::new)).await;
+    answer.map(Body::new)
 }
 
 /// Answers a request on an admin port that allows forced releases, from this machine.

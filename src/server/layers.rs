@@ -102,8 +102,15 @@ pub(crate) fn grpc_config(settings: &Settings) -> grpc::Config {
         keepalive_timeout: server.keepalive_timeout,
         connection_age_max: connection_age_max(settings),
         grpc_web: server.grpc_web,
-        // In public the names are not known, unless they were set.
-        allowed_hosts: Some(hosts).filter(|hosts| server.grpc_web && !hosts.is_unset_in_public()),
+        http_json: server.http_json,
+        // In public the names are not known, unless they were set. Who needs gRPC-Web has pages.
+        allowed_hosts: Some(hosts).filter(|hosts| {
+            if server.grpc_web {
+                !hosts.is_unset_in_public()
+            } else {
+                server.http_json
+            }
+        }),
         message_bytes_max: limits.message_bytes_max,
         unfinished_bytes_max: limits.unfinished_bytes_max,
         connection_streams_max: limits.connection_streams_max,
@@ -120,7 +127,7 @@ pub(crate) fn listen_limits(settings: &Settings, access: &Access) -> listen::Lim
         unauthenticated_max: access.asks().then_some(unauthenticated_max),
         handshake_timeout: settings.server.handshake_timeout,
         connection_age_max: connection_age_max(settings),
-        takes_http1: settings.server.grpc_web,
+        takes_http1: settings.server.grpc_web || settings.server.http_json,
     }
 }
 

@@ -4,7 +4,6 @@
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use futures::TryStreamExt as _;
 use lockkeeper_access::Access;
 use lockkeeper_base::{metrics::Registrar, tasks::spawn_detached};
 use lockkeeper_coordinator::Coordinator;
@@ -107,7 +106,7 @@ async fn serve_on(
             .map_err(|problem| misconfigured("session.secret_file", &problem))?,
     };
     let probe = StoreProbe::new(coordinator.clone());
-    let router = grpc::router(
+    let services = grpc::services(
         &coordinator,
         probe.clone(),
         grpc_config(&settings),
@@ -127,9 +126,8 @@ async fn serve_on(
         serve_admin(admin, listener, drained.clone().cancelled_owned())?;
     }
     spawn_detached("reload", reloaded.run(drained.clone().cancelled_owned()));
-    let server = router.serve_with_incoming_shutdown(
-        listen::accept(listeners, limits, &access, calls.connections())
-            .map_ok(grpc::coalesced_writes::CoalescedWrites::new),
+    let server = services.serve(
+        listen::accept(listeners, limits, &access, calls.connections()),
         drained.clone().cancelled_owned(),
     );
     tokio::pin!(server);

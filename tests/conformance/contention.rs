@@ -9,17 +9,17 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Error, Result, ensure};
 use deadpool_redis::redis::from_redis_value;
 use lockkeeper_testkit::{
     checker::{Bounds, check},
     coordinator::{Coordinator, Settings},
     heartbeat,
-    history::{At, Event, What},
+    history::{At, Event},
+    line::Line,
     redis_server::RedisServer,
 };
 use nix::time::{ClockId, clock_gettime};
-use serde::Deserialize;
 use serde_json::json;
 use tokio::{
     process::{Child, Command},
@@ -38,19 +38,6 @@ const NAME: &str = "contended";
 const EACH: usize = 2;
 
 const HOLD: Duration = Duration::from_millis(2);
-
-/// A line of the file, see `clients/conformance.md`.
-#[derive(Debug, Deserialize)]
-struct Line {
-    at_us: u64,
-    client: String,
-    attempt: u64,
-    what: String,
-    #[serde(default)]
-    token: String,
-    #[serde(default)]
-    valid_us: u64,
-}
 
 /// Who contends.
 struct Contenders {
@@ -166,9 +153,10 @@ fn parse(text: &str, begun: At) -> Result<Vec<Event>> {
     for line in text.lines() {
         let line: Line = serde_json::from_str(line).with_context(|| line.to_owned())?;
         let next = u64::try_from(attempts.len())?;
-        let what = line.event()?;
+        let (at, what) = line.event().map_err(Error::msg)?;
         events.push(Event {
-            at: Duration::from_micros(line.at_us).saturating_sub(begun),
+            at: at.saturating_sub(begun),
+            client: 0,
             attempt: *attempts.entry((line.client, line.attempt)).or_insert(next),
             name: 0,
             what,
@@ -198,29 +186,6 @@ async fn nothing_left(redis: &RedisServer) -> Result<()> {
 
 fn monotonic() -> Result<At> {
     Ok(clock_gettime(ClockId::CLOCK_MONOTONIC)?.into())
-}
-
-// === impl Line ===
-
-impl Line {
-    fn event(&self) -> Result<What> {
-        Ok(match self.what.as_str() {
-            "asked" => What::Asked,
-            "granted" => What::Granted {
-                token: self.token.parse()?,
-            },
-            "failed" => What::Failed,
-            "at_risk" => What::AtRisk(Duration::from_micros(self.valid_us)),
-            "recovered" => What::Recovered,
-            "lost" => What::Lost,
-            "broke" => What::Broke,
-            "resumed" => What::Resumed,
-            "release_sent" => What::ReleaseSent,
-            "released" => What::Released,
-            "refused" => What::Refused,
-            what => anyhow::bail!("no event is called {what}"),
-        })
-    }
 }
 
 // === impl Contenders ===

@@ -292,6 +292,7 @@ impl Stream {
 
     pub(crate) fn lost(&self, grant: &Grant, reason: pb::LostReason, detail: &str) {
         let notice = pb::GrantLost {
+            valid_for: None,
             grant: Some(grant.clone()),
             reason: reason.into(),
             detail: detail.to_owned(),

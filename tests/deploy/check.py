@@ -1,5 +1,5 @@
 """The Helm chart, rendered with the values of `values/`, and the plain manifests: valid by Kubernetes' own schemas, with names that lead
-somewhere, and with settings that the real binary takes. Called by smoke.sh with the paths of helm and of the binary."""
+somewhere, and with settings that the real binary takes. Called by smoke.sh, which says where helm, the binary and promtool are."""
 
 import copy
 import json
@@ -7,65 +7,36 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import tempfile
 
 import kubernetes_validate
 import yaml
 
-HERE = pathlib.Path(__file__).parent
-TREE = HERE.parent.parent
-CHART = TREE / "deploy/helm/lockkeeper"
-# The oldest that has native sidecars, and the newest that there is a schema of.
-KUBERNETES = ["1.29", kubernetes_validate.latest_version()]
-CLUSTER = ["--namespace", "here", "--kube-version", f"{KUBERNETES[0]}.0"]
-HELM, BINARY = sys.argv[1:3]
+import alerts
+import chart
+from support import BINARY, CHART, FOREIGN_KINDS, HERE, OLDEST, TREE, containers, helm, of_kind
+from support import rendered, run, run_checks, selects
+
+# The oldest that the chart takes, and the newest that there is a schema of.
+KUBERNETES = [OLDEST, kubernetes_validate.latest_version()]
 
 # What stands in secrets that the chart does not make.
 FOREIGN_SECRETS = {
-    "lockkeeper-store": {"store-url": "redis://:password@redis:6379/0", "session-secret": "0123456789abcdef0123456789abcdef"},
+    "lockkeeper-store": {
+        "url": "rediss://:password@redis:6379/0",
+        "secret": "0123456789abcdef0123456789abcdef",
+    },
+    "lockkeeper-store-ca": {"ca.crt": "the authority", "tls.crt": "a certificate", "tls.key": "a key"},
+    "lockkeeper-tracing": {"OTEL_EXPORTER_OTLP_HEADERS": "a=b"},
     "lockkeeper-tokens": {"tokens": "billing 0123456789abcdef"},
     "lockkeeper-tls": {"tls.crt": "a certificate", "tls.key": "its key", "ca.crt": "another certificate"},
 }
 
-REFUSED = [
-    ([], "nobody is asked who they are"),
-    (["auth.tokensSecret=a"], "set tls.secretName too"),
-    (["tls.clientCertificates=true"], "needs tls.secretName"),
-    (["auth.allowUnauthenticated=true", "tls.secretName=a", "auth.tokensSecret=b"], "for coordinators that ask nobody"),
-    (["auth.allowUnauthenticated=true", "auth.jwtIssuer=a"], "need auth.jwks"),
-    (["auth.allowUnauthenticated=true", "store.url=embedded:"], "do not share"),
-    (["tls.secretName=a", "auth.tokensSecret=b"], "set store.keyPrefix"),
-    (["auth.allowUnauthenticated=true", "access.rules[0].identity=a", "access.rules[0].allow[0]=acquire"], "set store.keyPrefix"),
-    (["auth.allowUnauthenticated=true", "replica=3"], "replica"),
-    (["auth.allowUnauthenticated=true", "replicas=0"], "replicas"),
-    (["auth.allowUnauthenticated=true", "session.secret=short"], "session"),
-    (["auth.allowUnauthenticated=maybe"], "allowUnauthenticated"),
-]
-
-
-def run(*command):
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-
-
-def helm(*arguments):
-    return run(HELM, *arguments)
-
-
-def rendered(values):
-    answer = helm("template", "release", str(CHART), *CLUSTER, "-f", str(values))
-    assert answer.returncode == 0, answer.stderr
-    return [document for document in yaml.safe_load_all(answer.stdout) if document]
-
-
-def of_kind(documents, kind):
-    return [document for document in documents if document["kind"] == kind]
-
 
 def is_valid(documents):
     for document in documents:
-        # Not of Kubernetes itself: `monitors_lead_somewhere` looks at it.
-        if document["kind"] == "ServiceMonitor":
+        # `apiserver/check` holds them against the operator's own schemas.
+        if document["kind"] in FOREIGN_KINDS:
             continue
         for version in KUBERNETES:
             kubernetes_validate.validate(document, version, strict=True)
@@ -80,10 +51,6 @@ def refuses_what_is_misspelt(documents):
     except kubernetes_validate.ValidationError:
         return
     raise AssertionError("a misspelt probe is taken")
-
-
-def selects(selector, labels):
-    return bool(selector) and all(labels.get(key) == value for key, value in selector.items())
 
 
 def names_lead_somewhere(documents):
@@ -118,6 +85,11 @@ def names_lead_somewhere(documents):
 
 
 def monitors_lead_somewhere(documents):
+    for monitor in of_kind(documents, "PodMonitor"):
+        template = of_kind(documents, "Deployment")[0]["spec"]["template"]
+        assert selects(monitor["spec"]["selector"]["matchLabels"], template["metadata"]["labels"])
+        ports = {port["name"] for port in template["spec"]["containers"][0]["ports"]}
+        assert all(it["port"] in ports for it in monitor["spec"]["podMetricsEndpoints"])
     for monitor in of_kind(documents, "ServiceMonitor"):
         wanted = monitor["spec"]["selector"]["matchLabels"]
         found = [it for it in of_kind(documents, "Service") if selects(wanted, it["metadata"]["labels"])]
@@ -131,7 +103,8 @@ def is_restricted(documents):
     for deployment in of_kind(documents, "Deployment"):
         pod = deployment["spec"]["template"]["spec"]
         security = pod["securityContext"]
-        assert security["runAsNonRoot"] and security["runAsUser"] > 0
+        # Without a user, OpenShift chooses one; the image's is not root either.
+        assert security["runAsNonRoot"] and security.get("runAsUser", 65532) > 0
         assert security["seccompProfile"] == {"type": "RuntimeDefault"}
         assert pod["automountServiceAccountToken"] is False
         assert all(set(it) & {"configMap", "secret", "emptyDir"} for it in pod["volumes"]), pod["volumes"]
@@ -140,10 +113,6 @@ def is_restricted(documents):
             assert own["allowPrivilegeEscalation"] is False and own["readOnlyRootFilesystem"] is True
             assert own["capabilities"] == {"drop": ["ALL"]}
             assert "memory" in container["resources"]["limits"]
-
-
-def containers(pod):
-    return pod.get("initContainers", []) + pod["containers"]
 
 
 def contents(documents):
@@ -167,6 +136,8 @@ def settings(documents, pod, container, folder):
     for mount in container["volumeMounts"]:
         assert mount["readOnly"], mount
         volume = volumes[mount["name"]]
+        if "emptyDir" in volume:
+            continue
         kind = "secret" if "secret" in volume else "configMap"
         source = volume[kind]
         data = held[kind, source.get("secretName", source.get("name"))]
@@ -178,7 +149,9 @@ def settings(documents, pod, container, folder):
             moved[f"{mount['mountPath']}/{item['path']}"] = str(here)
     environment = {}
     for source in container.get("envFrom", []):
-        environment |= {name: moved.get(value, value) for name, value in held["configMap", source["configMapRef"]["name"]].items()}
+        kind = "secret" if "secretRef" in source else "configMap"
+        data = held[kind, source[f"{kind}Ref"]["name"]]
+        environment |= {name: moved.get(value, value) for name, value in data.items()}
     for variable in container["env"]:
         if "value" in variable:
             value = variable["value"]
@@ -201,10 +174,11 @@ def is_taken_by_the_binary(documents):
             if "lockkeeper" in container["image"]:
                 with tempfile.TemporaryDirectory() as folder:
                     said = settings(documents, pod, container, pathlib.Path(folder))
-                stop = container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", ["sleep", "0"])
+                # The image has nothing that an `exec` could run but the binary.
+                stop = container.get("lifecycle", {}).get("preStop", {"sleep": {"seconds": 0}})
                 drain = next(line for line in said.splitlines() if line.startswith("drain_grace"))
                 drain = int(drain.split('"')[1].removesuffix("s"))
-                assert pod["terminationGracePeriodSeconds"] > int(stop[1]) + drain
+                assert pod["terminationGracePeriodSeconds"] > stop["sleep"]["seconds"] + drain
 
 
 def is_closed_by_default():
@@ -238,19 +212,13 @@ def lints(values):
     assert answer.returncode == 0 and "[WARNING]" not in answer.stdout, answer.stdout
 
 
-def is_refused(sets, said):
-    answer = helm("template", "release", str(CHART), *CLUSTER, *[word for it in sets for word in ("--set", it)])
-    assert answer.returncode != 0, "it is taken"
-    assert said in answer.stderr, answer.stderr
-
-
 def everything_is_on(documents):
     """Values that are not looked at would pass everything else."""
     text = json.dumps(documents)
-    for value in ["registry.example/lockkeeper:0.1.0", "spiffe://example/billing", "7000", "system-cluster-critical", "OTEL_SERVICE_NAME", "locks:", "Egress"]:
+    for value in ["registry.example/lockkeeper:0.2.0", "spiffe://example/billing", "7000", "system-cluster-critical", "OTEL_SERVICE_NAME", "locks:", "Egress", "example.org/rack", "/etc/store-ca", "lockkeeper-tracing", "grafana_folder"]:
         assert value in text, value
     assert not of_kind(documents, "Secret"), "the secret is there already"
-    assert {"NetworkPolicy", "PodDisruptionBudget", "ServiceMonitor"} <= {document["kind"] for document in documents}
+    assert {"NetworkPolicy", "PodDisruptionBudget", "ServiceMonitor", "PrometheusRule"} <= {document["kind"] for document in documents}
 
 
 def almost_nothing_is_on(documents):
@@ -273,22 +241,16 @@ def main():
         for check in [*checks, refuses_what_is_misspelt, version_is_the_crate_s]:
             todo.append((f"{variant}: {check.__name__}", lambda check=check, plain=plain: check(plain)))
     todo.append(("plain: is_closed_by_default", is_closed_by_default))
-    for sets, said in REFUSED:
-        todo.append((f"refused: {' '.join(sets) or 'the defaults'}", lambda sets=sets, said=said: is_refused(sets, said)))
+    for values, said in chart.REFUSED:
+        name = f"refused: {' '.join(values)}: {said}"
+        todo.append((name, lambda values=values, said=said: chart.is_refused(values, said)))
+    todo += [(f"chart: {check.__name__}", check) for check in chart.CHECKS]
+    todo += alerts.checks()
     if shutil.which("systemd-analyze"):
         todo.append(("systemd: takes the unit", systemd_takes_the_unit))
     else:
         print("SKIPPED deploy: systemd-analyze is not installed, so nobody looks at the unit but tests/tidy")
-    failed = 0
-    for name, check in todo:
-        try:
-            check()
-            print(f"ok {name}")
-        except Exception as problem:  # noqa: BLE001
-            failed += 1
-            print(f"FAILED {name}: {type(problem).__name__}: {problem}")
-    print(f"{len(todo) - failed} passed, {failed} failed")
-    sys.exit(failed != 0)
+    run_checks(todo)
 
 
 if __name__ == "__main__":

@@ -1,36 +1,23 @@
 #!/usr/bin/env bash
-# Renders the Helm chart as check.py says and holds it and the plain manifests against Kubernetes' own schemas, and their
-# settings against the debug binary. Exits with 77 if what it needs is not there, or with 1 if CI=true, where everything
-# must be. Ends with `N passed, N failed`.
+# Renders the Helm chart as check.py says and holds it and the plain manifests against Kubernetes'
+# own schemas, their settings against the debug binary, and the alerts against Prometheus' own
+# tests. Exits with 77 if what it needs is not there, or with 1 if CI=true, where everything must
+# be. Ends with `N passed, N failed`.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-here=tests/deploy
-built=$(realpath -m "${CARGO_TARGET_DIR:-target}")
-work=$built/deploy
-version=v3.22.0
 
 suite=deploy
-# shellcheck source=tests/clients/skip.sh
-source tests/clients/skip.sh
+# shellcheck source=tests/deploy/tools.sh
+source tests/deploy/tools.sh
 
-command -v python3 >/dev/null || skip "python3 is not installed"
-mkdir -p "$work/$version"
-helm=$work/$version/helm
-if [ ! -x "$helm" ]; then
-  if [[ "$(helm version --template '{{.Version}}' 2>/dev/null)" == v3.* ]]; then
-    ln -sf "$(command -v helm)" "$helm"
-  else
-    command -v go >/dev/null || skip "neither helm nor go is installed"
-    GOBIN=$work/$version GOFLAGS=-modcacherw go install -ldflags '-s -w' "helm.sh/helm/v3/cmd/helm@$version" ||
-      skip "helm $version cannot be installed"
-  fi
+# A registry in memory, for the chart.
+crane=v0.20.6
+if [ ! -x "$work/crane-$crane/crane" ]; then
+  command -v go >/dev/null || skip "go is not installed"
+  GOBIN=$work/crane-$crane GOFLAGS=-modcacherw go install -ldflags '-s -w' \
+    "github.com/google/go-containerregistry/cmd/crane@$crane" || skip "crane cannot be installed"
 fi
-if [ ! -x "$work/venv/bin/python" ]; then
-  python3 -m venv "$work/venv" || skip "python3 has no venv (Debian: apt-get install python3-venv)"
-fi
-if ! cmp -s "$here/requirements.txt" "$work/installed"; then
-  "$work/venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt" ||
-    skip "kubernetes-validate cannot be installed"
-  cp "$here/requirements.txt" "$work/installed"
-fi
-exec "$work/venv/bin/python" -u "$here/check.py" "$helm" "$built/debug/lockkeeper"
+export CRANE=$work/crane-$crane/crane
+scripts/install-test-tools prometheus promtool ||
+  skip "promtool cannot be installed (Debian: apt-get install prometheus)"
+PROMTOOL=$(command -v promtool) exec "$python" -u tests/deploy/check.py

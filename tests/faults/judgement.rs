@@ -1,12 +1,13 @@
 //! What a run of a row comes to.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, iter, path::Path, time::Duration};
 
 use crate::{
-    checker::{Bounds, Findings},
-    contender::Ring,
+    checker::{Bounds, Findings, NOTICE_MAX},
+    contender::{self, Ring},
     heartbeat::Lateness,
     history::Event,
+    line::{Header, Line, micros},
     row::{Promise, Row},
     witness::Registers,
 };
@@ -37,6 +38,8 @@ pub(crate) struct Outcome<'a> {
     pub(crate) findings: Findings,
     pub(crate) bounds: Bounds,
     pub(crate) ring: &'a Ring,
+    /// What the users of all kinds did, for another checker.
+    pub(crate) kinds: Vec<Line>,
 }
 
 /// What a run did not keep to.
@@ -89,10 +92,10 @@ impl Outcome<'_> {
     pub(crate) fn judge(&self, events: &[Event]) -> Verdict {
         let mut problems = self.problems();
         if problems.always.is_empty() && problems.in_time.is_empty() {
-            keep(self.row.name, events);
+            self.keep(self.row.name, events);
             return Verdict::Kept;
         }
-        let file = keep(&format!("{} seed {}", self.row.name, self.seed), events);
+        let file = self.keep(&format!("{} seed {}", self.row.name, self.seed), events);
         let excuse = excuse(&self.bounds, self.struck_again);
         if let Some(why) = excuse.filter(|_| problems.always.is_empty()) {
             let problems = problems.in_time.join(", ");
@@ -102,6 +105,32 @@ impl Outcome<'_> {
         problems.always.truncate(20);
         let problems = problems.always.join("\n");
         Verdict::Broken(format!("history in {file}:\n{problems}"))
+    }
+
+    /// Writes the history to a file, for people and for the other checker.
+    fn keep(&self, name: &str, events: &[Event]) -> String {
+        let header = Header {
+            run: self.row.name.to_owned(),
+            promise: match self.row.promise {
+                Promise::Exclusion => "exclusion",
+                Promise::TokensOnly => "tokens",
+                Promise::TwoStores => "two_stores",
+            },
+            seed: self.seed,
+            notice_us: micros(NOTICE_MAX + self.bounds.lateness.most),
+        };
+        let lines = events.iter().map(|event| {
+            let client = format!("contender-{}", event.client);
+            Line::of(event, &client, &contender::name(event.name))
+        });
+        let lines = lines.chain(self.kinds.iter().cloned());
+        let lines = lines.map(|line| serde_json::to_string(&line).expect("a line"));
+        let header = serde_json::to_string(&header).expect("a header");
+        let lines: Vec<_> = iter::once(header).chain(lines).collect();
+        let name = name.replace(' ', "-");
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.history"));
+        fs::write(&path, lines.join("\n") + "\n").expect("written");
+        path.display().to_string()
     }
 
     fn problems(&self) -> Problems {
@@ -167,15 +196,6 @@ fn excuse(bounds: &Bounds, struck_again: bool) -> Option<String> {
     } else {
         None
     }
-}
-
-/// Writes a history to a file, for people.
-fn keep(name: &str, events: &[Event]) -> String {
-    let name = name.replace(' ', "-");
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.history"));
-    let lines: Vec<_> = events.iter().map(|it| format!("{it}\n")).collect();
-    fs::write(&path, lines.concat()).expect("written");
-    path.display().to_string()
 }
 
 #[cfg(test)]

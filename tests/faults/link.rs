@@ -30,6 +30,7 @@ pub(crate) struct Link {
 }
 
 /// Something that came.
+#[expect(clippy::large_enum_variant, reason = "one at a time, on the stack")]
 pub(crate) enum Came {
     /// An answer to this operation, or a notice if it is 0.
     Frame(u64, Response),

@@ -9,12 +9,14 @@
 )]
 
 use lockkeeper_testkit::{
-    checker, cluster, coordinator, heartbeat, history, redis_server, sentinels, tcp_proxy, time,
+    checker, cluster, coordinator, heartbeat, history, line, redis_server, sentinels, tcp_proxy,
+    time,
 };
 
 mod contender;
 mod fault;
 mod judgement;
+mod kinds;
 mod link;
 mod row;
 mod rows;

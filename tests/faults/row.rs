@@ -4,7 +4,10 @@ use std::{env, sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use lockkeeper_base::tasks::spawn_detached;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, timeout},
+};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
@@ -15,6 +18,7 @@ use crate::{
     heartbeat,
     history::At,
     judgement::{Outcome, Verdict},
+    kinds::{self, User},
     redis_server::eventually,
     time::say,
     world::{Kind, LEASE, Network, Setup, World},
@@ -236,7 +240,8 @@ impl Row {
             let contender = Contender::new(ring.clone(), number, seed);
             AbortOnDropHandle::new(spawn_detached("contender", contender.run()))
         });
-        let contenders: Vec<_> = contenders.collect();
+        let mut contenders: Vec<_> = contenders.collect();
+        contenders.extend(self.users(&world, &ring, seed).await);
         let grants = || ring.history.grants();
         eventually("all contend", || async { grants() > 10 * CONTENDERS }).await;
         let strikes = self.strike(&mut world, &ring).await;
@@ -265,9 +270,28 @@ impl Row {
             findings: check(&events, &bounds),
             bounds,
             ring: &ring,
+            kinds: ring.kinds.take(),
         };
         say(&outcome.line());
         outcome.judge(&events)
+    }
+
+    /// Starts the users of all kinds.
+    async fn users(
+        &self,
+        world: &World,
+        ring: &Arc<Ring>,
+        seed: u64,
+    ) -> Vec<AbortOnDropHandle<()>> {
+        let kind = self.setup.kind;
+        kinds::prepare(ring, world, kind).await;
+        let latch = watch::Sender::default();
+        let all = kinds::uses(kind).into_iter().enumerate();
+        let handles = all.map(|(number, uses)| {
+            let it = User::new(ring, world, number, seed, &latch);
+            AbortOnDropHandle::new(spawn_detached("user", it.run(uses)))
+        });
+        handles.collect()
     }
 
     /// Breaks things until the time is over, and then lets the contenders end.

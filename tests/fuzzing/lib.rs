@@ -26,17 +26,18 @@ use lockkeeper_store::host::{
 
 pub use answers::{lua_reply, redis_reply};
 pub use callers::{certificate, jwt};
-pub use ports::{admin_body, session_frames};
+pub use ports::{admin_body, http_json, session_frames};
 
 /// A target's name and what it does with bytes.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     ("admin_body", admin_body),
     ("certificate", certificate),
     ("config", config),
     ("grpc_timeout", grpc_timeout),
+    ("http_json", http_json),
     ("jwt", jwt),
     ("lua_reply", lua_reply),
     ("redis_reply", redis_reply),

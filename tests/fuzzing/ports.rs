@@ -44,6 +44,46 @@ pub fn session_frames(bytes: &[u8]) {
     with(|coordinator| Box::pin(async { drop(fuzzing::session(coordinator, body).await) }));
 }
 
+/// A call over HTTP/JSON: path and content type on the first line, and the body.
+pub fn http_json(bytes: &[u8]) {
+    let end = bytes.iter().position(|it| *it == b'\n');
+    let (first, body) = bytes.split_at(end.unwrap_or(bytes.len()));
+    let Ok(Some((path, kind))) = std::str::from_utf8(first).map(|it| it.split_once(' ')) else {
+        return;
+    };
+    let request = Request::post(path)
+        .header(CONTENT_TYPE, kind)
+        .header("connect-timeout-ms", "1000")
+        .body(body.get(1..).unwrap_or_default().to_vec().into());
+    let Ok(request) = request else { return };
+    if kind.starts_with("application/grpc") {
+        return;
+    }
+    // tonic takes bytes that are no message for a fault of its own.
+    let is_binary = kind.contains("proto");
+    with(|coordinator| {
+        Box::pin(async move {
+            let answer = fuzzing::call(coordinator, request).await;
+            let (status, kind) = (answer.status(), answer.headers().get(CONTENT_TYPE).cloned());
+            let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await;
+            let body = body.expect("a body");
+            assert!(status != 500 || is_binary, "{body:?}");
+            match kind.expect("a content type").as_bytes() {
+                b"application/json" | b"application/x-ndjson" => {
+                    let values = serde_json::Deserializer::from_slice(&body);
+                    for value in values.into_iter::<serde_json::Value>() {
+                        assert!(value.expect("JSON").is_object());
+                    }
+                }
+                kind => assert!(
+                    kind.ends_with(b"json") || kind.ends_with(b"proto"),
+                    "{kind:?}"
+                ),
+            }
+        })
+    });
+}
+
 /// A request to the admin port: method and path on the first line, and the body.
 pub fn admin_body(bytes: &[u8]) {
     let end = bytes.iter().position(|it| *it == b'\n');

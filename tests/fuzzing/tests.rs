@@ -14,7 +14,7 @@ use super::TARGETS;
 /// Variants of the seeds of one target; `FUZZ_VARIANTS` says another number.
 const VARIANTS: u32 = 3000;
 
-/// Of those that run whole sessions.
+/// Of those that run whole sessions or calls.
 const SESSION_VARIANTS: u32 = VARIANTS / 10;
 
 /// A change of some bytes.
@@ -116,6 +116,11 @@ fn certificates_name_a_caller_or_nobody() {
 #[test]
 fn tokens_name_a_caller_or_are_refused() {
     replay("jwt");
+}
+
+#[test]
+fn calls_over_http_are_answered() {
+    replay_some("http_json", SESSION_VARIANTS);
 }
 
 #[test]

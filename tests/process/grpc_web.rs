@@ -183,8 +183,16 @@ async fn pages_of_other_sites_are_refused_whatever_their_name_resolves_to() {
 
 #[tokio::test]
 async fn it_is_off_unless_it_is_asked_for() {
-    let coordinator = Coordinator::start(&Settings::on("embedded:")).await;
     let asked = TryAcquireRequest::default();
+    let coordinator = Coordinator::start(&Settings::on("embedded:")).await;
+    let mut call = Call::begin(&coordinator, "TryAcquire", &asked).await;
+    let mut answer = String::new();
+    call.0.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 415"), "{answer}");
+    assert!(answer.contains("NOT_OVER_HTTP1"), "{answer}");
+
+    let settings = Settings::on("embedded:").with("server.http_json", "false");
+    let coordinator = Coordinator::start(&settings).await;
     let mut call = Call::begin(&coordinator, "TryAcquire", &asked).await;
     let mut answer = Vec::new();
     // Reset or closed, with nothing of HTTP/1.1 said.

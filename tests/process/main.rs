@@ -39,6 +39,7 @@ mod coordinator_frozen;
 mod drain;
 mod fair;
 mod grpc_web;
+mod http_json;
 mod installed;
 mod key_prefix;
 mod mixed_versions;

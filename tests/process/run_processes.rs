@@ -96,6 +96,30 @@ async fn one_coordinator() -> (RedisServer, Coordinator) {
 }
 
 #[tokio::test]
+async fn a_release_by_force_waits_until_the_command_is_dead() {
+    let (redis, first) = one_coordinator().await;
+    let second = Coordinator::start(&settings_on(&redis.url()).with("session.lease", "3s")).await;
+    let next = "kill -0 $(cut -d ' ' -f 1 started) 2> kill && echo both >> log; echo next >> log";
+    // The coordinator that has the command's session tells it at once; the other one's tells it at
+    // its next renewal.
+    for operator in [&first, &second] {
+        let place = Place::new();
+        let run = place.run(&first, &[], STUBBORN);
+        place.until_lines("started", 1).await;
+        let waiting = place.run(&second, &[], next);
+        until_waiting(&second.client().await, "build", 1).await;
+        let reason = ["force-release", "build", "--reason", "it hangs", "--yes"];
+        let forced = lockkeeper(operator, &reason).output().await.unwrap();
+        assert!(forced.status.success(), "{forced:?}");
+        let output = waiting.wait_with_output().await.unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(place.lines("log"), ["next"]);
+        let output = run.wait_with_output().await.unwrap();
+        assert_eq!(output.status.code(), Some(76), "{output:?}");
+    }
+}
+
+#[tokio::test]
 async fn commands_under_one_lock_never_overlap() {
     const ROUNDS: usize = 3;
     const AT_ONCE: usize = 6;

@@ -1,8 +1,6 @@
-//! Histories: what clients did and were told, in order, by one clock. The lines of a kept history
-//! are the same whichever program wrote them: time, lock, attempt, event.
+//! Histories: what clients did and were told, in order, by one clock.
 
 use std::{
-    fmt,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
@@ -30,6 +28,8 @@ pub struct Log<E> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     pub at: At,
+    /// The client, by its number.
+    pub client: usize,
     pub attempt: Attempt,
     pub name: Name,
     pub what: What,
@@ -114,16 +114,17 @@ impl History {
     }
 
     /// Writes down that an acquire is sent.
-    pub fn ask(&self, name: Name) -> Attempt {
+    pub fn ask(&self, client: usize, name: Name) -> Attempt {
         let attempt = self.attempts.fetch_add(1, Ordering::Relaxed);
-        self.note(attempt, name, What::Asked);
+        self.note(client, attempt, name, What::Asked);
         attempt
     }
 
     /// Writes down what happens now.
-    pub fn note(&self, attempt: Attempt, name: Name, what: What) {
+    pub fn note(&self, client: usize, attempt: Attempt, name: Name, what: What) {
         self.log.note(|at| Event {
             at,
+            client,
             attempt,
             name,
             what,
@@ -139,30 +140,4 @@ impl History {
     pub fn take(&self) -> Vec<Event> {
         self.log.take()
     }
-}
-
-// === impl Event ===
-
-impl fmt::Display for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            at,
-            attempt,
-            name,
-            what,
-        } = self;
-        write!(f, "{at:?} lock {name} attempt {attempt} {what:?}")
-    }
-}
-
-#[test]
-fn a_line_has_the_time_the_lock_the_attempt_and_the_event() {
-    let event = Event {
-        at: Duration::from_millis(1500),
-        attempt: 7,
-        name: 2,
-        what: What::Granted { token: 5 },
-    };
-    let line = "1.5s lock 2 attempt 7 Granted { token: 5 }";
-    assert_eq!(event.to_string(), line);
 }

@@ -20,6 +20,7 @@ pub mod fake_redis;
 pub mod frames;
 pub mod heartbeat;
 pub mod history;
+pub mod line;
 pub mod modes;
 pub mod pace;
 pub mod prelude;

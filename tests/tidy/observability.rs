@@ -128,7 +128,7 @@ fn the_alerts_ask_for_what_there_is_and_say_what_to_do() {
         if !matches!(severity, Some("critical" | "warning")) {
             problems.push(format!("{name}: has no severity"));
         }
-        let (page, anchor) = rule["annotations"]["runbook_url"]
+        let (page, anchor) = rule["annotations"]["runbook"]
             .as_str()
             .and_then(|url| url.split_once('#'))
             .unwrap_or_default();

@@ -723,7 +723,11 @@ type ForceReleaseRequest struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The reason, for the holder and for the audit log: 1 to 256 bytes, not blank, without control
 	// characters.
-	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// How long the lock stays closed to all others while its holders stop, at most for the lease that
+	// is left. It opens as soon as each of them has released its lost grant. A holder without a
+	// session is not notified and not waited for. Zero or unset: the lock opens at once.
+	GracePeriod   *durationpb.Duration `protobuf:"bytes,3,opt,name=grace_period,json=gracePeriod,proto3" json:"grace_period,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -772,6 +776,13 @@ func (x *ForceReleaseRequest) GetReason() string {
 	return ""
 }
 
+func (x *ForceReleaseRequest) GetGracePeriod() *durationpb.Duration {
+	if x != nil {
+		return x.GracePeriod
+	}
+	return nil
+}
+
 // See LockAdminService.ForceRelease.
 type ForceReleaseResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -780,7 +791,9 @@ type ForceReleaseResponse struct {
 	// The owners that held the lock, at most the first 100.
 	Holders []*Holder `protobuf:"bytes,2,rep,name=holders,proto3" json:"holders,omitempty"`
 	// The number of owners that held the lock.
-	HolderCount   uint32 `protobuf:"varint,3,opt,name=holder_count,json=holderCount,proto3" json:"holder_count,omitempty"`
+	HolderCount uint32 `protobuf:"varint,3,opt,name=holder_count,json=holderCount,proto3" json:"holder_count,omitempty"`
+	// How long the lock stays closed at most, from now on. Zero or unset: it is open.
+	ClosedFor     *durationpb.Duration `protobuf:"bytes,4,opt,name=closed_for,json=closedFor,proto3" json:"closed_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -834,6 +847,13 @@ func (x *ForceReleaseResponse) GetHolderCount() uint32 {
 		return x.HolderCount
 	}
 	return 0
+}
+
+func (x *ForceReleaseResponse) GetClosedFor() *durationpb.Duration {
+	if x != nil {
+		return x.ClosedFor
+	}
+	return nil
 }
 
 // See LockAdminService.EndSession.
@@ -1339,14 +1359,17 @@ const file_lockkeeper_v1_admin_proto_rawDesc = "" +
 	"wait_count\x18\b \x01(\rR\twaitCount\x12>\n" +
 	"\rresumable_for\x18\t \x01(\v2\x19.google.protobuf.DurationR\fresumableFor\x12!\n" +
 	"\fpeer_address\x18\n" +
-	" \x01(\tR\vpeerAddress\"A\n" +
+	" \x01(\tR\vpeerAddress\"\x7f\n" +
 	"\x13ForceReleaseRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x86\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12<\n" +
+	"\fgrace_period\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\vgracePeriod\"\xc0\x01\n" +
 	"\x14ForceReleaseResponse\x12\x1a\n" +
 	"\breleased\x18\x01 \x01(\bR\breleased\x12/\n" +
 	"\aholders\x18\x02 \x03(\v2\x15.lockkeeper.v1.HolderR\aholders\x12!\n" +
-	"\fholder_count\x18\x03 \x01(\rR\vholderCount\"n\n" +
+	"\fholder_count\x18\x03 \x01(\rR\vholderCount\x128\n" +
+	"\n" +
+	"closed_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\tclosedFor\"n\n" +
 	"\x11EndSessionRequest\x12%\n" +
 	"\x0esession_digest\x18\x01 \x01(\tR\rsessionDigest\x12\x1a\n" +
 	"\bidentity\x18\x02 \x01(\tR\bidentity\x12\x16\n" +
@@ -1450,19 +1473,21 @@ var file_lockkeeper_v1_admin_proto_depIdxs = []int32{
 	19, // 7: lockkeeper.v1.SessionSummary.age:type_name -> google.protobuf.Duration
 	19, // 8: lockkeeper.v1.SessionSummary.lease:type_name -> google.protobuf.Duration
 	19, // 9: lockkeeper.v1.SessionSummary.resumable_for:type_name -> google.protobuf.Duration
-	18, // 10: lockkeeper.v1.ForceReleaseResponse.holders:type_name -> lockkeeper.v1.Holder
-	15, // 11: lockkeeper.v1.WatchResponse.snapshot:type_name -> lockkeeper.v1.WatchSnapshot
-	16, // 12: lockkeeper.v1.WatchResponse.delta:type_name -> lockkeeper.v1.WatchDelta
-	16, // 13: lockkeeper.v1.WatchSnapshot.entries:type_name -> lockkeeper.v1.WatchDelta
-	2,  // 14: lockkeeper.v1.WatchDelta.event:type_name -> lockkeeper.v1.WatchEvent
-	0,  // 15: lockkeeper.v1.WatchDelta.kind:type_name -> lockkeeper.v1.NameKind
-	17, // 16: lockkeeper.v1.WatchDelta.mode:type_name -> lockkeeper.v1.LockMode
-	20, // 17: lockkeeper.v1.WatchDelta.reason:type_name -> lockkeeper.v1.LostReason
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	19, // 10: lockkeeper.v1.ForceReleaseRequest.grace_period:type_name -> google.protobuf.Duration
+	18, // 11: lockkeeper.v1.ForceReleaseResponse.holders:type_name -> lockkeeper.v1.Holder
+	19, // 12: lockkeeper.v1.ForceReleaseResponse.closed_for:type_name -> google.protobuf.Duration
+	15, // 13: lockkeeper.v1.WatchResponse.snapshot:type_name -> lockkeeper.v1.WatchSnapshot
+	16, // 14: lockkeeper.v1.WatchResponse.delta:type_name -> lockkeeper.v1.WatchDelta
+	16, // 15: lockkeeper.v1.WatchSnapshot.entries:type_name -> lockkeeper.v1.WatchDelta
+	2,  // 16: lockkeeper.v1.WatchDelta.event:type_name -> lockkeeper.v1.WatchEvent
+	0,  // 17: lockkeeper.v1.WatchDelta.kind:type_name -> lockkeeper.v1.NameKind
+	17, // 18: lockkeeper.v1.WatchDelta.mode:type_name -> lockkeeper.v1.LockMode
+	20, // 19: lockkeeper.v1.WatchDelta.reason:type_name -> lockkeeper.v1.LostReason
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_lockkeeper_v1_admin_proto_init() }

@@ -50,18 +50,20 @@ type LockAdminServiceClient interface {
 	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
 	// Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
 	//
-	// Success: the store can grant the lock to other callers from now on. The previous holder may
-	// still be working. A holder with a session on this coordinator receives `lost` with
+	// Success: the holders have lost the lock, and the store can grant it to other callers: from now
+	// on, or with `grace_period` once the holders have released their lost grants, at the latest when
+	// that period is over. The previous holder may still be working. A holder with a session on this coordinator receives `lost` with
 	// FORCE_RELEASED and the reason at once. A session on another coordinator receives it at the next
 	// renewal of the grant, which for a watched grant is within a third of its lease. A grant there
 	// that is not watched can instead end as EXPIRED when its lease is over. A holder without a
 	// session receives no notice; its Release and Renew return NOT_OWNER. Only the fencing token
 	// protects the resource until then: CheckToken rejects the old token at once, and the next grant
 	// has a larger one.
-	// A repeat releases the lock from its holder at that time.
+	// A repeat releases the lock from its holder at that time, and sets the grace period anew.
 	//
 	// Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another
-	// program's key; INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
+	// program's key; INVALID_ARGUMENT / INVALID_REASON or INVALID_GRACE_PERIOD if the reason is
+	// missing or not valid, or the period is negative or longer than the longest lease.
 	ForceRelease(ctx context.Context, in *ForceReleaseRequest, opts ...grpc.CallOption) (*ForceReleaseResponse, error)
 	// Ends sessions of this coordinator: one by its digest, or all of an identity. Requires the
 	// `admin` right for every name that they hold, and for all names if one of them holds nothing or
@@ -184,18 +186,20 @@ type LockAdminServiceServer interface {
 	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
 	// Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
 	//
-	// Success: the store can grant the lock to other callers from now on. The previous holder may
-	// still be working. A holder with a session on this coordinator receives `lost` with
+	// Success: the holders have lost the lock, and the store can grant it to other callers: from now
+	// on, or with `grace_period` once the holders have released their lost grants, at the latest when
+	// that period is over. The previous holder may still be working. A holder with a session on this coordinator receives `lost` with
 	// FORCE_RELEASED and the reason at once. A session on another coordinator receives it at the next
 	// renewal of the grant, which for a watched grant is within a third of its lease. A grant there
 	// that is not watched can instead end as EXPIRED when its lease is over. A holder without a
 	// session receives no notice; its Release and Renew return NOT_OWNER. Only the fencing token
 	// protects the resource until then: CheckToken rejects the old token at once, and the next grant
 	// has a larger one.
-	// A repeat releases the lock from its holder at that time.
+	// A repeat releases the lock from its holder at that time, and sets the grace period anew.
 	//
 	// Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another
-	// program's key; INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
+	// program's key; INVALID_ARGUMENT / INVALID_REASON or INVALID_GRACE_PERIOD if the reason is
+	// missing or not valid, or the period is negative or longer than the longest lease.
 	ForceRelease(context.Context, *ForceReleaseRequest) (*ForceReleaseResponse, error)
 	// Ends sessions of this coordinator: one by its digest, or all of an identity. Requires the
 	// `admin` right for every name that they hold, and for all names if one of them holds nothing or

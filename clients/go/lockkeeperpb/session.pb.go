@@ -1666,7 +1666,11 @@ type GrantLost struct {
 	// Why the grant was lost.
 	Reason LostReason `protobuf:"varint,2,opt,name=reason,proto3,enum=lockkeeper.v1.LostReason" json:"reason,omitempty"`
 	// The operator's reason, for people; set only with LOST_REASON_FORCE_RELEASED.
-	Detail        string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	Detail string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	// How long nobody else can be granted the lock from now on, although it is lost: what is left of
+	// the grace period of ForceRelease. Stop the work within it, then send `release` for the grant:
+	// that ends the period at once. Zero or unset: another owner may hold the lock already.
+	ValidFor      *durationpb.Duration `protobuf:"bytes,4,opt,name=valid_for,json=validFor,proto3" json:"valid_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1720,6 +1724,13 @@ func (x *GrantLost) GetDetail() string {
 		return x.Detail
 	}
 	return ""
+}
+
+func (x *GrantLost) GetValidFor() *durationpb.Duration {
+	if x != nil {
+		return x.ValidFor
+	}
+	return nil
 }
 
 // PermitsLost reports a grant of permits that the session no longer holds.
@@ -2006,11 +2017,12 @@ const file_lockkeeper_v1_session_proto_rawDesc = "" +
 	"\x06grants\x18\x04 \x03(\v2\x14.lockkeeper.v1.GrantR\x06grants\x124\n" +
 	"\apermits\x18\x05 \x03(\v2\x1a.lockkeeper.v1.PermitGrantR\apermits\x12>\n" +
 	"\rping_interval\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\fpingInterval\x12@\n" +
-	"\x0erenew_interval\x18\a \x01(\v2\x19.google.protobuf.DurationR\rrenewInterval\"\x82\x01\n" +
+	"\x0erenew_interval\x18\a \x01(\v2\x19.google.protobuf.DurationR\rrenewInterval\"\xba\x01\n" +
 	"\tGrantLost\x12*\n" +
 	"\x05grant\x18\x01 \x01(\v2\x14.lockkeeper.v1.GrantR\x05grant\x121\n" +
 	"\x06reason\x18\x02 \x01(\x0e2\x19.lockkeeper.v1.LostReasonR\x06reason\x12\x16\n" +
-	"\x06detail\x18\x03 \x01(\tR\x06detail\"r\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\x126\n" +
+	"\tvalid_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\"r\n" +
 	"\vPermitsLost\x120\n" +
 	"\x05grant\x18\x01 \x01(\v2\x1a.lockkeeper.v1.PermitGrantR\x05grant\x121\n" +
 	"\x06reason\x18\x02 \x01(\x0e2\x19.lockkeeper.v1.LostReasonR\x06reason\"G\n" +
@@ -2177,14 +2189,15 @@ var file_lockkeeper_v1_session_proto_depIdxs = []int32{
 	35, // 68: lockkeeper.v1.SessionOpened.renew_interval:type_name -> google.protobuf.Duration
 	36, // 69: lockkeeper.v1.GrantLost.grant:type_name -> lockkeeper.v1.Grant
 	64, // 70: lockkeeper.v1.GrantLost.reason:type_name -> lockkeeper.v1.LostReason
-	37, // 71: lockkeeper.v1.PermitsLost.grant:type_name -> lockkeeper.v1.PermitGrant
-	64, // 72: lockkeeper.v1.PermitsLost.reason:type_name -> lockkeeper.v1.LostReason
-	35, // 73: lockkeeper.v1.SessionAtRisk.valid_for:type_name -> google.protobuf.Duration
-	74, // [74:74] is the sub-list for method output_type
-	74, // [74:74] is the sub-list for method input_type
-	74, // [74:74] is the sub-list for extension type_name
-	74, // [74:74] is the sub-list for extension extendee
-	0,  // [0:74] is the sub-list for field type_name
+	35, // 71: lockkeeper.v1.GrantLost.valid_for:type_name -> google.protobuf.Duration
+	37, // 72: lockkeeper.v1.PermitsLost.grant:type_name -> lockkeeper.v1.PermitGrant
+	64, // 73: lockkeeper.v1.PermitsLost.reason:type_name -> lockkeeper.v1.LostReason
+	35, // 74: lockkeeper.v1.SessionAtRisk.valid_for:type_name -> google.protobuf.Duration
+	75, // [75:75] is the sub-list for method output_type
+	75, // [75:75] is the sub-list for method input_type
+	75, // [75:75] is the sub-list for extension type_name
+	75, // [75:75] is the sub-list for extension extendee
+	0,  // [0:75] is the sub-list for field type_name
 }
 
 func init() { file_lockkeeper_v1_session_proto_init() }

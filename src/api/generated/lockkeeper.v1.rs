@@ -357,6 +357,11 @@ pub struct ForceReleaseRequest {
     /// characters.
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
+    /// How long the lock stays closed to all others while its holders stop, at most for the lease that
+    /// is left. It opens as soon as each of them has released its lost grant. A holder without a
+    /// session is not notified and not waited for. Zero or unset: the lock opens at once.
+    #[prost(message, optional, tag = "3")]
+    pub grace_period: ::core::option::Option<::prost_types::Duration>,
 }
 /// See LockAdminService.ForceRelease.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -370,6 +375,9 @@ pub struct ForceReleaseResponse {
     /// The number of owners that held the lock.
     #[prost(uint32, tag = "3")]
     pub holder_count: u32,
+    /// How long the lock stays closed at most, from now on. Zero or unset: it is open.
+    #[prost(message, optional, tag = "4")]
+    pub closed_for: ::core::option::Option<::prost_types::Duration>,
 }
 /// See LockAdminService.EndSession.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -757,18 +765,20 @@ pub mod lock_admin_service_client {
         }
         /// Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
         ///
-        /// Success: the store can grant the lock to other callers from now on. The previous holder may
-        /// still be working. A holder with a session on this coordinator receives `lost` with
+        /// Success: the holders have lost the lock, and the store can grant it to other callers: from now
+        /// on, or with `grace_period` once the holders have released their lost grants, at the latest when
+        /// that period is over. The previous holder may still be working. A holder with a session on this coordinator receives `lost` with
         /// FORCE_RELEASED and the reason at once. A session on another coordinator receives it at the next
         /// renewal of the grant, which for a watched grant is within a third of its lease. A grant there
         /// that is not watched can instead end as EXPIRED when its lease is over. A holder without a
         /// session receives no notice; its Release and Renew return NOT_OWNER. Only the fencing token
         /// protects the resource until then: CheckToken rejects the old token at once, and the next grant
         /// has a larger one.
-        /// A repeat releases the lock from its holder at that time.
+        /// A repeat releases the lock from its holder at that time, and sets the grace period anew.
         ///
         /// Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another
-        /// program's key; INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
+        /// program's key; INVALID_ARGUMENT / INVALID_REASON or INVALID_GRACE_PERIOD if the reason is
+        /// missing or not valid, or the period is negative or longer than the longest lease.
         pub async fn force_release(
             &mut self,
             request: impl tonic::IntoRequest<super::ForceReleaseRequest>,
@@ -911,18 +921,20 @@ pub mod lock_admin_service_server {
         >;
         /// Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
         ///
-        /// Success: the store can grant the lock to other callers from now on. The previous holder may
-        /// still be working. A holder with a session on this coordinator receives `lost` with
+        /// Success: the holders have lost the lock, and the store can grant it to other callers: from now
+        /// on, or with `grace_period` once the holders have released their lost grants, at the latest when
+        /// that period is over. The previous holder may still be working. A holder with a session on this coordinator receives `lost` with
         /// FORCE_RELEASED and the reason at once. A session on another coordinator receives it at the next
         /// renewal of the grant, which for a watched grant is within a third of its lease. A grant there
         /// that is not watched can instead end as EXPIRED when its lease is over. A holder without a
         /// session receives no notice; its Release and Renew return NOT_OWNER. Only the fencing token
         /// protects the resource until then: CheckToken rejects the old token at once, and the next grant
         /// has a larger one.
-        /// A repeat releases the lock from its holder at that time.
+        /// A repeat releases the lock from its holder at that time, and sets the grace period anew.
         ///
         /// Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another
-        /// program's key; INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
+        /// program's key; INVALID_ARGUMENT / INVALID_REASON or INVALID_GRACE_PERIOD if the reason is
+        /// missing or not valid, or the period is negative or longer than the longest lease.
         async fn force_release(
             &self,
             request: tonic::Request<super::ForceReleaseRequest>,
@@ -3202,6 +3214,11 @@ pub struct GrantLost {
     /// The operator's reason, for people; set only with LOST_REASON_FORCE_RELEASED.
     #[prost(string, tag = "3")]
     pub detail: ::prost::alloc::string::String,
+    /// How long nobody else can be granted the lock from now on, although it is lost: what is left of
+    /// the grace period of ForceRelease. Stop the work within it, then send `release` for the grant:
+    /// that ends the period at once. Zero or unset: another owner may hold the lock already.
+    #[prost(message, optional, tag = "4")]
+    pub valid_for: ::core::option::Option<::prost_types::Duration>,
 }
 /// PermitsLost reports a grant of permits that the session no longer holds.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 
 use super::{
-    common::{CommonArgs, NameArgs, PrefixArgs, TEMPLATE, TryArgs, WaitArgs},
+    common::{CommonArgs, NameArgs, PrefixArgs, TEMPLATE, TryArgs, WaitArgs, duration},
     latch::LatchCommand,
     lock::{CheckTokenArgs, HoldArgs, ReleaseArgs, RenewArgs},
     multi::{HoldAllArgs, ReleaseAllArgs},
@@ -121,6 +121,9 @@ pub struct ForceReleaseArgs {
     /// Why; sent to the holders and written to the audit log.
     #[arg(long)]
     pub(crate) reason: String,
+    /// How long to keep the lock closed at most while its holders stop; 0: not at all.
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "15s")]
+    pub(crate) grace_period: prost_types::Duration,
     /// Do not ask for confirmation.
     #[arg(long)]
     pub(crate) yes: bool,

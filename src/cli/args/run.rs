@@ -23,8 +23,8 @@ Several locks are acquired together or not at all. If one of them is lost, CMD i
 same rules hold for permits.
 
 The lock is renewed while CMD runs. If it is lost, or cannot be renewed in time, the process
-group gets TERM, and KILL before another owner can acquire the lock; except after a forced
-release or a loss of the store's data, when another owner may hold it while CMD is stopped.
+group gets TERM, and KILL before another owner can acquire the lock; except after a loss of the
+store's data, or a forced release without a grace period, when another owner may hold it already.
 
 When CMD ends the lock is released; processes that CMD left behind continue without it. If
 lockkeeper itself is killed or stopped (KILL, STOP), CMD continues and the lock ends with its

@@ -56,6 +56,11 @@ impl ServerArgs {
         client.build()
     }
 
+    /// Whether no address was given.
+    pub(crate) fn is_default(&self) -> bool {
+        self.server.to_string() == DEFAULT_SERVER
+    }
+
     /// The same settings as environment variables, for child processes.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         let mut environment = vec![("LOCKKEEPER_SERVER", self.server.to_string())];

@@ -78,13 +78,14 @@ pub(crate) async fn watch(args: PrefixArgs) -> Ended {
 
 pub(crate) async fn force_release(args: ForceReleaseArgs) -> Ended {
     if !args.yes {
-        say("its holders may still be working, and others can acquire it at once");
+        say("its holders may still be working when others acquire it");
         confirm(&args.name, "force the release")?;
     }
     let mut client = connect_admin(&args.common.server).await?;
     let request = ForceReleaseRequest {
         name: args.name.clone(),
         reason: args.reason,
+        grace_period: Some(args.grace_period),
     };
     let answer = client.force_release(short(request)).await;
     let answer = answer.map_err(changing)?.into_inner();

@@ -6,6 +6,7 @@ mod health;
 mod latch;
 mod lock;
 mod multi;
+mod own;
 mod semaphore;
 
 pub(super) use self::{
@@ -16,3 +17,5 @@ pub(super) use self::{
     multi::{acquire_all, release_all, try_acquire_all},
     semaphore::semaphore,
 };
+
+pub use self::own::Own;

@@ -1,5 +1,7 @@
 //! Locks held by other callers, sessions and events in words.
 
+use std::fmt::Write as _;
+
 use lockkeeper_api::pb::{
     EndSessionResponse, ForceReleaseResponse, LockMode, LockSummary, LostReason, NameKind,
     SessionPhase, SessionSummary, WatchDelta, WatchEvent,
@@ -111,10 +113,11 @@ pub(crate) fn forced(name: &str, answer: &ForceReleaseResponse) -> String {
     if !answer.released {
         return format!("nobody holds {name}");
     }
-    let mut lines = vec![format!(
-        "released {name} by force holders={}",
-        answer.holder_count
-    )];
+    let mut released = format!("released {name} by force holders={}", answer.holder_count);
+    if let Some(closed_for) = answer.closed_for {
+        let _ = write!(released, " closed_for={}", duration(Some(&closed_for)));
+    }
+    let mut lines = vec![released];
     lines.extend(answer.holders.iter().map(holder_line));
     lines.join("\n")
 }

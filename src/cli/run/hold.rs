@@ -1,6 +1,6 @@
 //! The grants that a command runs under.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use lockkeeper_api::pb::Grant;
 use lockkeeper_client::{Error, Guard, Permits, Session};
@@ -83,6 +83,15 @@ impl Hold {
         match self {
             Self::Locks(guard) => guard.renew(None).await,
             Self::Permits(permits) => permits.renew(None).await,
+        }
+    }
+
+    /// Releases what is not released by others, of several locks also those that are not lost.
+    pub(super) async fn release(self: Arc<Self>) -> Result<(), Error> {
+        match Arc::into_inner(self) {
+            Some(Self::Locks(guard)) => guard.release().await,
+            Some(Self::Permits(permits)) => permits.release().await,
+            None => Ok(()),
         }
     }
 

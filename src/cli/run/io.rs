@@ -182,8 +182,15 @@ impl Io {
             Action::Close => {
                 // First, because a wait must end before its session.
                 (self.operation, self.description) = (None, None);
-                let closed = self.session.take()?.close();
-                self.operation = Some(closed.map(Outcome::Closed).boxed_local());
+                let (session, hold) = (self.session.take()?, self.hold.take());
+                let closed = async move {
+                    // A forced release waits for this. Its error says that the lock is lost.
+                    if let Some(lost) = hold.filter(|hold| hold.loss().is_some()) {
+                        let _ = lost.release().await;
+                    }
+                    Outcome::Closed(session.close().await)
+                };
+                self.operation = Some(closed.boxed_local());
             }
             Action::StartChild { fencing_tokens } => return Some(self.start(&fencing_tokens)),
             Action::SignalGroup(signal) => {

@@ -45,6 +45,7 @@ impl Machine {
             Response::Lost(notice) => {
                 let loss = Loss {
                     reason: notice.reason(),
+                    open_from: Some(now + to_std(notice.valid_for)),
                     detail: notice.detail,
                 };
                 self.on_lost(notice.grant.map(Holding::Lock), &loss);

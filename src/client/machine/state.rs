@@ -289,8 +289,8 @@ impl Machine {
         self.effects.push(Effect::Disconnect);
         self.table.fail_unconfirmed(&error, &mut self.effects);
         let loss = Loss {
-            reason: LostReason::Unspecified,
             detail: error.to_string(),
+            ..Loss::new(LostReason::Unspecified)
         };
         self.table.lose_all(&loss, &mut self.effects);
         if !is_new {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockkeeper_store::script::{CallError, Mode, Released};
+use lockkeeper_store::script::{CallError, Mode, Ownership, Released};
 use tokio::time::Instant;
 
 use crate::{
@@ -57,6 +57,9 @@ pub(crate) async fn release(core: &Arc<Core>, request: &Release) -> Result<u32, 
         Ok(Released::NotOwner(ownership)) => {
             let reason = core.why_lost(&session, &key, ownership).await;
             session.lose(&core.deadlines, &key, reason);
+            if ownership == Ownership::HeldByAnother {
+                core.acknowledge_forced(name, mode, owner).await;
+            }
             Err(Error::NotOwner(ownership))
         }
         Err(error) => {

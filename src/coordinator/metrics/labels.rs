@@ -131,7 +131,7 @@ impl From<&LostReason> for Reason {
             LostReason::Expired => Self::Expired,
             LostReason::TakenOver => Self::TakenOver,
             LostReason::StoreUnreachable => Self::StoreUnreachable,
-            LostReason::ForceReleased(_) => Self::ForceReleased,
+            LostReason::ForceReleased { .. } => Self::ForceReleased,
             LostReason::ClockStepped => Self::ClockStepped,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper_store::script::{CallError, Member, Members, Mode, ReleasedMember};
+use lockkeeper_store::script::{CallError, Member, Members, Mode, Ownership, ReleasedMember};
 use tokio::time::Instant;
 
 use crate::{
@@ -45,6 +45,7 @@ pub(crate) async fn release_all(
     match releasing.ask(core).await {
         Ok(released) => {
             releasing.book(core, &released, sent_at);
+            releasing.acknowledge(core, &released).await;
             let first = released.first().and_then(|member| member.left.err());
             match first {
                 Some(why) if released.iter().all(|member| member.left.is_err()) => {
@@ -144,6 +145,17 @@ impl Releasing {
                     let until = Some(safe_until(sent_at, member.lease));
                     session.set_holds(&core.deadlines, &key, member.held, until);
                 }
+            }
+        }
+    }
+
+    /// A former holder of a lock that was released by force no longer relies on it.
+    async fn acknowledge(&self, core: &Core, released: &[ReleasedMember]) {
+        let names = self.request.locks.iter().map(|(name, _)| name);
+        for ((name, mode), member) in names.zip(self.modes()).zip(released) {
+            if self.session.is_some() && member.left == Err(Ownership::HeldByAnother) {
+                core.acknowledge_forced(name, mode, &self.request.owner)
+                    .await;
             }
         }
     }

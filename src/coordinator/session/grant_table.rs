@@ -238,7 +238,8 @@ impl Session {
             let session = self.id.digest();
             tracing::info!(
                 lock = grant.name().public(),
-                ?reason,
+                reason = reason.name(),
+                detail = reason.detail(),
                 token,
                 session,
                 "grant lost"

@@ -86,7 +86,10 @@ impl Session {
         }
         state.is_awaited_no_more(deadlines);
         let grants = self.take_grants(&mut state, deadlines);
-        let lost = LostReason::ForceReleased(Arc::clone(&reason));
+        let lost = LostReason::ForceReleased {
+            reason: Arc::clone(&reason),
+            closed_until: None,
+        };
         for grant in &grants {
             self.metrics.lost(&lost);
             self.events

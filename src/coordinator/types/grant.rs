@@ -86,8 +86,13 @@ pub enum LostReason {
     StoreUnreachable,
     /// The store's clock stepped forward, which ended the lease before its time.
     ClockStepped,
-    /// An operator released it by force, for this reason.
-    ForceReleased(Arc<str>),
+    /// An operator released it by force.
+    ForceReleased {
+        /// Why.
+        reason: Arc<str>,
+        /// The end of the grace period, in which nobody else is granted the lock.
+        closed_until: Option<Instant>,
+    },
 }
 
 /// A hold of an owner, by the field that names its grant if there is one.
@@ -115,6 +120,37 @@ impl Grant {
     pub(crate) fn shared_field(&self) -> Arc<str> {
         let own = self.field.as_ref().map(Arc::clone);
         own.unwrap_or_else(|| self.owner.shared_field())
+    }
+}
+
+// === impl LostReason ===
+
+impl LostReason {
+    /// As it is written in JSON and in logs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Expired => "EXPIRED",
+            Self::TakenOver => "TAKEN_OVER",
+            Self::StoreUnreachable => "STORE_UNREACHABLE",
+            Self::ClockStepped => "CLOCK_STEPPED",
+            Self::ForceReleased { .. } => "FORCE_RELEASED",
+        }
+    }
+
+    /// The operator's reason for a forced release.
+    pub fn detail(&self) -> Option<&str> {
+        match self {
+            Self::ForceReleased { reason, .. } => Some(reason),
+            Self::Expired | Self::TakenOver | Self::StoreUnreachable | Self::ClockStepped => None,
+        }
+    }
+
+    /// How long nobody else is granted what was lost; `None` if others may have it already.
+    pub fn closed_for(&self) -> Option<Duration> {
+        let Self::ForceReleased { closed_until, .. } = self else {
+            return None;
+        };
+        closed_until.map(|until| until.saturating_duration_since(Instant::now()))
     }
 }
 

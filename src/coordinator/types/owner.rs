@@ -91,9 +91,10 @@ impl Owner {
         }
     }
 
-    /// An owner from its field in the store, possibly that of one grant, or a Redisson client's.
+    /// An owner from its field in the store, possibly that of one grant, or a Redisson client's; or
+    /// the former one of a lock that was released by force.
     pub fn from_field(field: &str) -> Self {
-        let field = &*keys::owner_of(field);
+        let field = &*keys::owner_of(keys::former_owner(field));
         let parts = field.split_once(':');
         let session = parts.and_then(|(id, label)| Some((SessionId::parse(id)?, label)));
         match session {

@@ -1,6 +1,6 @@
 //! The JSON behind the console; see `docs/console.md`.
 
-use std::convert::Infallible;
+use std::{convert::Infallible, time::Duration};
 
 use axum::{
     Json, Router,
@@ -38,11 +38,15 @@ struct Named {
 
 /// The body of a forced release.
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct ForceRelease {
     name: String,
     reason: String,
     /// The name again, as the operator typed it.
     confirm: String,
+    /// As in the gRPC call, at most the lease that is left.
+    #[serde(default)]
+    grace_period_seconds: u32,
 }
 
 pub(super) fn routes() -> Router<Admin> {
@@ -171,7 +175,8 @@ async fn force_release(
         if request.confirm != request.name {
             return Err(Invalid::new("confirm", "is not the name").into());
         }
-        admin.coordinator.force_release(&name, &reason).await
+        let grace = Duration::from_secs(request.grace_period_seconds.into());
+        admin.coordinator.force_release(&name, &reason, grace).await
     };
     match release.await {
         Ok(released) => {

@@ -91,14 +91,6 @@ fn delta(coordinator: &Coordinator, event: &Event) -> Value {
         What::WaitEnded => ("waitEnded", None),
         What::Abandoned => ("abandoned", None),
     };
-    let (reason, detail) = match lost {
-        None => (None, None),
-        Some(LostReason::Expired) => (Some("EXPIRED"), None),
-        Some(LostReason::TakenOver) => (Some("TAKEN_OVER"), None),
-        Some(LostReason::StoreUnreachable) => (Some("STORE_UNREACHABLE"), None),
-        Some(LostReason::ClockStepped) => (Some("CLOCK_STEPPED"), None),
-        Some(LostReason::ForceReleased(why)) => (Some("FORCE_RELEASED"), Some(why.as_ref())),
-    };
     json!({
         "event": what,
         "name": event.name.public(),
@@ -109,8 +101,8 @@ fn delta(coordinator: &Coordinator, event: &Event) -> Value {
         "clientName": coordinator.client_name(&event.owner),
         "fencingToken": event.fencing_token.to_string(),
         "holdCount": event.holds,
-        "reason": reason,
-        "detail": detail,
+        "reason": lost.map(LostReason::name),
+        "detail": lost.and_then(LostReason::detail),
     })
 }
 

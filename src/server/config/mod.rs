@@ -94,8 +94,9 @@ pub struct Server {
     pub drain_grace: Duration,
     /// Accepts gRPC-Web.
     pub grpc_web: bool,
-    /// The names under which pages of a browser may call over gRPC-Web, besides `localhost` and
-    /// addresses.
+    /// Accepts HTTP/JSON.
+    pub http_json: bool,
+    /// The names under which pages of a browser may call, besides `localhost` and addresses.
     pub allowed_hosts: Vec<String>,
     /// TLS.
     pub tls: ServerTls,
@@ -143,8 +144,7 @@ pub struct Store {
     /// How long opening a connection may take.
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
-    /// The minimum number of replicas that must acknowledge a grant, renewal or release. Requests
-    /// may ask for more.
+    /// Replicas that must acknowledge a grant, renewal or release, unless a request asks for more.
     pub replica_acks: ReplicaAcks,
     /// How long to wait for replicas.
     #[serde(with = "humantime_serde")]
@@ -169,8 +169,7 @@ pub struct Store {
     /// How long a waiting writer blocks new readers; then they are admitted for as long.
     #[serde(with = "humantime_serde")]
     pub writer_hold_back: Duration,
-    /// Whether a number without a record of its kind is a semaphore or a latch, as Redisson's
-    /// clients make them. Other programs' numbers look the same.
+    /// Whether a number without a record of its kind is a semaphore or a latch.
     pub adopt_redisson_counters: bool,
     /// Whether plain exclusive locks are acquired and released without scripts.
     pub native_commands: bool,
@@ -358,6 +357,7 @@ impl Default for Server {
             keepalive_timeout: Duration::from_secs(10),
             drain_grace: Duration::from_secs(10),
             grpc_web: false,
+            http_json: true,
             allowed_hosts: Vec::new(),
             tls: ServerTls::default(),
         }

@@ -143,13 +143,15 @@ impl pb::lock_admin_service_server::LockAdminService for LockAdminService {
         let release = async {
             let name = LockName::parse(&request.name, self.coordinator.limits())?;
             let reason = Reason::parse(&request.reason)?;
-            self.coordinator.force_release(&name, &reason).await
+            let grace = convert::grace_period(request.grace_period, self.coordinator.limits())?;
+            self.coordinator.force_release(&name, &reason, grace).await
         };
         let released = audited(&asked, release.await)?;
         let viewer = self.viewer(&caller);
         Ok(Response::new(pb::ForceReleaseResponse {
             released: released.holder_count > 0,
             holder_count: u32::try_from(released.holder_count).unwrap_or(u32::MAX),
+            closed_for: convert::remaining(released.closed_until),
             holders: released
                 .holders
                 .into_iter()

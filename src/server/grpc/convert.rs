@@ -8,8 +8,8 @@ use super::{pb, viewer::Viewer};
 use lockkeeper_access::{Access, Account, Audited, Identity, Right};
 use lockkeeper_coordinator::{
     Acquire, CheckToken, Coordinator, Delivery, Description, Error, Grant, HolderSeen, Invalid,
-    Lease, LockName, LostReason, Mode, NotGranted, OnDisconnect, Owner, Release, Renew, RequestId,
-    ResumedGrant, SessionId, TokenChecked, Tried, WaiterSeen, Waiting,
+    Lease, Limits, LockName, LostReason, Mode, NotGranted, OnDisconnect, Owner, Release, Renew,
+    RequestId, ResumedGrant, SessionId, TokenChecked, Tried, WaiterSeen, Waiting,
 };
 
 /// Converts requests to operations. Checks the coordinator's limits and the caller's rights;
@@ -242,6 +242,18 @@ pub(super) fn wait(wait: Option<prost_types::Duration>) -> Result<Option<Duratio
     wait.map(|wait| duration("wait_timeout", wait)).transpose()
 }
 
+/// The grace period of a forced release; none: zero.
+pub(super) fn grace_period(
+    period: Option<prost_types::Duration>,
+    limits: &Limits,
+) -> Result<Duration, Invalid> {
+    const FIELD: &str = "grace_period";
+    match period.map(|period| duration(FIELD, period)).transpose()? {
+        None | Some(Duration::ZERO) => Ok(Duration::ZERO),
+        Some(period) => Ok(Lease::named(FIELD, period, limits)?.get()),
+    }
+}
+
 /// A non-negative duration.
 pub(super) fn duration(
     field: &'static str,
@@ -416,18 +428,7 @@ pub(super) fn proto_lost_reason(reason: &LostReason) -> pb::LostReason {
         LostReason::Expired => pb::LostReason::Expired,
         LostReason::TakenOver => pb::LostReason::TakenOver,
         LostReason::StoreUnreachable => pb::LostReason::StoreUnreachable,
-        LostReason::ForceReleased(_) => pb::LostReason::ForceReleased,
+        LostReason::ForceReleased { .. } => pb::LostReason::ForceReleased,
         LostReason::ClockStepped => pb::LostReason::ClockStepped,
-    }
-}
-
-/// The operator's reason for a forced release; otherwise empty.
-pub(super) fn lost_detail(reason: &LostReason) -> String {
-    match reason {
-        LostReason::ForceReleased(why) => why.as_ref().to_owned(),
-        LostReason::Expired
-        | LostReason::TakenOver
-        | LostReason::StoreUnreachable
-        | LostReason::ClockStepped => String::new(),
     }
 }

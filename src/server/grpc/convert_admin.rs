@@ -8,7 +8,7 @@ use lockkeeper_coordinator::{
 use tokio::time::Instant;
 
 use super::{
-    convert::{self, holder, lost_detail, proto_lost_reason, proto_mode, whole_millis},
+    convert::{self, holder, proto_lost_reason, proto_mode, whole_millis},
     convert_permits, pb,
     viewer::Viewer,
 };
@@ -152,7 +152,10 @@ fn delta(coordinator: &Coordinator, viewer: &Viewer, event: &Event) -> pb::Watch
         reason: lost
             .map_or(pb::LostReason::Unspecified, proto_lost_reason)
             .into(),
-        detail: lost.map_or_else(String::new, lost_detail),
+        detail: lost
+            .and_then(LostReason::detail)
+            .unwrap_or_default()
+            .to_owned(),
     }
 }
 

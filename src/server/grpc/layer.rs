@@ -25,6 +25,7 @@ use tower::{Layer, Service};
 
 use super::{
     budgets::{Budgets, Unfinished},
+    connect::Asked,
     credentials::Credentials,
     messages::{Messages, Sizes},
     peer::Peer,
@@ -88,7 +89,12 @@ impl BodyLayer {
         let is_session = path.ends_with(SESSION);
         let kind = request.headers().get(CONTENT_TYPE);
         let is_web = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc-web"));
-        let messages = Messages::new(self.sizes.of(path, is_session), is_web);
+        let limit = self.sizes.of(path, is_session);
+        let messages = match request.extensions().get::<Asked>() {
+            Some(asked) if asked.is_whole() => Messages::whole(limit),
+            None if is_web => Messages::opaque(limit),
+            _ => Messages::new(limit),
+        };
         let is_stream = STREAMS.iter().any(|it| path.ends_with(it));
         let peer = request.extensions().get::<Peer>();
         let usage = peer.map(|peer| Arc::clone(&peer.usage));

@@ -5,7 +5,8 @@ use tonic::Status;
 
 use super::status;
 
-const HEADER: usize = 5;
+/// The bytes in front of a message.
+pub(super) const HEADER: usize = 5;
 
 /// The largest messages that are taken, by the path of their method.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +25,9 @@ pub(super) struct Limit {
 #[derive(Debug)]
 pub(super) struct Messages {
     limit: Limit,
-    /// The body is not in this format: it counts as one message, which ends with it.
-    is_opaque: bool,
+    /// The body is not in this format: it counts as one message, which ends with it and has at most
+    /// so many bytes.
+    whole: Option<usize>,
     header: [u8; HEADER],
     /// Bytes of the current message that have come, including those in front of it.
     come: usize,
@@ -67,13 +69,29 @@ impl Sizes {
 // === impl Messages ===
 
 impl Messages {
-    pub(super) fn new(limit: Limit, is_opaque: bool) -> Self {
+    pub(super) fn new(limit: Limit) -> Self {
         Self {
             limit,
-            is_opaque,
+            whole: None,
             header: [0; HEADER],
             come: 0,
             size: 0,
+        }
+    }
+
+    /// Of a body that is one message, without bytes in front of it.
+    pub(super) fn whole(limit: Limit) -> Self {
+        Self {
+            whole: Some(limit.first),
+            ..Self::new(limit)
+        }
+    }
+
+    /// Of a body in another format, which is longer than its messages.
+    pub(super) fn opaque(limit: Limit) -> Self {
+        Self {
+            whole: Some(usize::MAX),
+            ..Self::new(limit)
         }
     }
 
@@ -81,16 +99,19 @@ impl Messages {
     /// because the decoder makes room for them at once.
     pub(super) fn unfinished(&self) -> usize {
         match self.come {
-            come if come < HEADER || self.is_opaque => come,
+            come if come < HEADER || self.whole.is_some() => come,
             _ => self.size,
         }
     }
 
     /// Follows these bytes. Fails for a message that is too large, as soon as its length is known.
     pub(super) fn take(&mut self, mut data: &[u8]) -> Result<(), Status> {
-        if self.is_opaque {
+        if let Some(most) = self.whole {
             self.come += data.len();
-            return Ok(());
+            return match self.come {
+                come if come > most => Err(status::too_large(come, most)),
+                _ => Ok(()),
+            };
         }
         while !data.is_empty() {
             if self.come < HEADER {
@@ -134,7 +155,7 @@ mod tests {
     fn messages_are_followed_however_they_are_cut() {
         let all: Vec<u8> = [message(3), message(0), message(200), message(1)].concat();
         for size in 1..all.len() {
-            let mut messages = Messages::new(Sizes::new(200).of("/x", false), false);
+            let mut messages = Messages::new(Sizes::new(200).of("/x", false));
             let mut come = 0;
             for part in all.chunks(size) {
                 messages.take(part).unwrap();
@@ -156,7 +177,7 @@ mod tests {
     fn only_the_first_message_of_a_session_may_be_larger() {
         let sizes = Sizes::new(50);
         let take = |path, is_session, lengths: &[u8]| {
-            let mut messages = Messages::new(sizes.of(path, is_session), false);
+            let mut messages = Messages::new(sizes.of(path, is_session));
             let all: Vec<u8> = lengths.iter().flat_map(|it| message(*it)).collect();
             messages.take(&all).is_ok()
         };
@@ -164,10 +185,16 @@ mod tests {
         assert!(!take("/l/Session", true, &[201]));
         assert!(!take("/l/Session", true, &[200, 51]));
         assert!(!take("/l/TryAcquire", false, &[51]));
-        let large = Messages::new(
-            Sizes::new(1 << 20).of("/grpc.health.v1.Health/Check", false),
-            false,
-        );
-        assert_eq!(large.limit.first, Sizes::SMALL);
+        let large = Sizes::new(1 << 20).of("/grpc.health.v1.Health/Check", false);
+        assert_eq!(large.first, Sizes::SMALL);
+    }
+
+    #[test]
+    fn a_body_that_is_one_message_has_its_limit() {
+        let mut messages = Messages::whole(Sizes::new(10).of("/x", false));
+        messages.take(&[b'x'; 6]).unwrap();
+        messages.take(&[b'x'; 4]).unwrap();
+        assert_eq!(messages.unfinished(), 10);
+        assert!(messages.take(b"x").is_err());
     }
 }

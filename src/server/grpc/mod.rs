@@ -8,6 +8,7 @@ pub mod auth;
 mod budgets;
 mod call;
 pub mod coalesced_writes;
+pub mod connect;
 mod convert;
 mod convert_admin;
 mod convert_permits;
@@ -29,24 +30,28 @@ mod peer;
 pub mod refusal;
 pub mod router_bypass;
 mod semaphore;
+pub mod serve;
 mod session;
 mod spans;
 mod status;
+#[cfg(test)]
+mod status_tests;
 mod viewer;
 mod web;
 
 pub use metrics::Metrics;
+pub use serve::Services;
 
 use std::{sync::Arc, time::Duration};
 
 use lockkeeper_access::Access;
 use lockkeeper_api::pb;
 use lockkeeper_coordinator::Coordinator;
-use tonic::{
-    service::Routes,
-    transport::server::{Router, Server},
+use tonic::{service::Routes, transport::Server};
+use tower::{
+    ServiceBuilder,
+    layer::util::{Identity, Stack},
 };
-use tower::layer::util::{Identity, Stack};
 
 pub use peer::{Peer, Usage};
 
@@ -67,6 +72,8 @@ pub struct Config {
     pub unfinished_bytes_max: usize,
     /// Whether gRPC-Web is accepted, also over HTTP/1.1.
     pub grpc_web: bool,
+    /// Whether HTTP/JSON is accepted, also over HTTP/1.1.
+    pub http_json: bool,
     /// The hosts that pages of a browser may name; none: all.
     pub allowed_hosts: Option<AllowedHosts>,
     /// Concurrent calls on one connection.
@@ -91,20 +98,21 @@ const STREAM_WINDOW: u32 = 64 << 10;
 /// their sum reaches half of the connection's window.
 const UNREAD_MESSAGE: u32 = 256;
 
-/// The layers of every request: metrics, then authentication, then its site, then its body, then
-/// its end if it is refused meanwhile, then the route to its service.
+/// The layers of every request: what makes it one of gRPC, then metrics, then authentication, then
+/// its site, then its body, then its end if it is refused meanwhile, then the route to its service.
 pub type Layers = Stack<router_bypass::RouterBypassLayer, Stack<refusal::RefusalLayer, Middle>>;
-type Middle = Stack<layer::BodyLayer, Stack<web::WebLayer, Outer>>;
-type Outer = Stack<auth::AuthLayer, Stack<metrics::MetricsLayer, Identity>>;
+type Middle = Stack<connect::TranslationLayer, Stack<layer::BodyLayer, Outer>>;
+type Outer = Stack<web::WebLayer, Stack<auth::AuthLayer, Outermost>>;
+type Outermost = Stack<metrics::MetricsLayer, Stack<connect::ConnectLayer, Identity>>;
 
 /// All services, ready to be served; their calls are counted.
-pub fn router(
+pub fn services(
     coordinator: &Coordinator,
     probe: StoreProbe,
     config: Config,
     access: &Access,
     metrics: &Metrics,
-) -> Result<Router<Layers>, tonic_reflection::server::Error> {
+) -> Result<Services, tonic_reflection::server::Error> {
     let config = Arc::new(config);
     let sizes = messages::Sizes::new(config.message_bytes_max);
     let budgets = budgets::Budgets::new(
@@ -148,21 +156,25 @@ pub fn router(
     }
     // gRPC-Web must be translated first, by the routes.
     let direct = (!config.grpc_web).then_some(lock);
-    let server = server(&config)
+    let service = ServiceBuilder::new()
+        .layer(connect::ConnectLayer {
+            http_json: config.http_json,
+            grpc_web: config.grpc_web,
+        })
         .layer(metrics::MetricsLayer(metrics.clone()))
         .layer(auth::AuthLayer::new(access.clone(), budgets.clone()))
         .layer(web::WebLayer(config.allowed_hosts.clone().map(Arc::new)))
         .layer(layer::BodyLayer { budgets, sizes })
+        .layer(connect::TranslationLayer)
         .layer(refusal::RefusalLayer)
         .layer(router_bypass::RouterBypassLayer::new(direct))
-        .add_routes(routes);
-    Ok(server)
+        .service(routes.prepare());
+    Ok(Services::new(server(&config), service, &config))
 }
 
 /// The server's behaviour towards connections.
 fn server(config: &Config) -> Server {
     let server = Server::builder()
-        .accept_http1(config.grpc_web)
         .http2_keepalive_interval(Some(config.keepalive_interval))
         .http2_keepalive_timeout(Some(config.keepalive_timeout))
         .max_concurrent_streams(config.connection_streams_max)

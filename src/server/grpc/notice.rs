@@ -4,7 +4,7 @@ use lockkeeper_api::pb::{self, session_response::Response};
 use lockkeeper_coordinator::{LostReason, Notice, PermitGrant};
 
 use super::{
-    convert::{grant, lost_detail, proto_lost_reason, whole_millis},
+    convert::{grant, proto_lost_reason, whole_millis},
     convert_permits::permit_grant,
 };
 
@@ -18,7 +18,8 @@ pub(super) fn notice(notice: Notice) -> pb::session_response::Response {
             Response::Lost(pb::GrantLost {
                 grant: Some(grant),
                 reason: proto_lost_reason(&reason).into(),
-                detail: lost_detail(&reason),
+                detail: reason.detail().unwrap_or_default().to_owned(),
+                valid_for: reason.closed_for().map(whole_millis),
             })
         }
         Notice::PermitsLost(lost, reason) => Response::PermitsLost(permits_lost(&lost, &reason)),

@@ -11,7 +11,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 /// The domain of all reasons.
-const DOMAIN: &str = "lockkeeper";
+pub(super) const DOMAIN: &str = "lockkeeper";
 
 /// Retry delays: for an unreachable store, for a draining coordinator, and for a reached limit.
 const STORE_RETRY: Duration = Duration::from_millis(500);
@@ -193,6 +193,66 @@ pub(super) fn unexpected_answer() -> Status {
     )
 }
 
+/// JSON that is no message of this method. Names the field, if it is one.
+pub(super) fn invalid_json(field: &str, why: &str) -> Status {
+    let mut details = info("INVALID_JSON", &[("field", field)]);
+    details.add_bad_request_violation(field, why);
+    let text = match field {
+        "" => why.to_owned(),
+        field => format!("{field}: {why}"),
+    };
+    Status::with_error_details(Code::InvalidArgument, text, details)
+}
+
+/// A header of HTTP with a value that is not accepted.
+pub(super) fn invalid_header(name: &str, why: &str) -> Status {
+    let mut details = info("INVALID_HEADER", &[("header", name)]);
+    details.add_bad_request_violation(name, why);
+    Status::with_error_details(Code::InvalidArgument, format!("{name}: {why}"), details)
+}
+
+/// A path that is no method's.
+pub(super) fn no_such_method(path: &str) -> Status {
+    let text = format!("{path} is no method; a method is /lockkeeper.v1.LockService/TryAcquire");
+    plain(Code::Unimplemented, text, "NO_SUCH_METHOD", &[])
+}
+
+/// A request with another method of HTTP than POST.
+pub(super) fn not_post(method: &http::Method) -> Status {
+    let text = format!("{method} is not accepted: send POST");
+    plain(Code::Unimplemented, text, "NOT_POST", &[])
+}
+
+/// A call of gRPC over HTTP/1.1.
+pub(super) fn not_over_http1() -> Status {
+    let text = "gRPC needs HTTP/2, and gRPC-Web is off (server.grpc_web)".to_owned();
+    plain(Code::Unimplemented, text, "NOT_OVER_HTTP1", &[])
+}
+
+/// A message in a stream of Connect whose flags are not accepted.
+pub(super) fn bad_envelope(flags: u8) -> Status {
+    let text = format!("a message has the flags {flags:#x}, and must have none: no compression");
+    plain(Code::InvalidArgument, text, "INVALID_ENVELOPE", &[])
+}
+
+/// A stream of Connect that ended within a message.
+pub(super) fn cut_envelope() -> Status {
+    let text = "the body ends within a message, or has no length in front of it".to_owned();
+    plain(Code::InvalidArgument, text, "INVALID_ENVELOPE", &[])
+}
+
+/// An answer that JSON cannot carry.
+pub(super) fn not_json(why: &str) -> Status {
+    let text = format!("the answer cannot be written as JSON: {why}");
+    plain(Code::Internal, text, "INTERNAL", &[])
+}
+
+/// A call that was not answered within its timeout.
+pub(super) fn deadline_exceeded() -> Status {
+    let text = "the call was not answered within Connect-Timeout-Ms".to_owned();
+    plain(Code::DeadlineExceeded, text, "DEADLINE_EXCEEDED", &[])
+}
+
 /// The same as a message, for frames.
 pub(super) fn message(status: &Status) -> tonic_types::Status {
     tonic_types::Status::decode(status.details()).unwrap_or_else(|_| tonic_types::Status {
@@ -309,133 +369,4 @@ fn info(reason: &str, metadata: &[(&str, &str)]) -> ErrorDetails {
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
         .collect();
     ErrorDetails::with_error_info(reason, DOMAIN, metadata)
-}
-
-#[cfg(test)]
-mod tests {
-    use lockkeeper_coordinator::Invalid;
-
-    use super::*;
-    use lockkeeper_access::Quota;
-
-    fn not_replicated() -> Error {
-        let why = CallError::NotReplicated {
-            acknowledged: 1,
-            required: 2,
-            problem: None,
-        };
-        why.into()
-    }
-
-    fn of_session() -> impl Iterator<Item = (Error, Code, &'static str)> {
-        let errors = [
-            Error::SessionNotFound,
-            Error::SessionDetached,
-            Error::SessionEnded,
-            Error::ResumeTokenInvalid,
-            Error::ResumeTokenExpired,
-        ];
-        let errors = errors.into_iter();
-        errors.map(|error| (error, Code::NotFound, "SESSION_NOT_FOUND"))
-    }
-
-    fn cases() -> impl Iterator<Item = (Error, Code, &'static str)> {
-        use Code::{
-            FailedPrecondition, Internal, InvalidArgument, NotFound, ResourceExhausted,
-            Unavailable, Unimplemented,
-        };
-        let text = String::new;
-        let ours = [
-            (
-                Invalid::new("name", "x").into(),
-                InvalidArgument,
-                "INVALID_NAME",
-            ),
-            (
-                Error::NotOwner(Ownership::Expired),
-                FailedPrecondition,
-                "NOT_OWNER",
-            ),
-            (
-                Error::LimitReached(Limit::Waiters),
-                ResourceExhausted,
-                "WAITERS_MAX",
-            ),
-            (Error::SemaphoreNotFound, NotFound, "SEMAPHORE_NOT_FOUND"),
-            (
-                Error::PermitsExceeded { total: 1 },
-                FailedPrecondition,
-                "PERMITS_EXCEEDED",
-            ),
-            (
-                Error::CountExceeded { count: 1 },
-                FailedPrecondition,
-                "COUNT_EXCEEDED",
-            ),
-            (Error::Draining, Unavailable, "DRAINING"),
-            (not_replicated(), Unavailable, "NOT_REPLICATED"),
-        ];
-        let no_fair = CallError::Unsupported(Unsupported::FairLocks);
-        let of_store = [
-            (
-                CallError::Unavailable(text()),
-                Unavailable,
-                "STORE_UNAVAILABLE",
-            ),
-            (
-                CallError::OutcomeUnknown(text()),
-                Unavailable,
-                "OUTCOME_UNKNOWN",
-            ),
-            (
-                CallError::OutOfMemory,
-                ResourceExhausted,
-                "STORE_OUT_OF_MEMORY",
-            ),
-            (CallError::SelfDeadlock, FailedPrecondition, "SELF_DEADLOCK"),
-            (no_fair, Unimplemented, "UNSUPPORTED_BY_STORE"),
-            (CallError::WrongKind, FailedPrecondition, "WRONG_KIND"),
-            (
-                CallError::RequestIdReused,
-                InvalidArgument,
-                "INVALID_REQUEST_ID",
-            ),
-            (CallError::RequestOver, FailedPrecondition, "NOT_OWNER"),
-            (CallError::Refused(text()), Internal, "STORE_REFUSED"),
-        ];
-        let of_store = of_store.map(|(error, code, reason)| (error.into(), code, reason));
-        ours.into_iter().chain(of_store).chain(of_session())
-    }
-
-    #[test]
-    fn every_status_names_a_reason_in_our_domain() {
-        for (error, code, reason) in cases() {
-            let status = status(&error);
-            let details = status.get_error_details();
-            let info = details.error_info().unwrap();
-            assert_eq!((status.code(), info.reason.as_str()), (code, reason));
-            assert_eq!(info.domain, DOMAIN);
-            let unavailable = code == Code::Unavailable;
-            assert!(!unavailable || details.retry_info().is_some(), "{reason}");
-            let invalid = code == Code::InvalidArgument;
-            assert_eq!(invalid, details.bad_request().is_some(), "{reason}");
-            assert_eq!(message(&status).code, i32::from(code));
-        }
-    }
-
-    #[test]
-    fn a_quota_is_named_and_says_when_to_ask_again() {
-        let after = Duration::from_millis(1);
-        for (reached, reason) in [
-            (QuotaReached::Full(Quota::Sessions), "QUOTA_SESSIONS"),
-            (QuotaReached::TooOften(after), "QUOTA_REQUESTS_PER_SECOND"),
-        ] {
-            let status = status(&reached.into());
-            assert_eq!(status.code(), Code::ResourceExhausted);
-            let details = status.get_error_details();
-            assert_eq!(details.error_info().unwrap().reason, reason);
-            let retry = details.retry_info().and_then(|it| it.retry_delay);
-            assert_eq!(retry == Some(after), reason.ends_with("SECOND"));
-        }
-    }
 }

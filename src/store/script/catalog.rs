@@ -61,10 +61,20 @@ pub static LOCK_FORCE: Script = script!(
     "owner",
     "shown",
     "queue",
-    "queue_head"
+    "queue_head",
+    "forced"
 );
 /// Tells whether a lock was taken away by force.
-pub static LOCK_FORCED: Script = script!("lock_forced", "shown");
+pub static LOCK_FORCED: Script = script!("lock_forced", "token", "shown");
+/// Acknowledges that a hold was taken away by force.
+pub static LOCK_ACKNOWLEDGE: Script = script!(
+    "lock_acknowledge",
+    "publish",
+    "token",
+    "queue",
+    "queue_head",
+    "forced"
+);
 /// Returns the kinds of several names.
 pub static NAME_KINDS: Script = script!("name_kinds", "owner");
 /// Takes a fair lock or queues up.
@@ -307,7 +317,7 @@ pub static SESSION_ENDED: Script = script!("session_ended", "token");
 pub static STORE_WRITE: Script = script!("store_write");
 
 /// Every script, for hosts that load or test them all.
-pub static ALL: [&Script; 41] = [
+pub static ALL: [&Script; 42] = [
     &LOCK_ACQUIRE,
     &LOCK_RELEASE,
     &LOCK_HAND_ON,
@@ -318,6 +328,7 @@ pub static ALL: [&Script; 41] = [
     &LOCK_INSPECT,
     &LOCK_FORCE,
     &LOCK_FORCED,
+    &LOCK_ACKNOWLEDGE,
     &NAME_KINDS,
     &FAIR_ACQUIRE,
     &FAIR_RELEASE,

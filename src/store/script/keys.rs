@@ -138,6 +138,12 @@ pub fn forced(name: &str) -> Bytes {
     prefixed("lockkeeper_forced", name).into()
 }
 
+/// The owner that a field of a lock stands for: while a forced release waits for former holders,
+/// the fields are marks of them.
+pub fn former_owner(field: &str) -> &str {
+    field.strip_prefix("lockkeeper_forced:").unwrap_or(field)
+}
+
 /// The name that a key belongs to, if the key is a name itself or the queue of a fair lock. Keys
 /// that cannot be a name are passed over.
 pub fn named_by(key: &[u8]) -> Option<String> {

@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
 use crate::{
-    history::{Attempt, History, Name, What},
+    history::{Attempt, History, Log, Name, What},
+    line::Line,
     link::{Came, Link},
     witness::Witness,
     world::LEASE,
@@ -34,6 +35,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// What all contenders of a run share.
 pub(crate) struct Ring {
     pub(crate) history: History,
+    /// What the users of all kinds do and are answered.
+    pub(crate) kinds: Log<Line>,
     pub(crate) witness: Witness,
     /// Where the coordinators are. A contender begins at one and goes on at the others.
     pub(crate) coordinators: Vec<SocketAddr>,
@@ -77,6 +80,7 @@ impl Ring {
     pub(crate) fn of(coordinators: Vec<SocketAddr>) -> Self {
         Self {
             history: History::begin(),
+            kinds: Log::begin(),
             witness: Witness::of(NAMES),
             coordinators,
             failures: Mutex::default(),
@@ -127,7 +131,7 @@ impl Contender {
     }
 
     fn note(&self, attempt: Attempt, name: Name, what: What) {
-        self.ring.history.note(attempt, name, what);
+        self.ring.history.note(self.number, attempt, name, what);
     }
 
     fn note_held(&self, what: What) {
@@ -140,7 +144,7 @@ impl Contender {
     async fn acquire(&mut self, number: Name) -> bool {
         self.requests += 1;
         let request_id = format!("a-{}-{}", self.number, self.requests);
-        let attempt = self.ring.history.ask(number);
+        let attempt = self.ring.history.ask(self.number, number);
         let link = self.link.as_mut().expect("it is connected");
         let op = link.send(Request::Acquire(
             pb::AcquireRequest::named(name(number)).with_id(request_id),

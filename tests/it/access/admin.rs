@@ -50,6 +50,7 @@ async fn nobody_looks_at_what_is_others_or_takes_it_away_without_the_right() {
     let force = |name: &str| pb::ForceReleaseRequest {
         name: name.to_owned(),
         reason: "why".to_owned(),
+        ..Default::default()
     };
     let mut admin = LockAdminServiceClient::new(client.channel());
     let refused = admin.force_release(force("orders/1")).await;

@@ -2,13 +2,16 @@
 
 mod end_session;
 mod force;
+mod grace;
 mod list;
 mod watch;
+
+use std::time::Duration;
 
 use lockkeeper_api::pb::{self, lock_admin_service_client::LockAdminServiceClient};
 use tonic::transport::Channel;
 
-use crate::support::client::Client;
+use crate::support::client::{Client, proto};
 
 type Admin = LockAdminServiceClient<Channel>;
 
@@ -21,9 +24,19 @@ async fn force(
     name: &str,
     reason: &str,
 ) -> Result<pb::ForceReleaseResponse, tonic::Status> {
+    force_within(admin, name, reason, Duration::ZERO).await
+}
+
+async fn force_within(
+    admin: &mut Admin,
+    name: &str,
+    reason: &str,
+    grace: Duration,
+) -> Result<pb::ForceReleaseResponse, tonic::Status> {
     let request = pb::ForceReleaseRequest {
         name: name.to_owned(),
         reason: reason.to_owned(),
+        grace_period: Some(proto(grace)),
     };
     Ok(admin.force_release(request).await?.into_inner())
 }

@@ -133,6 +133,7 @@ async fn what_an_operator_says_who_takes_a_lock_away_is_told() {
     let by_force = ForceReleaseRequest {
         name: "a".to_owned(),
         reason: "host 7 has burned down".to_owned(),
+        ..Default::default()
     };
     assert!(
         admin

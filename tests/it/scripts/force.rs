@@ -88,6 +88,83 @@ const FORCED: &[Row] = &[
          heard => 0",
     ),
     (
+        "with a grace period it stays closed until its holder has acknowledged",
+        "acquire x 300s
+         force why 100s => x=1 T1 none
+         heard => 0
+         forced => T1 why 100s
+         release x 300s serial=1 => HeldByAnother
+         acquire y 300s => busy 100s
+         acknowledge y => closed
+         acknowledge x => open
+         heard => 0
+         acknowledge x => closed
+         acquire y 300s => granted 1 T2 300s
+         acknowledge x => closed
+         inspect => y=1 T2 300s",
+    ),
+    (
+        "a grace period is no longer than the lease that is left",
+        "acquire x 100s
+         force why 200s => x=1 T1 none
+         heard => 0
+         forced => T1 why 100s
+         acquire y 300s => busy 100s",
+    ),
+    (
+        "a second one without a grace period opens it",
+        "acquire x 300s
+         force why 100s => x=1 T1 none
+         force again => lockkeeper_forced:x=1 T2 none
+         heard => 0 0
+         forced => T2 again
+         acquire y 300s => granted 1 T3 300s",
+    ),
+    (
+        "the first in the queue is woken when the holder has acknowledged",
+        "acquire x 300s mode=fair
+         acquire y 300s mode=fair waits => busy 300s place 1
+         force why 100s => x=1 T1 none
+         heard => 0 0:y
+         acquire y 300s mode=fair waits => busy 100s place 1
+         acknowledge x mode=fair => open
+         heard => 0 0:y
+         acquire y 300s mode=fair waits => granted 1 T2 300s",
+    ),
+    (
+        "all readers have to acknowledge, and a writer that reads does so once",
+        "acquire x 300s mode=read
+         acquire y 300s mode=read
+         force why 100s => x=1(Read 300s) y=1(Read 300s) 0 none
+         heard => 1
+         acquire z 300s mode=read => busy 100s
+         acknowledge x mode=read => closed
+         heard =>
+         acknowledge y mode=read => open
+         heard => 1
+         acquire x 300s mode=write => granted 1 T1 300s
+         acquire x 300s mode=read
+         force why 100s => x=1(Write 300s) x=1(Read 300s) T1 none
+         heard => 1
+         acknowledge x mode=write => open
+         heard => 1
+         acquire z 300s => granted 1 T2 300s",
+    ),
+    (
+        "more holders than are listed are waited for as long as the period lasts",
+        "acquire a 300s mode=read
+         acquire b 300s mode=read
+         acquire c 300s mode=read
+         acquire d 300s mode=read
+         force why 100s => a=1(Read 300s) b=1(Read 300s) c=1(Read 300s) of 4 0 none
+         heard => 1
+         acknowledge a mode=read => closed
+         acknowledge b mode=read => closed
+         acknowledge c mode=read => closed
+         acknowledge d mode=read => closed
+         acquire e 300s mode=read => busy 100s",
+    ),
+    (
         "what is no lock stays",
         "SET lock 1
          force why => error WrongKind

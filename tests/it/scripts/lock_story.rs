@@ -1,6 +1,6 @@
 //! Stories of locks. A command names keys by `lock`, `counter` and `record:r1`.
 
-use std::{borrow::Cow, collections::BTreeSet, fmt::Write as _, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, fmt::Write as _, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use lockkeeper_store::{
@@ -215,14 +215,28 @@ impl Locks {
                 .inspect(on, 3)
                 .await
                 .map(|seen| self.inspected(&seen)),
-            ["force", reason] => {
-                let forced = scripts.force_release(on, reason, 3).await;
+            ["force", reason, ref grace @ ..] => {
+                let grace = grace.first().map_or(Duration::ZERO, |grace| time(grace));
+                let forced = scripts.force_release(on, reason, grace, 3).await;
                 forced.map(|forced| self.forced(forced.as_ref()))
             }
+            ["acknowledge", owner, ref rest @ ..] => {
+                let mode = option(rest, "mode").map_or(Mode::Exclusive, mode);
+                let open = scripts.acknowledge_forced(Hold::new(on, mode, owner)).await;
+                open.map(|open| if open { "open" } else { "closed" }.to_owned())
+            }
             ["forced"] => scripts.forced(on).await.map(|record| match record {
-                Some(ForcedRecord { token, reason }) => {
+                Some(ForcedRecord {
+                    token,
+                    reason,
+                    grace,
+                }) => {
                     let token = self.mask.number(token.try_into().unwrap());
-                    format!("{token} {reason}")
+                    if grace.is_zero() {
+                        format!("{token} {reason}")
+                    } else {
+                        format!("{token} {reason} {}", rounded(grace))
+                    }
                 }
                 None => "never".to_owned(),
             }),

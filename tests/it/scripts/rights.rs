@@ -152,7 +152,12 @@ async fn locks(scripts: &Scripts, mode: Mode, errors: &mut Vec<CallError>) {
     errors.extend(again.await.err());
     let next = scripts.hand_over(hold("x"), None, "y", secs(60));
     errors.extend(next.await.err());
-    errors.extend(scripts.force_release(&name, "why", 10).await.err());
+    errors.extend(
+        scripts
+            .force_release(&name, "why", secs(20), 10)
+            .await
+            .err(),
+    );
     errors.extend(scripts.forced(&name).await.err());
 }
 

@@ -314,6 +314,7 @@ impl Node {
             keepalive_timeout: Duration::from_secs(10),
             connection_age_max: options.connection_age_max,
             grpc_web: false,
+            http_json: true,
             allowed_hosts: None,
             message_bytes_max: 1024 * 1024,
             unfinished_bytes_max: 32 * 1024 * 1024,
@@ -323,11 +324,12 @@ impl Node {
         };
         let metrics = grpc::Metrics::default();
         let probe = StoreProbe::new(coordinator.clone());
-        let router = grpc::router(&coordinator, probe, config, &options.access, &metrics).unwrap();
+        let services =
+            grpc::services(&coordinator, probe, config, &options.access, &metrics).unwrap();
         let (connections, incoming) = mpsc::unbounded_channel();
         let incoming = UnboundedReceiverStream::new(incoming);
         lockkeeper_base::tasks::spawn_detached("server", async move {
-            router.serve_with_incoming(incoming).await.unwrap();
+            services.serve_http2(incoming).await.unwrap();
         });
         Self {
             coordinator,

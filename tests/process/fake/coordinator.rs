@@ -117,6 +117,7 @@ impl Fake {
         let grant = self.service.grant("orders", LockMode::Exclusive.into());
         let reason = LostReason::TakenOver.into();
         self.tell(Ok(Said::Lost(GrantLost {
+            valid_for: None,
             grant: Some(grant),
             reason,
             detail: String::new(),

@@ -44,6 +44,7 @@ pub(super) async fn a_lock_is_listed_and_taken_away_and_its_holder_is_told_why(w
     let force = pb::ForceReleaseRequest {
         name: NAME.to_owned(),
         reason: "it hangs".to_owned(),
+        ..Default::default()
     };
     let released = admin.force_release(force).await.unwrap().into_inner();
     assert_eq!((released.released, released.holder_count), (true, 1));

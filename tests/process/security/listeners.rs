@@ -113,7 +113,9 @@ async fn a_session_over_a_unix_socket_is_listed_as_one() {
 
 #[tokio::test]
 async fn a_connection_that_does_not_begin_as_http_2_does_is_closed() {
-    let settings = Settings::on("embedded:").with("server.handshake_timeout", "500ms");
+    let settings = Settings::on("embedded:")
+        .with("server.handshake_timeout", "500ms")
+        .with("server.http_json", "false");
     let coordinator = Coordinator::start(&settings).await;
     let mut silent = TcpStream::connect(coordinator.address()).await.unwrap();
     let begun = Instant::now();

@@ -29,6 +29,7 @@ async fn changes_are_told_with_their_trace_and_without_credentials() {
     let release = pb::ForceReleaseRequest {
         name: "build".to_owned(),
         reason: "stuck".to_owned(),
+        ..Default::default()
     };
     assert!(
         admin

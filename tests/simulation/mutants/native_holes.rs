@@ -123,7 +123,11 @@ impl NativeHole {
                 });
                 Some([told, has])
             }
-            Self::NeverLooks => Some([add_now(store), 1]),
+            // The lock has ended a moment before.
+            Self::NeverLooks => {
+                number(store, &[b"HDEL", key, field]);
+                Some([add_now(store), 1])
+            }
             _ => None,
         }
     }

@@ -28,6 +28,7 @@ fn checked(lines: &[(u64, u64, What)]) -> Findings {
 fn checked_by(bounds: &Bounds, lines: &[(u64, u64, What)]) -> Findings {
     let events = lines.iter().map(|&(at, attempt, what)| Event {
         at: Duration::from_millis(at),
+        client: 0,
         attempt,
         name: 0,
         what,

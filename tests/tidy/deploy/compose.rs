@@ -19,7 +19,7 @@ const PASSWORD: &str = "0123456789abcdef";
 const OBSERVABILITY: &str = "observability";
 
 /// What our services set; anything else is misspelt.
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     "build",
     "cap_drop",
     "command",
@@ -34,6 +34,7 @@ const KEYS: [&str; 16] = [
     "restart",
     "security_opt",
     "stop_grace_period",
+    "tmpfs",
     "user",
     "volumes",
 ];

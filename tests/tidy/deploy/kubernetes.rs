@@ -197,7 +197,7 @@ fn broken_manifests_are_found() {
     let liveness = "path: /livez\n              port: admin\n            periodSeconds: 10";
     let account = "automountServiceAccountToken: false\n---";
     let cases = [
-        ("lockkeeper:0.1.0", "lockkeeper:latest", "may change"),
+        ("lockkeeper:0.2.0", "lockkeeper:latest", "may change"),
         (
             "containerPort: 7625",
             "containerPort: 7000",

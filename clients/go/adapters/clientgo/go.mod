@@ -3,7 +3,7 @@ module github.com/lockkeeper/lockkeeper/clients/go/adapters/clientgo
 go 1.26.0
 
 require (
-	github.com/lockkeeper/lockkeeper/clients/go v0.1.0
+	github.com/lockkeeper/lockkeeper/clients/go v0.2.0
 	k8s.io/apimachinery v0.37.0
 	k8s.io/client-go v0.37.0
 )

@@ -41,19 +41,94 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if or .Values.auth.tokensSecret .Values.auth.jwks .Values.tls.clientCertificates -}}yes{{- end -}}
 {{- end -}}
 
+{{- define "lockkeeper.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{- /* The files of the ConfigMap. */ -}}
+{{- define "lockkeeper.config" -}}
+config.toml: |
+  {{- .Values.config | nindent 2 }}
+  {{- range .Values.access.rules }}
+
+  [[access.rules]]
+  {{- toToml . | trim | nindent 2 }}
+  {{- end }}
+  {{- with .Values.access.quotas }}
+
+  [access.quotas]
+  {{- range $key, $value := . }}
+  {{ $key }} = {{ $value | int64 }}
+  {{- end }}
+  {{- end }}
+{{- with .Values.auth.jwks }}
+jwks.json: |
+  {{- . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- /* The keys of the Secret; only that of the values has other ones. */ -}}
+{{- define "lockkeeper.storeUrlKey" -}}
+{{- ternary .Values.existingSecretKeys.storeUrl "store-url" (ne .Values.existingSecret "") -}}
+{{- end -}}
+
+{{- define "lockkeeper.sessionSecretKey" -}}
+{{- ternary .Values.existingSecretKeys.sessionSecret "session-secret" (ne .Values.existingSecret "") -}}
+{{- end -}}
+
+{{- /* That of the values, or the one that the release has. There is deliberately no random one:
+`helm template`, with which Argo CD renders, would make another each time. */ -}}
+{{- define "lockkeeper.sessionSecret" -}}
+{{- $secret := lookup "v1" "Secret" .Release.Namespace (include "lockkeeper.fullname" .) -}}
+{{- $kept := index (default dict $secret.data) "session-secret" | default "" | b64dec -}}
+{{- required "session.secret: set it, such as by --set session.secret=\"$(openssl rand -base64 32)\" and the same at each upgrade, or set existingSecret" (default $kept .Values.session.secret) -}}
+{{- end -}}
+
+{{- /* What holds the locks, without what may change while it stays the same: user, password, options. */ -}}
+{{- define "lockkeeper.storeId" -}}
+{{- if .Values.store.id -}}
+{{- .Values.store.id -}}
+{{- else -}}
+{{- $url := regexReplaceAll "[?#].*$" .Values.store.url "" -}}
+{{- $url = regexReplaceAll "//[^/]*@" $url "//" -}}
+{{- $store := ternary (print "secret " .Values.existingSecret) $url (ne .Values.existingSecret "") -}}
+{{- /* Never a number, which `--set store.id` would make of digits alone. */ -}}
+{{- printf "%s\n%s" $store .Values.store.keyPrefix | sha256sum | trunc 12 | printf "store-%s" -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Coordinators of another store that still run would grant the same locks again. */ -}}
+{{- define "lockkeeper.checkStore" -}}
+{{- $name := include "lockkeeper.fullname" . -}}
+{{- $running := lookup "apps/v1" "Deployment" .Release.Namespace $name -}}
+{{- $labels := (((($running).spec).template).metadata).labels | default dict -}}
+{{- $theirs := index $labels "lockkeeper/store" | default "" -}}
+{{- $id := include "lockkeeper.storeId" . -}}
+{{- if and $theirs (ne $theirs $id) (gt (int ($running.spec.replicas)) 0) -}}
+{{- fail (printf "store: the coordinators that run have the store %s, and these values name another, %s. Stop them first (kubectl --namespace %s scale deployment/%s --replicas=0), wait until their pods are gone and the longest lease is over, and upgrade again. If it is the same store, set store.id=%s" $theirs $id .Release.Namespace $name $theirs) -}}
+{{- end -}}
+{{- end -}}
+
 {{- /* What no values can have meant. */ -}}
 {{- define "lockkeeper.check" -}}
 {{- if and .Values.tls.clientCertificates (not .Values.tls.secretName) -}}
 {{- fail "tls.clientCertificates needs tls.secretName" -}}
 {{- end -}}
+{{- if and .Values.store.tls.clientCertificate (not .Values.store.tls.secretName) -}}
+{{- fail "store.tls.clientCertificate needs store.tls.secretName" -}}
+{{- end -}}
 {{- if not (or (include "lockkeeper.authenticates" .) .Values.auth.allowUnauthenticated) -}}
-{{- fail "nobody is asked who they are: set auth.tokensSecret, auth.jwks or tls.clientCertificates, or auth.allowUnauthenticated=true" -}}
+{{- fail "callers need no credentials: set auth.tokensSecret, auth.jwks or tls.clientCertificates, or auth.allowUnauthenticated=true" -}}
 {{- end -}}
 {{- if and (include "lockkeeper.authenticates" .) .Values.auth.allowUnauthenticated -}}
-{{- fail "auth.allowUnauthenticated is for coordinators that ask nobody" -}}
+{{- fail "auth.allowUnauthenticated excludes auth.tokensSecret, auth.jwks and tls.clientCertificates" -}}
 {{- end -}}
-{{- if and (or .Values.auth.tokensSecret .Values.auth.jwks) (not .Values.tls.secretName) -}}
-{{- fail "tokens are for whoever reads them: set tls.secretName too" -}}
+{{- if and (or .Values.auth.tokensSecret .Values.auth.jwks) (not .Values.tls.secretName) (not .Values.auth.allowPlaintext) -}}
+{{- fail "tokens need an encrypted connection: set tls.secretName, or auth.allowPlaintext=true if a service mesh encrypts" -}}
 {{- end -}}
 {{- if and (or .Values.auth.jwtIssuer .Values.auth.jwtAudience) (not .Values.auth.jwks) -}}
 {{- fail "auth.jwtIssuer and auth.jwtAudience need auth.jwks" -}}
@@ -64,5 +139,26 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- if hasPrefix "embedded" .Values.store.url -}}
 {{- fail "store.url: coordinators do not share the embedded store" -}}
+{{- end -}}
+{{- if eq (int .Values.service.port) (int .Values.admin.port) -}}
+{{- fail "service.port and admin.port must differ" -}}
+{{- end -}}
+{{- if and .Values.autoscaling.enabled (gt (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas)) -}}
+{{- fail "autoscaling.minReplicas must not exceed autoscaling.maxReplicas" -}}
+{{- end -}}
+{{- include "lockkeeper.checkMonitoring" . -}}
+{{- include "lockkeeper.checkStore" . -}}
+{{- end -}}
+
+{{- define "lockkeeper.checkMonitoring" -}}
+{{- $monitored := or .Values.serviceMonitor.enabled .Values.podMonitor.enabled -}}
+{{- if and .Values.serviceMonitor.enabled .Values.podMonitor.enabled -}}
+{{- fail "serviceMonitor and podMonitor: enable one, or everything is scraped twice" -}}
+{{- end -}}
+{{- if and $monitored .Values.networkPolicy.enabled (not .Values.networkPolicy.adminFrom) -}}
+{{- fail "the network policy shuts Prometheus out: set networkPolicy.adminFrom to its pods or its namespace" -}}
+{{- end -}}
+{{- if and .Values.prometheusRule.enabled (not $monitored) -}}
+{{- fail "prometheusRule needs serviceMonitor.enabled or podMonitor.enabled: without metrics LockkeeperDown always fires" -}}
 {{- end -}}
 {{- end -}}

@@ -55,6 +55,7 @@ fn alive(story: &mut Story, time: Duration) {
 
 fn lost(story: &mut Story, grant: Grant) {
     let notice = pb::GrantLost {
+        valid_for: None,
         grant: Some(grant),
         reason: LostReason::TakenOver.into(),
         detail: String::new(),

@@ -539,7 +539,8 @@ function beginForce() {
   at("force-form").addEventListener("submit", async (event) => {
     event.preventDefault();
     at("force-do").disabled = true;
-    const body = JSON.stringify({ name: page.name, reason: at("force-reason").value, confirm: at("force-confirm").value });
+    const [reason, confirm] = [at("force-reason").value, at("force-confirm").value];
+    const body = JSON.stringify({ name: page.name, reason, confirm, gracePeriodSeconds: 15 });
     try {
       const options = { method: "POST", body, headers: { "Content-Type": "application/json" } };
       const answer = await (await ask("/api/v1/force-release", {}, options)).json();

@@ -100,6 +100,11 @@ impl Connection {
         Ok(self)
     }
 
+    /// Whether it has not begun as HTTP/2 does.
+    pub(in crate::grpc) fn speaks_http1(&self) -> bool {
+        self.beginning != PREFACE
+    }
+
     /// Reads a connection that has not shown credentials: a little at a time, and no more once it
     /// is to be closed.
     fn poll_read_slowly(

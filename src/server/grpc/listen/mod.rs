@@ -1,5 +1,5 @@
 //! Accepts connections over TCP, with or without TLS, and over a Unix-domain socket. Passes them on
-//! once they speak HTTP/2.
+//! once they speak HTTP/2, or HTTP/1.1 where that is on.
 //!
 //! tonic's own listener keeps one certificate, waits for silent clients without limit, and counts
 //! no connections. Here each new connection has its own task with a time limit, so that none delays

@@ -165,7 +165,8 @@ fn config(contents: &[Vec<u8>]) -> Result<Loaded, String> {
     let mut config = builder
         .with_single_cert(chain, key)
         .map_err(|error| error.to_string())?;
-    config.alpn_protocols = vec![b"h2".to_vec()];
+    // Where HTTP/1.1 is off, its connections are closed at their first bytes.
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     // A resumed TLS session would skip the check of its certificate.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;

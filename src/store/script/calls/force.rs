@@ -1,10 +1,13 @@
 //! Taking a lock away by force.
 
+use std::time::Duration;
+
 use super::{
     encoding::{
-        DONE, NOT_DONE, WAKE_ALL, WAKE_ONE, malformed, millis, number, refusal, text, unsigned,
+        DONE, NOT_DONE, WAKE_ALL, WAKE_ONE, duration, malformed, millis, number, refusal, text,
+        unsigned,
     },
-    hold::Mode,
+    hold::{Hold, Mode, fair_keys},
     host_scripts::HostScripts,
     inspect::{Holder, holder, mode_of},
 };
@@ -24,6 +27,8 @@ pub struct Forced {
     pub holders: Vec<Holder>,
     /// How many held it.
     pub holder_count: usize,
+    /// How long it stays closed, unless all of them acknowledge.
+    pub grace: Duration,
 }
 
 /// What is kept of a release by force, for former holders.
@@ -33,6 +38,8 @@ pub struct ForcedRecord {
     pub token: u64,
     /// Why.
     pub reason: String,
+    /// What is left of the grace period.
+    pub grace: Duration,
 }
 
 // === impl HostScripts ===
@@ -42,6 +49,7 @@ impl HostScripts {
         &self,
         name: &str,
         reason: &str,
+        grace: Duration,
         max: u32,
     ) -> Result<Option<Forced>, CallError> {
         let script = &catalog::LOCK_FORCE;
@@ -66,6 +74,7 @@ impl HostScripts {
             text(reason),
             millis(self.config.request_retention),
             number(max),
+            millis(grace),
         ];
         let reply = self.call(Call { script, keys, args }).await?;
         let Value::Array(values) = &reply else {
@@ -80,6 +89,7 @@ impl HostScripts {
                 Value::Int(token),
                 Value::Int(holder_count),
                 Value::Array(holders),
+                Value::Int(grace),
             ] => {
                 let mode = mode_of(mode, 0);
                 let holders = holders.chunks(3).map(|parts| holder(parts, mode));
@@ -89,6 +99,7 @@ impl HostScripts {
                     token: unsigned(*token),
                     holders: holders.ok_or_else(|| malformed(script, &reply))?,
                     holder_count: usize::try_from(*holder_count).unwrap_or(0),
+                    grace: duration(*grace),
                 }))
             }
             _ => Err(malformed(script, &reply)),
@@ -104,11 +115,37 @@ impl HostScripts {
         };
         match values.as_slice() {
             [Value::Int(NOT_DONE)] => Ok(None),
-            [Value::Int(DONE), Value::Int(token), Value::Bytes(reason)] => Ok(Some(ForcedRecord {
+            [
+                Value::Int(DONE),
+                Value::Int(token),
+                Value::Bytes(reason),
+                Value::Int(grace),
+            ] => Ok(Some(ForcedRecord {
                 token: unsigned(*token),
                 reason: String::from_utf8_lossy(reason).into_owned(),
+                grace: duration(*grace),
             })),
             _ => Err(malformed(script, &reply)),
+        }
+    }
+
+    /// Acknowledges the loss of a hold; whether the lock is free now.
+    pub(crate) async fn acknowledge_forced(&self, hold: Hold<'_>) -> Result<bool, CallError> {
+        let name = hold.name;
+        let mut keys = fair_keys(name);
+        keys.insert(1, keys::channel(name).into());
+        keys.push(keys::rw_channel(name).into());
+        let args = vec![
+            text(hold.owner),
+            self.publish(),
+            text(WAKE_ONE),
+            text(WAKE_ALL),
+            millis(self.config.fair_waiter_timeout),
+        ];
+        match *self.eval(&catalog::LOCK_ACKNOWLEDGE, keys, args).await? {
+            [DONE] => Ok(true),
+            [NOT_DONE] => Ok(false),
+            ref other => Err(refusal(&catalog::LOCK_ACKNOWLEDGE, other)),
         }
     }
 }

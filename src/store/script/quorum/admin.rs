@@ -1,6 +1,6 @@
 //! What is held on any store of a quorum, and taking it away on all.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     answers::{answered, common_refusal},
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     host::ScanCursor,
-    script::{CallError, Forced, ForcedRecord, Inspected, NameKind, WalkCursor},
+    script::{CallError, Forced, ForcedRecord, Hold, Inspected, NameKind, WalkCursor},
 };
 
 // === impl Quorum ===
@@ -70,10 +70,13 @@ impl Quorum {
         &self,
         name: &str,
         reason: &str,
+        grace: Duration,
         max: u32,
     ) -> Result<Option<Forced>, CallError> {
         let answers = self
-            .ask(name, |voter| voter.scripts.force_release(name, reason, max))
+            .ask(name, |voter| {
+                voter.scripts.force_release(name, reason, grace, max)
+            })
             .await;
         let done = answers.iter().flatten().count();
         if done < self.majority() {
@@ -96,11 +99,13 @@ impl Quorum {
             token,
             ..
         } = combine(&seen, self.voters().len());
+        let grace = forced.iter().map(|forced| forced.grace).max();
         Ok(Some(Forced {
             mode,
             token,
             holders,
             holder_count,
+            grace: grace.unwrap_or_default(),
         }))
     }
 
@@ -126,17 +131,34 @@ impl Quorum {
         if answered(&answers) < self.majority() {
             return Err(CallError::Unavailable(self.too_few(&answers)));
         }
-        let mut records: BTreeMap<(u64, &str), usize> = BTreeMap::new();
+        // How many know of it, and the grace period of the one that ends it first.
+        let mut records: BTreeMap<(u64, &str), (usize, Duration)> = BTreeMap::new();
         for record in answers.iter().flatten().flatten() {
-            *records
-                .entry((record.token, record.reason.as_str()))
-                .or_default() += 1;
+            let known = records.entry((record.token, record.reason.as_str()));
+            let (count, grace) = known.or_insert((0, record.grace));
+            *count += 1;
+            *grace = record.grace.min(*grace);
         }
-        let most = records.into_iter().max_by_key(|(_, count)| *count);
-        Ok(most.map(|((token, reason), _)| ForcedRecord {
+        let most = records.into_iter().max_by_key(|(_, (count, _))| *count);
+        Ok(most.map(|((token, reason), (_, grace))| ForcedRecord {
             token,
             reason: reason.to_owned(),
+            grace,
         }))
+    }
+
+    /// On all stores. It is free once a majority says so.
+    pub(in crate::script) async fn acknowledge_forced(
+        &self,
+        hold: Hold<'_>,
+    ) -> Result<bool, CallError> {
+        let answers = self
+            .ask(hold.name, |voter| voter.scripts.acknowledge_forced(hold))
+            .await;
+        if answered(&answers) < self.majority() {
+            return Err(CallError::Unavailable(self.too_few(&answers)));
+        }
+        Ok(answers.iter().flatten().filter(|free| **free).count() >= self.majority())
     }
 }
 

@@ -185,14 +185,22 @@ impl Scripts {
     }
 
     /// Takes every hold of a lock away, from any holder, and returns at most `max` of them; none if
-    /// it was free.
+    /// it was free. The lock stays closed for `grace`, at most for the lease that was left, unless
+    /// all former holders acknowledge before.
     pub async fn force_release(
         &self,
         name: &str,
         reason: &str,
+        grace: Duration,
         max: u32,
     ) -> Result<Option<Forced>, CallError> {
-        on_store!(self, force_release(name, reason, max))
+        on_store!(self, force_release(name, reason, grace, max))
+    }
+
+    /// A former holder no longer relies on a hold that was taken away by force. Returns whether the
+    /// lock is free now; false if there was nothing to acknowledge.
+    pub async fn acknowledge_forced(&self, hold: Hold<'_>) -> Result<bool, CallError> {
+        on_store!(self, acknowledge_forced(hold))
     }
 
     /// What is known of the last release of a lock by force. Changes nothing.

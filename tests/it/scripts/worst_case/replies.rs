@@ -142,7 +142,7 @@ async fn ask_all(scripts: &Scripts) {
     let _ = scripts.inspect_latch(NAME).await;
     let _ = scripts.inspect(NAME, 1000).await;
     let _ = scripts.forced(NAME).await;
-    let _ = scripts.force_release(NAME, "why", 100).await;
+    let _ = scripts.force_release(NAME, "why", secs(20), 100).await;
 }
 
 async fn plant(store: &Store, words: &[&[u8]]) {

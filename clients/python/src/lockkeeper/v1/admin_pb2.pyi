@@ -137,22 +137,26 @@ class SessionSummary(_message.Message):
     def __init__(self, session_digest: _Optional[str] = ..., client_name: _Optional[str] = ..., identity: _Optional[str] = ..., phase: _Optional[_Union[SessionPhase, str]] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., grant_count: _Optional[int] = ..., wait_count: _Optional[int] = ..., resumable_for: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., peer_address: _Optional[str] = ...) -> None: ...
 
 class ForceReleaseRequest(_message.Message):
-    __slots__ = ("name", "reason")
+    __slots__ = ("name", "reason", "grace_period")
     NAME_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    GRACE_PERIOD_FIELD_NUMBER: _ClassVar[int]
     name: str
     reason: str
-    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    grace_period: _duration_pb2.Duration
+    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ..., grace_period: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ForceReleaseResponse(_message.Message):
-    __slots__ = ("released", "holders", "holder_count")
+    __slots__ = ("released", "holders", "holder_count", "closed_for")
     RELEASED_FIELD_NUMBER: _ClassVar[int]
     HOLDERS_FIELD_NUMBER: _ClassVar[int]
     HOLDER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_FOR_FIELD_NUMBER: _ClassVar[int]
     released: bool
     holders: _containers.RepeatedCompositeFieldContainer[_types_pb2.Holder]
     holder_count: int
-    def __init__(self, released: bool = ..., holders: _Optional[_Iterable[_Union[_types_pb2.Holder, _Mapping]]] = ..., holder_count: _Optional[int] = ...) -> None: ...
+    closed_for: _duration_pb2.Duration
+    def __init__(self, released: bool = ..., holders: _Optional[_Iterable[_Union[_types_pb2.Holder, _Mapping]]] = ..., holder_count: _Optional[int] = ..., closed_for: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class EndSessionRequest(_message.Message):
     __slots__ = ("session_digest", "identity", "reason")

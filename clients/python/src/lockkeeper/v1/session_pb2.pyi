@@ -215,14 +215,16 @@ class SessionOpened(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., resume_token: _Optional[bytes] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., grants: _Optional[_Iterable[_Union[_types_pb2.Grant, _Mapping]]] = ..., permits: _Optional[_Iterable[_Union[_semaphore_pb2.PermitGrant, _Mapping]]] = ..., ping_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., renew_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class GrantLost(_message.Message):
-    __slots__ = ("grant", "reason", "detail")
+    __slots__ = ("grant", "reason", "detail", "valid_for")
     GRANT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     DETAIL_FIELD_NUMBER: _ClassVar[int]
+    VALID_FOR_FIELD_NUMBER: _ClassVar[int]
     grant: _types_pb2.Grant
     reason: _types_pb2.LostReason
     detail: str
-    def __init__(self, grant: _Optional[_Union[_types_pb2.Grant, _Mapping]] = ..., reason: _Optional[_Union[_types_pb2.LostReason, str]] = ..., detail: _Optional[str] = ...) -> None: ...
+    valid_for: _duration_pb2.Duration
+    def __init__(self, grant: _Optional[_Union[_types_pb2.Grant, _Mapping]] = ..., reason: _Optional[_Union[_types_pb2.LostReason, str]] = ..., detail: _Optional[str] = ..., valid_for: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class PermitsLost(_message.Message):
     __slots__ = ("grant", "reason")

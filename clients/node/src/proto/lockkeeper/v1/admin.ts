@@ -182,6 +182,12 @@ export interface ForceReleaseRequest {
    * characters.
    */
   reason: string;
+  /**
+   * How long the lock stays closed to all others while its holders stop, at most for the lease that
+   * is left. It opens as soon as each of them has released its lost grant. A holder without a
+   * session is not notified and not waited for. Zero or unset: the lock opens at once.
+   */
+  gracePeriod: Duration | undefined;
 }
 
 /** See LockAdminService.ForceRelease. */
@@ -192,6 +198,8 @@ export interface ForceReleaseResponse {
   holders: Holder[];
   /** The number of owners that held the lock. */
   holderCount: number;
+  /** How long the lock stays closed at most, from now on. Zero or unset: it is open. */
+  closedFor: Duration | undefined;
 }
 
 /** See LockAdminService.EndSession. */
@@ -946,7 +954,7 @@ export const SessionSummary: MessageFns<SessionSummary> = {
 };
 
 function createBaseForceReleaseRequest(): ForceReleaseRequest {
-  return { name: "", reason: "" };
+  return { name: "", reason: "", gracePeriod: undefined };
 }
 
 export const ForceReleaseRequest: MessageFns<ForceReleaseRequest> = {
@@ -956,6 +964,9 @@ export const ForceReleaseRequest: MessageFns<ForceReleaseRequest> = {
     }
     if (message.reason !== "") {
       writer.uint32(18).string(message.reason);
+    }
+    if (message.gracePeriod !== undefined) {
+      Duration.encode(message.gracePeriod, writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -989,6 +1000,14 @@ export const ForceReleaseRequest: MessageFns<ForceReleaseRequest> = {
             message.reason = reader.string();
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.gracePeriod = Duration.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1008,12 +1027,15 @@ export const ForceReleaseRequest: MessageFns<ForceReleaseRequest> = {
     const message = createBaseForceReleaseRequest();
     message.name = object.name ?? "";
     message.reason = object.reason ?? "";
+    message.gracePeriod = (object.gracePeriod !== undefined && object.gracePeriod !== null)
+      ? Duration.fromPartial(object.gracePeriod)
+      : undefined;
     return message;
   },
 };
 
 function createBaseForceReleaseResponse(): ForceReleaseResponse {
-  return { released: false, holders: [], holderCount: 0 };
+  return { released: false, holders: [], holderCount: 0, closedFor: undefined };
 }
 
 export const ForceReleaseResponse: MessageFns<ForceReleaseResponse> = {
@@ -1026,6 +1048,9 @@ export const ForceReleaseResponse: MessageFns<ForceReleaseResponse> = {
     }
     if (message.holderCount !== 0) {
       writer.uint32(24).uint32(message.holderCount);
+    }
+    if (message.closedFor !== undefined) {
+      Duration.encode(message.closedFor, writer.uint32(34).fork()).join();
     }
     return writer;
   },
@@ -1067,6 +1092,14 @@ export const ForceReleaseResponse: MessageFns<ForceReleaseResponse> = {
             message.holderCount = reader.uint32();
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.closedFor = Duration.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1087,6 +1120,9 @@ export const ForceReleaseResponse: MessageFns<ForceReleaseResponse> = {
     message.released = object.released ?? false;
     message.holders = object.holders?.map((e) => Holder.fromPartial(e)) || [];
     message.holderCount = object.holderCount ?? 0;
+    message.closedFor = (object.closedFor !== undefined && object.closedFor !== null)
+      ? Duration.fromPartial(object.closedFor)
+      : undefined;
     return message;
   },
 };

@@ -78,18 +78,20 @@ export const LockAdminServiceService = {
   /**
    * Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
    *
-   * Success: the store can grant the lock to other callers from now on. The previous holder may
-   * still be working. A holder with a session on this coordinator receives `lost` with
+   * Success: the holders have lost the lock, and the store can grant it to other callers: from now
+   * on, or with `grace_period` once the holders have released their lost grants, at the latest when
+   * that period is over. The previous holder may still be working. A holder with a session on this coordinator receives `lost` with
    * FORCE_RELEASED and the reason at once. A session on another coordinator receives it at the next
    * renewal of the grant, which for a watched grant is within a third of its lease. A grant there
    * that is not watched can instead end as EXPIRED when its lease is over. A holder without a
    * session receives no notice; its Release and Renew return NOT_OWNER. Only the fencing token
    * protects the resource until then: CheckToken rejects the old token at once, and the next grant
    * has a larger one.
-   * A repeat releases the lock from its holder at that time.
+   * A repeat releases the lock from its holder at that time, and sets the grace period anew.
    *
    * Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another
-   * program's key; INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
+   * program's key; INVALID_ARGUMENT / INVALID_REASON or INVALID_GRACE_PERIOD if the reason is
+   * missing or not valid, or the period is negative or longer than the longest lease.
    */
   forceRelease: {
     path: "/lockkeeper.v1.LockAdminService/ForceRelease" as const,
@@ -172,18 +174,20 @@ export interface LockAdminServiceServer extends UntypedServiceImplementation {
   /**
    * Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
    *
-   * Success: the store can grant the lock to other callers from now on. The previous holder may
-   * still be working. A holder with a session on this coordinator receives `lost` with
+   * Success: the holders have lost the lock, and the store can grant it to other callers: from now
+   * on, or with `grace_period` once the holders have released their lost grants, at the latest when
+   * that period is over. The previous holder may still be working. A holder with a session on this coordinator receives `lost` with
    * FORCE_RELEASED and the reason at once. A session on another coordinator receives it at the next
    * renewal of the grant, which for a watched grant is within a third of its lease. A grant there
    * that is not watched can instead end as EXPIRED when its lease is over. A holder without a
    * session receives no notice; its Release and Renew return NOT_OWNER. Only the fencing token
    * protects the resource until then: CheckToken rejects the old token at once, and the next grant
    * has a larger one.
-   * A repeat releases the lock from its holder at that time.
+   * A repeat releases the lock from its holder at that time, and sets the grace period anew.
    *
    * Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another
-   * program's key; INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
+   * program's key; INVALID_ARGUMENT / INVALID_REASON or INVALID_GRACE_PERIOD if the reason is
+   * missing or not valid, or the period is negative or longer than the longest lease.
    */
   forceRelease: handleUnaryCall<ForceReleaseRequest, ForceReleaseResponse>;
   /**
@@ -269,18 +273,20 @@ export interface LockAdminServiceClient extends Client {
   /**
    * Releases all holds of a lock, of all owners, and wakes the next waiter, as Release does.
    *
-   * Success: the store can grant the lock to other callers from now on. The previous holder may
-   * still be working. A holder with a session on this coordinator receives `lost` with
+   * Success: the holders have lost the lock, and the store can grant it to other callers: from now
+   * on, or with `grace_period` once the holders have released their lost grants, at the latest when
+   * that period is over. The previous holder may still be working. A holder with a session on this coordinator receives `lost` with
    * FORCE_RELEASED and the reason at once. A session on another coordinator receives it at the next
    * renewal of the grant, which for a watched grant is within a third of its lease. A grant there
    * that is not watched can instead end as EXPIRED when its lease is over. A holder without a
    * session receives no notice; its Release and Renew return NOT_OWNER. Only the fencing token
    * protects the resource until then: CheckToken rejects the old token at once, and the next grant
    * has a larger one.
-   * A repeat releases the lock from its holder at that time.
+   * A repeat releases the lock from its holder at that time, and sets the grace period anew.
    *
    * Errors: FAILED_PRECONDITION / WRONG_KIND if the name is a semaphore, a latch or another
-   * program's key; INVALID_ARGUMENT / INVALID_REASON if the reason is missing or not valid.
+   * program's key; INVALID_ARGUMENT / INVALID_REASON or INVALID_GRACE_PERIOD if the reason is
+   * missing or not valid, or the period is negative or longer than the longest lease.
    */
   forceRelease(
     request: ForceReleaseRequest,

@@ -442,6 +442,12 @@ export interface GrantLost {
   reason: LostReason;
   /** The operator's reason, for people; set only with LOST_REASON_FORCE_RELEASED. */
   detail: string;
+  /**
+   * How long nobody else can be granted the lock from now on, although it is lost: what is left of
+   * the grace period of ForceRelease. Stop the work within it, then send `release` for the grant:
+   * that ends the period at once. Zero or unset: another owner may hold the lock already.
+   */
+  validFor: Duration | undefined;
 }
 
 /** PermitsLost reports a grant of permits that the session no longer holds. */
@@ -2155,7 +2161,7 @@ export const SessionOpened: MessageFns<SessionOpened> = {
 };
 
 function createBaseGrantLost(): GrantLost {
-  return { grant: undefined, reason: 0, detail: "" };
+  return { grant: undefined, reason: 0, detail: "", validFor: undefined };
 }
 
 export const GrantLost: MessageFns<GrantLost> = {
@@ -2168,6 +2174,9 @@ export const GrantLost: MessageFns<GrantLost> = {
     }
     if (message.detail !== "") {
       writer.uint32(26).string(message.detail);
+    }
+    if (message.validFor !== undefined) {
+      Duration.encode(message.validFor, writer.uint32(34).fork()).join();
     }
     return writer;
   },
@@ -2209,6 +2218,14 @@ export const GrantLost: MessageFns<GrantLost> = {
             message.detail = reader.string();
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.validFor = Duration.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2229,6 +2246,9 @@ export const GrantLost: MessageFns<GrantLost> = {
     message.grant = (object.grant !== undefined && object.grant !== null) ? Grant.fromPartial(object.grant) : undefined;
     message.reason = object.reason ?? 0;
     message.detail = object.detail ?? "";
+    message.validFor = (object.validFor !== undefined && object.validFor !== null)
+      ? Duration.fromPartial(object.validFor)
+      : undefined;
     return message;
   },
 };

@@ -1,0 +1,142 @@
+//! Translates the body of a request to gRPC, behind the layers that limit it.
+
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::{
+    future::{Either, Ready, ready},
+    stream,
+};
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt as _, StreamBody};
+use tonic::{Status, body::Body};
+use tower::{Layer, Service};
+
+use super::{
+    asked::{Asked, Codec},
+    envelopes::{Envelopes, MESSAGE, enveloped},
+    schema,
+};
+use crate::grpc::status;
+
+/// The answer to a request that cannot be translated; in its extensions.
+#[derive(Clone, Debug)]
+pub(super) struct RefusedWith(pub(super) Status);
+
+/// Translates bodies of requests that have an [`Asked`], and answers those that are refused.
+#[derive(Clone, Copy, Debug)]
+pub struct TranslationLayer;
+
+/// See [`TranslationLayer`].
+#[derive(Clone, Debug)]
+pub struct TranslationService<S>(S);
+
+/// A body that is being translated.
+struct Translated {
+    body: Body,
+    asked: Asked,
+    read: Envelopes,
+    has_ended: bool,
+}
+
+impl<S> Layer<S> for TranslationLayer {
+    type Service = TranslationService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        TranslationService(inner)
+    }
+}
+
+impl<S> Service<Request<Body>> for TranslationService<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Either<Ready<Result<S::Response, S::Error>>, S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        if let Some(RefusedWith(status)) = request.extensions_mut().remove() {
+            return Either::Left(ready(Ok(status.into_http())));
+        }
+        Either::Right(self.0.call(match request.extensions_mut().remove() {
+            Some(asked) => request.map(|body| Translated::body(body, asked)),
+            None => request,
+        }))
+    }
+}
+
+// === impl Translated ===
+
+impl Translated {
+    fn body(body: Body, asked: Asked) -> Body {
+        let translated = Self {
+            body,
+            asked,
+            read: Envelopes::default(),
+            has_ended: false,
+        };
+        let frames = stream::try_unfold(translated, |mut it| async {
+            let message = it.next().await?;
+            Ok::<_, Status>(message.map(|message| (Frame::data(message), it)))
+        });
+        Body::new(StreamBody::new(frames))
+    }
+
+    /// The next message in gRPC's envelope.
+    async fn next(&mut self) -> Result<Option<Bytes>, Status> {
+        if self.asked.is_whole() {
+            return self.whole().await;
+        }
+        loop {
+            if let Some((flags, message)) = self.read.next() {
+                if flags != MESSAGE {
+                    return Err(status::bad_envelope(flags));
+                }
+                return self.message(&message).map(Some);
+            }
+            match self.data().await? {
+                Some(data) => self.read.push(&data),
+                None if self.read.has_begun() => return Err(status::cut_envelope()),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// The body as one message, once.
+    async fn whole(&mut self) -> Result<Option<Bytes>, Status> {
+        if self.has_ended {
+            return Ok(None);
+        }
+        let mut whole = Vec::new();
+        while let Some(data) = self.data().await? {
+            whole.extend_from_slice(&data);
+        }
+        self.has_ended = true;
+        self.message(&whole).map(Some)
+    }
+
+    async fn data(&mut self) -> Result<Option<Bytes>, Status> {
+        while let Some(frame) = self.body.frame().await {
+            if let Ok(data) = frame?.into_data() {
+                return Ok(Some(data));
+            }
+        }
+        Ok(None)
+    }
+
+    fn message(&self, message: &[u8]) -> Result<Bytes, Status> {
+        Ok(match self.asked.codec {
+            Codec::Proto => enveloped(MESSAGE, message),
+            Codec::Json => {
+                let message = schema::from_json(&self.asked.method.input(), message)?;
+                enveloped(MESSAGE, &message)
+            }
+        })
+    }
+}
