@@ -4,18 +4,16 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    future::pending,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::Arc,
     time::Duration,
 };
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_store::host::{
-    Acks, Call, Commands, Connected, HostError, Numbers, Replicas, Replication, ScriptHost, Value,
-    Wake, WakeSender,
+    Acks, Call, Commands, Connected, HostError, Numbers, Replicas, ScriptHost, Value, Wake,
+    WakeSender,
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -45,21 +43,21 @@ const SHOWS_NOTES: [&str; 6] = [
 
 /// One coordinator's link. Clones are the same one.
 #[derive(Clone, Debug)]
-pub(crate) struct Link(Arc<Shared>);
+pub(crate) struct Link(pub(super) Arc<Shared>);
 
 #[derive(Debug)]
-struct Shared {
+pub(super) struct Shared {
     node: usize,
     plan: Arc<Plan>,
     mutant: Mutant,
     ledger: Ledger,
-    host: Arc<dyn ScriptHost>,
+    pub(super) host: Arc<dyn ScriptHost>,
     wakes: WakeSender,
     calls: mpsc::UnboundedSender<Item>,
     weather: Mutex<Weather>,
     /// The coordinator behind it is dead: nothing comes back any more.
-    cut: CancellationToken,
-    wanted: Mutex<BTreeSet<String>>,
+    pub(super) cut: CancellationToken,
+    pub(super) wanted: Mutex<BTreeSet<String>>,
     /// How often each thing happened. Chance is drawn from what a call is and its number among its
     /// like: calls for different locks that are made in the same instant may come in any order, and
     /// that must not change what happens to them.
@@ -85,16 +83,16 @@ struct Item {
 
 /// What is to be done, and where the answer goes.
 #[derive(Debug)]
-enum Work {
+pub(super) enum Work {
     Script(Call, AnswerTo<Value>),
     Commands(Commands, AnswerTo<Numbers>),
 }
 
-type AnswerTo<T> = oneshot::Sender<Result<T, HostError>>;
+pub(super) type AnswerTo<T> = oneshot::Sender<Result<T, HostError>>;
 
 /// The coordinator's end of a link.
 #[derive(Debug)]
-struct FaultyHost(Link);
+pub(super) struct FaultyHost(pub(super) Link);
 
 // === impl Link ===
 
@@ -267,7 +265,7 @@ impl Link {
     }
 
     /// What tells a call from others that may be made in the same instant.
-    fn spot(&self, call: &Call) -> String {
+    pub(super) fn spot(&self, call: &Call) -> String {
         call.keys.first().map_or_else(String::new, |key| {
             let lock = String::from_utf8_lossy(key);
             let owner = call.args.first().map(|field| self.0.ledger.owner(field));
@@ -276,13 +274,13 @@ impl Link {
     }
 
     /// The same of commands.
-    fn spot_of(&self, commands: &Commands) -> String {
+    pub(super) fn spot_of(&self, commands: &Commands) -> String {
         let lock = String::from_utf8_lossy(commands.key());
         let owner = self.0.ledger.owner(commands.field());
         format!("{} {lock} {owner:?}", commands.name())
     }
 
-    async fn call<T>(
+    pub(super) async fn call<T>(
         &self,
         key: String,
         work: impl FnOnce(AnswerTo<T>) -> Work,
@@ -327,7 +325,7 @@ impl Link {
     }
 
     /// What replicas say in the end: mostly that they know, at times nothing.
-    async fn replicas(&self, spot: &str, wanted: Replicas) -> Acks {
+    pub(super) async fn replicas(&self, spot: &str, wanted: Replicas) -> Acks {
         let required = wanted.required(1);
         sleep(self.0.plan.latency).await;
         // At once: while an attempt waits for replicas the checker would take it for one that
@@ -360,7 +358,7 @@ impl Link {
         drawn < per_mille && !self.0.weather.lock().healed
     }
 
-    async fn subscribe(&self, channel: &str) -> Result<(), HostError> {
+    pub(super) async fn subscribe(&self, channel: &str) -> Result<(), HostError> {
         let Shared { plan, wanted, .. } = &*self.0;
         wanted.lock().insert(channel.to_owned());
         if self.0.mutant.forgets_to_subscribe() {
@@ -401,63 +399,4 @@ fn waiter(script: &str, args: &[Bytes]) -> Option<Bytes> {
         _ => false,
     };
     args.first().filter(|_| waits).cloned()
-}
-
-// === impl FaultyHost ===
-
-#[async_trait]
-impl ScriptHost for FaultyHost {
-    async fn eval(&self, call: Call) -> Result<Value, HostError> {
-        let spot = self.0.spot(&call);
-        tokio::select! {
-            biased;
-            () = self.0.0.cut.cancelled() => pending().await,
-            answer = self.0.call(spot, |to| Work::Script(call, to)) => answer,
-        }
-    }
-
-    fn runs_commands(&self) -> bool {
-        true
-    }
-
-    async fn run(&self, commands: Commands) -> Result<Numbers, HostError> {
-        let spot = self.0.spot_of(&commands);
-        tokio::select! {
-            biased;
-            () = self.0.0.cut.cancelled() => pending().await,
-            answer = self.0.call(spot, |to| Work::Commands(commands, to)) => answer,
-        }
-    }
-
-    async fn eval_replicated(
-        &self,
-        call: Call,
-        replication: Replication,
-    ) -> Result<(Value, Option<Acks>), HostError> {
-        let spot = self.0.spot(&call);
-        let value = self.eval(call).await?;
-        if !(replication.wanted_if)(&value) {
-            return Ok((value, None));
-        }
-        let acks = self.0.replicas(&spot, replication.replicas);
-        tokio::select! {
-            biased;
-            () = self.0.0.cut.cancelled() => pending().await,
-            acks = acks => Ok((value, Some(acks))),
-        }
-    }
-
-    async fn subscribe(&self, channel: &str) -> Result<(), HostError> {
-        tokio::select! {
-            biased;
-            () = self.0.0.cut.cancelled() => pending().await,
-            done = self.0.subscribe(channel) => done,
-        }
-    }
-
-    fn unsubscribe(&self, channel: &str) {
-        if self.0.0.wanted.lock().remove(channel) {
-            self.0.0.host.unsubscribe(channel);
-        }
-    }
 }

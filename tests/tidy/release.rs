@@ -7,7 +7,7 @@ use crate::{
 
 /// Where the version stands: a file, what is before it, and what is behind.
 const PLACES: [(&str, &str, &str); 11] = [
-    ("README.md", "**Status.** Version ", ". "),
+    ("README.md", "\nVersion ", ". "),
     ("docs/deployment.md", "-t lockkeeper:", " "),
     ("docker-compose.yml", "image: lockkeeper:", "\n"),
     ("deploy/Dockerfile", "-t lockkeeper:", " "),

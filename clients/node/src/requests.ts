@@ -20,7 +20,8 @@ export function lockRequest(
   owner: string,
 ): Request {
   checkName(name);
-  const fields = { ...fieldsOf(options, owner), name, mode: toWireMode(options.mode) };
+  const mode = toWireMode(options.mode);
+  const fields = { ...fieldsOf(options, owner), name, mode, note: undefined };
   return how === "wait"
     ? { $case: "acquire", value: { ...fields, waitTimeout: undefined } }
     : { $case: "tryAcquire", value: fields };
@@ -38,7 +39,7 @@ export function locksRequest(
     checkName(name, "names");
     return { name, mode: toWireMode(mode) };
   });
-  const fields = { ...fieldsOf(options, owner), locks };
+  const fields = { ...fieldsOf(options, owner), locks, note: undefined };
   return how === "wait"
     ? { $case: "acquireAll", value: { ...fields, waitTimeout: undefined } }
     : { $case: "tryAcquireAll", value: fields };

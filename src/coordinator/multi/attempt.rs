@@ -221,10 +221,8 @@ fn deliver(
             note: request.note.clone(),
         });
     let grants: Vec<Grant> = grants.collect();
-    if !repeated {
-        let new = grants.iter().filter(|grant| grant.hold_count == 1);
-        new.for_each(|grant| core.metrics.token_seen(grant, sent_at));
-    }
+    let new = grants.iter().filter(|it| !repeated && it.hold_count == 1);
+    new.for_each(|grant| core.metrics.token_seen(grant, sent_at));
     if session.is_none() {
         core.sessionless.hold_all(&grants, reserved);
     } else {

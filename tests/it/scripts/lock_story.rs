@@ -1,17 +1,21 @@
 //! Stories of locks. A command names keys by `lock`, `counter` and `record:r1`.
 
-use std::{borrow::Cow, collections::BTreeSet, fmt::Write as _, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt::Write as _, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use lockkeeper_store::{
     host::Value,
     script::{
-        Acquired, Attempt, CallError, Config, Forced, ForcedRecord, Hold, Inspected, Mode, Note,
-        QueuePositions, Refusal, Released, Renewal, Renewals, Scripts, WalkCursor, keys,
+        Acquired, Attempt, CallError, Config, Forced, ForcedRecord, Hold, Inspected, Mode, Renewals,
+        Scripts, WalkCursor, keys,
     },
 };
 
 use super::{
+    lock_words::{
+        LOCKS, SESSION, WORDS, hold_of, in_session, mode, mode_of, name_of, note, note_shown,
+        refusal, released, renewal, vouched_for,
+    },
     mask::{Mask, SEEDED},
     multi,
     story::{
@@ -24,18 +28,11 @@ pub(crate) async fn check(rows: &[Row]) {
     story::check::<Locks>(rows).await;
 }
 
-/// What the words of a story stand for: names that share a slot.
-const LOCKS: [&str; 4] = ["lock", "{lock}2", "{lock}3", "{lock}4"];
-const WORDS: [&str; 4] = ["lock", "lock2", "lock3", "lock4"];
-
 /// Owners whose own channels are listened to, as waiters of a fair lock do.
 const LISTENERS: [&str; 3] = ["x", "y", "z"];
 
 /// The serial of read grants for which a story names none. It is not shown.
 const UNNAMED_SERIAL: u64 = 1;
-
-/// A session id, which stories write as `s`.
-const SESSION: &str = "6fa459ea-ee8a-3ca4-894e-36c7f0b2d6f1";
 
 struct Locks {
     config: Config,
@@ -80,7 +77,7 @@ impl Teller for Locks {
                 .map_or(UNNAMED_SERIAL, |serial| serial.parse().unwrap()),
             note: note.as_ref(),
         };
-        let mode = option(words, "mode").map_or(Mode::Exclusive, mode);
+        let mode = mode_of(words);
         let words: Vec<_> = words.iter().map(|word| in_session(word)).collect();
         let words: &[&str] = &words.iter().map(AsRef::as_ref).collect::<Vec<_>>();
         let hold = |owner| hold_of(on, mode, owner).noted(words.contains(&"noted"));
@@ -172,21 +169,6 @@ impl Teller for Locks {
 
     fn shown(&mut self, reply: &Value) -> String {
         self.mask.shown(reply).replace(SESSION, "s")
-    }
-}
-
-fn hold_of<'a>(name: &'a str, mode: Mode, field: &'a str) -> Hold<'a> {
-    match keys::owner_of(field) {
-        Cow::Owned(_) => Hold::new(name, mode, field).of_grant(),
-        Cow::Borrowed(_) => Hold::new(name, mode, field),
-    }
-}
-
-/// `s:0` is an owner in a session, and `s#1:0` the field of its grant 1.
-fn in_session(word: &str) -> Cow<'_, str> {
-    match word.strip_prefix('s') {
-        Some(rest) if rest.starts_with([':', '#']) => [SESSION, rest].concat().into(),
-        _ => word.into(),
     }
 }
 
@@ -351,28 +333,6 @@ impl Locks {
     }
 }
 
-fn released(outcome: &Released) -> String {
-    match *outcome {
-        Released::Done {
-            hold_count,
-            held,
-            lease,
-        } => format!("done {hold_count}, now {held} {}", rounded(lease)),
-        Released::NotOwner(ownership) => format!("{ownership:?}"),
-    }
-}
-
-/// What becomes of an acquire that is refused.
-pub(super) fn refusal(words: &[&str]) -> Refusal {
-    if words.contains(&"recorded") {
-        Refusal::Recorded
-    } else if words.contains(&"waits") {
-        Refusal::Waits
-    } else {
-        Refusal::Forgotten
-    }
-}
-
 /// All names that begin with this, in small steps.
 async fn walk(scripts: &Scripts, prefix: &str) -> Result<String, CallError> {
     let (mut seen, mut at) = (BTreeSet::new(), Some(WalkCursor::default()));
@@ -383,64 +343,6 @@ async fn walk(scripts: &Scripts, prefix: &str) -> Result<String, CallError> {
     }
     let seen: Vec<_> = seen.into_iter().collect();
     Ok(or_nothing(&seen, " "))
-}
-
-fn vouched_for(vouched: &QueuePositions) -> String {
-    let left = vouched.remaining.map_or("none".to_owned(), rounded);
-    let places: Vec<_> = vouched.places.iter().map(u32::to_string).collect();
-    let note = note_shown(vouched.note.as_ref());
-    format!("{left}, places {}{note}", places.join(" "))
-}
-
-/// `reason`, and with a label `reason,key=value`
-fn note(text: &str) -> Note {
-    let mut parts = text.split(',');
-    let reason = parts.next().unwrap_or_default().to_owned();
-    let labels = parts.filter_map(|part| part.split_once('='));
-    let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    Note {
-        reason,
-        labels: labels.collect(),
-    }
-}
-
-pub(super) fn note_shown(note: Option<&Note>) -> String {
-    let Some(note) = note else {
-        return String::new();
-    };
-    let mut text = format!(" \"{}", note.reason);
-    for (key, value) in &note.labels {
-        let _ = write!(text, ",{key}={value}");
-    }
-    text + "\""
-}
-
-pub(super) fn mode(word: &str) -> Mode {
-    match word {
-        "sole" => Mode::Exclusive,
-        "fair" => Mode::Fair,
-        "read" => Mode::Read,
-        "write" => Mode::Write,
-        _ => panic!("no such mode: {word}"),
-    }
-}
-
-/// `owner@lock:100s`, and for another mode `owner@lock:100s:read`
-fn renewal(text: &str) -> Renewal {
-    let (owner, rest) = text.split_once('@').unwrap();
-    let (name, lease) = rest.split_once(':').unwrap();
-    let (lease, of_mode) = lease.split_once(':').unwrap_or((lease, ""));
-    Renewal {
-        name: name_of(name).into(),
-        mode: if of_mode.is_empty() {
-            Mode::Exclusive
-        } else {
-            mode(of_mode)
-        },
-        owner: owner.into(),
-        lease: time(lease),
-        noted: false,
-    }
 }
 
 type MakeKey = fn() -> Bytes;
@@ -466,10 +368,4 @@ const OTHERS: [(&str, MakeKey); 13] = [
 fn read_hold(owner: &str, number: u32) -> Bytes {
     let prefix = keys::read_holds(LOCKS[0], owner);
     format!("{}:{number}", String::from_utf8_lossy(&prefix)).into()
-}
-
-/// The lock that a word stands for.
-pub(super) fn name_of(word: &str) -> &'static str {
-    let at = WORDS.iter().position(|it| *it == word);
-    LOCKS[at.unwrap_or_else(|| panic!("no such lock: {word}"))]
 }

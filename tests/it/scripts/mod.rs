@@ -3,6 +3,7 @@
 
 mod counter_story;
 mod lock_story;
+mod lock_words;
 mod mask;
 mod story;
 

@@ -8,7 +8,8 @@ use lockkeeper_store::script::{
 };
 
 use super::{
-    lock_story::{check, mode, name_of, note_shown, refusal},
+    lock_story::check,
+    lock_words::{mode, name_of, note_shown, refusal},
     mask::Mask,
     story::{Row, option, rounded, rounded_or_endless, time},
 };

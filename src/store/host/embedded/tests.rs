@@ -285,7 +285,25 @@ async fn renewals_extend_what_is_held_and_name_what_is_not() {
     let now = START_MICROS + 10_000_000;
     assert_eq!(
         renewed,
-        [now, TTL, 1, START_MICROS, -2, 0, 0, -1, 0, 0, -2, 0, 0]
+        [
+            now,
+            TTL,
+            1,
+            START_MICROS,
+            0,
+            -2,
+            0,
+            0,
+            0,
+            -1,
+            0,
+            0,
+            0,
+            -2,
+            0,
+            0,
+            0
+        ]
     );
     let leases = format!("'' '' a a a a {TTL} {TTL} {TTL} {TTL}");
     let others = f.numbers(&LOCK_RENEW, "lock other none list", &leases);
@@ -314,7 +332,7 @@ async fn inspect_names_who_has_it() {
         reply("free", [-2, 0, 0], Vec::new())
     );
     f.acquire("a").await;
-    let holder = vec![text("a"), Value::Int(1), Value::Int(TTL)];
+    let holder = vec![text("a"), Value::Int(1), Value::Int(TTL), text("")];
     assert_eq!(
         f.eval(&LOCK_INSPECT, keys, "9").await,
         reply("sole", [TTL, START_MICROS, 1], holder)

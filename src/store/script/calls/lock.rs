@@ -101,13 +101,6 @@ pub enum Released {
     NotOwner(Ownership),
 }
 
-/// The scripts of one mode.
-struct Verbs {
-    acquire: &'static Script,
-    release: &'static Script,
-    undo: &'static Script,
-}
-
 // === impl Attempt ===
 
 impl Attempt<'_> {
@@ -411,47 +404,5 @@ fn long_answer(
             Ok((busy, unsigned(counter)))
         }
         _ => Err(refusal(script, &reply)),
-    }
-}
-
-// === impl Mode ===
-
-impl Mode {
-    /// The message that a lock may be free.
-    fn wake(self) -> &'static str {
-        match self {
-            Self::Write => WAKE_ALL,
-            Self::Exclusive | Self::Fair | Self::Read => WAKE_ONE,
-        }
-    }
-
-    fn verbs(self) -> Verbs {
-        let (acquire, release, undo) = match self {
-            Self::Exclusive => (
-                &catalog::LOCK_ACQUIRE,
-                &catalog::LOCK_RELEASE,
-                &catalog::LOCK_UNDO,
-            ),
-            Self::Fair => (
-                &catalog::FAIR_ACQUIRE,
-                &catalog::FAIR_RELEASE,
-                &catalog::FAIR_UNDO,
-            ),
-            Self::Read => (
-                &catalog::READ_ACQUIRE,
-                &catalog::READ_RELEASE,
-                &catalog::READ_UNDO,
-            ),
-            Self::Write => (
-                &catalog::WRITE_ACQUIRE,
-                &catalog::WRITE_RELEASE,
-                &catalog::WRITE_UNDO,
-            ),
-        };
-        Verbs {
-            acquire,
-            release,
-            undo,
-        }
     }
 }

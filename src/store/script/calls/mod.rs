@@ -15,6 +15,7 @@ mod ownership;
 mod partitions;
 mod renew;
 mod seen_counters;
+mod verbs;
 mod vote;
 
 pub use encoding::wakes;
