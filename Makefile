@@ -1,7 +1,7 @@
 # Everything that is done with this tree, for people and for CI. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-fast test-clients test-deploy test-kubernetes test-release test-containers conformance contention client-speed interop mixed-versions sim faults abuse fuzz bench cost proto lint fmt doc rustdoc deny dist ci clean
+.PHONY: help run build test test-all test-fast test-clients test-deploy test-kubernetes test-release test-containers conformance contention client-speed interop mixed-versions sim model faults abuse fuzz bench cost proto lint fmt doc rustdoc deny dist ci clean
 
 CARGO ?= cargo
 
@@ -55,6 +55,9 @@ mixed-versions: ## The tests that put an older coordinator beside the current on
 
 sim: ## The simulation: SEED=n replays one seed, SEEDS=n runs that many
 	$(CARGO) test --locked --test simulation -- --nocapture
+
+model: ## Explores the model of the protocol within the bounds of docs/proof.md, and prints its states
+	$(CARGO) run --locked --package lockkeeper-model
 
 faults: ## What breaks while locks are taken, for FAULT_SECONDS (60) each, and the histories judged: the table in docs/robustness.md. ROW=name for one
 	FAULT_SECONDS=$(or $(FAULT_SECONDS),60) scripts/faults $(ROW)

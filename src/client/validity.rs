@@ -25,7 +25,7 @@ pub(crate) struct Loss {
     pub(crate) reason: LostReason,
     /// For people; may be empty.
     pub(crate) detail: String,
-    /// From when on others may hold it; `None`: when its validity ends.
+    /// From when on others may hold what was released by force; otherwise `None`.
     pub(crate) open_from: Option<Instant>,
 }
 

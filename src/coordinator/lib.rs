@@ -31,6 +31,9 @@ mod looks;
 mod loss;
 mod mailbox;
 mod metrics;
+#[cfg(feature = "modelling")]
+#[doc(hidden)]
+pub mod modelling;
 mod multi;
 mod operation;
 mod owner_lock;

@@ -21,6 +21,7 @@ pub(crate) fn locks(locks: &[LockSummary]) -> String {
         "STATE",
         "OWNER",
         "CLIENT",
+        "REASON",
         "WAITERS",
         "LEASE LEFT",
         "REASON",
@@ -48,6 +49,7 @@ fn row(lock: &LockSummary) -> [String; 8] {
         }
     };
     let first = lock.holders.first();
+    let note = first.and_then(|holder| holder.note.as_ref());
     let lease = lock.remaining_lease.as_ref();
     let reason = first.and_then(|it| it.note.as_ref());
     [
@@ -56,6 +58,7 @@ fn row(lock: &LockSummary) -> [String; 8] {
         state,
         first.map_or_else(String::new, |it| shown(&it.owner).into_owned()),
         first.map_or_else(String::new, |it| shown(&it.client_name).into_owned()),
+        note.map_or_else(String::new, |it| shown(&it.reason).into_owned()),
         lock.waiter_count.to_string(),
         lease.map_or_else(String::new, |lease| duration(Some(lease))),
         reason.map_or_else(String::new, |it| shown(&it.reason).into_owned()),

@@ -124,3 +124,32 @@ fn waiter_line(waiter: &Waiter) -> String {
         shown(&waiter.client_name)
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_words_for_who_waits_and_a_field_where_holders_are_listed() {
+        let labels = [("team", "web"), ("env", "prod")];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let note = Note {
+            reason: "release 1.4".to_owned(),
+            labels: labels.into(),
+        };
+        let known = "when that ends is not known";
+        assert_eq!(
+            holder(None, Some(&note)),
+            format!("{known} (release 1.4; env=prod; team=web)")
+        );
+        assert_eq!(holder(None, None), known);
+        let listed = Holder {
+            owner: "0".to_owned(),
+            note: Some(note),
+            ..Holder::default()
+        };
+        let line = holder_line(&listed);
+        let field = " client_name= reason=\"release 1.4\" labels=\"env=prod,team=web\"";
+        assert!(line.ends_with(field), "{line}");
+    }
+}

@@ -183,10 +183,11 @@ impl Io {
             Action::Close => {
                 // First, because a wait must end before its session.
                 (self.operation, self.description) = (None, None);
-                let (session, hold) = (self.session.take()?, self.hold.take());
+                let session = self.session.take()?;
+                let lost = self.hold.take_if(|hold| hold.loss().is_some());
                 let closed = async move {
                     // A forced release waits for this. Its error says that the lock is lost.
-                    if let Some(lost) = hold.filter(|hold| hold.loss().is_some()) {
+                    if let Some(lost) = lost {
                         let _ = lost.release().await;
                     }
                     Outcome::Closed(session.close().await)

@@ -43,9 +43,10 @@ impl Machine {
     fn on_response(&mut self, now: Instant, op_id: u64, response: Response) {
         match response {
             Response::Lost(notice) => {
+                let is_forced = notice.reason() == LostReason::ForceReleased;
                 let loss = Loss {
                     reason: notice.reason(),
-                    open_from: Some(now + to_std(notice.valid_for)),
+                    open_from: is_forced.then(|| now + to_std(notice.valid_for)),
                     detail: notice.detail,
                 };
                 self.on_lost(notice.grant.map(Holding::Lock), &loss);

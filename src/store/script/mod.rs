@@ -5,6 +5,9 @@ pub mod catalog;
 mod error;
 pub mod keys;
 mod metrics;
+#[cfg(feature = "modelling")]
+#[doc(hidden)]
+pub mod modelling;
 mod quorum;
 mod replicas;
 mod store;

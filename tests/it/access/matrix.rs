@@ -200,8 +200,9 @@ fn request(of: &MessageDescriptor, about: &About<'_>) -> DynamicMessage {
                 };
                 Value::Message(request(&note, about))
             }
-            "labels" | "identity" | "mode" | "lease" | "wait_timeout" | "request_id"
-            | "min_replica_acks" | "only_if_absent" | "ttl" | "page_size" | "page_token" => {
+            "labels" | "grace_period" | "identity" | "mode" | "lease" | "wait_timeout"
+            | "request_id" | "min_replica_acks" | "only_if_absent" | "ttl" | "page_size"
+            | "page_token" => {
                 continue;
             }
             other => panic!("{}: what is {other} to be?", of.name()),

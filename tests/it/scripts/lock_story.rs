@@ -370,11 +370,11 @@ pub(super) fn note_shown(note: Option<&Note>) -> String {
     let Some(note) = note else {
         return String::new();
     };
-    let labels = note.labels.iter();
-    let labels: String = labels
-        .map(|(key, value)| format!(",{key}={value}"))
-        .collect();
-    format!(" \"{}{labels}\"", note.reason)
+    let mut text = format!(" \"{}", note.reason);
+    for (key, value) in &note.labels {
+        let _ = write!(text, ",{key}={value}");
+    }
+    text + "\""
 }
 
 pub(super) fn mode(word: &str) -> Mode {

@@ -47,6 +47,27 @@ fn acquire_prints_the_grant() {
 }
 
 #[test]
+fn a_reason_and_labels_go_with_an_acquire() {
+    let fake = fake();
+    let note = ["--reason", "release 1.4", "--label", "team=web"];
+    for command in ["acquire", "try-acquire", "acquire-all", "try-acquire-all"] {
+        let output = ask(&fake, &[&[command, "orders"][..], &note].concat());
+        let seen = fake.seen();
+        let request = seen.last().unwrap();
+        for part in ["reason: \"release 1.4\"", "\"team\": \"web\""] {
+            assert!(
+                request.contains(part),
+                "{command}: {request}: {}",
+                stderr(&output)
+            );
+        }
+    }
+    let asked = fake.seen().len();
+    assert_code(&ask(&fake, &["acquire", "orders", "--label", "web"]), 64);
+    assert_eq!(fake.seen().len(), asked, "nothing was asked");
+}
+
+#[test]
 fn the_other_calls_print_their_answers() {
     let fake = fake();
     let text = |arguments: &[&str]| stdout(&ask(&fake, arguments));

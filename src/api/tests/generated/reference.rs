@@ -82,8 +82,8 @@ impl<'a> File<'a> {
     }
 
     fn names(&self) -> impl Iterator<Item = &'a str> {
-        let messages = self.proto.message_type.iter().map(|it| it.name());
-        messages.chain(self.proto.enum_type.iter().map(|it| it.name()))
+        let messages = self.proto.message_type.iter().map(DescriptorProto::name);
+        messages.chain(self.proto.enum_type.iter().map(EnumDescriptorProto::name))
     }
 
     /// The comment at a path, as paragraphs.
@@ -147,7 +147,7 @@ impl<'a> File<'a> {
         for (number, field) in (0..).zip(&message.field) {
             let mut kind = kind(field, page, homes);
             if field.oneof_index.is_some() && !field.proto3_optional() {
-                let of = &message.oneof_decl[usize::try_from(field.oneof_index()).unwrap()];
+                let of = &message.oneof_decl[usize::try_from(field.oneof_index()).expect("an index")];
                 let _ = write!(kind, ", one of `{}`", of.name());
             }
             let about = self.comment(&[MESSAGES, at, FIELDS, number]);

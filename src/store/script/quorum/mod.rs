@@ -19,6 +19,8 @@ mod answers;
 mod ended;
 mod give_back;
 mod inspect;
+#[cfg(feature = "modelling")]
+pub(super) mod modelling;
 mod renew;
 mod repair;
 #[cfg(test)]

@@ -1,0 +1,16 @@
+//! The model of sessions and leases on one store that may fail over.
+
+mod breakage;
+mod call;
+mod client;
+mod coordinator;
+mod protocol;
+mod state;
+mod store;
+mod symmetry;
+
+pub use self::{
+    breakage::Breakage,
+    protocol::{Action, Bounds, Protocol},
+    state::State,
+};
