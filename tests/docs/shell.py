@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", "target")).resolve()
 # The ports that pages name; each page runs with free ones instead.
 PORTS = ("7625", "7626", "6379")
 SECONDS_MAX = 600
@@ -65,6 +66,8 @@ class Clone:
             "LOCKKEEPER__SERVER__LISTEN": coordinator,
             "LC_ALL": "C.UTF-8",
             "NO_COLOR": "1",
+            # What a page installs there stays out of the user's repository of Maven.
+            "MAVEN_OPTS": f"-Dmaven.repo.local={TARGET / 'docs' / 'maven'}",
         }
 
     def remove(self):
