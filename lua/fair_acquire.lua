@@ -39,7 +39,8 @@ end
 
 local known, record = tonumber(ARGV[10] or 0), KEYS[6]
 local request = {
-  owner = owner, attempt = ARGV[11], retention = ARGV[12], record_refusal = ARGV[13] == '1',
+  owner = (record or ARGV[14]) and owner_of(owner),
+  attempt = ARGV[11], retention = ARGV[12], record_refusal = ARGV[13] == '1',
   lock = lock, note = ARGV[14],
 }
 local q = {

@@ -26,7 +26,7 @@ local hold = sole_hold(lock, counter, owner, tonumber(serial), record)
 if not hold then
   return {4}
 end
-return release(record, {owner = owner, retention = ARGV[6]}, hold, function()
+return release(record, {owner = record and owner_of(owner), retention = ARGV[6]}, hold, function()
   local ttl = math.max(lease, hold.left)
-  return drop_hold(lock, counter, owner, hold.count, ttl, wake_sole(KEYS, ARGV[4], publish, '0')), ttl
+  return drop_hold(lock, counter, hold.field, hold.count, ttl, wake_sole(KEYS, ARGV[4], publish, '0')), ttl
 end)

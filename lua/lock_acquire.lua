@@ -41,7 +41,11 @@ end
 -- The helpers come here.
 
 local known, record = tonumber(ARGV[6] or 0), KEYS[3]
-local request = {owner = owner, attempt = ARGV[7], retention = ARGV[8], record_refusal = ARGV[9] == '1', lock = lock, note = ARGV[10]}
+local request = {
+  owner = (record or ARGV[10]) and owner_of(owner),
+  attempt = ARGV[7], retention = ARGV[8], record_refusal = ARGV[9] == '1',
+  lock = lock, note = ARGV[10],
+}
 
 return acquire(counter, record, request, function(token)
   return look_sole(lock, owner, token, known)

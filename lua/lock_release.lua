@@ -48,9 +48,9 @@ local hold = sole_hold(lock, counter, owner, tonumber(serial), record)
 if not hold then
   return {4}
 end
-return release(record, {owner = owner, retention = ARGV[5]}, hold, function()
+return release(record, {owner = record and owner_of(owner), retention = ARGV[5]}, hold, function()
   local ttl = math.max(lease, hold.left)
-  return drop_hold(lock, counter, owner, hold.count, ttl, function()
+  return drop_hold(lock, counter, hold.field, hold.count, ttl, function()
     publish_to(publish, KEYS[3], '0')
   end), ttl
 end)

@@ -18,11 +18,14 @@ local keys = counter_ttl and 2 or 1
 local holds = #KEYS / keys
 local reply = {now_micros()}
 
--- Returns ms of the lease, -1 or -2.
+-- Returns ms of the lease, -1 or -2, and the field of the hold.
 local function renew(lock, owner, lease, text)
   local held = redis.pcall('hexists', lock, owner)
   if held == 0 then
-    return call('exists', lock) == 1 and -2 or -1
+    owner = grant_field(lock, owner)
+    if not owner then
+      return call('exists', lock) == 1 and -2 or -1
+    end
   elseif held ~= 1 then
     return -2
   elseif call('hlen', lock) > 1 and call('hexists', lock, 'mode') == 1 and string.sub(owner, -6) ~= ':write' then
@@ -31,22 +34,22 @@ local function renew(lock, owner, lease, text)
   end
   local left = call('pttl', lock)
   if left >= lease then
-    return left
+    return left, owner
   elseif left == -1 and not may_be_lock(owner, left) then
     return -2
   end
   call('pexpire', lock, text)
-  return lease
+  return lease, owner
 end
 
 for i = 1, holds do
   local text, lock, owner = lease_of_all and ARGV[2] or ARGV[2 + holds + i], KEYS[keys * (i - 1) + 1], ARGV[2 + i]
   local asked = lease_of_all or tonumber(text)
-  local lease = renew(lock, owner, asked, text)
+  local lease, field = renew(lock, owner, asked, text)
   if counter_ttl then
     reply[4 * i - 2], reply[4 * i - 1], reply[4 * i], reply[4 * i + 1] = lease, 0, 0, 0
     if lease >= 0 then
-      reply[4 * i - 1] = tonumber(call('hget', lock, owner)) or 1
+      reply[4 * i - 1] = tonumber(call('hget', lock, field)) or 1
       reply[4 * i] = kept_token(KEYS[2 * i], counter_ttl)
       reply[4 * i + 1] = extend_note(note_key(KEYS[2 * i]), lease)
     end

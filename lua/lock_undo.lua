@@ -14,14 +14,16 @@ local lock, counter = KEYS[1], KEYS[2]
 local owner = ARGV[1]
 local request = {attempt = ARGV[2], expected = tonumber(ARGV[3])}
 
-local hold = sole_hold(lock, counter, owner, tonumber(ARGV[6]), KEYS[4])
+-- An attempt that is known by neither its grant nor a record has no field but the owner's.
+local serial, record = tonumber(ARGV[6]), KEYS[4]
+local hold = sole_hold(lock, counter, owner, serial, record, not serial and not record)
 local token = read_token(counter)
 if not hold or not token then
   return {4}
 end
 hold.serial = token
-return undo(KEYS[4], request, hold, function()
-  return drop_hold(lock, counter, owner, hold.count, hold.left, function()
+return undo(record, request, hold, function()
+  return drop_hold(lock, counter, hold.field, hold.count, hold.left, function()
     publish_to(ARGV[4], KEYS[3], ARGV[5])
   end)
 end)

@@ -15,7 +15,7 @@
 -- Publishes: as the release script of each mode
 
 local who = {
-  owner = ARGV[1], writer = ARGV[2], publish = ARGV[4], one = ARGV[5], all = ARGV[6], patience = ARGV[7],
+  owner = ARGV[1], writer = ARGV[2], publish = ARGV[4], one = ARGV[5], all = ARGV[6], patience = ARGV[7], exact = true,
 }
 local sizes = {[''] = 0, sole = MEMBER_KEYS.sole, read = MEMBER_KEYS.read, write = MEMBER_KEYS.write}
 local members, record = members_of(KEYS, ARGV, 8, {'expected', 'serial'}, sizes)

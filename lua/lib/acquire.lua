@@ -66,7 +66,7 @@ local function acquire(counter, record, request, look, take, refuse)
   end
   local count, newest, lease, serial = take(token, seen)
   if request.note or seen.count then
-    write_note(note_key(counter, request.reader), request.owner, serial, request.note, lease)
+    write_note(note_key(counter, request.reader), seen.field or request.owner, serial, request.note, lease)
   end
   if record then
     remember(record, request, string.format('%.0f', serial))

@@ -6,7 +6,7 @@ local FORCED_MARK = 'lockkeeper_forced:'
 -- a read/write lock are those of writers. The mark of a mark is the mark itself.
 local function forced_mark(owner, mode)
   if string.sub(owner, 1, #FORCED_MARK) ~= FORCED_MARK then
-    owner = FORCED_MARK .. owner
+    owner = FORCED_MARK .. owner_of(owner)
   end
   if mode and string.sub(owner, -6) ~= ':write' then
     owner = owner .. ':write'

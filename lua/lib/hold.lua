@@ -24,9 +24,15 @@ end
 
 -- Returns `hold` of lib/release.lua; nil if the key is not this kind of lock. `serial` identifies
 -- the grant in question, nil if unknown. The remaining lease is not read if it is not needed: for a
--- last hold that is to be removed, without a record of an answer.
-local function sole_hold(lock, counter, owner, serial, record)
+-- last hold that is to be removed, without a record of an answer. `exact`: a field that names a grant
+-- is not the owner's, unless it was asked for.
+local function sole_hold(lock, counter, owner, serial, record, exact)
   local fields = redis.call('hmget', lock, owner, 'mode')
+  local field = owner
+  if not fields[1] and not exact then
+    field = grant_field(lock, owner) or owner
+    fields[1] = field ~= owner and redis.call('hget', lock, field)
+  end
   local count = tonumber(fields[1])
   if fields[2] or (fields[1] and not count) then
     return nil
@@ -40,5 +46,5 @@ local function sole_hold(lock, counter, owner, serial, record)
   if count and not string.find(owner, OWNER) and redis.call('pttl', lock) == -1 then
     return nil
   end
-  return {count = count, newer = newer, left = left, refused = refused}
+  return {count = count, field = field, newer = newer, left = left, refused = refused}
 end

@@ -2,7 +2,8 @@
 --
 -- who: owner, writer (the field of its write holds), publish (command), one (message that wakes one
 -- waiter), all (message that wakes all), patience (for a fair lock, how long a waiter that its
--- coordinator no longer vouches for keeps its place, in ms)
+-- coordinator no longer vouches for keeps its place, in ms), exact (whether without a serial a field
+-- that names a grant is not the owner's)
 
 -- The number of a member's keys: those of the release script of its mode without the record.
 local MEMBER_KEYS = {sole = 3, fair = 6, read = 6, write = 3}
@@ -17,7 +18,7 @@ local function member_hold(member, who)
   elseif member.mode == 'write' then
     return write_hold(keys[1], keys[2], who.writer, serial)
   end
-  return sole_hold(keys[1], keys[2], who.owner, serial, true)
+  return sole_hold(keys[1], keys[2], who.owner, serial, true, who.exact and not serial)
 end
 
 -- Removes one hold; the remaining ones get at least `lease`. Returns the number of holds left and
@@ -30,5 +31,5 @@ local function drop_member(member, who, hold, lease, now, work)
     return drop_write_hold(keys[1], keys[2], who.writer, hold.count, ttl, keys[3], who.publish, who.all), ttl
   end
   local wake = wake_sole(keys, member.mode == 'fair' and who.patience or '', who.publish, who.one)
-  return drop_hold(keys[1], keys[2], who.owner, hold.count, ttl, wake), ttl
+  return drop_hold(keys[1], keys[2], hold.field, hold.count, ttl, wake), ttl
 end

@@ -3,6 +3,24 @@
 -- The beginning of an owner as clients make them: the id of a session or of a Redisson client.
 local OWNER = '^%x+%-%x+%-%x+%-%x+%-%x+'
 
+-- The owner that a field belongs to: the field without the number of a grant, which stands behind
+-- the session id.
+local function owner_of(field)
+  return (string.gsub(field, OWNER .. '#%d+:', function(start)
+    return string.match(start, '^[^#]+') .. ':'
+  end))
+end
+
+-- The field of an owner that has none of its own, if it names the grant: a lock that is taken so has
+-- no other. nil if there is none, or the caller has asked for one grant itself.
+local function grant_field(lock, owner)
+  if not string.find(owner, OWNER .. ':') or redis.call('hlen', lock) ~= 1 then
+    return nil
+  end
+  local field = redis.call('hscan', lock, '0', 'count', 1)[2][1]
+  return field and owner_of(field) == owner and field or nil
+end
+
 -- `remaining`: the time to live of the hash. A lock ends, and so does not a counter of others. Of
 -- a lock that a Redisson client left without an end, the owner tells.
 local function may_be_lock(owner, remaining)

@@ -11,11 +11,14 @@ local function look_sole(lock, owner, token, known)
     return {remaining = -2, open = true}
   end
   local fields = redis.call('hmget', lock, owner, 'mode')
+  local field = not fields[1] and known ~= 0 and grant_field(lock, owner)
+  fields[1] = field and redis.call('hget', lock, field) or fields[1]
   local count = tonumber(fields[1])
   if fields[2] or (fields[1] and not count) or (count and not may_be_lock(owner, remaining)) then
     return nil
   end
-  return {remaining = remaining, count = count, serial = token, left = remaining, open = count ~= nil and known ~= 0}
+  local open = count ~= nil and known ~= 0
+  return {remaining = remaining, count = count, field = field, serial = token, left = remaining, open = open}
 end
 
 -- Same as `take` of lib/acquire.lua. Reentry keeps the token and never shortens the remaining
@@ -29,7 +32,7 @@ local function take_sole(lock, counter, counter_ttl, owner, lease, known, token,
     lease = math.max(lease, seen.remaining)
     count = (known or seen.count) + 1
   end
-  redis.call('hset', lock, owner, string.format('%.0f', count))
+  redis.call('hset', lock, seen.field or owner, string.format('%.0f', count))
   if seen.remaining == -2 then
     expire_new(lock, lease)
   else

@@ -302,6 +302,7 @@ impl Core {
                     name: named.name.clone(),
                     mode: named.mode,
                     owner: named.owner.clone(),
+                    field: None,
                     hold_count: renewed.map_or(named.hold_count, |renewed| renewed.hold_count),
                     fencing_token: renewed.map_or(named.fencing_token, |renewed| renewed.token),
                     serial: renewed.map_or(0, |renewed| renewed.serial),

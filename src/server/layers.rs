@@ -77,6 +77,7 @@ pub fn coordinator_config(settings: &Settings) -> lockkeeper_coordinator::Config
             holders_per_lock_max: limits.holders_per_lock_max,
             permits_per_name_max: limits.permits_per_name_max,
             adopts_counters: store.adopt_redisson_counters,
+            native_commands: store.native_commands,
         },
         resume_max: session.resume_max,
         session_secrets: SessionSecrets::new(secrets),

@@ -90,6 +90,39 @@ async fn commands_of_redis() {
     assert_eq!(released.await, each(GIVES_BACK), "a release");
 }
 
+/// A name at a time, so that its counter was seen a moment ago.
+#[tokio::test]
+async fn commands_of_redis_without_scripts() {
+    let redis = RedisServer::start().await;
+    let service = Service::start_with(&redis.url(), true).await;
+    let mut session = service.session().await;
+    session.pair("hot").await;
+    let counts = counted(&redis, async {
+        for _ in 0..OPERATIONS {
+            session.pair("hot").await;
+        }
+    });
+    let mut counts = counts.await;
+    // A script once in a second, or where the machine was held up for as long.
+    let scripts = counts.remove("evalsha").unwrap_or_default();
+    assert!(scripts < OPERATIONS / 2, "{counts:?}");
+    let plain = OPERATIONS - scripts;
+    for (command, expected) in [
+        ("restore", plain),
+        ("hexists", plain),
+        ("incrby", plain),
+        ("hdel", OPERATIONS),
+        ("publish", OPERATIONS),
+        ("exec", OPERATIONS),
+    ] {
+        assert_eq!(counts.remove(command), Some(expected), "{command}");
+    }
+    // Also what the rights of its user are tried in.
+    counts.retain(|command, _| !["multi", "discard"].contains(&command.as_str()));
+    let of_scripts: u32 = counts.values().sum();
+    assert!(of_scripts <= 6 * scripts, "{counts:?}");
+}
+
 /// However many wait, a hand-over is one call, or a release that others hear of and one try.
 #[tokio::test]
 async fn commands_of_redis_for_a_hand_over() {

@@ -26,10 +26,16 @@ pub(crate) struct Session {
 
 impl Service {
     pub(crate) async fn start(store: &str) -> Self {
+        Self::start_with(store, false).await
+    }
+
+    /// The same with or without commands that are no scripts.
+    pub(crate) async fn start_with(store: &str, native_commands: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address: SocketAddr = listener.local_addr().unwrap();
         let mut settings = Settings::default();
         settings.store.url = StoreUrl::from(store);
+        settings.store.native_commands = native_commands;
         spawn_detached("server", async move {
             lockkeeper_server::serve(settings, listener, std::future::pending())
                 .await

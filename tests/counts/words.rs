@@ -6,10 +6,10 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use lockkeeper_store::{
     host::{
-        Call, HostError, ScriptHost, Value,
+        Call, Commands, HostError, Numbers, ScriptHost, Value,
         embedded::{Clock, EmbeddedStore},
     },
-    script::{Acquired, Attempt, Config, Hold, Mode, Refusal, Renewal, Scripts},
+    script::{Acquired, Attempt, Config, Hold, Mode, Refusal, Renewal, Scripts, keys},
 };
 use parking_lot::Mutex;
 
@@ -87,6 +87,32 @@ async fn words_and_bytes_of_the_most_frequent_calls() {
     assert_eq!(said, expected);
 }
 
+/// The first of two pairs sees the counter.
+#[tokio::test(start_paused = true)]
+async fn calls_of_pairs_without_scripts() {
+    let store = EmbeddedStore::new(Clock::starting_at(START_MICROS));
+    let host = Arc::new(Counting {
+        to: store.connect().0,
+        said: Mutex::default(),
+    });
+    let scripts = Scripts::new(Arc::clone(&host) as _, config());
+    for grant in [1, 2] {
+        let field = keys::grant_field(OWNER, grant).unwrap();
+        let hold = Hold::new("native", Mode::Exclusive, &field).of_grant();
+        let serial = acquire(&scripts, hold).await;
+        let released = scripts.release_last(hold, Some(serial), LEASE).await;
+        released.unwrap();
+    }
+    let expected: [Said; 5] = [
+        ("lock_acquire", 5, 23),
+        ("remove_and_publish", 0, 0),
+        ("create", 0, 0),
+        ("add_and_look", 0, 0),
+        ("remove_and_publish", 0, 0),
+    ];
+    assert_eq!(*host.said.lock(), expected);
+}
+
 /// Renews 100 grants, when it is not the time to look after their counters.
 async fn renew(scripts: &Scripts, mode: Mode) {
     let names = (0..100).map(|name| format!("{mode:?}-{name}"));
@@ -132,6 +158,7 @@ fn config() -> Config {
         holders_per_lock_max: 10_000,
         permits_per_name_max: 10_000,
         adopts_counters: true,
+        native_commands: true,
     }
 }
 
@@ -158,6 +185,16 @@ impl ScriptHost for Counting {
         let reply = self.to.eval(call).await?;
         self.said.lock().push((script, words, bytes(&reply)));
         Ok(reply)
+    }
+
+    fn runs_commands(&self) -> bool {
+        true
+    }
+
+    /// What it says to Redis is counted there.
+    async fn run(&self, commands: Commands) -> Result<Numbers, HostError> {
+        self.said.lock().push((commands.name(), 0, 0));
+        self.to.run(commands).await
     }
 
     async fn subscribe(&self, _: &str) -> Result<(), HostError> {

@@ -14,7 +14,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use lockkeeper_base::tasks::spawn_detached;
 use lockkeeper_store::host::{
-    Acks, Call, Connected, HostError, Replicas, Replication, ScriptHost, Value, Wake, WakeSender,
+    Acks, Call, Commands, Connected, HostError, Numbers, Replicas, Replication, ScriptHost, Value,
+    Wake, WakeSender,
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -25,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ledger::Ledger,
-    mutants::Mutant,
+    mutants::{Mutant, Owed},
     plan::{Plan, millis, mix},
 };
 
@@ -79,9 +80,17 @@ struct Weather {
 #[derive(Debug)]
 struct Item {
     due: Instant,
-    call: Call,
-    answer: oneshot::Sender<Result<Value, HostError>>,
+    work: Work,
 }
+
+/// What is to be done, and where the answer goes.
+#[derive(Debug)]
+enum Work {
+    Script(Call, AnswerTo<Value>),
+    Commands(Commands, AnswerTo<Numbers>),
+}
+
+type AnswerTo<T> = oneshot::Sender<Result<T, HostError>>;
 
 /// The coordinator's end of a link.
 #[derive(Debug)]
@@ -165,6 +174,7 @@ impl Link {
     }
 
     async fn carry_out(self, mut queue: mpsc::UnboundedReceiver<Item>) {
+        let mut owed = Owed::default();
         while let Some(item) = queue.recv().await {
             loop {
                 let due = item.due.max(self.0.weather.lock().frozen_until);
@@ -173,11 +183,19 @@ impl Link {
                 }
                 sleep_until(due).await;
             }
+            let (call, answer_to) = match item.work {
+                Work::Script(call, answer_to) => (call, answer_to),
+                Work::Commands(commands, answer_to) => {
+                    let answer = self.run(&commands, &mut owed).await;
+                    let _ = answer_to.send(answer);
+                    continue;
+                }
+            };
             let Call {
                 mut script,
                 keys,
                 args,
-            } = item.call;
+            } = call;
             if let Some(broken) = self.0.mutant.script(script.name) {
                 script = broken;
             }
@@ -196,8 +214,23 @@ impl Link {
                 self.0.ledger.waits(&names, &field);
             }
             // Nobody waits if the caller has given up.
-            let _ = item.answer.send(answer);
+            let _ = answer_to.send(answer);
         }
+    }
+
+    /// Carries out commands that are no script.
+    async fn run(&self, commands: &Commands, owed: &mut Owed) -> Result<Numbers, HostError> {
+        let Shared { ledger, host, .. } = &*self.0;
+        let instead = match self.0.mutant {
+            Mutant::Native(hole) => hole.run(ledger.store(), owed, commands).await,
+            _ => None,
+        };
+        let answer = match instead {
+            Some(answer) => answer,
+            None => host.run(commands.clone()).await,
+        };
+        ledger.look(std::slice::from_ref(commands.key()), "commands");
+        answer
     }
 
     async fn deliver(self, mut wakes: mpsc::Receiver<Wake>) {
@@ -242,7 +275,18 @@ impl Link {
         })
     }
 
-    async fn call(&self, call: Call) -> Result<Value, HostError> {
+    /// The same of commands.
+    fn spot_of(&self, commands: &Commands) -> String {
+        let lock = String::from_utf8_lossy(commands.key());
+        let owner = self.0.ledger.owner(commands.field());
+        format!("{} {lock} {owner:?}", commands.name())
+    }
+
+    async fn call<T>(
+        &self,
+        key: String,
+        work: impl FnOnce(AnswerTo<T>) -> Work,
+    ) -> Result<T, HostError> {
         let Shared { plan, weather, .. } = &*self.0;
         let unknown = || Err(HostError::OutcomeUnknown("by the simulation".to_owned()));
         let now = Instant::now();
@@ -259,14 +303,14 @@ impl Link {
                     Duration::ZERO
                 }
         };
-        let key = self.spot(&call);
         if self.chance("request", &key, plan.calls.request_lost) {
             self.notice_a_broken_connection(&key).await;
             return unknown();
         }
         let (answer, answered) = oneshot::channel();
         let due = now + latency;
-        let _ = self.0.calls.send(Item { due, call, answer });
+        let work = work(answer);
+        let _ = self.0.calls.send(Item { due, work });
         let back = async {
             let answer = answered.await;
             sleep(latency).await;
@@ -364,10 +408,24 @@ fn waiter(script: &str, args: &[Bytes]) -> Option<Bytes> {
 #[async_trait]
 impl ScriptHost for FaultyHost {
     async fn eval(&self, call: Call) -> Result<Value, HostError> {
+        let spot = self.0.spot(&call);
         tokio::select! {
             biased;
             () = self.0.0.cut.cancelled() => pending().await,
-            answer = self.0.call(call) => answer,
+            answer = self.0.call(spot, |to| Work::Script(call, to)) => answer,
+        }
+    }
+
+    fn runs_commands(&self) -> bool {
+        true
+    }
+
+    async fn run(&self, commands: Commands) -> Result<Numbers, HostError> {
+        let spot = self.0.spot_of(&commands);
+        tokio::select! {
+            biased;
+            () = self.0.0.cut.cancelled() => pending().await,
+            answer = self.0.call(spot, |to| Work::Commands(commands, to)) => answer,
         }
     }
 

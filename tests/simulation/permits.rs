@@ -65,6 +65,7 @@ async fn live(plan: Plan, mutant: Mutant) -> Outcome<usize> {
         holders_per_lock_max: 10_000,
         permits_per_name_max: 10_000,
         adopts_counters: true,
+        native_commands: false,
     };
     let scripts = Scripts::new(host, config);
     scripts.set_permits(NAME, TOTAL, true).await.unwrap();

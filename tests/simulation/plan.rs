@@ -128,6 +128,20 @@ impl Plan {
         })
     }
 
+    /// Whether a coordinator uses commands without scripts: in a third of the seeds all do, in a
+    /// third none, and in the others every second one. `NATIVE=on` and `NATIVE=off` say so for all.
+    pub(crate) fn is_native(&self, node: usize) -> bool {
+        match std::env::var("NATIVE").as_deref() {
+            Ok("on") => true,
+            Ok("off") => false,
+            _ => match self.seed % 3 {
+                0 => true,
+                1 => false,
+                _ => node.is_multiple_of(2),
+            },
+        }
+    }
+
     pub(crate) fn of(seed: u64) -> Self {
         let mut dice = Dice::seed_from_u64(seed);
         let dice = &mut dice;

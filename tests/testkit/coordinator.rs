@@ -63,9 +63,13 @@ pub struct Coordinator {
 // === impl Settings ===
 
 impl Settings {
-    /// The defaults on a store.
+    /// The defaults on a store; `NATIVE=on` for commands without scripts.
     pub fn on(store: &str) -> Self {
-        Self::on_none().with("store.url", store)
+        let settings = Self::on_none().with("store.url", store);
+        if std::env::var("NATIVE").is_ok_and(|native| native == "on") {
+            return settings.with("store.native_commands", "true");
+        }
+        settings
     }
 
     /// The defaults, with no word of a store.

@@ -131,7 +131,9 @@ fn every_reason_is_documented() {
 }
 
 /// Commands that the coordinator sends itself.
-const SENT: [&str; 19] = [
+const SENT: [&str; 21] = [
+    "restore",
+    "exec",
     "hello",
     "client|setname",
     "ping",

@@ -24,7 +24,6 @@ pub(crate) fn locks(locks: &[LockSummary]) -> String {
         "REASON",
         "WAITERS",
         "LEASE LEFT",
-        "REASON",
     ];
     table(heads, locks.iter().map(row))
 }
@@ -51,7 +50,6 @@ fn row(lock: &LockSummary) -> [String; 8] {
     let first = lock.holders.first();
     let note = first.and_then(|holder| holder.note.as_ref());
     let lease = lock.remaining_lease.as_ref();
-    let reason = first.and_then(|it| it.note.as_ref());
     [
         shown(&lock.name).into_owned(),
         kind.to_owned(),
@@ -61,7 +59,6 @@ fn row(lock: &LockSummary) -> [String; 8] {
         note.map_or_else(String::new, |it| shown(&it.reason).into_owned()),
         lock.waiter_count.to_string(),
         lease.map_or_else(String::new, |lease| duration(Some(lease))),
-        reason.map_or_else(String::new, |it| shown(&it.reason).into_owned()),
     ]
 }
 

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use lockkeeper_access::Counted;
-use lockkeeper_store::script::{Acquired, Attempt, CallError, Refusal, Scripts};
+use lockkeeper_store::script::{Acquired, Attempt, CallError, Hold, Mode, Refusal, Scripts};
 use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     owner_lock::OwnerLock,
     repeat::expect_valid,
     session::{held::Lost, session::Session},
-    types::{Grant, GrantKey, HolderKnown, safe_until},
+    types::{Grant, GrantKey, HolderKnown, hold_of, safe_until},
     waiters::queue::QueueTicket,
 };
 
@@ -38,6 +38,8 @@ struct Prepared {
     session: Option<Arc<Session>>,
     /// Kept until the outcome is known.
     owner_lock: OwnerLock,
+    /// The field that names the grant, if one does.
+    field: Option<Arc<str>>,
     lease: Duration,
     known_holds: Option<u32>,
     /// The serial of the grant that it would add a hold to.
@@ -83,6 +85,7 @@ pub(crate) async fn attempt(
                 name: request.name.clone(),
                 mode: request.mode,
                 owner: request.owner.clone(),
+                field: prepared.field.clone(),
                 hold_count,
                 fencing_token: token,
                 serial,
@@ -122,12 +125,13 @@ async fn ask(
 ) -> Result<Acquired, CallError> {
     if let Some(place) = place.filter(|_| prepared.is_plain() && request.note.is_none()) {
         // Boxed, so that attempts without a ticket do not carry it.
-        let taken_over = Box::pin(place.take_over(scripts, prepared.lease));
+        let taken_over =
+            Box::pin(place.take_over(scripts, prepared.field.as_deref(), prepared.lease));
         if let Some(reply) = taken_over.await {
             return reply;
         }
     }
-    let hold = request.hold();
+    let hold = prepared.hold(request);
     let identity = Attempt {
         note: request.note.as_deref(),
         ..prepared.identity()
@@ -140,7 +144,7 @@ async fn ask(
 fn undo_attempt(core: &Arc<Core>, request: &Acquire, prepared: Prepared) -> JoinHandle<()> {
     let (core, request) = (Arc::clone(core), request.clone());
     core.tasks.clone().spawn("undo", async move {
-        core.undo(request.hold(), prepared.identity(), prepared.lease)
+        core.undo(prepared.hold(&request), prepared.identity(), prepared.lease)
             .await;
         drop(prepared.owner_lock);
     })
@@ -174,17 +178,32 @@ async fn prepare(core: &Arc<Core>, request: &Acquire) -> Result<Prepared, Error>
         .as_ref()
         .map(|id| id.as_str().to_owned())
         .or(own_record);
+    let fresh_serial = core.attempts.fresh_serial();
+    let field = if known_holds == Some(0) && record.is_none() && request.note.is_none() {
+        let names_it = core.scripts.names_grants(request.mode);
+        names_it.then(|| owner.grant_field(fresh_serial)).flatten()
+    } else {
+        held_field(session.as_ref(), request)
+    };
     Ok(Prepared {
         session,
         owner_lock,
+        field,
         lease,
         known_holds,
         serial,
-        fresh_serial: core.attempts.fresh_serial(),
+        fresh_serial,
         record,
         attempt,
         reserved,
     })
+}
+
+/// The field of the grant that an exclusive attempt adds a hold to, if it names that grant.
+fn held_field(session: Option<&Arc<Session>>, request: &Acquire) -> Option<Arc<str>> {
+    let session = session.filter(|_| request.mode == Mode::Exclusive)?;
+    let key = GrantKey::new(&request.name, request.mode, &request.owner.label);
+    session.grant(&key)?.field
 }
 
 /// Registers a grant and starts its delivery. From here on a grant that cannot be delivered is
@@ -254,6 +273,11 @@ impl Prepared {
     /// Whether it is a first hold that needs no lookup and no record.
     fn is_plain(&self) -> bool {
         self.known_holds == Some(0) && self.record.is_none()
+    }
+
+    fn hold<'a>(&'a self, request: &'a Acquire) -> Hold<'a> {
+        let Acquire { name, owner, .. } = request;
+        hold_of(name, request.mode, owner, self.field.as_deref())
     }
 
     fn identity(&self) -> Attempt<'_> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockkeeper_store::script::{CallError, Hold, Mode, Ownership, Released};
+use lockkeeper_store::script::{CallError, Mode, Ownership, Released};
 use tokio::time::Instant;
 
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     events::Event,
     lock::request::Release,
     session::session::Session,
-    types::{Grant, GrantKey, RequestId, safe_until},
+    types::{Grant, GrantKey, RequestId, hold_of, safe_until},
 };
 
 pub(crate) async fn release(core: &Arc<Core>, request: &Release) -> Result<u32, Error> {
@@ -91,15 +91,23 @@ async fn ask(
     let record = request.request_id.as_ref().map(RequestId::as_str);
     let serial = held.map(|held| held.serial);
     let (scripts, acks) = core.replicated(0);
+    let field = held.and_then(|held| held.field.as_ref());
     let noted = held.is_some_and(|held| held.note.is_some());
-    let which = Hold::new(name.store_key(), mode, owner.field()).noted(noted);
-    let call = scripts.release(which, serial, lease, record);
+    let which = hold_of(name, mode, owner, field.map(AsRef::as_ref)).noted(noted);
+    let has_one_hold = held.is_some_and(|held| held.hold_count == 1 && !noted) && record.is_none();
+    let call = async {
+        if has_one_hold {
+            scripts.release_last(which, serial, lease).await
+        } else {
+            scripts.release(which, serial, lease, record).await
+        }
+    };
     // The answer to a repeat does not say whether the lock has just become free.
     let is_last = held.is_none_or(|held| held.hold_count <= 1) && record.is_none();
     let released = if mode == Mode::Exclusive && is_last && core.scripts.keeps_order() {
         let in_one_call = !noted && !core.waits_for_replicas(0);
         core.waiters
-            .hand_over(name, (owner, serial), in_one_call, call)
+            .hand_over(name, (owner, field, serial), in_one_call, call)
             .await
     } else {
         call.await

@@ -34,7 +34,7 @@ pub(crate) async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Grant, Er
     let renewal = Renewal {
         name: name.shared(),
         mode: *mode,
-        owner: owner.shared_field(),
+        owner: (held.as_ref()).map_or_else(|| owner.shared_field(), Grant::shared_field),
         lease: lease.map_or_else(own_lease, Lease::get),
         noted: false,
     };
@@ -60,6 +60,7 @@ pub(crate) async fn renew(core: &Arc<Core>, request: &Renew) -> Result<Grant, Er
             name: name.clone(),
             mode: *mode,
             owner: owner.clone(),
+            field: None,
             hold_count: renewed.hold_count,
             fencing_token: renewed.token,
             serial: renewed.serial,

@@ -75,6 +75,7 @@ mod tests {
             name: LockName::parse(name, &limits).unwrap(),
             mode: Mode::Exclusive,
             owner: Owner::in_session(session, "", &limits).unwrap(),
+            field: None,
             hold_count: 1,
             fencing_token,
             serial: fencing_token,

@@ -209,6 +209,7 @@ fn deliver(
             name: name.clone(),
             mode,
             owner: request.owner.clone(),
+            field: None,
             hold_count: taken.hold_count,
             fencing_token: taken.token,
             serial: taken.serial,

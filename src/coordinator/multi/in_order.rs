@@ -298,7 +298,7 @@ fn renewal(grant: &Grant) -> Renewal {
     Renewal {
         name: grant.name.shared(),
         mode: grant.mode,
-        owner: grant.owner.shared_field(),
+        owner: grant.shared_field(),
         lease: grant.lease,
         noted: grant.note.is_some(),
     }

@@ -98,8 +98,11 @@ impl Session {
         if before.as_ref().is_some_and(|it| it.mode == Mode::Fair) {
             grant.mode = Mode::Fair;
         }
-        let before = before.filter(|before| before.serial == grant.serial);
-        grant.note = grant.note.or_else(|| before?.note);
+        if let Some(before) = before.filter(|before| before.serial == grant.serial) {
+            // A call that names only the owner has found the grant by its field.
+            grant.field = before.field;
+            grant.note = grant.note.or(before.note);
+        }
         let holding = Holding::Lock(grant.clone());
         let (terms, lost) = self.enter(state, deadlines, key, holding, sent_at);
         (grant.watched, grant.safe_until) = (terms.watched, terms.safe_until);

@@ -304,19 +304,18 @@ impl State {
 impl Held {
     pub(crate) fn renewing(&self, key: &GrantKey, due_at: Option<Instant>) -> Renewing {
         let name = key.name.shared();
-        let owner = self.grant.owner().shared_field();
         let lease = self.lease;
         let renewal = match &self.grant {
             Holding::Lock(grant) => LeaseRenewal::Lock(Renewal {
                 name,
                 mode: grant.mode,
-                owner,
+                owner: grant.shared_field(),
                 lease,
                 noted: grant.note.is_some(),
             }),
             Holding::Permits(grant) => LeaseRenewal::Permits(PermitRenewal {
                 name,
-                owner,
+                owner: grant.owner.shared_field(),
                 lease,
                 ids: Arc::clone(&grant.ids),
             }),

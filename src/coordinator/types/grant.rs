@@ -16,6 +16,8 @@ pub struct Grant {
     pub mode: Mode,
     /// The holder.
     pub owner: Owner,
+    /// The field of the lock's hash, if it names this grant and not only the owner.
+    pub field: Option<Arc<str>>,
     /// Holds not yet given back.
     pub hold_count: u32,
     /// Grows with every new grant of the name; a reader has the last writer's.
@@ -95,13 +97,32 @@ pub enum LostReason {
     },
 }
 
+/// A hold of an owner, by the field that names its grant if there is one.
+pub(crate) fn hold_of<'a>(
+    name: &'a LockName,
+    mode: Mode,
+    owner: &'a Owner,
+    field: Option<&'a str>,
+) -> Hold<'a> {
+    match field {
+        Some(field) => Hold::new(name.store_key(), mode, field).of_grant(),
+        None => Hold::new(name.store_key(), mode, owner.field()),
+    }
+}
+
 // === impl Grant ===
 
 impl Grant {
     /// Its hold, as the scripts take it.
     pub(crate) fn hold(&self) -> Hold<'_> {
-        let hold = Hold::new(self.name.store_key(), self.mode, self.owner.field());
+        let hold = hold_of(&self.name, self.mode, &self.owner, self.field.as_deref());
         hold.noted(self.note.is_some())
+    }
+
+    /// Its field of the lock's hash.
+    pub(crate) fn shared_field(&self) -> Arc<str> {
+        let own = self.field.as_ref().map(Arc::clone);
+        own.unwrap_or_else(|| self.owner.shared_field())
     }
 
     /// What others know of its holder.

@@ -14,7 +14,7 @@ pub(crate) mod tests;
 
 pub(crate) use self::{
     goal::Goal,
-    grant::{Holding, Terms},
+    grant::{Holding, Terms, hold_of},
     key::{GrantKey, Slot},
     lease::safe_until,
     limits::over,

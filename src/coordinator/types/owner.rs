@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockkeeper_store::script::keys::former_owner;
+use lockkeeper_store::script::keys;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
@@ -91,10 +91,10 @@ impl Owner {
         }
     }
 
-    /// An owner from its field in the store, possibly a Redisson client's; or the former one of a
-    /// lock that was released by force.
+    /// An owner from its field in the store, possibly that of one grant, or a Redisson client's; or
+    /// the former one of a lock that was released by force.
     pub fn from_field(field: &str) -> Self {
-        let field = former_owner(field);
+        let field = &*keys::owner_of(keys::former_owner(field));
         let parts = field.split_once(':');
         let session = parts.and_then(|(id, label)| Some((SessionId::parse(id)?, label)));
         match session {
@@ -138,6 +138,12 @@ impl Owner {
     /// The owner's field in the store.
     pub fn field(&self) -> &str {
         &self.field
+    }
+
+    /// The field of a grant of its own; none without a session.
+    pub(crate) fn grant_field(&self, grant: u64) -> Option<Arc<str>> {
+        self.session.as_ref()?;
+        keys::grant_field(&self.field, grant).map(Arc::from)
     }
 
     pub(crate) fn shared_field(&self) -> Arc<str> {

@@ -26,16 +26,16 @@
 //! Messages of one channel arrive in order. If another release's message is skipped by mistake,
 //! that release was earlier, and an attempt follows both.
 
-use std::{future::Future, pin::pin, task::Poll, time::Duration};
+use std::{future::Future, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use futures::poll;
-use lockkeeper_store::script::{Acquired, CallError, Hold, Mode, Released, Scripts, keys};
+use lockkeeper_store::script::{Acquired, CallError, Mode, Released, Scripts, keys};
 use tokio::{sync::oneshot, task::yield_now, time::Instant};
 use tracing::Span;
 
 use crate::{
     metrics::labels::{Heard, Source},
-    types::{Goal, HolderKnown, LockName, Owner},
+    types::{Goal, HolderKnown, LockName, Owner, hold_of},
     waiters::{
         line::{Subscription, Waiter},
         own_releases::{HandedOver, Offer},
@@ -65,7 +65,7 @@ impl Waiters {
     pub(crate) async fn hand_over<F>(
         &self,
         name: &LockName,
-        (owner, serial): (&Owner, Option<u64>),
+        (owner, field, serial): (&Owner, Option<&Arc<str>>, Option<u64>),
         in_one_call: bool,
         release: F,
     ) -> F::Output
@@ -74,7 +74,7 @@ impl Waiters {
     {
         // Boxed, so that a release without waiters does not carry it.
         if in_one_call
-            && let Some(handed_over) = self.offer(name, owner, serial)
+            && let Some(handed_over) = self.offer(name, owner, field, serial)
             && let Some(released) =
                 Box::pin(self.hand_over_in_one_call(name, owner, handed_over)).await
         {
@@ -182,6 +182,7 @@ impl Waiters {
         &self,
         name: &LockName,
         owner: &Owner,
+        field: Option<&Arc<str>>,
         serial: Option<u64>,
     ) -> Option<oneshot::Receiver<HandedOver>> {
         let mut state = self.state.lock();
@@ -195,6 +196,7 @@ impl Waiters {
         let (handed_over, heard_of) = oneshot::channel();
         own_releases.offer = Some(Offer {
             owner: owner.clone(),
+            field: field.map(Arc::clone),
             serial,
             handed_over,
         });
@@ -218,23 +220,26 @@ impl Waiters {
 
 impl QueueTicket {
     /// Accepts the lock offered to this waiter, the head of its line, and returns the outcome of an
-    /// acquire with this lease. None if there is no offer, or nothing came of it: then the acquire
-    /// is still to be made.
+    /// acquire with this lease, by the field that names the new grant if one does. None if there is
+    /// no offer, or nothing came of it: then the acquire is still to be made.
     pub(crate) async fn take_over(
         &self,
         scripts: &Scripts,
+        next_field: Option<&str>,
         lease: Duration,
     ) -> Option<Result<Acquired, CallError>> {
         let Offer {
             owner,
+            field,
             serial,
             handed_over,
         } = self.offered()?;
         let Waiter {
             name, owner: next, ..
         } = &*self.waiter;
-        let hold = Hold::new(name.store_key(), Mode::Exclusive, owner.field());
-        let outcome = scripts.hand_over(hold, serial, next.field(), lease).await;
+        let hold = hold_of(name, Mode::Exclusive, &owner, field.as_deref());
+        let next = next_field.unwrap_or_else(|| next.field());
+        let outcome = scripts.hand_over(hold, serial, next, lease).await;
         let (released, acquired) = match outcome {
             Ok(Some(token)) => {
                 let released = Released::Done {

@@ -1,6 +1,6 @@
 //! The handed-on releases of one lock, and the limits that keep other coordinators from starving.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use lockkeeper_store::script::{CallError, Released};
 use tokio::{sync::oneshot, time::Instant};
@@ -39,6 +39,8 @@ pub(crate) struct OwnReleases {
 #[derive(Debug)]
 pub(crate) struct Offer {
     pub(crate) owner: Owner,
+    /// The field that names the grant, if one does.
+    pub(crate) field: Option<Arc<str>>,
     pub(crate) serial: Option<u64>,
     pub(crate) handed_over: oneshot::Sender<HandedOver>,
 }

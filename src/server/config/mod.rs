@@ -144,8 +144,7 @@ pub struct Store {
     /// How long opening a connection may take.
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
-    /// The minimum number of replicas that must acknowledge a grant, renewal or release. Requests
-    /// may ask for more.
+    /// Replicas that must acknowledge a grant, renewal or release, unless a request asks for more.
     pub replica_acks: ReplicaAcks,
     /// How long to wait for replicas.
     #[serde(with = "humantime_serde")]
@@ -170,11 +169,11 @@ pub struct Store {
     /// How long a waiting writer blocks new readers; then they are admitted for as long.
     #[serde(with = "humantime_serde")]
     pub writer_hold_back: Duration,
-    /// Whether a number without a record of its kind is a semaphore or a latch, as Redisson's
-    /// clients make them. Other programs' numbers look the same.
+    /// Whether a number without a record of its kind is a semaphore or a latch.
     pub adopt_redisson_counters: bool,
-    /// Allows an empty `key_prefix` where callers authenticate or rules apply: names are shared
-    /// with other programs on purpose.
+    /// Whether plain exclusive locks are acquired and released without scripts.
+    pub native_commands: bool,
+    /// Allows an empty `key_prefix` with authentication or rules: names are shared on purpose.
     pub shares_names: bool,
 }
 
@@ -387,6 +386,7 @@ impl Default for Store {
             fair_waiter_timeout: Duration::from_secs(5),
             writer_hold_back: Duration::from_secs(5),
             adopt_redisson_counters: false,
+            native_commands: false,
             shares_names: false,
         }
     }

@@ -2,6 +2,7 @@
 //! keys, arguments, bytes and integers, and does not know what they mean.
 
 mod call;
+mod commands;
 pub mod embedded;
 mod merged_wakes;
 mod metrics;
@@ -11,6 +12,7 @@ mod scan;
 mod wake;
 
 pub use call::{Call, Script, Value};
+pub use commands::{Commands, Numbers};
 pub use merged_wakes::Subscriptions;
 pub use metrics::Metrics;
 pub use replicas::{Acks, Replicas, Replication};
@@ -42,6 +44,20 @@ pub trait ScriptHost: Send + Sync + std::fmt::Debug {
         let acks = (replication.wanted_if)(&value)
             .then(|| Acks::none(replication.replicas, "the store has no replicas"));
         Ok((value, acks))
+    }
+
+    /// Whether [`ScriptHost::run`] may be asked. A host may find out that it may not.
+    fn runs_commands(&self) -> bool {
+        false
+    }
+
+    /// Runs commands without a script, bounded in time as [`ScriptHost::eval`] is. After
+    /// [`HostError::Rejected`] none of them has changed anything.
+    async fn run(&self, _commands: Commands) -> Result<Numbers, HostError> {
+        Err(HostError::Rejected {
+            code: "UNSUPPORTED".to_owned(),
+            message: "this host runs scripts only".to_owned(),
+        })
     }
 
     /// Subscribes this client to a channel; success means that every message published from now on

@@ -51,6 +51,8 @@ pub static LOCK_UNDO: Script = script!(
 pub static LOCK_RENEW: Script = script!("lock_renew", "token", "note", "owner");
 /// Raises the fencing counter under a hold that other stores have too.
 pub static LOCK_RAISE: Script = script!("lock_raise", "token");
+/// Makes the token of a lock that was taken without a script.
+pub static LOCK_TOKEN: Script = script!("lock_token", "token");
 /// Tells who holds a lock.
 pub static LOCK_INSPECT: Script = script!("lock_inspect", "token", "note", "shown");
 /// Takes every hold of a lock away.
@@ -73,6 +75,7 @@ pub static LOCK_ACKNOWLEDGE: Script = script!(
     "lock_acknowledge",
     "publish",
     "token",
+    "owner",
     "queue",
     "queue_head",
     "forced"
@@ -338,13 +341,14 @@ pub static SESSION_ENDED: Script = script!("session_ended", "token");
 pub static STORE_WRITE: Script = script!("store_write");
 
 /// Every script, for hosts that load or test them all.
-pub static ALL: [&Script; 41] = [
+pub static ALL: [&Script; 42] = [
     &LOCK_ACQUIRE,
     &LOCK_RELEASE,
     &LOCK_HAND_ON,
     &LOCK_UNDO,
     &LOCK_RENEW,
     &LOCK_RAISE,
+    &LOCK_TOKEN,
     &LOCK_INSPECT,
     &LOCK_FORCE,
     &LOCK_FORCED,
@@ -381,3 +385,11 @@ pub static ALL: [&Script; 41] = [
     &SESSION_ENDED,
     &STORE_WRITE,
 ];
+
+/// Stands for the commands that take a free lock without a script, where calls are counted.
+pub static NATIVE_ACQUIRE: Script = Script::new("native_acquire", "");
+/// The same for the commands that give its last hold back.
+pub static NATIVE_RELEASE: Script = Script::new("native_release", "");
+
+/// What stands for commands and is no script.
+pub static NATIVE: [&Script; 2] = [&NATIVE_ACQUIRE, &NATIVE_RELEASE];

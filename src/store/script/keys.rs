@@ -1,6 +1,8 @@
 //! Key and channel names, the only place that knows their form. Except for the record of a request
 //! they are Redisson's.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 
 /// Names that start so are keys of the layout itself, Redisson's or ours.
@@ -20,6 +22,10 @@ const RESERVED_PREFIXES: [&str; 10] = [
 /// What the key of a semaphore's leases ends in, and what the key of a read hold contains.
 const LEASES_SUFFIX: &str = ":timeout";
 const READ_HOLD_INFIX: &str = ":rwlock_timeout:";
+
+/// What stands between a session id, which is a UUID, and the number of a grant.
+const GRANT_MARK: &str = "#";
+const SESSION_ID_CHARS: usize = 36;
 
 /// What the field of a write hold ends in.
 const WRITE_SUFFIX: &str = ":write";
@@ -90,6 +96,29 @@ pub fn write_field(owner: &str) -> Bytes {
 pub fn writer(field: &Bytes) -> Option<Bytes> {
     let owner = field.strip_suffix(WRITE_SUFFIX.as_bytes())?;
     Some(field.slice_ref(owner))
+}
+
+/// The field of a session's owner for one grant: the number of the grant stands behind the session
+/// id, where no owner can put one. None if the owner is not in a session.
+pub fn grant_field(owner: &str, grant: u64) -> Option<String> {
+    let (session, label) = owner.split_once(':')?;
+    let number = itoa::Buffer::new().format(grant).to_owned();
+    Some([session, GRANT_MARK, &number, ":", label].concat())
+}
+
+/// The owner that a field belongs to: the field without the number of a grant.
+pub fn owner_of(field: &str) -> Cow<'_, str> {
+    let grant = field
+        .split_at_checked(SESSION_ID_CHARS)
+        .and_then(|(session, rest)| {
+            let (number, label) = rest.strip_prefix(GRANT_MARK)?.split_once(':')?;
+            let is_number = !number.is_empty() && number.bytes().all(|it| it.is_ascii_digit());
+            is_number.then_some((session, label))
+        });
+    match grant {
+        Some((session, label)) => [session, ":", label].concat().into(),
+        None => field.into(),
+    }
 }
 
 /// The fencing counter.
@@ -341,6 +370,22 @@ mod tests {
         assert_eq!(named_by(b"\xff"), None);
         assert_eq!(named_by(b"a}"), None);
         assert_eq!(named_by(b"redisson_lock_queue:"), None);
+    }
+
+    #[test]
+    fn the_field_of_a_grant_tells_its_owner() {
+        let session = "6fa459ea-ee8a-3ca4-894e-36c7f0b2d6f1";
+        for label in ["0", "a:b", "#7:x", "ü"] {
+            let owner = format!("{session}:{label}");
+            let field = grant_field(&owner, 42).unwrap();
+            assert_eq!(field, format!("{session}#42:{label}"));
+            assert_eq!(owner_of(&field), owner);
+            assert_eq!(owner_of(&owner), owner, "no grant is named");
+        }
+        assert_eq!(grant_field("ci-42", 42), None);
+        for other in ["ci-42", "ci#42:0", "x", "ü#1:0"] {
+            assert_eq!(owner_of(other), other);
+        }
     }
 
     /// What Redis hashes: the first non-empty `{...}`, else all.

@@ -41,14 +41,18 @@ pub(super) struct StoreMetrics {
     up: Gauge,
 }
 
+/// What calls are counted by.
+fn counted() -> impl Iterator<Item = &'static Script> {
+    catalog::ALL.into_iter().chain(catalog::NATIVE)
+}
+
 // === impl Metrics ===
 
 impl Metrics {
     /// For this number of stores, numbered from 1.
     pub(super) fn new(stores: usize) -> Arc<Self> {
         let calls = Family::new_with_constructor(metrics::of_calls as fn() -> Histogram);
-        let scripts = catalog::ALL.iter();
-        let labels = scripts.map(|script| vec![("script", script.name.to_owned())]);
+        let labels = counted().map(|script| vec![("script", script.name.to_owned())]);
         let numbers = (1..=stores).map(|number| number.to_string());
         Arc::new(Self {
             each_call: labels.map(|it| OnUse::new(&calls, it)).collect(),
@@ -84,8 +88,7 @@ impl StoreMetrics {
         begun: Instant,
         answer: &Result<T, HostError>,
     ) {
-        let known = catalog::ALL.iter();
-        if let Some(at) = known.copied().position(|it| std::ptr::eq(it, script)) {
+        if let Some(at) = counted().position(|it| std::ptr::eq(it, script)) {
             observe(self.all.each_call[at].get(), begun.elapsed());
         }
         let failure = match answer {

@@ -47,4 +47,7 @@ pub struct Config {
     /// Whether numbers without a record of their kind are semaphores and latches. Redisson's
     /// clients write no such record, and neither do other programs that keep a number.
     pub adopts_counters: bool,
+    /// Whether an exclusive lock is taken and given back by commands of the store where that is
+    /// possible. The owner's field then names the grant.
+    pub native_commands: bool,
 }

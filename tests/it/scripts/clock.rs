@@ -26,6 +26,7 @@ fn scripts(store: &EmbeddedStore) -> Scripts {
         holders_per_lock_max: 10_000,
         permits_per_name_max: 10_000,
         adopts_counters: true,
+        native_commands: false,
     };
     Scripts::new(client, config)
 }

@@ -1,6 +1,6 @@
 //! Stories of locks. A command names keys by `lock`, `counter` and `record:r1`.
 
-use std::{collections::BTreeSet, fmt::Write as _, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeSet, fmt::Write as _, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use lockkeeper_store::{
@@ -34,9 +34,14 @@ const LISTENERS: [&str; 3] = ["x", "y", "z"];
 /// The serial of read grants for which a story names none. It is not shown.
 const UNNAMED_SERIAL: u64 = 1;
 
+/// A session id, which stories write as `s`.
+const SESSION: &str = "6fa459ea-ee8a-3ca4-894e-36c7f0b2d6f1";
+
 struct Locks {
     config: Config,
     mask: Mask,
+    /// If commands are used that are no scripts: it remembers counters from call to call.
+    native: Option<Scripts>,
 }
 
 // === impl Locks ===
@@ -56,11 +61,13 @@ impl Teller for Locks {
         Self {
             config: config(),
             mask: Mask::new(stage.store.now_micros().await),
+            native: None,
         }
     }
 
     async fn call(&mut self, stage: &Stage, words: &[&str]) -> Option<Result<String, CallError>> {
-        let scripts = Scripts::new(Arc::clone(&stage.client), self.config.clone());
+        let new = || Scripts::new(Arc::clone(&stage.client), self.config.clone());
+        let scripts = self.native.clone().unwrap_or_else(new);
         let on = option(words, "on").map_or(LOCKS[0], name_of);
         let request_id = option(words, "request");
         let note = option(words, "note").map(note);
@@ -74,7 +81,9 @@ impl Teller for Locks {
             note: note.as_ref(),
         };
         let mode = option(words, "mode").map_or(Mode::Exclusive, mode);
-        let hold = |owner| Hold::new(on, mode, owner).noted(words.contains(&"noted"));
+        let words: Vec<_> = words.iter().map(|word| in_session(word)).collect();
+        let words: &[&str] = &words.iter().map(AsRef::as_ref).collect::<Vec<_>>();
+        let hold = |owner| hold_of(on, mode, owner).noted(words.contains(&"noted"));
         let outcome = match *words {
             ["acquire", owner, lease, ..] => {
                 let acquired = scripts.acquire(hold(owner), time(lease), attempt, refusal(words));
@@ -82,6 +91,10 @@ impl Teller for Locks {
             }
             ["release", owner, lease, ..] => {
                 let outcome = scripts.release(hold(owner), attempt.serial, time(lease), request_id);
+                outcome.await.map(|outcome| released(&outcome))
+            }
+            ["release_last", owner, lease, ..] => {
+                let outcome = scripts.release_last(hold(owner), attempt.serial, time(lease));
                 outcome.await.map(|outcome| released(&outcome))
             }
             ["hand_on", owner, next, lease, ..] => {
@@ -111,13 +124,17 @@ impl Teller for Locks {
                 let renewed = scripts.renew(&holds).await;
                 self.renewed(renewed)
             }
+            ["native"] => {
+                self.be_native(stage);
+                Ok(String::new())
+            }
             ["retention", tokens] => {
                 self.config.idle_token_retention = time(tokens);
                 Ok(String::new())
             }
-            _ => return self.operate(stage, &scripts, on, words).await,
+            _ => self.operate(stage, &scripts, on, words).await?,
         };
-        Some(outcome)
+        Some(outcome.map(|outcome| outcome.replace(SESSION, "s")))
     }
 
     fn keys(&self, requests: &BTreeSet<String>) -> Vec<(String, Bytes)> {
@@ -143,6 +160,7 @@ impl Teller for Locks {
         if let Some((_, key)) = OTHERS.iter().find(|(name, _)| *name == word) {
             return key();
         }
+        let word = in_session(word);
         let mut parts = word.split("\\x");
         let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
         for part in parts {
@@ -153,11 +171,31 @@ impl Teller for Locks {
     }
 
     fn shown(&mut self, reply: &Value) -> String {
-        self.mask.shown(reply)
+        self.mask.shown(reply).replace(SESSION, "s")
+    }
+}
+
+fn hold_of<'a>(name: &'a str, mode: Mode, field: &'a str) -> Hold<'a> {
+    match keys::owner_of(field) {
+        Cow::Owned(_) => Hold::new(name, mode, field).of_grant(),
+        Cow::Borrowed(_) => Hold::new(name, mode, field),
+    }
+}
+
+/// `s:0` is an owner in a session, and `s#1:0` the field of its grant 1.
+fn in_session(word: &str) -> Cow<'_, str> {
+    match word.strip_prefix('s') {
+        Some(rest) if rest.starts_with([':', '#']) => [SESSION, rest].concat().into(),
+        _ => word.into(),
     }
 }
 
 impl Locks {
+    fn be_native(&mut self, stage: &Stage) {
+        self.config.native_commands = true;
+        self.native = Some(Scripts::new(Arc::clone(&stage.client), self.config.clone()));
+    }
+
     /// What is not asked for a session.
     async fn operate(
         &mut self,

@@ -17,6 +17,7 @@ mod hand_on;
 mod inspect;
 mod latch;
 mod multi;
+mod native;
 mod notes;
 mod permits;
 mod permits_of_others;

@@ -20,6 +20,7 @@ async fn numbers_of_other_programs_are_left_alone() {
         let (client, _wakes) = store.connect();
         let config = Config {
             adopts_counters: false,
+            native_commands: false,
             ..config()
         };
         let scripts = Scripts::new(client, config);

@@ -61,6 +61,7 @@ async fn random_calls_are_answered_alike_and_leave_the_same() {
             holders_per_lock_max: 10_000,
             permits_per_name_max: 10_000,
             adopts_counters: true,
+            native_commands: false,
         };
         let scripts = Scripts::new(Arc::clone(&twins) as _, config);
         let mut random = StdRng::seed_from_u64(seed);

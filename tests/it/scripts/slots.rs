@@ -114,6 +114,7 @@ async fn every_script_runs_on_a_cluster() {
         holders_per_lock_max: 10_000,
         permits_per_name_max: 10_000,
         adopts_counters: true,
+        native_commands: false,
     };
     let scripts = Scripts::new(Arc::clone(&client), config);
     for name in GOOD {

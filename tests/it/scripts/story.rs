@@ -226,6 +226,7 @@ pub(super) fn config() -> Config {
         holders_per_lock_max: 10_000,
         permits_per_name_max: 10_000,
         adopts_counters: true,
+        native_commands: false,
     }
 }
 

@@ -297,6 +297,7 @@ impl Node {
                 holders_per_lock_max: 10_000,
                 permits_per_name_max: 10_000,
                 adopts_counters: true,
+                native_commands: true,
             },
             resume_max: Duration::from_secs(24 * 3600),
             session_secrets: SessionSecrets::new(vec![options.secret.as_bytes().to_vec()]),

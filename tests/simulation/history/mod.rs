@@ -5,7 +5,7 @@ mod display;
 
 use std::{collections::HashMap, sync::Arc};
 
-use lockkeeper_store::script::Mode;
+use lockkeeper_store::script::{Mode, keys};
 use lockkeeper_testkit::history::{At, Log};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -229,7 +229,8 @@ impl History {
     pub(crate) fn owner(&self, field: &[u8]) -> Option<Holder> {
         let field = str::from_utf8(field).ok()?;
         let field = field.strip_suffix(":write").unwrap_or(field);
-        self.0.state.lock().holders.get(field).copied()
+        let owner = keys::owner_of(field);
+        self.0.state.lock().holders.get(&*owner).copied()
     }
 
     pub(crate) fn take(&self) -> Vec<Event> {

@@ -18,8 +18,8 @@ pub(super) const HOLES: [Hole; 71] = [
     Hole {
         name: "an acquire does not look at the holder",
         scripts: &[&LOCK_ACQUIRE],
-        taken: "open = count ~= nil and known ~= 0}",
-        put: "open = true}",
+        taken: "local open = count ~= nil and known ~= 0",
+        put: "local open = true",
     },
     Hole {
         name: "the token is a constant",

@@ -3,6 +3,7 @@
 
 mod counter_holes;
 mod holes;
+mod native_holes;
 
 use std::sync::LazyLock;
 
@@ -11,6 +12,7 @@ use holes::HOLES;
 use lockkeeper_store::host::Script;
 #[cfg(test)]
 use lockkeeper_store::script::catalog;
+pub(crate) use native_holes::{NativeHole, Owed};
 
 /// What is broken in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub(crate) enum Mutant {
     Latch(usize),
     /// A store that confirms subscriptions that it has not made.
     Deaf,
+    /// A store that does something else than commands without a script say.
+    Native(NativeHole),
 }
 
 /// Scripts, the text that is taken out of each of them, and what is put there instead.
@@ -60,6 +64,7 @@ impl Mutant {
     /// All of them, but for those of semaphores and latches.
     pub(crate) fn all() -> Vec<Self> {
         let mut all = vec![Self::Deaf];
+        all.extend(NativeHole::ALL.map(Self::Native));
         all.extend((0..HOLES.len()).map(Self::Script));
         all
     }
@@ -75,6 +80,7 @@ impl Mutant {
         match self {
             Self::None => "nothing is broken",
             Self::Deaf => "the store forgets to subscribe",
+            Self::Native(hole) => hole.name(),
             Self::Script(hole) => HOLES[hole].name,
             Self::Permits(hole) => PERMIT_HOLES[hole].name,
             Self::Latch(hole) => LATCH_HOLES[hole].name,
@@ -88,7 +94,7 @@ impl Mutant {
             Self::Script(hole) => SCRIPTS[hole].iter().find(named),
             Self::Permits(hole) => PERMIT_SCRIPTS[hole].iter().find(named),
             Self::Latch(hole) => LATCH_SCRIPTS[hole].iter().find(named),
-            Self::None | Self::Deaf => None,
+            Self::None | Self::Deaf | Self::Native(_) => None,
         }
     }
 

@@ -126,6 +126,7 @@ impl World {
                 holders_per_lock_max: 10_000,
                 permits_per_name_max: 10_000,
                 adopts_counters: true,
+                native_commands: plan.is_native(number),
             },
             resume_max: Duration::from_secs(3600),
             session_secrets: SessionSecrets::new(vec![

@@ -135,6 +135,7 @@ async fn calls(number: usize, as_frames: bool) -> anyhow::Result<Calls> {
         holders_per_lock_max: 10_000,
         permits_per_name_max: 10_000,
         adopts_counters: true,
+        native_commands: false,
     };
     let scripts = Scripts::new(Arc::new(Recorder { calls }), config);
     let lease = Settings::default().session.lease;

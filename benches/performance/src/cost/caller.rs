@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use lockkeeper_server::config::Settings;
 use lockkeeper_store::{
     host::{
         Connected,
         redis::{RedisConfig, connect},
     },
-    script::{Attempt, Config, Hold, Mode, Scripts, catalog},
+    script::{Attempt, Config, Hold, Mode, Scripts, catalog, keys},
 };
 use redis::{Client, Script, aio::MultiplexedConnection, cmd};
 
@@ -48,6 +48,7 @@ pub(super) struct Caller {
     /// What its names begin with.
     prefix: String,
     names: usize,
+    grants: u64,
     pub(super) name: String,
     owners: [String; 2],
     /// Of its newest grant.
@@ -79,6 +80,7 @@ impl Stage {
             holders_per_lock_max: 10_000,
             permits_per_name_max: 10_000,
             adopts_counters: true,
+            native_commands: true,
         };
         // Between the looks at their counters, renewals are as if these were never deleted.
         let forever = Config {
@@ -105,6 +107,8 @@ impl Stage {
             name: prefix.clone(),
             prefix,
             names: 0,
+            // Numbers of grants are this long.
+            grants: 1_000_000_000_000_000,
             owners: ["0", "1"].map(|owner| format!("{session}:{owner}")),
             serial: 0,
         }
@@ -150,6 +154,13 @@ impl Caller {
     pub(super) fn new_attempt(&mut self) -> String {
         self.names += 1;
         format!("{}{:012}", &ATTEMPT[..24], self.names)
+    }
+
+    /// The field of a grant of its own.
+    pub(super) fn next_field(&mut self) -> anyhow::Result<String> {
+        self.grants += 1;
+        let field = keys::grant_field(self.owner(), self.grants);
+        field.context("the owner is in a session")
     }
 
     /// From now on its lock is one that nobody has used.

@@ -3,7 +3,7 @@
 use anyhow::{bail, ensure};
 use futures::future::{BoxFuture, FutureExt as _};
 use lockkeeper_store::script::{
-    Acquired, AcquiredAll, AttemptAll, Member, Members, Mode, PermitAttempt, PermitId,
+    Acquired, AcquiredAll, AttemptAll, Hold, Member, Members, Mode, PermitAttempt, PermitId,
     PermitsAcquired, PermitsReleased, Refusal, Released, Renewal,
 };
 
@@ -30,6 +30,12 @@ pub(super) const ALL: &[Operation] = &[
         what: "acquire and release, `EXCLUSIVE`, a name in use",
         before: nothing,
         once: |caller| pair(caller, Mode::Exclusive).boxed(),
+        one_in: 1,
+    },
+    Operation {
+        what: "the same, with `store.native_commands`",
+        before: nothing,
+        once: |caller| native_pair(caller).boxed(),
         one_in: 1,
     },
     Operation {
@@ -158,6 +164,24 @@ async fn give_back(caller: &Caller, mode: Mode, left: u32) -> anyhow::Result<()>
 async fn pair(caller: &mut Caller, mode: Mode) -> anyhow::Result<()> {
     take(caller, mode, 0).await?;
     give_back(caller, mode, 0).await
+}
+
+/// A pair whose field names the grant, as those of sessions are then.
+async fn native_pair(caller: &mut Caller) -> anyhow::Result<()> {
+    let field = caller.next_field()?;
+    let hold = Hold::new(&caller.name, Mode::Exclusive, &field).of_grant();
+    let (attempt, refused) = (caller.attempt(0), Refusal::Forgotten);
+    let acquired = caller.scripts.acquire(hold, LEASE, attempt, refused);
+    let Acquired::Granted { serial, .. } = acquired.await? else {
+        bail!("another owner holds {}", caller.name);
+    };
+    let released = caller.scripts.release_last(hold, Some(serial), LEASE);
+    let released = released.await?;
+    ensure!(
+        matches!(released, Released::Done { hold_count: 0, .. }),
+        "{released:?}"
+    );
+    Ok(())
 }
 
 async fn second(caller: &mut Caller) -> anyhow::Result<()> {

@@ -147,7 +147,8 @@ impl<'a> File<'a> {
         for (number, field) in (0..).zip(&message.field) {
             let mut kind = kind(field, page, homes);
             if field.oneof_index.is_some() && !field.proto3_optional() {
-                let of = &message.oneof_decl[usize::try_from(field.oneof_index()).expect("an index")];
+                let of =
+                    &message.oneof_decl[usize::try_from(field.oneof_index()).expect("an index")];
                 let _ = write!(kind, ", one of `{}`", of.name());
             }
             let about = self.comment(&[MESSAGES, at, FIELDS, number]);

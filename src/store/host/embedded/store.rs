@@ -13,7 +13,10 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::{clock::Clock, commands, engine::Engine, pubsub::ClientId, vm::Vm};
-use crate::host::{Call, Connected, HostError, ScanCursor, Scanned, ScriptHost, Value, WakeSender};
+use crate::host::{
+    Call, Commands, Connected, HostError, Numbers, ScanCursor, Scanned, ScriptHost, Value,
+    WakeSender,
+};
 
 /// A store. Clones are one store, and so are all clients that connect to it: what one writes the
 /// others see, and what one publishes the others hear. It is Redis 7.0 in everything the scripts
@@ -136,6 +139,15 @@ impl ScriptHost for Client {
     /// Runs inline: a script takes microseconds, and handing it to another task would take longer.
     async fn eval(&self, call: Call) -> Result<Value, HostError> {
         self.store.shared.vm.lock().eval(&call)
+    }
+
+    fn runs_commands(&self) -> bool {
+        true
+    }
+
+    async fn run(&self, commands: Commands) -> Result<Numbers, HostError> {
+        self.store
+            .with_engine(|engine| commands::run_together(engine, &commands))
     }
 
     async fn subscribe(&self, channel: &str) -> Result<(), HostError> {

@@ -30,7 +30,7 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{endpoint::Endpoint, reply, target::Target};
+use super::{endpoint::Endpoint, reply, saved::Dialect, target::Target};
 use crate::host::{HostError, metrics::Purpose};
 
 /// Between the starts of two attempts to connect.
@@ -78,6 +78,8 @@ pub(super) struct Live {
     connection: MultiplexedConnection,
     /// Which process it leads to; none if the server does not allow to ask.
     run_id: Option<Arc<str>>,
+    /// How the server takes a saved hash.
+    pub(super) dialect: Dialect,
     loss: Arc<Loss>,
     /// 0 while the server answers in time; from then on how many calls were made.
     unanswered: AtomicUsize,
@@ -119,6 +121,14 @@ impl Link {
         match timeout_at(deadline, settled).await {
             Ok(Ok(settled)) => settled.known().unwrap_or_else(not_connected),
             Ok(Err(_)) | Err(_) => not_connected(),
+        }
+    }
+
+    /// Whether it is up, and the server has not refused commands without a script.
+    pub(super) fn runs_commands(&self) -> bool {
+        match &*self.state.borrow() {
+            State::Up(live) => live.dialect.get().is_some(),
+            State::Connecting | State::Down(_) => false,
         }
     }
 
@@ -237,6 +247,7 @@ async fn connect(target: &Target) -> Result<(Endpoint, Live), String> {
     let live = Live {
         connection,
         run_id,
+        dialect: Dialect::default(),
         loss,
         unanswered: AtomicUsize::new(0),
         stalled: Notify::new(),
@@ -258,6 +269,24 @@ impl Live {
         let mut connection = self.connection.clone();
         self.outcome(connection.send_packed_command(command), deadline)
             .await
+    }
+
+    /// Sends several commands in one write, and returns the answer of each, which may be an error.
+    pub(super) async fn call_all(
+        &self,
+        commands: &Pipeline,
+        deadline: Instant,
+    ) -> Result<Vec<Value>, HostError> {
+        self.admit()?;
+        let mut connection = self.connection.clone();
+        let sent = async move {
+            let answers = connection.send_packed_commands(commands, 0, commands.len());
+            Ok(Value::Array(answers.await?))
+        };
+        match self.outcome(sent, deadline).await? {
+            Value::Array(answers) => Ok(answers),
+            other => Ok(vec![other]),
+        }
     }
 
     /// The same after `ASKING`, with nothing in between: so a node takes a command for a slot that

@@ -2,6 +2,7 @@
 
 use std::{hash::BuildHasher as _, sync::Arc};
 
+use bytes::Bytes;
 use foldhash::fast::FixedState;
 use lockkeeper_base::tasks::spawn_detached;
 
@@ -35,10 +36,20 @@ impl Links {
     /// Calls that concern the same key take the same connection, and so run in the order in which
     /// they were sent, also after some of them have not been answered in time.
     pub(super) fn of(&self, call: &Call) -> &Link {
-        let hash = FixedState::default().hash_one(call.keys.first());
+        self.of_key(call.keys.first())
+    }
+
+    /// The connection of the calls whose first key is this.
+    pub(super) fn of_key(&self, key: Option<&Bytes>) -> &Link {
+        let hash = FixedState::default().hash_one(key);
         let links = self.0.len() as u64;
         let index = usize::try_from(hash % links).unwrap_or_default();
         &self.0[index]
+    }
+
+    /// Whether a server that they lead to has not refused commands without a script.
+    pub(super) fn run_commands(&self) -> bool {
+        self.0.iter().any(Link::runs_commands)
     }
 
     /// Which process they lead to, if that is known.

@@ -1,13 +1,14 @@
 //! Scripts on Redis.
 //!
-//! A [`link`] is one shared connection that repairs itself; [`eval`] sends a script over it;
-//! [`subscriber`] keeps the subscriptions of one server on a connection of its own; an
-//! [`acknowledger`] waits for the replicas of one server. What a topology adds is which link a call
-//! takes.
+//! A [`link`] is one shared connection that repairs itself; [`eval`] sends a script over it, and
+//! [`commands`] what needs no script; [`subscriber`] keeps the subscriptions of one server on a
+//! connection of its own; an [`acknowledger`] waits for the replicas of one server. What a topology
+//! adds is which link a call takes.
 
 mod acknowledger;
 mod address;
 mod cluster;
+mod commands;
 mod config;
 mod endpoint;
 mod eval;
@@ -19,6 +20,7 @@ mod links;
 mod orders;
 mod reply;
 mod rights;
+mod saved;
 mod scanner;
 mod sentinel;
 mod settings;

@@ -7,12 +7,12 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    ConfigError, RedisConfig, acknowledger::Acknowledger, endpoint::Endpoint, eval::evaluate,
-    links::Links, scanner::Scanner, subscriber::Subscriber, target::Target,
+    ConfigError, RedisConfig, acknowledger::Acknowledger, commands, endpoint::Endpoint,
+    eval::evaluate, links::Links, scanner::Scanner, subscriber::Subscriber, target::Target,
 };
 use crate::host::{
-    Acks, Call, Connected, HostError, Replication, ScanCursor, Scanned, ScriptHost, Value,
-    WakeSender,
+    Acks, Call, Commands, Connected, HostError, Numbers, Replication, ScanCursor, Scanned,
+    ScriptHost, Value, WakeSender,
 };
 
 struct Single {
@@ -85,6 +85,17 @@ impl ScriptHost for Single {
             )
             .await;
         Ok((value, Some(acks)))
+    }
+
+    fn runs_commands(&self) -> bool {
+        self.links.run_commands()
+    }
+
+    async fn run(&self, commands: Commands) -> Result<Numbers, HostError> {
+        let deadline = Instant::now() + self.call_timeout;
+        let link = self.links.of_key(Some(commands.key()));
+        let live = link.live(deadline).await?;
+        commands::run(&live, &commands, deadline).await
     }
 
     async fn subscribe(&self, channel: &str) -> Result<(), HostError> {

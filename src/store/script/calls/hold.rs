@@ -43,6 +43,9 @@ pub struct Hold<'a> {
     pub owner: &'a str,
     /// Whether the owner has said something of it, as far as the caller knows.
     pub noted: bool,
+    /// Whether the field names one grant, as [`keys::grant_field`] does: then nothing but that
+    /// grant is meant, and it need not be told from others of the owner.
+    pub names_grant: bool,
 }
 
 // === impl Hold ===
@@ -55,6 +58,7 @@ impl<'a> Hold<'a> {
             mode,
             owner,
             noted: false,
+            names_grant: false,
         }
     }
 
@@ -62,6 +66,15 @@ impl<'a> Hold<'a> {
     #[must_use]
     pub fn noted(self, noted: bool) -> Self {
         Self { noted, ..self }
+    }
+
+    /// The same, and the field names one grant.
+    #[must_use]
+    pub fn of_grant(self) -> Self {
+        Self {
+            names_grant: true,
+            ..self
+        }
     }
 
     /// The field of the lock's hash.

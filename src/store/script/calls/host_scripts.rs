@@ -12,7 +12,10 @@ use super::{
     seen_counters::SeenCounters,
 };
 use crate::{
-    host::{Call, Partition, Replicas, Replication, Script, ScriptHost, Value},
+    host::{
+        Call, Commands, HostError, Numbers, Partition, Replicas, Replication, Script, ScriptHost,
+        Value,
+    },
     script::{
         CallError, Config, ReplicationStatus, keys,
         metrics::{Failure, StoreMetrics},
@@ -116,6 +119,23 @@ impl HostScripts {
         let answer = self.host.eval(call).instrument(span_of(script)).await;
         self.metrics.called(script, begun, &answer);
         Ok(answer?)
+    }
+
+    /// Whether replicas are waited for after a change.
+    pub(super) fn waits_for_replicas(&self) -> bool {
+        self.tally.wanted().is_some()
+    }
+
+    /// Runs commands without a script, which are counted as `of`.
+    pub(super) async fn run(
+        &self,
+        of: &'static Script,
+        commands: Commands,
+    ) -> Result<Numbers, HostError> {
+        let begun = Instant::now();
+        let answer = self.host.run(commands).instrument(span_of(of)).await;
+        self.metrics.called(of, begun, &answer);
+        answer
     }
 
     /// Runs a script that returns numbers only.

@@ -140,6 +140,9 @@ impl HostScripts {
         attempt: Attempt<'_>,
         refused: Refusal,
     ) -> Result<Acquired, CallError> {
+        if let Some(acquired) = self.take_free(hold, lease, attempt).await? {
+            return Ok(acquired);
+        }
         let vote = self.vote(hold, lease, attempt, refused).await;
         vote.map(|(acquired, _counter)| acquired)
     }
@@ -235,6 +238,19 @@ impl HostScripts {
                 number(self.config.holders_per_lock_max),
             ],
             Mode::Write => vec![retention(), if waits { hold_back() } else { Bytes::new() }],
+        }
+    }
+
+    /// The same as a release without a request id of a grant that has one hold.
+    pub(crate) async fn release_last(
+        &self,
+        hold: Hold<'_>,
+        serial: Option<u64>,
+        lease: Duration,
+    ) -> Result<Released, CallError> {
+        match self.give_back_last(hold, lease).await? {
+            Some(released) => Ok(released),
+            None => self.release(hold, serial, lease, None).await,
         }
     }
 

@@ -9,6 +9,7 @@ mod host_scripts;
 mod inspect;
 mod lock;
 mod names;
+mod native;
 mod note;
 mod ownership;
 mod partitions;

@@ -38,6 +38,8 @@ struct Seen {
     /// Its token that was the store's time in microseconds, and when that was known.
     time: u64,
     known_at: Instant,
+    /// The name was in use at the last attempt that did without a script.
+    was_refused: bool,
 }
 
 /// How to make the next token.
@@ -80,6 +82,7 @@ impl SeenCounters {
             counter: token,
             time: token,
             known_at,
+            was_refused: false,
         });
     }
 
@@ -88,7 +91,22 @@ impl SeenCounters {
         let (hash, place) = self.place(name);
         if let Some(seen) = place.lock().as_mut().filter(|seen| seen.name == hash) {
             seen.counter = seen.counter.max(to);
+            seen.was_refused = false;
         }
+    }
+
+    /// An attempt that did without a script was refused.
+    pub(crate) fn refused(&self, name: &str) {
+        let (hash, place) = self.place(name);
+        if let Some(seen) = place.lock().as_mut().filter(|seen| seen.name == hash) {
+            seen.was_refused = true;
+        }
+    }
+
+    /// Whether the next attempt may be refused too, so that a script costs less: it also says how
+    /// long the lock is held.
+    pub(crate) fn was_refused(&self, name: &str) -> bool {
+        self.seen(name).is_some_and(|seen| seen.was_refused)
     }
 
     /// The counter is not what it was.

@@ -6,8 +6,8 @@ use super::scripts::{Scripts, Store};
 use crate::{
     host::Call,
     script::{
-        Acquired, Attempt, Batch, CallError, Forced, ForcedRecord, Hold, Inspected, NameKind, Note,
-        Ownership, Refusal, Released, Renewal, Renewals, Unsupported, WalkCursor,
+        Acquired, Attempt, Batch, CallError, Forced, ForcedRecord, Hold, Inspected, Mode, NameKind,
+        Note, Ownership, Refusal, Released, Renewal, Renewals, Unsupported, WalkCursor,
         calls::{
             encoding::{count, malformed, millis, numbers, text, time_to_live},
             fair_keys, take_note,
@@ -65,6 +65,28 @@ impl Scripts {
     ) -> Result<Released, CallError> {
         self.check_mode(hold.mode)?;
         on_store!(self, release(hold, serial, lease, request_id))
+    }
+
+    /// The same without a request id, where the caller knows that the grant has one hold.
+    pub async fn release_last(
+        &self,
+        hold: Hold<'_>,
+        serial: Option<u64>,
+        lease: Duration,
+    ) -> Result<Released, CallError> {
+        match &self.store {
+            Store::One(store) => store.release_last(hold, serial, lease).await,
+            Store::Quorum(_) => self.release(hold, serial, lease, None).await,
+        }
+    }
+
+    /// Whether the field of a session's new grant in this mode is to name it, as
+    /// [`grant_field`](crate::script::keys::grant_field) does. Then no script may be needed.
+    pub fn names_grants(&self, mode: Mode) -> bool {
+        match &self.store {
+            Store::One(store) => store.names_grants(mode),
+            Store::Quorum(_) => false,
+        }
     }
 
     /// Gives the last hold of an exclusive lock to an owner who has none, with this lease; the lock

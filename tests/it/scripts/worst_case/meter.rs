@@ -55,6 +55,7 @@ impl Stage {
         });
         let config = Config {
             adopts_counters: false,
+            native_commands: false,
             ..config()
         };
         Self {

@@ -15,9 +15,11 @@ mod ranges;
 mod run;
 mod sorted_sets;
 mod table;
+mod together;
 
 pub(super) use run::{run, run_checked, run_in_script};
 pub(super) use table::{at, names};
+pub(super) use together::run_together;
 
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,152 @@
+//! What needs no script, on one connection.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use deadpool_redis::redis::{Cmd, Pipeline, ServerError, Value, cmd};
+use tokio::time::Instant;
+
+use super::{link::Live, reply};
+use crate::host::{Commands, HostError, Numbers};
+
+/// What a server answers to a hash that another version has saved.
+const OTHER_FORM: [&str; 2] = ["DUMP payload version", "Bad data format"];
+
+/// Runs commands. A server that does not allow one of them is asked no more on this connection.
+pub(super) async fn run(
+    live: &Live,
+    commands: &Commands,
+    deadline: Instant,
+) -> Result<Numbers, HostError> {
+    let answer = match commands {
+        Commands::Create { key, field, ttl } => create(live, key, field, *ttl, deadline).await,
+        Commands::AddAndLook {
+            counter,
+            by,
+            key,
+            field,
+        } => {
+            let mut both = Pipeline::with_capacity(2);
+            both.add_command(command(b"INCRBY", [counter, by.to_string().as_bytes()]));
+            both.add_command(command(b"HEXISTS", [key, field]));
+            let answers = live.call_all(&both, deadline).await?;
+            added(&answers)
+        }
+        Commands::RemoveAndPublish {
+            key,
+            field,
+            channel,
+            message,
+        } => {
+            let mut step = Pipeline::with_capacity(4);
+            step.add_command(cmd("MULTI"));
+            step.add_command(command(b"HDEL", [key, field]));
+            step.add_command(command(b"PUBLISH", [channel, message.as_bytes()]));
+            step.add_command(cmd("EXEC"));
+            let answers = live.call_all(&step, deadline).await?;
+            removed(&answers)
+        }
+    };
+    if let Err(HostError::Rejected { code, message }) = &answer {
+        // Whatever is wrong with `RESTORE`, it will be the next time.
+        let is_for_good = matches!(commands, Commands::Create { .. })
+            || code == "NOPERM"
+            || message.starts_with("unknown command");
+        if is_for_good && live.dialect.refuse() {
+            tracing::warn!(
+                code,
+                message,
+                "the store refuses a command: scripts are used instead"
+            );
+        }
+    }
+    answer
+}
+
+async fn create(
+    live: &Live,
+    key: &Bytes,
+    field: &Bytes,
+    ttl: Duration,
+    deadline: Instant,
+) -> Result<Numbers, HostError> {
+    let mut next = live.dialect.get();
+    while let Some(form) = next {
+        let millis = ttl.as_millis();
+        // Without a time to live, `RESTORE` would make a key that never ends.
+        let Some(saved) = form.hash_of(field).filter(|_| millis > 0) else {
+            return Ok([0, 0]);
+        };
+        let restore = command(b"RESTORE", [key, millis.to_string().as_bytes(), &saved]);
+        match live.call(&restore, deadline).await {
+            Ok(_) => return Ok([1, 0]),
+            Err(HostError::Rejected { code, .. }) if code == "BUSYKEY" => return Ok([0, 0]),
+            Err(HostError::Rejected { message, .. })
+                if OTHER_FORM.iter().any(|it| message.starts_with(it)) =>
+            {
+                next = live.dialect.forget(form);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(HostError::Rejected {
+        code: "UNSUPPORTED".to_owned(),
+        message: "no form of a saved hash is known to the server".to_owned(),
+    })
+}
+
+/// What became of `INCRBY` and `HEXISTS`.
+fn added(answers: &[Value]) -> Result<Numbers, HostError> {
+    match answers {
+        [sum, has] => Ok([number(sum)?, number(has)?]),
+        _ => Err(unexpected()),
+    }
+}
+
+/// What became of `MULTI`, `HDEL`, `PUBLISH`, `EXEC`.
+fn removed(answers: &[Value]) -> Result<Numbers, HostError> {
+    let [begun, removed, published, ended] = answers else {
+        return Err(unexpected());
+    };
+    match (begun, ended) {
+        // Without a transaction they were carried out one after the other.
+        (Value::ServerError(_), _) => Ok([number(removed)?, 0]),
+        (_, Value::Array(done)) => match done.as_slice() {
+            [removed, _] => Ok([number(removed)?, 0]),
+            _ => Err(unexpected()),
+        },
+        (_, Value::ServerError(aborted)) => {
+            let mut reasons = [removed, published].into_iter().filter_map(error_of);
+            Err(reply::refusal(reasons.next().unwrap_or(aborted)))
+        }
+        _ => Err(unexpected()),
+    }
+}
+
+fn error_of(answer: &Value) -> Option<&ServerError> {
+    match answer {
+        Value::ServerError(error) => Some(error),
+        _ => None,
+    }
+}
+
+fn number(answer: &Value) -> Result<i64, HostError> {
+    match answer {
+        Value::Int(number) => Ok(*number),
+        Value::ServerError(error) => Err(reply::refusal(error)),
+        _ => Err(unexpected()),
+    }
+}
+
+fn unexpected() -> HostError {
+    HostError::OutcomeUnknown("the answer is of an unexpected kind".into())
+}
+
+fn command<const N: usize>(name: &[u8], arguments: [&[u8]; N]) -> Cmd {
+    let mut command = Cmd::new();
+    command.arg(name);
+    for argument in arguments {
+        command.arg(argument);
+    }
+    command
+}
