@@ -193,7 +193,7 @@ impl Protocol {
         }
     }
 
-    fn of_attempt(&self, state: &State, at: usize, actions: &mut Vec<Action>) {
+    fn of_attempt(state: &State, at: usize, actions: &mut Vec<Action>) {
         let attempt = &state.attempts[at];
         for which in 0..MEMBERS {
             if attempt.votes[which] == Vote::Sent {
@@ -287,7 +287,7 @@ impl Model for Protocol {
             actions.push(Action::Start);
         }
         for at in 0..state.attempts.len() {
-            self.of_attempt(state, at, actions);
+            Self::of_attempt(state, at, actions);
         }
         if state.losses > 0 {
             actions.extend((0..MEMBERS).map(Action::Lose));

@@ -69,7 +69,7 @@ pub(super) enum Phase {
 // === impl Member ===
 
 impl Member {
-    pub(super) fn holder(&self, now: Ticks) -> Option<u8> {
+    pub(super) fn holder(self, now: Ticks) -> Option<u8> {
         let alive = self.holder.filter(|(_, expires)| now < *expires);
         alive.map(|(attempt, _)| attempt)
     }

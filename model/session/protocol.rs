@@ -341,7 +341,7 @@ impl Model for Protocol {
             }
         }
         if state.watches > 0 && state.calls.len() < self.bounds.calls {
-            for coordinator in 0..COORDINATORS as u8 {
+            for coordinator in (0..).take(COORDINATORS) {
                 for client in 0..client_numbers() {
                     if state.coordinators[usize::from(coordinator)].grants[usize::from(client)]
                         .is_some()
@@ -370,7 +370,7 @@ impl Model for Protocol {
         vec![
             Property::always(
                 "the store has given to it what a client relies on",
-                |it, state| Self::excludes(it, state),
+                Self::excludes,
             ),
             Property::always("the store has what a coordinator counts on", |it, state| {
                 Self::is_known(it, state)

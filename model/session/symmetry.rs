@@ -36,7 +36,7 @@ pub(super) fn canonical(mut state: State, matters: Matters) -> State {
 /// Forgets how long ago it is what is long ago, and what time it is if that is of no account.
 fn age(state: &mut State, matters: Matters) {
     let now = state.now;
-    let back = if !matters.clock { now - NOW } else { 0 };
+    let back = if matters.clock { 0 } else { now - NOW };
     let long_ago = now - LEASE;
     let aged = |at: Ticks| at.max(long_ago) - back;
     for data in [&mut state.store, &mut state.replica] {
