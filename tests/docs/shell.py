@@ -1,6 +1,7 @@
 """A clone of the tree with the coordinator under test in it, and shells that run in it."""
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -10,9 +11,12 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", "target")).resolve()
 # The ports that pages name; each page runs with free ones instead.
 PORTS = ("7625", "7626", "6379")
 SECONDS_MAX = 600
+# Some programs colour what they print although it is no terminal.
+COLOURS = re.compile("\x1b\\[[0-9;]*m")
 
 
 def free_ports(count):
@@ -65,6 +69,8 @@ class Clone:
             "LOCKKEEPER__SERVER__LISTEN": coordinator,
             "LC_ALL": "C.UTF-8",
             "NO_COLOR": "1",
+            # What a page installs there stays out of the user's repository of Maven.
+            "MAVEN_OPTS": f"-Dmaven.repo.local={TARGET / 'docs' / 'maven'}",
         }
 
     def remove(self):
@@ -117,7 +123,7 @@ class Started:
 
     def output(self):
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
-        return self.shell.clone.with_named_ports(text)
+        return self.shell.clone.with_named_ports(COLOURS.sub("", text))
 
     def status(self):
         """None while it runs."""

@@ -118,13 +118,14 @@ fn every_reason_is_documented() {
         &text("src/server/grpc/status.rs"),
     ));
     assert!(reasons.len() > 5, "{reasons:?}");
-    let document = text("docs/guarantees.md");
+    let page = "docs/guarantees/errors.md";
+    let document = text(page);
     let missing = reasons
         .iter()
         .filter(|reason| !document.contains(&format!("`{reason}`")));
     expect_none(
         &missing
-            .map(|reason| format!("docs/guarantees.md: {reason} is missing"))
+            .map(|reason| format!("{page}: {reason} is missing"))
             .collect::<Vec<_>>(),
     );
 }

@@ -1,5 +1,5 @@
-//! The table of Redisson's tests in docs/redisson.md: every test of ours that it names exists, and
-//! none of those written for it is left out.
+//! The table of Redisson's tests, an appendix of docs/redisson.md: every test of ours that it names
+//! exists, and none of those written for it is left out.
 
 use std::collections::BTreeSet;
 
@@ -8,6 +8,8 @@ use crate::{
     mission::is_test,
     source::{File, Rust, tree},
 };
+
+const PAGE: &str = "docs/redisson/tests.md";
 
 /// What stands over the tables.
 const HEADING: &str = "\n## Redisson's tests, and ours\n";
@@ -30,7 +32,7 @@ fn every_test_in_the_table_of_redissons_tests_exists() {
     assert!(rows.len() > 100, "only {} rows", rows.len());
     let problems = rows.iter().flat_map(|row| {
         let missing = row.ours.iter().filter(|name| !tests.contains(*name));
-        missing.map(|name| format!("docs/redisson.md: {}: there is no test {name}", row.theirs))
+        missing.map(|name| format!("{PAGE}: {}: there is no test {name}", row.theirs))
     });
     expect_none(&problems.collect::<Vec<_>>());
 }
@@ -42,12 +44,7 @@ fn every_row_of_the_table_says_what_it_means() {
         row.remark.is_empty() || (row.ours.is_empty() && row.remark.starts_with("same"))
     });
     let problems: Vec<_> = problems
-        .map(|row| {
-            format!(
-                "docs/redisson.md: {}: neither a test nor a reason",
-                row.theirs
-            )
-        })
+        .map(|row| format!("{PAGE}: {}: neither a test nor a reason", row.theirs))
         .collect();
     expect_none(&problems);
 }
@@ -61,13 +58,13 @@ fn every_test_written_for_the_table_stands_in_it() {
         .iter()
         .filter(|name| name.starts_with("redisson::") && !named.contains(*name));
     let problems: Vec<_> = left_out
-        .map(|name| format!("docs/redisson.md: {name} is left out"))
+        .map(|name| format!("{PAGE}: {name} is left out"))
         .collect();
     expect_none(&problems);
 }
 
 fn table(files: &[File]) -> Vec<Row> {
-    let document = files.iter().find(|file| file.path == "docs/redisson.md");
+    let document = files.iter().find(|file| file.path == PAGE);
     rows(&document.unwrap().text)
 }
 

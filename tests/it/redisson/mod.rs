@@ -1,5 +1,5 @@
 //! What Redisson's own tests assert of its locks, one file for each of its test classes.
-//! docs/redisson.md has the table of both.
+//! docs/redisson/tests.md has the table of both.
 
 mod parties;
 mod stories;
