@@ -100,7 +100,6 @@ export class Calls {
       ...fieldsOf(name, owner ?? "", options),
       requestId: randomUUID(),
       minReplicaAcks: minReplicaAcks ?? 0,
-      note: undefined,
     };
     const [sentAt, { grant }] = await this.#call((it) => it.tryAcquire.bind(it), request);
     return grant === undefined ? null : new Grant(grant, sentAt);

@@ -20,8 +20,7 @@ export function lockRequest(
   owner: string,
 ): Request {
   checkName(name);
-  const mode = toWireMode(options.mode);
-  const fields = { ...fieldsOf(options, owner), name, mode, note: undefined };
+  const fields = { ...fieldsOf(options, owner), name, mode: toWireMode(options.mode) };
   return how === "wait"
     ? { $case: "acquire", value: { ...fields, waitTimeout: undefined } }
     : { $case: "tryAcquire", value: fields };
@@ -39,7 +38,7 @@ export function locksRequest(
     checkName(name, "names");
     return { name, mode: toWireMode(mode) };
   });
-  const fields = { ...fieldsOf(options, owner), locks, note: undefined };
+  const fields = { ...fieldsOf(options, owner), locks };
   return how === "wait"
     ? { $case: "acquireAll", value: { ...fields, waitTimeout: undefined } }
     : { $case: "tryAcquireAll", value: fields };

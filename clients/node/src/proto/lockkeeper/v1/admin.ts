@@ -101,7 +101,7 @@ export interface LockSummary {
    * The remaining lease of a lock, or the time until a latch is forgotten. Unset for a semaphore,
    * for a lock that is not held, and if the key has no time to live.
    */
-  remainingLease:
+  remainingLease?:
     | Duration
     | undefined;
   /** The fencing token of a lock's newest grant; 0 if none is known. */
@@ -151,11 +151,11 @@ export interface SessionSummary {
   /** Whether the session has a stream. */
   phase: SessionPhase;
   /** The time for which this coordinator has known the session. */
-  age:
+  age?:
     | Duration
     | undefined;
   /** The lease of the session's watched grants. */
-  lease:
+  lease?:
     | Duration
     | undefined;
   /** The number of grants that the session holds, of locks and of permits. */
@@ -163,7 +163,7 @@ export interface SessionSummary {
   /** The number of the session's waiting calls. */
   waitCount: number;
   /** The remaining time in which a detached session can be resumed. Unset if it is live. */
-  resumableFor:
+  resumableFor?:
     | Duration
     | undefined;
   /**
@@ -187,7 +187,7 @@ export interface ForceReleaseRequest {
    * is left. It opens as soon as each of them has released its lost grant. A holder without a
    * session is not notified and not waited for. Zero or unset: the lock opens at once.
    */
-  gracePeriod: Duration | undefined;
+  gracePeriod?: Duration | undefined;
 }
 
 /** See LockAdminService.ForceRelease. */
@@ -199,7 +199,7 @@ export interface ForceReleaseResponse {
   /** The number of owners that held the lock. */
   holderCount: number;
   /** How long the lock stays closed at most, from now on. Zero or unset: it is open. */
-  closedFor: Duration | undefined;
+  closedFor?: Duration | undefined;
 }
 
 /** See LockAdminService.EndSession. */
@@ -232,7 +232,7 @@ export interface WatchRequest {
 /** See LockAdminService.Watch. */
 export interface WatchResponse {
   /** A part of a snapshot, or one event. */
-  event:
+  event?:
     | //
     /** A part of a snapshot. */
     { $case: "snapshot"; value: WatchSnapshot }
@@ -283,7 +283,7 @@ export interface WatchDelta {
   /** For a forced release: the operator's reason. */
   detail: string;
   /** The note of the grant; unset for a wait, for permits, and if there is none. */
-  note: Note | undefined;
+  note?: Note | undefined;
 }
 
 function createBaseListLocksRequest(): ListLocksRequest {

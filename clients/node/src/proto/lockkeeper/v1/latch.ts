@@ -20,7 +20,7 @@ export interface SetCountRequest {
    * The time after which the latch is forgotten, and so opens: 100 ms to 24 h by default. Unset: it
    * stays until it is counted down or deleted.
    */
-  ttl:
+  ttl?:
     | Duration
     | undefined;
   /**
@@ -66,13 +66,13 @@ export interface AwaitLatchRequest {
    * The maximum time to wait; zero checks once. Unset: until the RPC's deadline, or without limit
    * if it has none. A frame has no deadline.
    */
-  waitTimeout: Duration | undefined;
+  waitTimeout?: Duration | undefined;
 }
 
 /** See LatchService.AwaitLatch. */
 export interface AwaitLatchResponse {
   /** What happened. */
-  event:
+  event?:
     | //
     /** The latch is closed; the call waits. */
     { $case: "waiting"; value: WaitingForLatch }
@@ -119,7 +119,7 @@ export interface DescribeLatchResponse {
   /** The remaining count; 0 if the latch is open. */
   count: number;
   /** The time until the latch is forgotten. Unset if it is open or has no time to live. */
-  remainingTtl:
+  remainingTtl?:
     | Duration
     | undefined;
   /** The number of waiters on the queried coordinator. */

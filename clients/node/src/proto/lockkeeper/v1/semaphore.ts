@@ -36,14 +36,14 @@ export interface PermitGrant {
    * The time to live in the store at the time of the answer. The watchdog renews a watched grant
    * every third of it.
    */
-  lease:
+  lease?:
     | Duration
     | undefined;
   /**
    * The remaining time for which the holder can rely on the permits, counted as in Grant. Do not
    * rely on them after it has passed, unless the grant is watched or was renewed meanwhile.
    */
-  validFor:
+  validFor?:
     | Duration
     | undefined;
   /** Whether the coordinator's watchdog renews this grant while the session's stream is open. */
@@ -76,14 +76,14 @@ export interface AcquirePermitsRequest {
    * default. Unset in a session: the session's lease, which the watchdog renews while the session's
    * stream is open. Unset without a session: the default lease (30 s), not renewed.
    */
-  lease:
+  lease?:
     | Duration
     | undefined;
   /**
    * The maximum time to wait; zero tries once. Unset: until the RPC's deadline, or without limit if
    * it has none. A frame has no deadline.
    */
-  waitTimeout:
+  waitTimeout?:
     | Duration
     | undefined;
   /**
@@ -105,7 +105,7 @@ export interface AcquirePermitsRequest {
 /** See SemaphoreService.AcquirePermits. */
 export interface AcquirePermitsResponse {
   /** What happened. */
-  event:
+  event?:
     | //
     /** Too few permits are free; the call waits. */
     { $case: "waiting"; value: WaitingForPermits }
@@ -128,7 +128,7 @@ export interface WaitingForPermits {
    * The time until the next lease of a held permit ends; it grows again with each renewal. Unset if
    * no lease ever ends.
    */
-  nextLeaseEnd: Duration | undefined;
+  nextLeaseEnd?: Duration | undefined;
 }
 
 /** PermitsNotGranted is the end of a wait for permits without a grant. */
@@ -150,7 +150,7 @@ export interface TryAcquirePermitsRequest {
   /** The number of permits to acquire at once. */
   permits: number;
   /** The time for which the store keeps the permits unless they are renewed. */
-  lease:
+  lease?:
     | Duration
     | undefined;
   /** Makes a repeat return the first answer. */
@@ -164,7 +164,7 @@ export interface TryAcquirePermitsResponse {
   /** Whether the caller holds the permits now. */
   acquired: boolean;
   /** The grant; set only if `acquired`. */
-  grant:
+  grant?:
     | PermitGrant
     | undefined;
   /** The number of free permits if not `acquired`. */
@@ -213,7 +213,7 @@ export interface RenewPermitsRequest {
    * The new lease, counted from now. Unset in a session: the session's lease for a watched grant,
    * otherwise the grant's own lease. Unset without a session: the default lease (30 s).
    */
-  lease: Duration | undefined;
+  lease?: Duration | undefined;
 }
 
 /** See SemaphoreService.RenewPermits. */
@@ -290,7 +290,7 @@ export interface PermitHolder {
    */
   clientName: string;
   /** The remaining time of the longest lease. Unset if that lease never ends. */
-  remainingLease: Duration | undefined;
+  remainingLease?: Duration | undefined;
 }
 
 /** PermitWaiter is a call that waits for permits. */
@@ -304,7 +304,7 @@ export interface PermitWaiter {
   /** The position in the queue, starting at 1 for the next in line. */
   position: number;
   /** The time since the wait began. */
-  waitingFor: Duration | undefined;
+  waitingFor?: Duration | undefined;
 }
 
 function createBasePermitGrant(): PermitGrant {

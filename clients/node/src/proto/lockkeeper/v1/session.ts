@@ -95,7 +95,7 @@ export interface SessionRequest {
    * The request. In an operation the inner `session_id` may be empty; a different session's id is
    * refused.
    */
-  request:
+  request?:
     | //
     /** Opens a new session. */
     { $case: "open"; value: OpenSession }
@@ -210,7 +210,7 @@ export interface OpenSession {
    * them every third of it. After a broken stream, the session can be resumed for the same time.
    * Unset: the coordinator's `session.lease` (30 s by default).
    */
-  lease:
+  lease?:
     | Duration
     | undefined;
   /**
@@ -272,7 +272,7 @@ export interface SessionResponse {
   /** The `op_id` of the answered operation; 0 for a notice and for `opened`. */
   opId: bigint;
   /** The answer or the notice. */
-  response:
+  response?:
     | //
     /**
      * Answers open and resume. Sent again, with `session_id` and `resume_token` only, whenever a
@@ -403,7 +403,7 @@ export interface SessionOpened {
    */
   resumeToken: Buffer;
   /** The lease of grants whose request sets none. */
-  lease:
+  lease?:
     | Duration
     | undefined;
   /**
@@ -421,7 +421,7 @@ export interface SessionOpened {
    * the same time again, the stream is broken, and the client resumes the session. A sixth of the
    * lease, at most 10 s. Unset by coordinators that do not answer `ping`: do not send it.
    */
-  pingInterval:
+  pingInterval?:
     | Duration
     | undefined;
   /**
@@ -429,13 +429,13 @@ export interface SessionOpened {
    * that last set the grant's `valid_for`. 3/10 of the lease, just before the watchdog would renew
    * it. Unset by older coordinators: 3/10 of `lease`.
    */
-  renewInterval: Duration | undefined;
+  renewInterval?: Duration | undefined;
 }
 
 /** GrantLost reports a grant that the session no longer holds. */
 export interface GrantLost {
   /** The grant as last known; `valid_for` is unset. */
-  grant:
+  grant?:
     | Grant
     | undefined;
   /** Why the grant was lost. */
@@ -447,13 +447,13 @@ export interface GrantLost {
    * the grace period of ForceRelease. Stop the work within it, then send `release` for the grant:
    * that ends the period at once. Zero or unset: another owner may hold the lock already.
    */
-  validFor: Duration | undefined;
+  validFor?: Duration | undefined;
 }
 
 /** PermitsLost reports a grant of permits that the session no longer holds. */
 export interface PermitsLost {
   /** The grant as last known; `valid_for` is unset. */
-  grant:
+  grant?:
     | PermitGrant
     | undefined;
   /** Why the grant was lost. */
@@ -463,7 +463,7 @@ export interface PermitsLost {
 /** SessionAtRisk reports that renewals are failing. */
 export interface SessionAtRisk {
   /** The remaining `valid_for` of the grant that is closest to being lost. */
-  validFor: Duration | undefined;
+  validFor?: Duration | undefined;
 }
 
 /** SessionRecovered reports that renewals succeed again. */

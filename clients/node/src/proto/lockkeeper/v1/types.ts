@@ -101,7 +101,7 @@ export interface Grant {
    * The time to live in the store at the time of the answer. The watchdog renews a watched grant
    * every third of it.
    */
-  lease:
+  lease?:
     | Duration
     | undefined;
   /**
@@ -110,7 +110,7 @@ export interface Grant {
    * Count it from before you sent the request. Do not use the resource after it has passed, unless
    * the grant is watched or was renewed meanwhile.
    */
-  validFor:
+  validFor?:
     | Duration
     | undefined;
   /** Whether the coordinator's watchdog renews this grant while the session's stream is open. */
@@ -170,14 +170,14 @@ export interface Holder {
    */
   mode: LockMode;
   /** The remaining lease. Unset if the hold has no time to live. */
-  remainingLease:
+  remainingLease?:
     | Duration
     | undefined;
   /**
    * The note of a holder of a lock; unset if it gave none. Of more than 200 readers, only the first
    * ones are shown with their notes.
    */
-  note: Note | undefined;
+  note?: Note | undefined;
 }
 
 /**
@@ -195,7 +195,7 @@ export interface Waiter {
   /** The position among the known waiters, starting at 1 for the next in line. */
   position: number;
   /** The time since the wait began. Unset if the call does not wait on the queried coordinator. */
-  waitingFor:
+  waitingFor?:
     | Duration
     | undefined;
   /** The mode in which the owner wants to hold the lock. */
