@@ -6,8 +6,8 @@ use bytes::Bytes;
 use lockkeeper_store::{
     host::Value,
     script::{
-        Acquired, Attempt, CallError, Config, Forced, ForcedRecord, Hold, Inspected, Mode, Renewals,
-        Scripts, WalkCursor, keys,
+        Acquired, Attempt, CallError, Config, Forced, ForcedRecord, Hold, Inspected, Mode,
+        Renewals, Scripts, WalkCursor, keys,
     },
 };
 
@@ -121,10 +121,7 @@ impl Teller for Locks {
                 let renewed = scripts.renew(&holds).await;
                 self.renewed(renewed)
             }
-            ["native"] => {
-                self.be_native(stage);
-                Ok(String::new())
-            }
+            ["native"] => self.be_native(stage),
             ["retention", tokens] => {
                 self.config.idle_token_retention = time(tokens);
                 Ok(String::new())
@@ -173,9 +170,10 @@ impl Teller for Locks {
 }
 
 impl Locks {
-    fn be_native(&mut self, stage: &Stage) {
+    fn be_native(&mut self, stage: &Stage) -> Result<String, CallError> {
         self.config.native_commands = true;
         self.native = Some(Scripts::new(Arc::clone(&stage.client), self.config.clone()));
+        Ok(String::new())
     }
 
     /// What is not asked for a session.
