@@ -39,7 +39,7 @@ end
 
 local known, record = tonumber(ARGV[10] or 0), KEYS[6]
 local request = {
-  owner = (record or ARGV[14]) and owner_of(owner),
+  owner = record and owner_of(owner), field = owner,
   attempt = ARGV[11], retention = ARGV[12], record_refusal = ARGV[13] == '1',
   lock = lock, note = ARGV[14],
 }

@@ -42,7 +42,7 @@ end
 
 local known, record = tonumber(ARGV[6] or 0), KEYS[3]
 local request = {
-  owner = (record or ARGV[10]) and owner_of(owner),
+  owner = record and owner_of(owner), field = owner,
   attempt = ARGV[7], retention = ARGV[8], record_refusal = ARGV[9] == '1',
   lock = lock, note = ARGV[10],
 }

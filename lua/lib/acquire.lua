@@ -1,8 +1,8 @@
 -- What every acquire does around its lock: the fencing counter, the record of the request, and the
 -- form of the answers.
 --
--- request: owner, attempt, retention of the record in ms, record_refusal, lock, note (its text, nil if
---   there is none), reader (the owner of a read hold, else nil), readers_base (for a writer)
+-- request: owner, field (of a sole hold, else nil), attempt, retention of the record in ms,
+--   record_refusal, lock, note (its text, nil if there is none), reader (the owner of a read hold, else nil), readers_base (for a writer)
 -- look(token): nil if the key is not this kind of lock, otherwise a table with
 --   remaining: ms of the lock's lease; -2: the lock is free, -1: no time to live
 --   count: the owner's holds, nil if it has none; if set, also serial, which identifies the grant,
@@ -66,7 +66,7 @@ local function acquire(counter, record, request, look, take, refuse)
   end
   local count, newest, lease, serial = take(token, seen)
   if request.note or seen.count then
-    write_note(note_key(counter, request.reader), seen.field or request.owner, serial, request.note, lease)
+    write_note(note_key(counter, request.reader), seen.field or request.field or request.owner, serial, request.note, lease)
   end
   if record then
     remember(record, request, string.format('%.0f', serial))

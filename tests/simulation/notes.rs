@@ -63,9 +63,9 @@ impl Notes {
         for hold in held(store, lock) {
             let key = (lock.to_owned(), hold.field.clone());
             let was = before.remove(&key).filter(|was| was.serial == hold.serial);
-            let owner = hold.field.strip_suffix(WRITE).unwrap_or(&hold.field);
+            let owner = keys::owner_of(hold.field.strip_suffix(WRITE).unwrap_or(&hold.field));
             match (&hold.text, was) {
-                (Some(text), _) if *text != owner => {
+                (Some(text), _) if *text != *owner => {
                     broken.push(format!("{owner} has the note {text:?}"));
                 }
                 (None, Some(was)) if was.behind == 0 && !was.is_undone => {

@@ -68,6 +68,8 @@ pub(in crate::checker) fn check(waits: &Waits<'_>) -> Vec<Violation> {
                         && waits.is_alone(span)
                         && !waits.was(span.node, fails, span.from, event.at)
                 });
+                // It is out of the queue, even if its answer is lost and the grant is undone.
+                unknown.extend(own.iter().map(|span| span.op));
                 if let Some(earlier) = earlier {
                     let rule = format!(
                         "order: {granted} got lock {name} before #{} of {}, who came earlier",
