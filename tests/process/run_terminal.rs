@@ -35,7 +35,9 @@ struct Terminal {
 impl Terminal {
     fn start(coordinator: &Coordinator, program: &str, arguments: &[&str]) -> Self {
         let (pty, pts) = pty_process::open().unwrap();
-        let process = Command::new(program)
+        // A test that was started in the background may ignore INT, and programs inherit that.
+        let process = Command::new("env")
+            .args(["--default-signal=INT", program])
             .args(arguments)
             .env("LOCKKEEPER_SERVER", coordinator.url())
             .env("LOCKKEEPER", env!("CARGO_BIN_EXE_lockkeeper"))
