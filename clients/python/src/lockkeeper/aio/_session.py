@@ -19,6 +19,10 @@ from lockkeeper.v1 import session_pb2
 
 _METHOD = "/lockkeeper.v1.LockService/Session"
 
+#: What grpcio says of a stream that was refused while its first frame was sent. It hides why, which
+#: another stream shows.
+_WRITE_FAILED = "Internal error from Core"
+
 
 class Session(SessionCore):
     """A session whose machine runs in the event loop."""
@@ -173,23 +177,33 @@ class Session(SessionCore):
                 session_pb2.SessionRequest.SerializeToString,
                 session_pb2.SessionResponse.FromString,
             )
-            # Without an iterator of requests, only `done_writing` half-closes the stream.
-            call = method(metadata=metadata)
-            writer = self._loop.create_task(_write(call, frames))
-            try:
-                while True:
-                    frame: Any = await call.read()
-                    if frame is grpc.aio.EOF:
-                        break
-                    self._advance(ev.Received(number, frame))
-                await _check(call)
-            finally:
-                writer.cancel()
-                call.cancel()
+            first = await frames.get()
+            for tries_left in (2, 1, 0):
+                # Without an iterator of requests, only `done_writing` half-closes the stream.
+                call = method(metadata=metadata)
+                writer = self._loop.create_task(_write(call, first, frames))
+                frame: Any = None
+                try:
+                    while (frame := await call.read()) is not grpc.aio.EOF:
+                        self._advance(ev.Received(number, frame))
+                    await _check(call)
+                except grpc.aio.AioRpcError as failure:
+                    if not tries_left or frame is not None or failure.details() != _WRITE_FAILED:
+                        raise
+                else:
+                    return
+                finally:
+                    writer.cancel()
+                    call.cancel()
 
 
-async def _write(call: Any, frames: asyncio.Queue[session_pb2.SessionRequest]) -> None:
+async def _write(
+    call: Any,
+    first: session_pb2.SessionRequest,
+    frames: asyncio.Queue[session_pb2.SessionRequest],
+) -> None:
     try:
+        await call.write(first)
         while True:
             await call.write(await frames.get())
     except (grpc.RpcError, asyncio.InvalidStateError):
