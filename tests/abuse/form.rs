@@ -69,7 +69,7 @@ impl Form {
             } else {
                 MEMORY_DEBUG_MAX
             },
-            p99_max: if is_short { secs(1) } else { millis(50) },
+            p99_max: if is_short { secs(5) } else { millis(50) },
             is_short,
             has_cgroup,
         }

@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use futures::future::join_all;
+use tokio::net::TcpListener;
 
 use crate::{
     cluster::Cluster,
     contender::name,
     coordinator::{Coordinator, Settings},
     history::Name,
-    redis_server::{RedisServer, eventually, free_port as reserved_port},
+    redis_server::{RedisServer, eventually},
     sentinels::{Sentinel, Sentinels},
     tcp_proxy::TcpProxy,
 };
@@ -265,14 +266,16 @@ impl World {
         // has to hear of the ports that are meant for it.
         let mut renamed = Vec::new();
         if setup.network == Network::OfFirst {
-            first = ports.iter().map(|_| reserved_port()).collect();
+            let listeners = join_all(ports.iter().map(|_| TcpProxy::listener())).await;
+            let port = |it: &TcpListener| it.local_addr().expect("its address").port();
+            first = listeners.iter().map(port).collect();
             renamed = ports.iter().copied().zip(first.iter().copied()).collect();
             let named = match &store {
                 Store::Cluster(_) => renamed.as_slice(),
                 _ => &[],
             };
-            for (port, at) in &renamed {
-                cuts.push(TcpProxy::at(*at, *port, named).await);
+            for (listener, port) in listeners.into_iter().zip(&ports) {
+                cuts.push(TcpProxy::on(listener, *port, named));
             }
         }
         if let Some(between) = between {

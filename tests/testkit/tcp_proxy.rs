@@ -45,14 +45,18 @@ impl TcpProxy {
     /// Starts a proxy to a server that tells its clients where others are. It puts a proxy's port
     /// in the place of each server's own.
     pub async fn renaming(target: u16, ports: &[(u16, u16)]) -> Self {
-        Self::at(0, target, ports).await
+        Self::on(Self::listener().await, target, ports)
     }
 
-    /// The same at a port of its own, which others may have to be told before it exists; 0 is any.
-    pub async fn at(port: u16, target: u16, ports: &[(u16, u16)]) -> Self {
+    /// Where a proxy can be started, whose port others may have to be told before that.
+    pub async fn listener() -> TcpListener {
+        let listener = TcpListener::bind("127.0.0.1:0").await;
+        listener.expect("a free port")
+    }
+
+    /// The same as [`renaming`](Self::renaming), there.
+    pub fn on(listener: TcpListener, target: u16, ports: &[(u16, u16)]) -> Self {
         let renamed: Renamed = ports.into();
-        let listener = TcpListener::bind(("127.0.0.1", port)).await;
-        let listener = listener.expect("a free port");
         let port = listener.local_addr().expect("its address").port();
         let silent = Arc::new(Mutex::new(CancellationToken::new()));
         let switch = silent.clone();
