@@ -1,5 +1,5 @@
--- Acknowledges the loss of a hold to a release by force with a grace period. The lock becomes free,
--- and wakes who waits, when the last former holder has done so.
+-- Acknowledges the loss of one hold to a release by force with a grace period. The lock becomes free,
+-- and wakes the waiters, when this has been done for every hold.
 --
 -- KEYS: 1 lock, 2 channel, 3 queue, 4 deadlines of the queue, 5 vouched waiters, 6 channel of the
 --       read/write lock
@@ -12,7 +12,11 @@
 local lock, publish = KEYS[1], ARGV[2]
 local mode = redis.call('hget', lock, 'mode')
 local mark = forced_mark(ARGV[1], mode)
-if redis.call('hexists', lock, mark) == 0 then
+local holds = tonumber(redis.call('hget', lock, mark) or nil)
+if not holds then
+  return {0}
+elseif holds > 1 then
+  redis.call('hincrby', lock, mark, -1)
   return {0}
 elseif redis.call('hlen', lock) > (mode and 2 or 1) then
   redis.call('hdel', lock, mark)

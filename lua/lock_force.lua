@@ -59,7 +59,7 @@ for i = 1, #fields, 2 do
     end
     if #holders < 3 * max and #owner <= OWNER_BYTES_MAX then
       holders[#holders + 1], holders[#holders + 2], holders[#holders + 3] = owner, shown_count(count), left
-      marks[#marks + 1], marks[#marks + 2] = forced_mark(owner_of(owner), mode), '1'
+      marks[#marks + 1], marks[#marks + 2] = forced_mark(owner, mode), string.format('%.0f', math.max(shown_count(count), 1))
     end
   end
 end

@@ -2,7 +2,8 @@
 -- form of the answers.
 --
 -- request: owner, field (of a sole hold, else nil), attempt, retention of the record in ms,
---   record_refusal, lock, note (its text, nil if there is none), reader (the owner of a read hold, else nil), readers_base (for a writer)
+--   record_refusal, lock, note (its text, nil if there is none), reader (the owner of a read hold,
+--   else nil), readers_base (for a writer)
 -- look(token): nil if the key is not this kind of lock, otherwise a table with
 --   remaining: ms of the lock's lease; -2: the lock is free, -1: no time to live
 --   count: the owner's holds, nil if it has none; if set, also serial, which identifies the grant,

@@ -53,7 +53,7 @@ fn in_order(attempt: &mut Attempt, order: &[usize; MEMBERS]) {
     }
 }
 
-/// An attempt is known by its place. Those that are alike are told apart by what they hold.
+/// The index identifies an attempt. Equal attempts are ordered by the votes that they hold.
 fn sort_attempts(state: &mut State) {
     let held = |at: usize| {
         let at = u8::try_from(at).expect("a few");

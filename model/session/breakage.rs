@@ -25,7 +25,7 @@ pub enum Breakage {
     AnyoneReleases,
     /// A renewal of an ended lease is answered as if it had succeeded.
     RenewsWhatEnded,
-    /// A renewal writes the caller as the holder, whoever it was.
+    /// A renewal makes the caller the holder, even if another one is.
     RenewalTakesOver,
     /// A lock that is handed over keeps its token.
     HandOverKeepsToken,

@@ -73,7 +73,7 @@ impl Script<'_> {
         Some(self.answer(token))
     }
 
-    /// The answer to whoever holds the lock now.
+    /// The answer to the current holder.
     fn answer(&self, token: u16) -> Answer {
         let holder = self.state.holder();
         let left = holder.map_or(0, |it| it.expires - self.state.now + DRIFT);

@@ -144,7 +144,7 @@ impl User {
         ended
     }
 
-    /// Somebody who holds nothing releases the lock, in vain.
+    /// A client that does not hold the lock tries to release it, and is refused.
     async fn release_as_a_stranger(&mut self, name: &str) -> Result<(), Error> {
         let number = self.next();
         let owner = format!("stranger-{}-{number}", self.name);

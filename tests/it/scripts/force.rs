@@ -104,6 +104,18 @@ const FORCED: &[Row] = &[
          inspect => y=1 T2 300s",
     ),
     (
+        "each hold has to be acknowledged",
+        "acquire x 300s
+         acquire x 300s
+         force why 100s => x=2 T1 none
+         heard => 0
+         acknowledge x => closed
+         acquire y 300s => busy 100s
+         acknowledge x => open
+         heard => 0
+         acquire y 300s => granted 1 T2 300s",
+    ),
+    (
         "a grace period is no longer than the lease that is left",
         "acquire x 100s
          force why 200s => x=1 T1 none

@@ -34,7 +34,7 @@ pub(super) enum Codec {
     Proto,
 }
 
-/// How the messages of a body are told apart.
+/// How a body is divided into messages.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Framing {
     /// A body is one message.
