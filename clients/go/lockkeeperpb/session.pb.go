@@ -1668,8 +1668,8 @@ type GrantLost struct {
 	// The operator's reason, for people; set only with LOST_REASON_FORCE_RELEASED.
 	Detail string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
 	// How long nobody else can be granted the lock from now on, although it is lost: what is left of
-	// the grace period of ForceRelease. Stop the work within it, then send `release` for the grant:
-	// that ends the period at once. Zero or unset: another owner may hold the lock already.
+	// the grace period of ForceRelease. Stop the work within it, then send `release` for each hold of
+	// the grant: that ends the period at once. Zero or unset: another owner may hold the lock already.
 	ValidFor      *durationpb.Duration `protobuf:"bytes,4,opt,name=valid_for,json=validFor,proto3" json:"valid_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -3263,8 +3263,8 @@ pub struct GrantLost {
     #[prost(string, tag = "3")]
     pub detail: ::prost::alloc::string::String,
     /// How long nobody else can be granted the lock from now on, although it is lost: what is left of
-    /// the grace period of ForceRelease. Stop the work within it, then send `release` for the grant:
-    /// that ends the period at once. Zero or unset: another owner may hold the lock already.
+    /// the grace period of ForceRelease. Stop the work within it, then send `release` for each hold of
+    /// the grant: that ends the period at once. Zero or unset: another owner may hold the lock already.
     #[prost(message, optional, tag = "4")]
     pub valid_for: ::core::option::Option<::prost_types::Duration>,
 }

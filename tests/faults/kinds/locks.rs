@@ -33,40 +33,35 @@ impl User {
             return self.release_as_a_stranger(name).await;
         }
         let depth = self.random.random_range(1..=DEPTH_MAX);
-        // What an earlier owner may still hold is not this one's.
-        let owner = self.owner();
-        let mut guards = Vec::new();
-        let mut failed = Ok(());
-        for _ in 0..depth {
-            match self.acquire(session, "lock", name, &owner, mode).await {
-                Ok(guard) => guards.push(guard),
-                Err(error) => {
-                    failed = Err(error);
-                    break;
-                }
-            }
-        }
-        self.work(&guards).await;
-        self.give_back(guards).await?;
-        failed
+        let modes = vec![mode; usize::try_from(depth).expect("a few")];
+        self.work_under(session, "lock", name, &modes).await
     }
 
     /// Reads or writes; a writer may read as well, and then goes on as a reader.
     pub(super) async fn read_or_write(&mut self, session: &Session) -> Result<(), Error> {
         let name = "kind-read-write";
-        let owner = self.owner();
         let modes: &[LockMode] = match self.random.random_range(0..6) {
             0 => &[LockMode::Write],
             1 => &[LockMode::Write, LockMode::Read],
             _ => &[LockMode::Read],
         };
+        self.work_under(session, "read_write", name, modes).await
+    }
+
+    /// Works with a hold in each of these modes, of one owner.
+    async fn work_under(
+        &mut self,
+        session: &Session,
+        kind: &'static str,
+        name: &'static str,
+        modes: &[LockMode],
+    ) -> Result<(), Error> {
+        // What an earlier owner may still hold is not this one's.
+        let owner = self.owner();
         let mut guards = Vec::new();
         let mut failed = Ok(());
         for mode in modes {
-            match self
-                .acquire(session, "read_write", name, &owner, *mode)
-                .await
-            {
+            match self.acquire(session, kind, name, &owner, *mode).await {
                 Ok(guard) => guards.push(guard),
                 Err(error) => {
                     failed = Err(error);

@@ -444,8 +444,8 @@ export interface GrantLost {
   detail: string;
   /**
    * How long nobody else can be granted the lock from now on, although it is lost: what is left of
-   * the grace period of ForceRelease. Stop the work within it, then send `release` for the grant:
-   * that ends the period at once. Zero or unset: another owner may hold the lock already.
+   * the grace period of ForceRelease. Stop the work within it, then send `release` for each hold of
+   * the grant: that ends the period at once. Zero or unset: another owner may hold the lock already.
    */
   validFor?: Duration | undefined;
 }
