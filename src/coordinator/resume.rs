@@ -331,7 +331,7 @@ impl Core {
             let is_read = (it.mode == Mode::Read) == (named.mode == Mode::Read);
             is_read && it.owner == named.owner.field()
         });
-        Ok(own.and_then(|own| own.note).map(Arc::new))
+        Ok(own.and_then(|own| own.note))
     }
 
     /// The same for permits.

@@ -65,24 +65,28 @@ pub(crate) async fn acquire<P: Progress>(
             Attempted::Busy { holder, .. } => Err(NotGranted::timed_out(holder)),
         });
     }
-    if let Some(Awaited { holder }) = behind_others(core, request) {
-        return queue_up(core, request, progress, deadline, (holder, None)).await;
-    }
-    // Attempts are boxed, so that nothing of them remains while the call waits.
-    let first = Box::pin(attempt(core, request, Refusal::Waits, None)).await;
-    let (holder, place) = match first {
-        Ok(Attempted::Busy { holder, place }) => (holder, place),
-        Ok(Attempted::Granted(delivery)) => return Ok(Ok(delivery)),
-        Err(error) => {
-            if let Error::Store(store) = &error
-                && core.scripts.may_have_run(store)
-            {
-                leave(core, request);
+    let (holder, place) = match behind_others(core, request) {
+        Some(Awaited { holder }) => (holder, None),
+        // Attempts are boxed, so that nothing of them remains while the call waits.
+        None => match Box::pin(attempt(core, request, Refusal::Waits, None)).await {
+            Ok(Attempted::Busy { holder, place }) => (holder, place),
+            Ok(Attempted::Granted(delivery)) => return Ok(Ok(delivery)),
+            Err(error) => {
+                if let Error::Store(store) = &error
+                    && core.scripts.may_have_run(store)
+                {
+                    leave(core, request);
+                }
+                return Err(error);
             }
-            return Err(error);
-        }
+        },
     };
-    let ended = queue_up(core, request, progress, deadline, (holder, place)).await;
+    let ended = match queue_up(core, request, progress, deadline, (holder, place)) {
+        Ok((stops, mut line)) => {
+            compete(core, &mut OneLock { core, request }, &mut line, &stops).await
+        }
+        Err(refused) => Err(refused),
+    };
     // A grant has removed what the wait left in the store.
     if !matches!(ended, Ok(Ok(_))) {
         leave(core, request);
@@ -110,14 +114,15 @@ fn behind_others(core: &Core, request: &Acquire) -> Option<Awaited> {
     Some(awaited)
 }
 
-/// Waits in line; `place` is the position in the store's queue, if known.
-async fn queue_up<P: Progress>(
-    core: &Arc<Core>,
+/// Joins the line; `place` is the position in the store's queue, if known. Not part of the future
+/// that waits, which would keep the arguments.
+fn queue_up<'a, P: Progress>(
+    core: &Core,
     request: &Acquire,
-    progress: &mut P,
+    progress: &'a mut P,
     deadline: Option<Instant>,
     (holder, place): (HolderKnown, Option<u32>),
-) -> Result<Result<Delivery, NotGranted>, Error> {
+) -> Result<(WaitContext<'a, P>, QueuedWait), Error> {
     let stops = WaitContext::admit(core, core.session_of(&request.owner)?, deadline, progress)?;
     let caller = (request.owner.clone(), &request.account);
     let goal = request.mode.into();
@@ -128,8 +133,7 @@ async fn queue_up<P: Progress>(
     if is_plain && request.owner.holds_are_known() {
         place.take_offers();
     }
-    let mut contest = OneLock { core, request };
-    compete(core, &mut contest, &mut QueuedWait::at(place), &stops).await
+    Ok((stops, QueuedWait::at(place)))
 }
 
 /// Removes what a wait left in the store: a queue entry, or the mark of a writer. Runs in the

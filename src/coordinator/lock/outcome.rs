@@ -1,6 +1,6 @@
 //! Outcomes of lock operations.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use lockkeeper_store::script::{Mode, Note};
 use tokio::time::Instant;
@@ -76,7 +76,7 @@ pub struct HolderSeen {
     /// The session's client name, if it is connected here.
     pub client_name: String,
     /// What it says of its hold.
-    pub note: Option<Note>,
+    pub note: Option<Arc<Note>>,
 }
 
 /// A waiter.

@@ -55,10 +55,10 @@ pub fn note(
 
 impl HolderKnown {
     /// A holder whose lease has this much left.
-    pub(crate) fn of(remaining: Option<Duration>, note: Option<Note>) -> Self {
+    pub(crate) fn of(remaining: Option<Duration>, note: Option<Arc<Note>>) -> Self {
         Self {
             until: remaining.map(|remaining| Instant::now() + remaining),
-            note: note.map(Arc::new),
+            note,
         }
     }
 }

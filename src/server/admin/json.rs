@@ -115,7 +115,7 @@ fn holder(seen: &HolderSeen) -> Value {
         "mode": seen.mode.name(),
         "holdCount": seen.hold_count,
         "remainingLeaseMs": seen.remaining.map(millis),
-        "note": seen.note.as_ref().map(note),
+        "note": seen.note.as_deref().map(note),
     })
 }
 

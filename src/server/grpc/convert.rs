@@ -408,7 +408,7 @@ pub(super) fn holder(seen: HolderSeen, viewer: &Viewer) -> pb::Holder {
         client_name: seen.client_name,
         mode: proto_mode(seen.mode).into(),
         remaining_lease: seen.remaining.map(whole_millis),
-        note: seen.note.as_ref().map(convert_note::proto),
+        note: seen.note.as_deref().map(convert_note::proto),
     }
 }
 

@@ -256,7 +256,7 @@ impl Locks {
             } => {
                 let place = place.map_or_else(String::new, |place| format!(" place {place}"));
                 let left = rounded_or_endless(remaining);
-                format!("busy {left}{place}{}", note_shown(note.as_ref()))
+                format!("busy {left}{place}{}", note_shown(note.as_deref()))
             }
         }
     }
@@ -312,7 +312,7 @@ impl Locks {
                 let left = rounded_or_endless(holder.remaining);
                 let _ = write!(text, "({:?} {left})", holder.mode);
             }
-            text = text + &note_shown(holder.note.as_ref()) + " ";
+            text = text + &note_shown(holder.note.as_deref()) + " ";
         }
         if seen.holder_count > seen.holders.len() {
             let _ = write!(text, "of {} ", seen.holder_count);

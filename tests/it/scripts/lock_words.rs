@@ -46,7 +46,7 @@ pub(super) fn refusal(words: &[&str]) -> Refusal {
 pub(super) fn vouched_for(vouched: &QueuePositions) -> String {
     let left = vouched.remaining.map_or("none".to_owned(), rounded);
     let places: Vec<_> = vouched.places.iter().map(u32::to_string).collect();
-    let note = note_shown(vouched.note.as_ref());
+    let note = note_shown(vouched.note.as_deref());
     format!("{left}, places {}{note}", places.join(" "))
 }
 

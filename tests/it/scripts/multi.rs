@@ -107,7 +107,7 @@ fn shown(acquired: AcquiredAll, mask: &mut Mask) -> String {
             note,
         } => {
             let left = rounded_or_endless(remaining);
-            format!("busy at {which} {left}{}", note_shown(note.as_ref()))
+            format!("busy at {which} {left}{}", note_shown(note.as_deref()))
         }
         AcquiredAll::Refused { which, why } => format!("refused at {which} {why:?}"),
     }

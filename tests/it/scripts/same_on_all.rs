@@ -45,7 +45,7 @@ async fn random_calls_are_answered_alike_and_leave_the_same() {
         }
         let [left, right] = &stores;
         let began = [left.now_micros().await, right.now_micros().await];
-        let masks = began.map(|micros| Mutex::new(Mask::new(micros)));
+        let masks = began.map(|micros| Mutex::new(Mask::of_several_names(micros)));
         let clients = [&stores[0], &stores[1]].map(|store| store.connect().0);
         let twins = Arc::new(Twins {
             clients,

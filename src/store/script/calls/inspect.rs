@@ -1,6 +1,6 @@
 //! Looking at a lock.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
@@ -47,7 +47,7 @@ pub struct Holder {
     /// What is left of its lease; none if it has no time to live.
     pub remaining: Option<Duration>,
     /// What it says of its hold.
-    pub note: Option<Note>,
+    pub note: Option<Arc<Note>>,
 }
 
 // === impl HostScripts ===

@@ -1,6 +1,6 @@
 //! Taking locks and giving them back, in every mode.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -48,7 +48,7 @@ pub enum Acquired {
         /// The place in the queue of a fair lock, if it is known.
         place: Option<u32>,
         /// What a holder says of its hold.
-        note: Option<Note>,
+        note: Option<Arc<Note>>,
     },
 }
 
@@ -381,7 +381,7 @@ impl HostScripts {
 fn long_answer(
     script: &'static Script,
     reply: &Value,
-    note: Option<Note>,
+    note: Option<Arc<Note>>,
 ) -> Result<(Acquired, u64), CallError> {
     let reply = numbers(script, reply)?;
     match *reply.as_slice() {

@@ -1,6 +1,6 @@
 //! What an owner says of its hold, for other callers.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 use bytes::Bytes;
 
@@ -43,9 +43,9 @@ impl Note {
     }
 
     /// The note in a reply; none if it is empty or not one.
-    pub(crate) fn of(value: &Value) -> Option<Self> {
+    pub(crate) fn of(value: &Value) -> Option<Arc<Self>> {
         match value {
-            Value::Bytes(text) if !text.is_empty() => Self::parse(text),
+            Value::Bytes(text) if !text.is_empty() => Self::parse(text).map(Arc::new),
             Value::Bytes(_) | Value::Nil | Value::Int(_) | Value::Array(_) => None,
         }
     }
@@ -56,7 +56,7 @@ fn is_shown(line: &str) -> bool {
 }
 
 /// Takes the note of a holder off the end of a reply with this many numbers, if it is there.
-pub(crate) fn take_note(reply: &mut Value, numbers: usize) -> Option<Note> {
+pub(crate) fn take_note(reply: &mut Value, numbers: usize) -> Option<Arc<Note>> {
     match reply {
         Value::Array(values) if values.len() == numbers + 1 => {
             let note = values.pop_if(|last| matches!(last, Value::Bytes(_)));

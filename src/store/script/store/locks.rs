@@ -1,6 +1,6 @@
 //! Locks: what the one store does, or what the stores of a quorum do together.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::scripts::{Scripts, Store};
 use crate::{
@@ -24,7 +24,7 @@ pub struct QueuePositions {
     /// Their places, in the order they were named; 0: not in the queue.
     pub places: Vec<u32>,
     /// What the holder says of its hold.
-    pub note: Option<Note>,
+    pub note: Option<Arc<Note>>,
 }
 
 /// Makes a call on the one store or on the quorum, where it is boxed: its state is large.

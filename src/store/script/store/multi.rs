@@ -1,6 +1,6 @@
 //! Several locks in one call. Their keys must be in one part of the store, but for a release.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::future::join_all;
@@ -83,7 +83,7 @@ pub enum AcquiredAll {
         /// What is left of that holder's lease; none if that is not known.
         remaining: Option<Duration>,
         /// What that holder says of its hold.
-        note: Option<Note>,
+        note: Option<Arc<Note>>,
     },
     /// None was taken and none can be: one of them is no such lock, or the owner would wait for
     /// itself.
