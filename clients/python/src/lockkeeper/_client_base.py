@@ -12,7 +12,7 @@ from lockkeeper._machine.messages import set_seconds
 from lockkeeper._options import mode_of
 from lockkeeper._session import SessionEvent
 from lockkeeper.errors import Error, Misconfigured, Refused, Unreachable
-from lockkeeper.v1 import lock_pb2, session_pb2
+from lockkeeper.v1 import lock_pb2, session_pb2, types_pb2
 
 #: The time limit of a call without a session.
 CALL_TIMEOUT = 6.0
@@ -109,11 +109,16 @@ def is_elsewhere(error: Error) -> bool:
 
 
 def try_acquire_of(
-    name: str, owner: str, lease: Seconds | None, mode: str, request_id: str
+    name: str,
+    owner: str,
+    lease: Seconds | None,
+    mode: str,
+    request_id: str,
+    note: types_pb2.Note | None,
 ) -> lock_pb2.TryAcquireRequest:
     """Return the request of an acquire without a session."""
     request = lock_pb2.TryAcquireRequest(
-        name=name, owner=owner, mode=mode_of(mode), request_id=request_id
+        name=name, owner=owner, mode=mode_of(mode), request_id=request_id, note=note
     )
     if lease is not None:
         set_seconds(request.lease, seconds_of(lease, "lease"))

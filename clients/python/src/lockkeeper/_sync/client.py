@@ -6,7 +6,7 @@ import functools
 import queue
 import threading
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Callable, TypeVar
 
@@ -24,7 +24,7 @@ from lockkeeper._clock import Seconds
 from lockkeeper._connect import Address, error_of
 from lockkeeper._holder import Defaults
 from lockkeeper._machine.events import Message
-from lockkeeper._options import LockName, Options, Target, mode_of
+from lockkeeper._options import LockName, Options, Target, mode_of, note_of
 from lockkeeper._session import Hooks, logger
 from lockkeeper._sync.lock import Latch, Lock, Semaphore
 from lockkeeper._sync.session import Session
@@ -128,6 +128,8 @@ class Client(ClientBase):
         min_replica_acks: int = 0,
         patience: Seconds | None = None,
         on_lost: Callable[[LockLost], None] | None = None,
+        reason: str = "",
+        labels: Mapping[str, str] | None = None,
     ) -> Lock:
         """Make a lock, to be acquired by ``with`` or `Lock.acquire`.
 
@@ -144,10 +146,14 @@ class Client(ClientBase):
                 grant.
             patience: How long to retry while the store does not answer. By default for the lease.
             on_lost: Called once if the lock is lost, in a thread of the client.
+            reason: Why the lock is held, for others to read: at most 256 bytes, without secrets.
+            labels: Labels for others to read, at most 8: keys of at most 64 bytes without ``=``,
+                values of at most 128 bytes.
 
         """
         target = Target.lock(name, mode)
-        options = Options(lease, owner, min_replica_acks, patience)
+        note = note_of(reason, labels)
+        options = Options(lease, owner, min_replica_acks, patience, note)
         return Lock(self, target, options, Defaults(blocking, timeout, on_lost))
 
     def locks(
@@ -162,6 +168,8 @@ class Client(ClientBase):
         min_replica_acks: int = 0,
         patience: Seconds | None = None,
         on_lost: Callable[[LockLost], None] | None = None,
+        reason: str = "",
+        labels: Mapping[str, str] | None = None,
     ) -> Lock:
         """Make a lock of several names, all of which are acquired or none.
 
@@ -169,7 +177,8 @@ class Client(ClientBase):
         are those of `lock`.
         """
         target = Target.locks(names, mode)
-        options = Options(lease, owner, min_replica_acks, patience)
+        note = note_of(reason, labels)
+        options = Options(lease, owner, min_replica_acks, patience, note)
         return Lock(self, target, options, Defaults(blocking, timeout, on_lost))
 
     def semaphore(
@@ -221,18 +230,21 @@ class Client(ClientBase):
         owner: str = "",
         lease: Seconds | None = None,
         mode: str = "exclusive",
+        reason: str = "",
+        labels: Mapping[str, str] | None = None,
     ) -> types_pb2.Grant | None:
         """Acquire a lock without a session if it is free; None if it has another holder.
 
         Nothing renews it: `renew` does. By default the coordinator makes the owner, which the grant
-        names, and the lease is the coordinator's (30 s).
+        names, and the lease is the coordinator's (30 s). `reason` and `labels` are those of `lock`.
 
         Raises:
             Unreachable: No coordinator answered.
             Refused: The coordinator refused the call.
 
         """
-        request = try_acquire_of(name, owner, lease, mode, str(uuid.uuid4()))
+        note = note_of(reason, labels)
+        request = try_acquire_of(name, owner, lease, mode, str(uuid.uuid4()), note)
         response: lock_pb2.TryAcquireResponse = self._unary("TryAcquire", request)
         return response.grant if response.acquired else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import uuid
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Callable, TypeVar
 
@@ -24,7 +24,7 @@ from lockkeeper._clock import Seconds
 from lockkeeper._connect import Address, error_of
 from lockkeeper._holder import Defaults
 from lockkeeper._machine.events import Message
-from lockkeeper._options import LockName, Options, Target, mode_of
+from lockkeeper._options import LockName, Options, Target, mode_of, note_of
 from lockkeeper._session import Hooks, logger
 from lockkeeper.aio._lock import Latch, Lock, Semaphore
 from lockkeeper.aio._session import Session
@@ -134,6 +134,8 @@ class Client(ClientBase):
         min_replica_acks: int = 0,
         patience: Seconds | None = None,
         on_lost: Callable[[LockLost], None] | None = None,
+        reason: str = "",
+        labels: Mapping[str, str] | None = None,
     ) -> Lock:
         """Make a lock, to be acquired by ``async with`` or `Lock.acquire`.
 
@@ -150,10 +152,14 @@ class Client(ClientBase):
                 grant.
             patience: How long to retry while the store does not answer. By default for the lease.
             on_lost: Called once if the lock is lost, by the event loop.
+            reason: Why the lock is held, for others to read: at most 256 bytes, without secrets.
+            labels: Labels for others to read, at most 8: keys of at most 64 bytes without ``=``,
+                values of at most 128 bytes.
 
         """
         target = Target.lock(name, mode)
-        options = Options(lease, owner, min_replica_acks, patience)
+        note = note_of(reason, labels)
+        options = Options(lease, owner, min_replica_acks, patience, note)
         return Lock(self, target, options, Defaults(blocking, timeout, on_lost))
 
     def locks(
@@ -168,6 +174,8 @@ class Client(ClientBase):
         min_replica_acks: int = 0,
         patience: Seconds | None = None,
         on_lost: Callable[[LockLost], None] | None = None,
+        reason: str = "",
+        labels: Mapping[str, str] | None = None,
     ) -> Lock:
         """Make a lock of several names, all of which are acquired or none.
 
@@ -175,7 +183,8 @@ class Client(ClientBase):
         are those of `lock`.
         """
         target = Target.locks(names, mode)
-        options = Options(lease, owner, min_replica_acks, patience)
+        note = note_of(reason, labels)
+        options = Options(lease, owner, min_replica_acks, patience, note)
         return Lock(self, target, options, Defaults(blocking, timeout, on_lost))
 
     def semaphore(
@@ -226,18 +235,21 @@ class Client(ClientBase):
         owner: str = "",
         lease: Seconds | None = None,
         mode: str = "exclusive",
+        reason: str = "",
+        labels: Mapping[str, str] | None = None,
     ) -> types_pb2.Grant | None:
         """Acquire a lock without a session if it is free; None if it has another holder.
 
         Nothing renews it: `renew` does. By default the coordinator makes the owner, which the grant
-        names, and the lease is the coordinator's (30 s).
+        names, and the lease is the coordinator's (30 s). `reason` and `labels` are those of `lock`.
 
         Raises:
             Unreachable: No coordinator answered.
             Refused: The coordinator refused the call.
 
         """
-        request = try_acquire_of(name, owner, lease, mode, str(uuid.uuid4()))
+        note = note_of(reason, labels)
+        request = try_acquire_of(name, owner, lease, mode, str(uuid.uuid4()), note)
         response: lock_pb2.TryAcquireResponse = await self._unary("TryAcquire", request)
         return response.grant if response.acquired else None
 
