@@ -57,7 +57,7 @@ class Coordinator:
         self.process.terminate()
         self.process.wait(LIMIT)
 
-    def force_release(self, name, reason="maintenance", grace_period=0):
+    def force_release(self, name, reason="maintenance"):
         with grpc.insecure_channel(self.address) as channel:
             call = channel.unary_unary(
                 "/lockkeeper.v1.LockAdminService/ForceRelease",
@@ -65,7 +65,6 @@ class Coordinator:
                 admin_pb2.ForceReleaseResponse.FromString,
             )
             request = admin_pb2.ForceReleaseRequest(name=name, reason=reason)
-            request.grace_period.FromSeconds(grace_period)
             assert call(request, timeout=LIMIT).released
 
 

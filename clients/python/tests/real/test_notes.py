@@ -84,7 +84,7 @@ def test_a_note_with_asyncio(coordinator):
     asyncio.run(asyncio.wait_for(test(), LIMIT))
 
 
-def test_a_forced_release_waits_for_the_holder(client, coordinator):
+def test_a_forced_release_waits_for_the_holder(client):
     acquired_at = []
 
     def wait():
@@ -95,7 +95,8 @@ def test_a_forced_release_waits_for_the_holder(client, coordinator):
     with pytest.raises(lockkeeper.LockLost) as lost, client.lock("a") as lock:
         waiter.start()
         begun = time.monotonic()
-        coordinator.force_release("a", grace_period=GRACE)
+        forced = client.force_release("a", reason="maintenance", grace_period=GRACE)
+        assert forced.released and forced.holder_count == 1 and forced.closed_for.seconds > 0
         assert lock.lost.wait(LIMIT)
         took = time.monotonic() - begun
         assert GRACE - took - 1 < lock.loss.valid_for <= GRACE
@@ -110,11 +111,10 @@ def test_a_forced_release_waits_for_the_holder(client, coordinator):
 
 def test_a_forced_release_waits_for_a_task(coordinator):
     async def test():
-        loop = asyncio.get_running_loop()
         async with aio.Client(coordinator.address) as client:
             lock = client.lock("a")
             await lock.acquire()
-            await loop.run_in_executor(None, lambda: coordinator.force_release("a", "why", GRACE))
+            assert (await client.force_release("a", reason="why", grace_period=GRACE)).released
             await lock.lost.wait()
             assert 0 < lock.loss.valid_for <= GRACE
             assert not await client.lock("a", blocking=False).acquire(), "it is open"
@@ -124,3 +124,20 @@ def test_a_forced_release_waits_for_a_task(coordinator):
                 pass
 
     asyncio.run(asyncio.wait_for(test(), LIMIT))
+
+
+def test_a_forced_release_uses_the_coordinator_that_answers(coordinator, client):
+    nobody = "127.0.0.1:1"
+    with Client([nobody, coordinator.address]) as operator, client.lock("a") as lock:
+        assert operator.force_release("a", reason="why").released
+        assert lock.lost.wait(LIMIT)
+        with pytest.raises(lockkeeper.LockLost):
+            lock.release()
+        assert not operator.force_release("a", reason="why").released
+        with pytest.raises(lockkeeper.Refused) as refused:
+            operator.force_release("a", reason=" ")
+        assert refused.value.reason == "INVALID_REASON"
+        with pytest.raises(lockkeeper.Misconfigured, match="grace_period"):
+            operator.force_release("a", reason="why", grace_period=-1)
+    with Client(nobody) as operator, pytest.raises(lockkeeper.Unreachable):
+        operator.force_release("a", reason="why")

@@ -16,6 +16,7 @@ from lockkeeper._client_base import (
     CALL_TIMEOUT,
     RESPONSES,
     ClientBase,
+    force_release_of,
     is_elsewhere,
     renew_of,
     try_acquire_of,
@@ -29,7 +30,7 @@ from lockkeeper._session import Hooks, logger
 from lockkeeper._sync.lock import Latch, Lock, Semaphore
 from lockkeeper._sync.session import Session
 from lockkeeper.errors import Error, LockLost, SessionEnded
-from lockkeeper.v1 import lock_pb2, types_pb2
+from lockkeeper.v1 import admin_pb2, lock_pb2, types_pb2
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -245,7 +246,7 @@ class Client(ClientBase):
         """
         note = note_of(reason, labels)
         request = try_acquire_of(name, owner, lease, mode, str(uuid.uuid4()), note)
-        response: lock_pb2.TryAcquireResponse = self._unary("TryAcquire", request)
+        response: lock_pb2.TryAcquireResponse = self._unary("LockService/TryAcquire", request)
         return response.grant if response.acquired else None
 
     def renew(
@@ -258,7 +259,7 @@ class Client(ClientBase):
     ) -> types_pb2.Grant:
         """Renew a lock that is held without a session. Raises as `try_acquire` does."""
         request = renew_of(name, owner, lease, mode)
-        response: lock_pb2.RenewResponse = self._unary("Renew", request)
+        response: lock_pb2.RenewResponse = self._unary("LockService/Renew", request)
         return response.grant
 
     def release(self, name: str, *, owner: str, mode: str = "exclusive") -> int:
@@ -269,13 +270,13 @@ class Client(ClientBase):
         request = lock_pb2.ReleaseRequest(
             name=name, owner=owner, mode=mode_of(mode), request_id=str(uuid.uuid4())
         )
-        return int(self._unary("Release", request).hold_count)
+        return int(self._unary("LockService/Release", request).hold_count)
 
     def describe(self, name: str) -> lock_pb2.DescribeResponse:
         """Return the holders and the waiters of a lock. Raises as `try_acquire` does."""
         response: lock_pb2.DescribeResponse
         request = lock_pb2.DescribeRequest(name=name)
-        response = self._either("describe", "Describe", request)
+        response = self._either("describe", "LockService/Describe", request)
         return response
 
     def check_token(self, name: str, fencing_token: int) -> bool:
@@ -284,7 +285,41 @@ class Client(ClientBase):
         A newer grant may follow at once. Raises as `try_acquire` does.
         """
         request = lock_pb2.CheckTokenRequest(name=name, fencing_token=fencing_token)
-        return bool(self._either("check_token", "CheckToken", request).current)
+        return bool(self._either("check_token", "LockService/CheckToken", request).current)
+
+    def force_release(
+        self, name: str, *, reason: str, grace_period: Seconds = 0
+    ) -> admin_pb2.ForceReleaseResponse:
+        """Release a lock of any holders, for operators; needs the admin right.
+
+        Args:
+            name: The name of the lock.
+            reason: Why, for the holders and for the audit log.
+            grace_period: How long the lock stays closed to others at most, in seconds, while its
+                holders stop. It opens as soon as they have released it.
+
+        Raises:
+            Unreachable: No coordinator answered, or the call was lost on its way. It is not
+                repeated, because it could take the lock from the next holder.
+            Refused: The coordinator refused the call.
+
+        """
+        request = force_release_of(name, reason, grace_period)
+        self._check_process()
+        error: Error = SessionEnded("the client is closed")
+        for address in () if self._is_closed else self._addresses:
+            try:
+                self._attempt(address, "LockService/Describe", lock_pb2.DescribeRequest(name=name))
+            except Error as failure:
+                if is_elsewhere(failure):
+                    error = failure
+                    self._drop_channel(address)
+                    continue
+                # A refusal is an answer too: this coordinator is there.
+            response: admin_pb2.ForceReleaseResponse
+            response = self._attempt(address, "LockAdminService/ForceRelease", request)
+            return response
+        raise error
 
     def _either(self, kind: str, method: str, request: Message) -> Any:
         """Use the session if there is one."""
@@ -299,18 +334,24 @@ class Client(ClientBase):
         error: Error = SessionEnded("the client is closed")
         for address in () if self._is_closed else self._addresses:
             try:
-                call = self._channel(address).unary_unary(
-                    f"/lockkeeper.v1.LockService/{method}",
-                    type(request).SerializeToString,
-                    RESPONSES[method].FromString,
-                )
-                return call(request, timeout=CALL_TIMEOUT, metadata=self._connector.metadata())
-            except grpc.RpcError as failure:
-                error = error_of(address, failure)
+                return self._attempt(address, method, request)
+            except Error as failure:
+                error = failure
                 if not is_elsewhere(error):
                     break
                 self._drop_channel(address)
         raise error
+
+    def _attempt(self, address: Address, method: str, request: Message) -> Any:
+        try:
+            call = self._channel(address).unary_unary(
+                f"/lockkeeper.v1.{method}",
+                type(request).SerializeToString,
+                RESPONSES[method].FromString,
+            )
+            return call(request, timeout=CALL_TIMEOUT, metadata=self._connector.metadata())
+        except grpc.RpcError as failure:
+            raise error_of(address, failure) from None
 
     def _channel(self, address: Address) -> grpc.Channel:
         with self._mutex:
