@@ -26,6 +26,7 @@ use crate::{
     sessionless::Sessionless,
     types::{Grant, Lease, LockName, Owner, SessionId},
     waiters::queue::Waiters,
+    why::Board,
 };
 
 /// The state that the parts of a coordinator share.
@@ -47,6 +48,7 @@ pub(crate) struct Core {
     pub(crate) metrics: Shared,
     pub(crate) lock_looks: Looks<Inspected>,
     pub(crate) semaphore_looks: Looks<SemaphoreInspected>,
+    pub(crate) why: Board,
 }
 
 // === impl Core ===

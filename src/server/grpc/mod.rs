@@ -14,6 +14,7 @@ mod convert_admin;
 mod convert_note;
 mod convert_permits;
 mod credentials;
+mod explain;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;

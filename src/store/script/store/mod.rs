@@ -9,6 +9,7 @@ mod permits;
 mod scripts;
 mod sessions;
 mod turns;
+mod waits;
 
 pub use latch::{CountSet, CountedDown, LatchInspected};
 pub use locks::QueuePositions;
