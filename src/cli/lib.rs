@@ -35,6 +35,7 @@ pub async fn execute(
         ClientCommand::Latch(command) => commands::latch(command).await,
         ClientCommand::Describe(args) => commands::describe(args).await,
         ClientCommand::CheckToken(args) => commands::check_token(args).await,
+        ClientCommand::Yield(args) => commands::request_yield(args).await,
         ClientCommand::List(args) => commands::list(args).await,
         ClientCommand::Sessions(args) => commands::sessions(args).await,
         ClientCommand::Watch(args) => commands::watch(args).await,

@@ -8,7 +8,7 @@ use lockkeeper_store::{
     host::Replicas,
     script::{CallError, Inspected, ReplicationStatus, Scripts, SemaphoreInspected},
 };
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -27,6 +27,9 @@ use crate::{
     types::{Grant, Lease, LockName, Owner, SessionId},
     waiters::queue::Waiters,
 };
+
+/// Requests to yield of one coordinator that stand at the same time.
+pub(crate) const YIELDS_MAX: usize = 1000;
 
 /// The state that the parts of a coordinator share.
 #[derive(Debug)]
@@ -47,6 +50,10 @@ pub(crate) struct Core {
     pub(crate) metrics: Shared,
     pub(crate) lock_looks: Looks<Inspected>,
     pub(crate) semaphore_looks: Looks<SemaphoreInspected>,
+    /// The channel of messages to the coordinators of holders.
+    pub(crate) holders_channel: String,
+    /// Room for requests to yield.
+    pub(crate) yields: Arc<Semaphore>,
 }
 
 // === impl Core ===

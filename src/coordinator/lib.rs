@@ -53,6 +53,7 @@ mod wait;
 mod waiters;
 mod watch;
 mod watchdog;
+mod yields;
 
 pub use lockkeeper_store::script::{CountSet, Mode, NameKind, Note, PermitId, PermitsSet};
 
@@ -89,11 +90,12 @@ pub use self::{
         },
         request::{AcquirePermits, PermitCount, ReleasePermits, RenewPermits, SetPermits},
     },
-    session::{EndedByForce, Notice, PeerAddress, Session, SessionSeen},
+    session::{EndedByForce, Notice, PeerAddress, Session, SessionSeen, YieldRequest},
     stream::{Opened, Stream},
     types::{
         Grant, HolderKnown, Invalid, Lease, Limits, LockName, LostReason, OnDisconnect, Owner,
         PermitGrant, RequestId, SessionId, note,
     },
     watch::{Watched, Watcher},
+    yields::{RequestYield, YIELD_WITHIN_MAX, YieldRequested},
 };

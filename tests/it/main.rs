@@ -38,3 +38,4 @@ mod resume_tokens;
 mod session;
 mod waiting;
 mod watchdog;
+mod yields;

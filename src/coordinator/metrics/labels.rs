@@ -80,6 +80,7 @@ label! {
         TakenOver = "taken_over",
         StoreUnreachable = "store_unreachable",
         ForceReleased = "force_released",
+        Preempted = "preempted",
         ClockStepped = "clock_stepped",
     }
 }
@@ -131,6 +132,9 @@ impl From<&LostReason> for Reason {
             LostReason::Expired => Self::Expired,
             LostReason::TakenOver => Self::TakenOver,
             LostReason::StoreUnreachable => Self::StoreUnreachable,
+            LostReason::ForceReleased {
+                preempted: true, ..
+            } => Self::Preempted,
             LostReason::ForceReleased { .. } => Self::ForceReleased,
             LostReason::ClockStepped => Self::ClockStepped,
         }

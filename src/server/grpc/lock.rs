@@ -16,6 +16,7 @@ use super::{
     outbound::Outbound,
     pb, session,
     status::status,
+    yields,
 };
 
 /// Serves `LockService`.
@@ -69,6 +70,8 @@ service! {
         describe(DescribeRequest) -> DescribeResponse,
             |seen| convert::described(seen, &calls.viewer(&account));
         check_token(CheckTokenRequest) -> CheckTokenResponse, |it| convert::token_checked(it);
+        request_yield(RequestYieldRequest) -> RequestYieldResponse,
+            |it| yields::requested(it, calls, &account);
     }
     waits {
         acquire(AcquireRequest) -> AcquireStream(AcquireResponse), Acquire, acquire_response {

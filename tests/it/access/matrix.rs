@@ -41,6 +41,7 @@ const RPCS: &[Row] = &[
     ("LockService.Renew", "acquire", DENIED, NO_SESSION),
     ("LockService.Describe", "describe", NONE, NONE),
     ("LockService.CheckToken", "describe", NONE, NONE),
+    ("LockService.RequestYield", "acquire", NONE, NONE),
     ("LockService.Session", NONE, NONE, NONE),
     (
         "SemaphoreService.AcquirePermits",
@@ -201,8 +202,8 @@ fn request(of: &MessageDescriptor, about: &About<'_>) -> DynamicMessage {
                 Value::Message(request(&note, about))
             }
             "labels" | "grace_period" | "identity" | "mode" | "lease" | "wait_timeout"
-            | "request_id" | "min_replica_acks" | "only_if_absent" | "ttl" | "page_size"
-            | "page_token" => {
+            | "within" | "preempt" | "client_name" | "request_id" | "min_replica_acks"
+            | "only_if_absent" | "ttl" | "page_size" | "page_token" => {
                 continue;
             }
             other => panic!("{}: what is {other} to be?", of.name()),

@@ -96,6 +96,12 @@ impl Mask {
             number.to_string()
         }
     }
+
+    /// The token that was shown so.
+    pub(super) fn token(&self, shown: &str) -> u64 {
+        let place: usize = shown.strip_prefix('T').unwrap().parse().unwrap();
+        self.tokens[place - 1].try_into().unwrap()
+    }
 }
 
 /// Milliseconds as they are shown.

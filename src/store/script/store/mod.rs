@@ -1,5 +1,6 @@
 //! The coordinator's handle: one store, or a quorum of several.
 
+mod holders;
 mod latch;
 mod locks;
 mod multi;
