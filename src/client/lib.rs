@@ -34,5 +34,6 @@ pub use self::{
         SessionEvent, SessionEvents, SessionState,
     },
     transport_error::of_status as why_broken,
+    validity::YieldRequest,
 };
 pub use lockkeeper_api::pb::{LockMode, LostReason, NotGrantedReason, Note};

@@ -83,4 +83,5 @@ service! {
     release_all: ReleaseAllRequest => pb::ReleaseAllResponse;
     describe: DescribeRequest => pb::DescribeResponse;
     check_token: CheckTokenRequest => pb::CheckTokenResponse;
+    request_yield: RequestYieldRequest => pb::RequestYieldResponse;
 }

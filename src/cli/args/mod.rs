@@ -10,6 +10,7 @@ mod multi;
 mod run;
 mod semaphore;
 mod server;
+mod yields;
 
 pub(crate) use self::command::Sort;
 pub use self::{
@@ -25,4 +26,5 @@ pub use self::{
         HoldPermitsArgs, ReleasePermitsArgs, RenewPermitsArgs, SemaphoreCommand, SetPermitsArgs,
     },
     server::ServerArgs,
+    yields::YieldArgs,
 };

@@ -64,6 +64,7 @@ fn plan(args: &RunArgs) -> Plan {
         wait: no_wait.or(args.wait),
         kill_after: args.kill_after,
         conflict_exit_code: args.conflict_exit_code,
+        on_yield: args.on_yield,
         is_nested: args.permits.is_none()
             && env::var("LOCKKEEPER_LOCK").is_ok_and(|it| it == args.name),
     }
