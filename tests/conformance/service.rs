@@ -82,5 +82,6 @@ service! {
     try_acquire_all: TryAcquireAllRequest => pb::TryAcquireAllResponse;
     release_all: ReleaseAllRequest => pb::ReleaseAllResponse;
     describe: DescribeRequest => pb::DescribeResponse;
+    explain: ExplainRequest => pb::ExplainResponse;
     check_token: CheckTokenRequest => pb::CheckTokenResponse;
 }

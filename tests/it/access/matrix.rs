@@ -203,8 +203,8 @@ fn request(of: &MessageDescriptor, about: &About<'_>) -> DynamicMessage {
                 Value::Message(request(&note, about))
             }
             "labels" | "grace_period" | "identity" | "mode" | "lease" | "wait_timeout"
-            | "request_id" | "min_replica_acks" | "only_if_absent" | "ttl" | "page_size"
-            | "page_token" => {
+            | "request_id" | "min_replica_acks" | "end_on_deadlock" | "only_if_absent" | "ttl"
+            | "page_size" | "page_token" => {
                 continue;
             }
             other => panic!("{}: what is {other} to be?", of.name()),
