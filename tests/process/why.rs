@@ -30,7 +30,7 @@ fn started(coordinator: &Coordinator, arguments: &str) -> Child {
 #[tokio::test]
 async fn why_leads_from_a_lock_over_one_that_waits_to_the_holder_and_names_a_deadlock() {
     let redis = RedisServer::start().await;
-    let settings = settings_on(&redis.url());
+    let settings = settings_on(&redis.url()).with("admin.listen", "127.0.0.1:0");
     let (a, b) = tokio::join!(Coordinator::start(&settings), Coordinator::start(&settings));
     let _deploys = started(&a, "run deploy --client-name pipeline --reason release -- cat");
     eventually("it deploys", || async {
