@@ -3,6 +3,7 @@
 use lockkeeper_store::script::{CountSet, PermitsSet};
 
 use crate::{
+    election::outcome::{Elected, LeaderSeen},
     error::Error,
     latch::{LatchDescription, LatchNotOpened, LatchOpened},
     lock::{
@@ -84,6 +85,14 @@ pub enum Answer {
     LatchDescribed(LatchDescription),
     /// Whether the latch existed.
     LatchDeleted(bool),
+    /// The caller leads once it takes this.
+    Elected(Elected),
+    /// The revision of a leader's new value.
+    Proclaimed(u64),
+    /// The owner's remaining holds after a resignation.
+    Resigned(u32),
+    /// The leader of an election.
+    LeaderSeen(LeaderSeen),
     /// The operation has no outcome.
     Failed(Error),
 }

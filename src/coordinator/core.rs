@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     attempt_ids::Attempts,
     config::Config,
+    election::followed::Elections,
     error::Error,
     events::Events,
     looks::Looks,
@@ -37,6 +38,7 @@ pub(crate) struct Core {
     pub(crate) scripts: Scripts,
     pub(crate) tasks: Tasks,
     pub(crate) waiters: Arc<Waiters>,
+    pub(crate) elections: Elections,
     pub(crate) sessions: Sessions,
     pub(crate) sessionless: Sessionless,
     pub(crate) deadlines: Deadlines,

@@ -19,6 +19,7 @@ mod coordinator;
 mod core;
 mod deadlines;
 mod dispatch;
+mod election;
 mod end_session;
 mod error;
 mod events;
@@ -62,6 +63,11 @@ pub use self::{
     answer::Answer,
     config::Config,
     coordinator::{Coordinator, Load},
+    election::{
+        observe::Observer,
+        outcome::{Elected, LeaderSeen, Leadership, Observed},
+        request::{Campaign, ElectionValue, Proclaim},
+    },
     end_session::{SessionsEnded, SessionsOf},
     error::{Error, Limit},
     events::{Event, What},

@@ -19,6 +19,7 @@ mod bad_input;
 mod client;
 mod connection_age;
 mod drain;
+mod election;
 mod fair;
 mod hand_over;
 mod idempotency;

@@ -32,7 +32,10 @@ async fn why_leads_from_a_lock_over_one_that_waits_to_the_holder_and_names_a_dea
     let redis = RedisServer::start().await;
     let settings = settings_on(&redis.url()).with("admin.listen", "127.0.0.1:0");
     let (a, b) = tokio::join!(Coordinator::start(&settings), Coordinator::start(&settings));
-    let _deploys = started(&a, "run deploy --client-name pipeline --reason release -- cat");
+    let _deploys = started(
+        &a,
+        "run deploy --client-name pipeline --reason release -- cat",
+    );
     eventually("it deploys", || async {
         !said(&a, "why deploy").await.contains("deploy is free")
     })

@@ -113,6 +113,9 @@ label! {
         CountDown = "count_down",
         DescribeLatch = "describe_latch",
         DeleteLatch = "delete_latch",
+        Proclaim = "proclaim",
+        Resign = "resign",
+        Leader = "leader",
     }
 }
 

@@ -4,7 +4,7 @@ use lockkeeper_coordinator::{Answer, Error, Invalid, Operation};
 
 use crate::grpc::{
     convert::{self, Requests},
-    convert_permits as permits,
+    convert_permits as permits, election,
     explain::explained,
     latch, multi,
     pb::{self, session_request::Request, session_response::Response},
@@ -49,6 +49,10 @@ pub(in crate::grpc) fn operation(
         AwaitLatch: await_latch,
         DescribeLatch: describe_latch,
         DeleteLatch: delete_latch,
+        Campaign: campaign,
+        Proclaim: proclaim,
+        Resign: resign,
+        Leader: leader,
         ;
         Some(Request::Open(_) | Request::Resume(_)) => {
             refused("the session of this stream is open already")
@@ -94,6 +98,10 @@ pub(in crate::grpc) fn response(answer: Answer, viewer: &Viewer) -> Result<Respo
         Answer::LatchDeleted(deleted) => {
             Response::LatchDeleted(pb::DeleteLatchResponse { deleted })
         }
+        Answer::Elected(it) => Response::Elected(election::elected(it)?),
+        Answer::Proclaimed(revision) => Response::Proclaimed(pb::ProclaimResponse { revision }),
+        Answer::Resigned(left) => Response::Resigned(election::resigned(left)),
+        Answer::LeaderSeen(seen) => Response::LeaderSeen(election::leader_seen(seen, viewer)),
         Answer::Failed(error) => return Err(error),
     })
 }
