@@ -26,6 +26,8 @@ const STORY: &[&str] = &[
     "renew a --owner you",
     "describe a",
     "describe a --output text",
+    "why a",
+    "why a --output text",
     "check-token a 5",
     "release a --owner me",
     "release a --owner you",
