@@ -2,6 +2,7 @@
 
 mod admin;
 mod context;
+mod election;
 mod ended;
 mod health;
 mod latch;
@@ -13,6 +14,7 @@ mod semaphore;
 pub(super) use self::{
     admin::{end_session, force_release, list, sessions, watch},
     context::context,
+    election::election,
     health::health,
     latch::latch,
     lock::{acquire, check_token, describe, release, renew, try_acquire},
