@@ -36,6 +36,7 @@ pub async fn execute(
         ClientCommand::Latch(command) => commands::latch(command).await,
         ClientCommand::Election(command) => commands::election(command).await,
         ClientCommand::Describe(args) => commands::describe(args).await,
+        ClientCommand::Why(args) => commands::why(args).await,
         ClientCommand::CheckToken(args) => commands::check_token(args).await,
         ClientCommand::List(args) => commands::list(args).await,
         ClientCommand::Sessions(args) => commands::sessions(args).await,

@@ -22,6 +22,7 @@ use crate::{
         },
     },
     types::{Grant, LockName, PermitGrant},
+    why::Explanation,
 };
 
 /// The answer to an operation. Every operation ends with exactly one answer that is not about a
@@ -50,6 +51,8 @@ pub enum Answer {
     Renewed(Grant),
     /// The lock's holders and waiters.
     Described(Description),
+    /// Why a lock is waited for.
+    Explained(Explanation),
     /// The result of a token check.
     TokenChecked(TokenChecked),
     /// The wait for permits goes on.

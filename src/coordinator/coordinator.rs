@@ -24,7 +24,7 @@ use crate::{
     sessionless::Sessionless,
     types::Limits,
     waiters::{self, queue::Waiters},
-    watchdog,
+    watchdog, why,
 };
 
 /// A lock coordinator on one store. Cheap to clone.
@@ -98,6 +98,7 @@ impl Coordinator {
             metrics,
             lock_looks: Looks::default(),
             semaphore_looks: Looks::default(),
+            why: why::Board::new(),
         });
         spawn_tasks(&core, wakes);
         Self { core }
@@ -208,6 +209,7 @@ fn spawn_tasks(core: &Arc<Core>, wakes: mpsc::Receiver<Wake>) {
         .spawn("places", waiters::fair::keep_in_queues(Arc::clone(core)));
     core.tasks
         .spawn("watchdog", watchdog::run(Arc::clone(core)));
+    core.tasks.spawn("deadlocks", why::run(Arc::clone(core)));
 }
 
 /// Follows the host's wakes until it is gone.

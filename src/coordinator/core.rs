@@ -27,6 +27,7 @@ use crate::{
     sessionless::Sessionless,
     types::{Grant, Lease, LockName, Owner, SessionId},
     waiters::queue::Waiters,
+    why::Board,
 };
 
 /// The state that the parts of a coordinator share.
@@ -49,6 +50,7 @@ pub(crate) struct Core {
     pub(crate) metrics: Shared,
     pub(crate) lock_looks: Looks<Inspected>,
     pub(crate) semaphore_looks: Looks<SemaphoreInspected>,
+    pub(crate) why: Board,
 }
 
 // === impl Core ===

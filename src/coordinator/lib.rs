@@ -54,6 +54,7 @@ mod wait;
 mod waiters;
 mod watch;
 mod watchdog;
+mod why;
 
 pub use lockkeeper_store::script::{CountSet, Mode, NameKind, Note, PermitId, PermitsSet};
 
@@ -99,7 +100,8 @@ pub use self::{
     stream::{Opened, Stream},
     types::{
         Grant, HolderKnown, Invalid, Lease, Limits, LockName, LostReason, OnDisconnect, Owner,
-        PermitGrant, RequestId, SessionId, note,
+        PermitGrant, RequestId, SessionId, WaitEnd, note,
     },
     watch::{Watched, Watcher},
+    why::{Cycle, Explanation, HolderExplained, Link, LockExplained, WaitExplained},
 };

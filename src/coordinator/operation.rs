@@ -43,6 +43,7 @@ use crate::{
     spans,
     summary::{Counts, Subject, Summary},
     types::{Grant, LockName, PermitGrant},
+    why::{self, Explanation},
 };
 
 /// Makes, of the rows of the table, the variants of [`Operation`], the methods of [`Coordinator`]
@@ -238,6 +239,10 @@ operations! {
         /// Describes a lock's holders and waiters.
         describe: Describe(LockName) -> Described(Description) {
             lock::describe::describe(core, it), Subject::of(it), |_| Summary::Answered
+        }
+        /// Explains why a lock is waited for.
+        explain: Explain(LockName) -> Explained(Explanation) {
+            why::explain(core, it), Subject::of(it), |_| Summary::Answered
         }
         /// Checks whether a token is the newest grant's.
         check_token: CheckToken(CheckToken) -> TokenChecked(TokenChecked) {

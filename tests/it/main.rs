@@ -39,3 +39,4 @@ mod resume_tokens;
 mod session;
 mod waiting;
 mod watchdog;
+mod why;

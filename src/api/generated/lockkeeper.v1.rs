@@ -220,6 +220,8 @@ pub enum NotGrantedReason {
     WaitTimeout = 1,
     /// A `cancel` frame cancelled the wait. Only on a session's stream.
     Cancelled = 2,
+    /// The wait was part of a deadlock, and its request set `end_on_deadlock`.
+    Deadlock = 3,
 }
 impl NotGrantedReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -231,6 +233,7 @@ impl NotGrantedReason {
             Self::Unspecified => "NOT_GRANTED_REASON_UNSPECIFIED",
             Self::WaitTimeout => "NOT_GRANTED_REASON_WAIT_TIMEOUT",
             Self::Cancelled => "NOT_GRANTED_REASON_CANCELLED",
+            Self::Deadlock => "NOT_GRANTED_REASON_DEADLOCK",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -239,6 +242,7 @@ impl NotGrantedReason {
             "NOT_GRANTED_REASON_UNSPECIFIED" => Some(Self::Unspecified),
             "NOT_GRANTED_REASON_WAIT_TIMEOUT" => Some(Self::WaitTimeout),
             "NOT_GRANTED_REASON_CANCELLED" => Some(Self::Cancelled),
+            "NOT_GRANTED_REASON_DEADLOCK" => Some(Self::Deadlock),
             _ => None,
         }
     }
@@ -598,6 +602,9 @@ pub enum WatchEvent {
     /// A detached session was not resumed within its lease and was forgotten. Its grants end with
     /// their leases.
     Abandoned = 6,
+    /// A wait is part of a deadlock, which LockService.Explain shows. One event for each of its waits on
+    /// this coordinator.
+    Deadlock = 7,
 }
 impl WatchEvent {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -613,6 +620,7 @@ impl WatchEvent {
             Self::WaitBegan => "WATCH_EVENT_WAIT_BEGAN",
             Self::WaitEnded => "WATCH_EVENT_WAIT_ENDED",
             Self::Abandoned => "WATCH_EVENT_ABANDONED",
+            Self::Deadlock => "WATCH_EVENT_DEADLOCK",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -625,6 +633,7 @@ impl WatchEvent {
             "WATCH_EVENT_WAIT_BEGAN" => Some(Self::WaitBegan),
             "WATCH_EVENT_WAIT_ENDED" => Some(Self::WaitEnded),
             "WATCH_EVENT_ABANDONED" => Some(Self::Abandoned),
+            "WATCH_EVENT_DEADLOCK" => Some(Self::Deadlock),
             _ => None,
         }
     }
@@ -1403,6 +1412,10 @@ pub struct AcquireRequest {
     /// (UNIMPLEMENTED / UNSUPPORTED_BY_STORE).
     #[prost(message, optional, tag = "9")]
     pub note: ::core::option::Option<Note>,
+    /// Whether the wait ends (DEADLOCK) if it is part of a deadlock. Of the waits of a deadlock that
+    /// set it, only the youngest ends. A coordinator finds deadlocks among waits older than a second.
+    #[prost(bool, tag = "20")]
+    pub end_on_deadlock: bool,
 }
 /// See LockService.Acquire.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1598,6 +1611,9 @@ pub struct AcquireAllRequest {
     /// A note for other callers, for each of the locks.
     #[prost(message, optional, tag = "8")]
     pub note: ::core::option::Option<Note>,
+    /// Whether the wait ends (DEADLOCK) if it is part of a deadlock; same rules as in AcquireRequest.
+    #[prost(bool, tag = "20")]
+    pub end_on_deadlock: bool,
 }
 /// See LockService.AcquireAll.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1784,6 +1800,128 @@ pub struct CheckTokenResponse {
     /// Whether the lock is held now, by any owner.
     #[prost(bool, tag = "3")]
     pub held: bool,
+}
+/// See LockService.Explain.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExplainRequest {
+    /// The name of a lock or of a semaphore.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+/// See LockService.Explain.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExplainResponse {
+    /// The names of the chain, each once: the requested one first, and after a name those that its
+    /// holders wait for.
+    #[prost(message, repeated, tag = "1")]
+    pub locks: ::prost::alloc::vec::Vec<ExplainedLock>,
+    /// Whether something of the chain is not listed: holders beyond the first 8 of a name, names that
+    /// are more than 16 waits away, or waits that the store did not return.
+    #[prost(bool, tag = "2")]
+    pub truncated: bool,
+    /// The deadlocks in the chain; if there is none, those that are possible.
+    #[prost(message, repeated, tag = "3")]
+    pub deadlocks: ::prost::alloc::vec::Vec<Deadlock>,
+}
+/// ExplainedLock is a name in the chain.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExplainedLock {
+    /// The name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The mode in which a lock is held; unspecified if it is not held or is a semaphore.
+    #[prost(enumeration = "LockMode", tag = "2")]
+    pub mode: i32,
+    /// Whether the name is a semaphore; its holders hold permits.
+    #[prost(bool, tag = "3")]
+    pub is_semaphore: bool,
+    /// The first 8 holders.
+    #[prost(message, repeated, tag = "4")]
+    pub holders: ::prost::alloc::vec::Vec<ExplainedHolder>,
+    /// The number of holders.
+    #[prost(uint32, tag = "5")]
+    pub holder_count: u32,
+    /// The number of waiters, counted as in DescribeResponse.
+    #[prost(uint32, tag = "6")]
+    pub waiter_count: u32,
+    /// The fencing token of the newest grant; 0 if none is known, and for a semaphore.
+    #[prost(uint64, tag = "7")]
+    pub last_fencing_token: u64,
+}
+/// ExplainedHolder is a holder in the chain, and what it waits for.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExplainedHolder {
+    /// The holder. `client_name` is also known of sessions of other coordinators while they wait. For a
+    /// semaphore, `hold_count` is the number of permits.
+    #[prost(message, optional, tag = "1")]
+    pub holder: ::core::option::Option<Holder>,
+    /// The time for which it has held the lock. Unset if this coordinator does not serve its session.
+    #[prost(message, optional, tag = "2")]
+    pub held_for: ::core::option::Option<::prost_types::Duration>,
+    /// The waits of the holder, and of other owners of its session, that are older than a second. At
+    /// most 8.
+    #[prost(message, repeated, tag = "3")]
+    pub waits: ::prost::alloc::vec::Vec<ExplainedWait>,
+}
+/// ExplainedWait is what a holder waits for.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExplainedWait {
+    /// The name; empty if the caller has no right to describe it. The chain ends there then.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Whether the name is hidden from the caller.
+    #[prost(bool, tag = "2")]
+    pub is_hidden: bool,
+    /// The owner that waits, shown as in Holder.
+    #[prost(string, tag = "3")]
+    pub owner: ::prost::alloc::string::String,
+    /// Whether that owner is the holder itself. Another owner of its session may be another task, for
+    /// which the holder need not wait.
+    #[prost(bool, tag = "4")]
+    pub is_holder: bool,
+    /// The mode in which it wants to hold the lock; unspecified for permits.
+    #[prost(enumeration = "LockMode", tag = "5")]
+    pub mode: i32,
+    /// The time since the wait began.
+    #[prost(message, optional, tag = "6")]
+    pub waiting_for: ::core::option::Option<::prost_types::Duration>,
+}
+/// Deadlock is a cycle of owners of which each waits for a lock that the next one holds, and the last
+/// for one that the first holds.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Deadlock {
+    /// The waits of the cycle.
+    #[prost(message, repeated, tag = "1")]
+    pub waits: ::prost::alloc::vec::Vec<DeadlockedWait>,
+    /// Whether it is only possible, because one of the owners may be several tasks: it is an owner that
+    /// its caller did not name, it waits for several names, or it waits for a name while another owner
+    /// of its session holds the other one. Also if permits are waited for, because other holders may
+    /// release some.
+    #[prost(bool, tag = "2")]
+    pub is_possible: bool,
+}
+/// DeadlockedWait is a wait of a deadlock.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeadlockedWait {
+    /// Same as in Holder; empty for a sessionless owner.
+    #[prost(string, tag = "1")]
+    pub session_digest: ::prost::alloc::string::String,
+    /// The owner that waits, shown as in Holder.
+    #[prost(string, tag = "2")]
+    pub owner: ::prost::alloc::string::String,
+    /// Same as in Holder.
+    #[prost(string, tag = "3")]
+    pub client_name: ::prost::alloc::string::String,
+    /// The name that it waits for, and that the owner of the next wait holds; empty if the caller has
+    /// no right to describe it.
+    #[prost(string, tag = "4")]
+    pub name: ::prost::alloc::string::String,
+    /// The mode in which it wants to hold the lock; unspecified for permits.
+    #[prost(enumeration = "LockMode", tag = "5")]
+    pub mode: i32,
+    /// The time since the wait began.
+    #[prost(message, optional, tag = "6")]
+    pub waiting_for: ::core::option::Option<::prost_types::Duration>,
 }
 /// See ElectionService.Campaign. Fields follow the rules of AcquireRequest unless stated otherwise.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3819,7 +3957,7 @@ pub struct SessionRequest {
     /// refused.
     #[prost(
         oneof = "session_request::Request",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 30, 31, 32, 33, 34, 50, 51, 52, 53"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 30, 31, 32, 33, 34, 50, 51, 52, 53, 60"
     )]
     pub request: ::core::option::Option<session_request::Request>,
 }
@@ -3926,6 +4064,9 @@ pub mod session_request {
         /// Same as ElectionService.Leader; answered by `leader_seen`.
         #[prost(message, tag = "53")]
         Leader(super::LeaderRequest),
+        /// Same as LockService.Explain; answered by `explained`.
+        #[prost(message, tag = "60")]
+        Explain(super::ExplainRequest),
     }
 }
 /// OpenSession opens a new session.
@@ -3990,7 +4131,7 @@ pub struct SessionResponse {
     /// The answer or the notice.
     #[prost(
         oneof = "session_response::Response",
-        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 30, 31, 32, 33, 34, 35, 36, 37, 50, 51, 52, 53"
+        tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 30, 31, 32, 33, 34, 35, 36, 37, 50, 51, 52, 53, 60"
     )]
     pub response: ::core::option::Option<session_response::Response>,
 }
@@ -4122,6 +4263,9 @@ pub mod session_response {
         /// Answers leader.
         #[prost(message, tag = "53")]
         LeaderSeen(super::LeaderResponse),
+        /// Answers explain.
+        #[prost(message, tag = "60")]
+        Explained(super::ExplainResponse),
     }
 }
 /// SessionOpened is the first answer on a stream: the session is live.
@@ -4636,6 +4780,35 @@ pub mod lock_service_client {
                 .insert(GrpcMethod::new("lockkeeper.v1.LockService", "Describe"));
             self.inner.unary(req, path, codec).await
         }
+        /// Returns why a lock is waited for: its holders, what each of them waits for, the holders of that,
+        /// and so on, on all coordinators of the store. Waits shorter than a second are not seen. If the
+        /// chain has a cycle, the call takes up to two seconds to see whether that is a deadlock.
+        /// Read-only. The caller needs the right to describe the name; other names are hidden unless it may
+        /// describe them too.
+        pub async fn explain(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ExplainRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ExplainResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SizedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/lockkeeper.v1.LockService/Explain",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("lockkeeper.v1.LockService", "Explain"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Reports whether a fencing token belongs to the newest grant of a name. Read-only. It is meant
         /// for resources that cannot compare tokens themselves. The answer reflects the moment the store
         /// was read; a newer grant can follow at any time.
@@ -4815,6 +4988,15 @@ pub mod lock_service_server {
             tonic::Response<super::DescribeResponse>,
             tonic::Status,
         >;
+        /// Returns why a lock is waited for: its holders, what each of them waits for, the holders of that,
+        /// and so on, on all coordinators of the store. Waits shorter than a second are not seen. If the
+        /// chain has a cycle, the call takes up to two seconds to see whether that is a deadlock.
+        /// Read-only. The caller needs the right to describe the name; other names are hidden unless it may
+        /// describe them too.
+        async fn explain(
+            &self,
+            request: tonic::Request<super::ExplainRequest>,
+        ) -> std::result::Result<tonic::Response<super::ExplainResponse>, tonic::Status>;
         /// Reports whether a fencing token belongs to the newest grant of a name. Read-only. It is meant
         /// for resources that cannot compare tokens themselves. The answer reflects the moment the store
         /// was read; a newer grant can follow at any time.
@@ -5324,6 +5506,51 @@ pub mod lock_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DescribeSvc(inner);
+                        let codec = crate::codec::SizedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/lockkeeper.v1.LockService/Explain" => {
+                    #[allow(non_camel_case_types)]
+                    struct ExplainSvc<T: LockService>(pub Arc<T>);
+                    impl<
+                        T: LockService,
+                    > tonic::server::UnaryService<super::ExplainRequest>
+                    for ExplainSvc<T> {
+                        type Response = super::ExplainResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ExplainRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as LockService>::explain(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ExplainSvc(inner);
                         let codec = crate::codec::SizedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

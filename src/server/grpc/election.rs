@@ -118,6 +118,7 @@ impl Requests<'_> {
             min_replica_acks: request.min_replica_acks,
             note: convert_note::of_request(request.note.as_ref())?,
             account: self.account.clone(),
+            end_on_deadlock: false,
         };
         Ok(Campaign {
             acquire,

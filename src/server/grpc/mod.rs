@@ -15,6 +15,7 @@ mod convert_note;
 mod convert_permits;
 mod credentials;
 mod election;
+mod explain;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;

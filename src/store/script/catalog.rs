@@ -349,11 +349,15 @@ pub static ELECTION_INSPECT: Script = script!("election_inspect", "election");
 pub static SESSION_END: Script = script!("session_end", "token", "expire");
 /// Tells whether a session has ended.
 pub static SESSION_ENDED: Script = script!("session_ended", "token");
+/// Shares the waits of an owner.
+pub static WAITS_SHARE: Script = script!("waits_share", "token");
+/// Tells the waits of an owner that are shared.
+pub static WAITS_LOOK: Script = script!("waits_look", "token");
 /// Finds out whether the store takes writes.
 pub static STORE_WRITE: Script = script!("store_write");
 
 /// Every script, for hosts that load or test them all.
-pub static ALL: [&Script; 44] = [
+pub static ALL: [&Script; 46] = [
     &LOCK_ACQUIRE,
     &LOCK_RELEASE,
     &LOCK_HAND_ON,
@@ -397,6 +401,8 @@ pub static ALL: [&Script; 44] = [
     &ELECTION_INSPECT,
     &SESSION_END,
     &SESSION_ENDED,
+    &WAITS_SHARE,
+    &WAITS_LOOK,
     &STORE_WRITE,
 ];
 

@@ -213,6 +213,11 @@ pub fn ended_sessions(whose: &str) -> Bytes {
     prefixed("lockkeeper_ended", whose).into()
 }
 
+/// The waits of a session, or of an owner without one, that have this digest.
+pub fn waits(prefix: &str, digest: &str) -> Bytes {
+    prefixed("lockkeeper_waits", &[prefix, digest].concat()).into()
+}
+
 /// A key that is never there.
 pub fn never(prefix: &str) -> Bytes {
     format!("{prefix}lockkeeper_never").into()

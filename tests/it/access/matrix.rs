@@ -40,6 +40,7 @@ const RPCS: &[Row] = &[
     ("LockService.ReleaseAll", "release", NO_SESSION, NO_SESSION),
     ("LockService.Renew", "acquire", DENIED, NO_SESSION),
     ("LockService.Describe", "describe", NONE, NONE),
+    ("LockService.Explain", "describe", NONE, NONE),
     ("LockService.CheckToken", "describe", NONE, NONE),
     ("LockService.Session", NONE, NONE, NONE),
     (
@@ -99,6 +100,7 @@ const FRAMES: &[Row] = &[
     ("release_all", "release", NOT_ITS, NOT_ITS),
     ("renew", "acquire", DENIED, NOT_ITS),
     ("describe", "describe", NONE, NONE),
+    ("explain", "describe", NONE, NONE),
     ("check_token", "describe", NONE, NONE),
     ("acquire_permits", "acquire", DENIED, NOT_ITS),
     ("try_acquire_permits", "acquire", DENIED, NOT_ITS),

@@ -31,4 +31,5 @@ mod same_on_all;
 mod slots;
 mod tokens;
 mod undo;
+mod waits;
 mod worst_case;

@@ -10,6 +10,7 @@ mod permits;
 mod scripts;
 mod sessions;
 mod turns;
+mod waits;
 
 pub use election::{ElectionInspected, Proclaimed, Recorded};
 pub use latch::{CountSet, CountedDown, LatchInspected};
