@@ -62,6 +62,16 @@ pub struct RunArgs {
     pub(crate) also: Vec<String>,
     #[command(flatten)]
     pub(crate) more: MoreLocks,
+    /// The value of a leader, if the lock is an election's.
+    #[arg(skip)]
+    pub(crate) value: Option<String>,
+    #[command(flatten)]
+    pub(crate) how: HowArgs,
+}
+
+/// How to wait for what a command runs under, and the command.
+#[derive(Args, Debug)]
+pub(crate) struct HowArgs {
     /// How long to wait for the lock [default: without limit].
     #[arg(long, short, value_name = "DURATION", value_parser = period)]
     pub(crate) wait: Option<Duration>,
