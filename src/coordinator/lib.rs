@@ -15,6 +15,7 @@ mod admin;
 mod answer;
 mod attempt_ids;
 mod config;
+mod contention;
 mod coordinator;
 mod core;
 mod deadlines;
@@ -25,6 +26,7 @@ mod events;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod history;
 mod latch;
 mod lock;
 mod looks;
@@ -38,6 +40,7 @@ mod multi;
 mod operation;
 mod owner_lock;
 mod progress;
+mod recent;
 mod repeat;
 mod reply;
 mod resume;
@@ -46,6 +49,7 @@ mod semaphore;
 mod session;
 mod sessionless;
 mod spans;
+mod standing;
 mod stream;
 mod summary;
 mod types;
@@ -60,6 +64,7 @@ pub use self::{
     admin::{ForceReleased, ListedLocks, ListedSessions, LockSeen, Reason},
     answer::Answer,
     config::Config,
+    contention::{Contended, SessionShown},
     coordinator::{Coordinator, Load},
     end_session::{SessionsEnded, SessionsOf},
     error::{Error, Limit},
@@ -78,6 +83,7 @@ pub use self::{
         undo::DeliveryAll,
     },
     operation::Operation,
+    recent::{Recent, Recorded},
     reply::{AnswersTo, Reply},
     resume::{Resumed, ResumedGrant, ResumedPermits},
     resume_token::SessionSecrets,
@@ -90,6 +96,7 @@ pub use self::{
         request::{AcquirePermits, PermitCount, ReleasePermits, RenewPermits, SetPermits},
     },
     session::{EndedByForce, Notice, PeerAddress, Session, SessionSeen},
+    standing::Standing,
     stream::{Opened, Stream},
     types::{
         Grant, HolderKnown, Invalid, Lease, Limits, LockName, LostReason, OnDisconnect, Owner,

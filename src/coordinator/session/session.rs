@@ -258,6 +258,7 @@ impl Session {
             Phase::Ended => {}
         }
         tally.grants += state.grants.len();
+        tally.at_risk += usize::from(state.failing > 0);
     }
 
     pub(crate) fn end_wait(&self) {
