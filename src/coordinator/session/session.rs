@@ -199,7 +199,8 @@ impl Session {
         }
         let grants = self.take_grants(&mut state, deadlines);
         for grant in &grants {
-            self.events.tell(|| Event::of(What::Released, grant));
+            self.events
+                .tell(|| Event::of(What::Released, grant).holding(0));
         }
         Some(grants)
     }

@@ -1,5 +1,7 @@
 //! What the overview needs of the exposed metrics, so that nothing is counted twice.
 
+use lockkeeper_base::metrics::PREFIX;
+
 /// What was counted since the process began.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Totals {
@@ -28,7 +30,8 @@ impl Totals {
     pub(super) fn read(exposition: &str) -> Self {
         let mut totals = Self::default();
         for (name, labels, value) in exposition.lines().filter_map(sample) {
-            match name.strip_prefix("lockkeeper_") {
+            let own = name.strip_prefix(PREFIX);
+            match own.and_then(|own| own.strip_prefix('_')) {
                 Some("grants_total") if labels.contains("result=\"granted\"") => {
                     totals.granted += value;
                 }

@@ -298,7 +298,98 @@ fn cycle_from(start: usize, blocked: &[Vec<(usize, usize)>]) -> Option<Vec<Step>
 
 #[cfg(test)]
 mod tests {
+    use lockkeeper_coordinator::{Event, Limits, Mode, What};
+    use tokio::time::Instant;
+
     use super::*;
+
+    fn limits() -> Limits {
+        Limits {
+            key_prefix: "".into(),
+            name_bytes_max: 64,
+            owner_bytes_max: 64,
+            request_id_bytes_max: 64,
+            client_name_bytes_max: 64,
+            lease_min: Duration::from_secs(1),
+            lease_max: Duration::from_secs(60),
+            waiters_per_lock_max: 1,
+            waiters_max: 1,
+            waits_per_session_max: 1,
+            sessions_max: 1,
+            grants_per_session_max: 1,
+            locks_per_request_max: 1,
+        }
+    }
+
+    /// A lock with a holder, and its waiters.
+    fn add(graph: &mut Graph, name: &str, holder: &str, waiters: &[String]) {
+        let name = LockName::parse(name, &limits()).unwrap();
+        let owner = |label: &str| Owner::sessionless(label, &limits()).unwrap();
+        let wait = |label: &String| Standing {
+            event: Event {
+                what: What::WaitBegan,
+                name: name.clone(),
+                kind: NameKind::Lock,
+                mode: Some(Mode::Exclusive),
+                owner: owner(label),
+                fencing_token: 0,
+                holds: 0,
+                note: None,
+            },
+            since: Instant::now(),
+            valid_until: None,
+        };
+        let holders = vec![graph.index(owner(holder), |_| String::new())];
+        let waits = waiters.iter().map(|label| (owner(label), wait(label)));
+        let waits = waits.map(|(owner, wait)| (graph.index(owner, |_| String::new()), wait));
+        let waits = waits.collect();
+        graph.names.push(Waited {
+            name: name.clone(),
+            kind: NameKind::Lock,
+            waiter_count: waiters.len(),
+            longest: Duration::from_secs(2),
+            holders,
+            holder_count: 1,
+            waiters: waits,
+        });
+    }
+
+    #[tokio::test]
+    async fn what_does_not_fit_is_counted_and_a_deadlock_comes_first() {
+        let mut graph = Graph::default();
+        for at in 0..90 {
+            let waiters: Vec<_> = (0..9).map(|it| format!("w{at}-{it}")).collect();
+            add(&mut graph, &format!("n{at}"), &format!("h{at}"), &waiters);
+        }
+        add(&mut graph, "a", "x", &["y".to_owned()]);
+        add(&mut graph, "b", "y", &["x".to_owned()]);
+        graph.find_cycles();
+        let shown = graph.shown();
+        let (names, owners) = (shown["names"].as_array().unwrap(), &shown["owners"]);
+        let owners = owners.as_array().unwrap();
+        assert!((190..=NODES_MAX).contains(&(names.len() + owners.len())));
+        assert_eq!(shown["namesLeftOut"], 92 - names.len());
+        let first = names
+            .iter()
+            .take(3)
+            .map(|it| (&it["name"], &it["isDeadlocked"]));
+        let expected = [("a", true), ("b", true), ("n0", false)];
+        for ((name, deadlocked), expected) in first.zip(expected) {
+            assert_eq!((name, deadlocked), (&json!(expected.0), &json!(expected.1)));
+        }
+        assert_eq!(names[2]["waiterCount"], 9);
+        assert_eq!(
+            names[2]["waiters"].as_array().unwrap().len(),
+            PLAIN_WAITERS_MAX
+        );
+        let steps = shown["deadlocks"][0].as_array().unwrap().iter();
+        let steps: Vec<_> = steps.map(|it| (&it["owner"], &it["waitsFor"])).collect();
+        assert_eq!(
+            steps,
+            [(&json!("x"), &json!("b")), (&json!("y"), &json!("a"))]
+        );
+        assert_eq!(graph.deadlocks(), [["b", "a"]]);
+    }
 
     #[test]
     fn a_circle_is_found_from_each_of_its_owners_and_from_nobody_else() {

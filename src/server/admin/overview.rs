@@ -133,8 +133,8 @@ impl Facts {
             add("atRisk", format!("{} {text}", self.at_risk));
         }
         if token_regressions > 0.0 {
-            let text = "fencing tokens were smaller than earlier ones: the store has older data, or \
-                its clock went back.";
+            let text = "fencing tokens were smaller than earlier ones: the store has older data, \
+                or its clock went back.";
             add("tokenRegression", format!("{token_regressions} {text}"));
         }
         if counters_refused > 0.0 {

@@ -11,7 +11,7 @@ const PICTURES = [
   ["console-locks", "locks", "#locks-rows .group", WIDE, "light"],
   ["console-lock", "lock/nightly-report", "#lock-waiters a", WIDE, "light"],
   ["console-graph", "graph", "#graph rect.bad", WIDE, "dark"],
-  ["console-events", "events", "#events-rows li", WIDE, "dark"],
+  ["console-events", "events", "#events-rows tbody tr", WIDE, "dark"],
   ["console-phone", "lock/accounts%3Aalice", "#lock-chain .bad", PHONE, "dark"],
 ];
 

@@ -189,7 +189,7 @@ export const questions = {
     const { page, coordinator } = await open(world, "#events");
     for (const name of ["moment:1", "moment:2"]) await call(coordinator, "LockService/TryAcquire", { name, owner: "clock", lease: "600s" });
     await page.locator("#events-form [name=part]").fill("moment:");
-    const items = page.locator("#events-rows li");
+    const items = page.locator("#events-rows tbody tr");
     await until("two are left", async () => (await items.count()) === 2);
     await page.locator("#events-form [name=event]").selectOption("released");
     await page.getByText("No kept event matches.").waitFor();
@@ -207,7 +207,7 @@ export const questions = {
     await page.getByRole("button", { name: "Go on" }).click();
     await until("three are there", async () => (await items.count()) === 3);
     await items.nth(1).getByRole("link").first().click();
-    await page.locator("#events-rows li.marked", { hasText: "moment:2" }).waitFor();
+    await page.locator("#events-rows tr.marked", { hasText: "moment:2" }).waitFor();
     assert.equal(new URL(page.url()).hash, `#events/${lines[1].at}`);
     await page.close();
   },

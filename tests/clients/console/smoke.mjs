@@ -51,7 +51,7 @@ const stories = {
     assert.equal(await waiter.ended, 0);
     await page.getByText("Nothing is held or waited for.").waitFor();
     await page.getByRole("link", { name: "Events", exact: true }).click();
-    await page.locator("#events-rows li", { hasText: "released" }).first().waitFor();
+    await page.locator("#events-rows tbody tr", { hasText: "released" }).first().waitFor();
     await page.close();
   },
 
@@ -76,7 +76,7 @@ const stories = {
     await row(page, "lock-holders", HARMFUL).waitFor();
     await world.run(readOnly, "release", HARMFUL, "--owner", HARMFUL);
     await page.getByRole("link", { name: "Events", exact: true }).click();
-    await page.locator("#events-rows li", { hasText: HARMFUL }).first().waitFor();
+    await page.locator("#events-rows tbody tr", { hasText: HARMFUL }).first().waitFor();
     assert.equal(await page.locator("img:not([src='/icon.svg'])").count(), 0);
     assert.ok(!(await page.title()).startsWith("harm"));
     const policy = await page.evaluate(async () => (await fetch("/")).headers.get("content-security-policy"));
@@ -154,12 +154,12 @@ const stories = {
     await page.keyboard.press("Enter");
     await dialog.waitFor({ state: "hidden" });
     assert.equal(await holder.ended, 76, "the holder was told");
-    const lost = events.locator("#events-rows li.lost", { hasText: "FORCE_RELEASED: host 7 has burned down" });
+    const lost = events.locator("#events-rows tr.lost", { hasText: "FORCE_RELEASED: host 7 has burned down" });
     await lost.waitFor();
     await events.locator("#losses", { hasText: "1" }).waitFor();
     assert.match(await events.locator("#announced").textContent(), /stuck was lost/);
     await events.locator("#events-form [name=event]").selectOption("lost");
-    await until("only losses", async () => (await events.locator("#events-rows li:not(.lost)").count()) === 0);
+    await until("only losses", async () => (await events.locator("#events-rows tbody tr:not(.lost)").count()) === 0);
     await lost.waitFor();
     await until("it is audited", () => mayForce.log.some((line) => line.includes('"target":"audit"') && line.includes("burned down")));
     await page.close();

@@ -7,21 +7,18 @@ const CLIPPED = 56;
 
 export const at = (id) => document.getElementById(id);
 
+// The fields of a form.
+export const fieldsOf = (id) => Object.fromEntries(new FormData(at(id)));
+
 export const token = {
   get: () => sessionStorage.getItem(TOKEN),
   set: (value) => sessionStorage.setItem(TOKEN, value),
 };
 
 // An answer other than 2xx.
-export class Refused extends Error {
-  constructor(status, reason, message) {
-    super(message);
-    this.status = status;
-    this.reason = reason;
-  }
-}
+export class Refused extends Error {}
 
-export const isDenied = (error) => error instanceof Refused && error.status === 403;
+export const isDenied = (error) => error.status === 403;
 
 export function wordsOf(error) {
   if (error instanceof Refused) return `${error.reason}: ${error.message}`;
@@ -29,17 +26,16 @@ export function wordsOf(error) {
 }
 
 async function request(path, options = {}) {
-  const own = token.get() ? { Authorization: `Bearer ${token.get()}` } : {};
-  const headers = { ...options.headers, ...own };
+  const headers = { ...options.headers, ...(token.get() && { Authorization: `Bearer ${token.get()}` }) };
   const response = await fetch(path, { cache: "no-store", redirect: "error", ...options, headers });
   if (response.ok) return response.json();
   const error = (await response.json().catch(() => ({}))).error ?? {};
-  throw new Refused(response.status, error.reason ?? String(response.status), error.message ?? "");
+  throw Object.assign(new Refused(error.message), { status: response.status, reason: error.reason ?? response.status });
 }
 
 // Parameters that are empty are left out.
 export function ask(path, parameters = {}, signal = undefined) {
-  const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+  const given = Object.entries(parameters).filter(([, value]) => (value ?? "") !== "");
   const query = new URLSearchParams(given).toString();
   return request(`/api/v1/${path}${query ? `?${query}` : ""}`, { signal });
 }
@@ -62,7 +58,7 @@ export function svg(kind, attributes = {}, ...children) {
 }
 
 export function setText(element, text) {
-  if (element.textContent !== text) element.textContent = text;
+  if (element.textContent !== String(text)) element.textContent = text;
 }
 
 export const many = (count, one, several = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : several}`;
@@ -84,6 +80,8 @@ export function clip(text, most = CLIPPED) {
   return `${text.slice(0, most - tail - 1)}…${text.slice(-tail)}`;
 }
 
+export const kindOf = ({ kind }) => (kind === "readWriteLock" ? "read/write lock" : kind);
+
 const PAGES = { semaphore: "semaphore", latch: "latch" };
 
 export const hrefOf = (name, kind) => `#${PAGES[kind] ?? "lock"}/${encodeURIComponent(name)}`;
@@ -100,6 +98,8 @@ export function whoOf({ clientName, owner, sessionDigest }) {
 
 // Redisson names a holder by its client's UUID and a thread; threads count from 1, our default owner is 0.
 export const isRedisson = (it) => it.sessionDigest && !it.clientName && it.heldForMs === null && /^[1-9]\d*$/.test(it.owner);
+
+export const whyOf = ({ reason, detail }) => [reason, detail].filter(Boolean).join(": ");
 
 export function noteOf(note) {
   if (!note) return "";
@@ -119,52 +119,47 @@ export function beginTables() {
   }
 }
 
-// Rows are kept by key, so that the focus stays where it is when they are shown anew.
+// Rows are kept by key, so that the focus stays where it is when they are shown anew. A row is a key, cells and a class.
 export function showRows(id, rows, nothing) {
-  const [table, body] = [at(id), at(id).tBodies[0]];
-  const heads = [...table.querySelectorAll("th")];
+  const body = at(id).tBodies[0];
+  const heads = [...at(id).querySelectorAll("th")];
   const known = new Map([...body.children].map((row) => [row.dataset.key, row]));
-  const wanted = rows.length > 0 ? rows : [{ key: "\n", cells: [{ text: nothing, span: 9 }], className: "few" }];
-  const shown = wanted.map(({ key, cells, className = "" }) => {
+  const wanted = rows.length > 0 ? rows : [["\n", [{ text: nothing, span: 9 }], "few"]];
+  const shown = wanted.map(([key, cells, className = ""]) => {
     const row = known.get(key) ?? make("tr");
     row.dataset.key = key;
     row.className = className;
     while (row.children.length > cells.length) row.lastChild.remove();
     cells.forEach((cell, index) => {
-      const [element, head] = [row.children[index] ?? row.appendChild(make("td")), heads[index]];
-      element.className = `${cell.className ?? ""} ${cell.span ? "" : head.className}`;
-      element.dataset.label = index === 0 || cell.span ? "" : head.textContent;
-      showCell(element, cell);
+      const element = row.children[index] ?? row.appendChild(make("td"));
+      const { span, className: own = "" } = cell;
+      element.className = `${own} ${span ? "" : heads[index].className}`;
+      element.dataset.label = index === 0 || span ? "" : heads[index].textContent;
+      showCell(element, Object(cell) === cell ? cell : { text: String(cell) });
     });
     return row;
   });
-  const isSame = shown.length === body.children.length && shown.every((row, index) => body.children[index] === row);
-  if (isSame) return;
+  if (shown.length === body.children.length && shown.every((row, index) => body.children[index] === row)) return;
   const focused = document.activeElement;
   body.replaceChildren(...shown);
-  if (focused && body.contains(focused)) focused.focus();
+  if (body.contains(focused)) focused.focus();
 }
 
 // A cell is a text, a link, a button, or a time that goes on: `until` counts down, `since` up.
-function showCell(cell, { text = "—", href = "", press, open, until, since, mark = "", span = 1 }) {
+function showCell(cell, { text = "—", href, press, open, until, since, mark, span = 1 }) {
   cell.colSpan = span;
   const now = performance.now();
   for (const [name, ms, end] of [["until", until, now + until], ["since", since, now - since]]) {
     if (ms === null || ms === undefined) delete cell.dataset[name];
-    else cell.dataset[name] = String(end);
+    else cell.dataset[name] = end;
   }
   if (cell.dataset.until || cell.dataset.since) return tick(cell);
-  const kind = press ? "BUTTON" : href ? "A" : "SPAN";
+  const kind = press ? "button" : href ? "a" : "span";
   let inner = cell.firstElementChild;
-  if (inner?.tagName !== kind) {
-    inner = make(kind.toLowerCase());
-    cell.replaceChildren(inner);
-  }
-  if (press) {
-    Object.assign(inner, { type: "button", onclick: press });
-    inner.setAttribute("aria-expanded", String(open));
-  } else if (href) inner.href = href;
-  const shown = clip(String(text));
+  if (inner?.localName !== kind) cell.replaceChildren((inner = make(kind)));
+  if (press) Object.assign(inner, { type: "button", onclick: press, ariaExpanded: open });
+  else if (href) inner.href = href;
+  const shown = clip(text);
   inner.title = shown === text ? "" : text;
   setText(inner, shown);
   while (inner.nextSibling) inner.nextSibling.remove();
@@ -185,7 +180,8 @@ export function clearAll(...ids) {
 
 export const tickAll = () => document.querySelectorAll("td[data-until], td[data-since]").forEach(tick);
 
-// The cell of a name.
+// A name as a cell, and as a link.
+export const linkTo = ({ name, kind }) => make("a", { href: hrefOf(name, kind), title: name }, clip(name));
 export const named = (it) => ({ text: it.name, href: hrefOf(it.name, it.kind), className: "name" });
 
 export function showFacts(list, facts) {
@@ -198,12 +194,12 @@ export function showCommand(element, words) {
   const quote = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
   const line = words.map(quote).join(" ");
   const code = make("code", {}, line);
-  const copy = make("button", { type: "button" }, "Copy");
+  const copy = make("button", {}, "Copy");
   copy.onclick = async () => {
-    // Without a secure context there is no clipboard: then the line is selected.
-    const done = await navigator.clipboard?.writeText(line).then(() => true, () => false);
-    if (!done) getSelection().selectAllChildren(code);
-    setText(copy, done ? "Copied" : "Selected");
+    // Without a secure context there is no clipboard.
+    getSelection().selectAllChildren(code);
+    await navigator.clipboard?.writeText(line);
+    setText(copy, navigator.clipboard ? "Copied" : "Selected");
   };
   if (element.firstChild?.textContent !== line) element.replaceChildren(code, copy);
 }

@@ -1,6 +1,6 @@
 // The frame of the pages: which one is shown, when it is loaded again, credentials, and what changes something.
 
-import { Refused, ask, at, beginTables, isDenied, make, send, setText, tickAll, token, wordsOf } from "./base.js";
+import { Refused, ask, at, beginTables, isDenied, send, setText, tickAll, token, whyOf, wordsOf } from "./base.js";
 import * as events from "./events.js";
 import * as graph from "./graph.js";
 import * as lock from "./lock.js";
@@ -9,11 +9,13 @@ import * as overview from "./overview.js";
 import * as session from "./session.js";
 
 const PULSE_MS = 1000;
+const REFRESH_MS = 5000;
+// A page that takes longer to load is not loaded for each event.
+const EAGER_MS = 20_000;
 const RETRY_MS = 5000;
 const DENIED_RETRY_MS = 60_000;
 
-// The element, the entry of the navigation, and how it is filled. `load` answers when to load again, and whether an
-// event is a reason to do so at once.
+// The element, the entry of the navigation, and how it is filled. `load` may answer when to load again.
 const ofKind = (kind) => ({ id: "lock", nav: "locks", load: lock.load(kind), clear: (name) => lock.clear(name, kind) });
 const PAGES = {
   overview: { load: overview.load },
@@ -27,22 +29,14 @@ const PAGES = {
   events: { load: events.load, clear: events.clear },
 };
 
-const now = { page: null, name: "", argument: "", mayChange: false, isEager: false, losses: 0, last: null, needsToken: false };
+const now = { isEager: false, losses: 0, last: null, needsToken: false };
 let stop = new AbortController();
 let planned;
 
 const sections = () => document.querySelectorAll("main > section");
 
 function fail(error) {
-  if (error === null) {
-    at("problem").hidden = true;
-    return;
-  }
-  if (error.name === "AbortError") return;
-  if (error instanceof Refused && error.status === 401) {
-    askForToken();
-    return;
-  }
+  if (error.status === 401) return askForToken();
   setText(at("problem"), wordsOf(error));
   at("problem").hidden = false;
   // Another token may be allowed more.
@@ -64,7 +58,6 @@ function showState(text, isGood) {
 
 async function showStatus(signal) {
   const it = await ask("status", {}, signal);
-  now.mayChange = it.forceReleaseAllowed;
   document.body.classList.toggle("read-only", !it.forceReleaseAllowed);
   const store = it.storeAnswers ? "the store answers" : "the store does not answer";
   const draining = it.draining ? " · draining" : "";
@@ -84,9 +77,9 @@ async function run() {
       await showStatus(signal);
       const loaded = await now.page.load(now.argument, signal);
       if (signal.aborted) return;
-      ({ delay } = loaded);
-      now.isEager = loaded.isEager;
-      fail(null);
+      delay = loaded?.delay ?? REFRESH_MS;
+      now.isEager = delay <= EAGER_MS;
+      at("problem").hidden = true;
     }
   } catch (error) {
     if (signal.aborted) return;
@@ -116,12 +109,11 @@ async function pulse() {
   setTimeout(pulse, delay);
 }
 
-function tellLoss({ name, reason, detail }) {
+function tellLoss(event) {
   now.losses += 1;
   at("losses").hidden = false;
-  setText(at("losses"), String(now.losses));
-  at("losses").setAttribute("aria-label", `${now.losses} losses`);
-  setText(at("announced"), `${name} was lost: ${[reason, detail].filter(Boolean).join(": ")}`);
+  setText(at("losses"), `${now.losses} lost`);
+  setText(at("announced"), `${event.name} was lost: ${whyOf(event)}`);
 }
 
 function route() {
@@ -135,13 +127,10 @@ function route() {
     now.argument = "";
   }
   for (const section of sections()) section.hidden = section.id !== `view-${now.page.id ?? now.name}`;
-  for (const link of document.querySelectorAll("nav a")) {
-    if (link.hash === `#${now.page.nav ?? now.name}`) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
-  }
+  for (const link of document.querySelectorAll("nav a")) link.ariaCurrent = link.hash === `#${now.page.nav ?? now.name}` ? "page" : null;
   now.page.clear?.(now.argument);
   document.title = `${now.argument && now.name !== "events" ? now.argument : now.name} · Lockkeeper`;
-  fail(null);
+  at("problem").hidden = true;
   if (now.needsToken) {
     now.needsToken = false;
     askForToken();
@@ -151,51 +140,43 @@ function route() {
 
 // What is asked before something is taken away.
 const CHANGES = {
-  force: {
-    title: "Force release",
-    about: "Its holders may be at work. After 15 seconds at most, others get the lock. Only what checks fencing tokens is safe.",
-    confirm: "Type the name of the lock:",
-    path: "force-release",
-    body: (name, reason, confirm) => ({ name, reason, confirm, gracePeriodSeconds: 15 }),
-    done: (name, answer) => (answer.released ? `${name} was released` : `nobody holds ${name}`),
-  },
-  end: {
-    title: "End session",
-    about: "Its waits end and its grants are released at once. Its client may be at work. Only what checks fencing tokens is safe.",
-    confirm: "Type the digest of the session:",
-    path: "end-session",
-    body: (digest, reason, confirm) => ({ digest, reason, confirm }),
-    done: (digest) => `session ${digest} was ended`,
-  },
+  "force-release": [
+    "Force release",
+    "Its holders may be at work. After 15 seconds at most, others get the lock. Only what checks fencing tokens is safe.",
+    "name",
+  ],
+  "end-session": [
+    "End session",
+    "Its waits end and its grants are released at once. Its client may be at work. Only what checks fencing tokens is safe.",
+    "digest",
+  ],
 };
 
-function openDialog(kind) {
-  const change = CHANGES[kind];
-  const subject = now.argument;
-  const form = at("change-form");
+function openDialog(path) {
+  const [title, about, field] = CHANGES[path];
+  const [subject, form, button] = [now.argument, at("change-form"), at("change-do")];
   const { reason, confirm } = form.elements;
   form.reset();
-  setText(at("change-title"), change.title);
-  setText(at("change-about"), change.about);
-  at("change-confirm").replaceChildren(`${change.confirm} `, make("strong", {}, subject));
+  setText(at("change-title"), title);
+  setText(at("change-about"), about);
+  setText(at("change-confirm"), `Type the ${field}: ${subject}`);
   setText(at("change-problem"), "");
-  setText(at("change-do"), change.title);
-  const check = () => (at("change-do").disabled = confirm.value !== subject || reason.value.trim() === "");
-  form.oninput = check;
+  setText(button, title);
+  form.oninput = () => (button.disabled = confirm.value !== subject || reason.value.trim() === "");
   form.onsubmit = async (event) => {
     event.preventDefault();
-    at("change-do").disabled = true;
+    button.disabled = true;
     try {
-      const answer = await send(change.path, change.body(subject, reason.value, confirm.value));
-      setText(at("announced"), change.done(subject, answer));
+      await send(path, { [field]: subject, reason: reason.value, confirm: confirm.value, gracePeriodSeconds: 15 });
+      setText(at("announced"), `${title}: done`);
       at("change").close();
       run();
     } catch (error) {
       setText(at("change-problem"), wordsOf(error));
-      check();
+      form.oninput();
     }
   };
-  check();
+  form.oninput();
   at("change").showModal();
 }
 
@@ -203,16 +184,16 @@ function begin() {
   beginTables();
   overview.begin(run);
   locks.begin(run);
-  session.begin(fail);
+  session.begin(run);
   events.begin(run, fail);
-  at("force-open").onclick = () => openDialog("force");
-  at("end-open").onclick = () => openDialog("end");
+  at("force-open").onclick = () => openDialog("force-release");
+  at("end-open").onclick = () => openDialog("end-session");
   at("change-cancel").onclick = () => at("change").close();
-  at("token-form").addEventListener("submit", (event) => {
+  at("token-form").onsubmit = (event) => {
     event.preventDefault();
     token.set(at("token").value.trim());
     location.reload();
-  });
+  };
   addEventListener("hashchange", () => {
     route();
     if (!["overview", "locks"].includes(now.name)) at("main").focus();

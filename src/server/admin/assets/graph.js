@@ -1,32 +1,27 @@
 // Who blocks whom? Waiters left, holders right, drawn in layers.
 
-import { ask, at, clip, duration, hrefOf, hrefOfSession, make, many, setText, svg, whoOf } from "./base.js";
+import { ask, at, clearAll, clip, duration, hrefOf, hrefOfSession, linkTo, make, many, setText, svg, whoOf } from "./base.js";
 
 const [BOX, COLUMN, ROW, TALL] = [180, 260, 48, 34];
 
 // Nodes with their edges to what they wait for, or by whom they are held.
 function nodesOf(graph) {
-  const owners = graph.owners.map((owner) => ({ text: whoOf(owner), href: hrefOfSession(owner.sessionDigest), kind: "owner", to: [] }));
+  const ownerOf = (text, digest) => ({ text, href: hrefOfSession(digest), kind: "owner", to: [] });
+  const owners = graph.owners.map((it) => ownerOf(whoOf(it), it.sessionDigest));
   const names = graph.names.map((it) => ({ text: it.name, href: hrefOf(it.name, it.kind), kind: "lock", to: [], isBad: it.isDeadlocked }));
-  const others = [];
-  graph.names.forEach((it, index) => {
+  for (const [index, it] of graph.names.entries()) {
+    const name = names[index];
     for (const { owner, waitingForMs, isDeadlocked } of it.waiters) {
-      owners[owner].to.push({ node: names[index], text: duration(waitingForMs), isBad: isDeadlocked });
+      owners[owner].to.push({ node: name, text: duration(waitingForMs), isBad: isDeadlocked });
       owners[owner].isBad ||= isDeadlocked;
     }
-    const more = it.waiterCount - it.waiters.length;
-    if (more > 0) others.push({ text: many(more, "more waiter"), href: "", kind: "owner", to: [{ node: names[index], text: "" }] });
-  });
-  graph.names.forEach((it, index) => {
-    names[index].to = it.holders.map((owner) => ({ node: owners[owner], text: "", isBad: it.isDeadlocked && owners[owner].isBad }));
-    const more = it.holderCount - it.holders.length;
-    if (more > 0) {
-      const rest = { text: many(more, "more holder"), href: "", kind: "owner", to: [] };
-      others.push(rest);
-      names[index].to.push({ node: rest, text: "" });
-    }
-  });
-  return [...names, ...owners, ...others];
+    const [moreWaiters, moreHolders] = [it.waiterCount - it.waiters.length, it.holderCount - it.holders.length];
+    if (moreWaiters > 0) owners.push({ ...ownerOf(many(moreWaiters, "more waiter")), to: [{ node: name }] });
+    name.to = it.holders.map((owner) => ({ node: owners[owner] }));
+    if (moreHolders > 0) name.to.push({ node: owners[owners.push(ownerOf(many(moreHolders, "more holder"))) - 1] });
+  }
+  for (const name of names) for (const edge of name.to) edge.isBad = name.isBad && edge.node.isBad;
+  return [...names, ...owners];
 }
 
 // How many edges lead on from a node; one that closes a circle does not count.
@@ -52,7 +47,7 @@ function place(nodes) {
 }
 
 // An edge that leads back goes around below.
-function drawEdge(from, { node: to, text, isBad }, below) {
+function drawEdge(from, { node: to, text = "", isBad }, below) {
   const [y1, y2] = [from.y + TALL / 2, to.y + TALL / 2];
   const isBack = to.x <= from.x;
   const [x1, x2] = isBack ? [from.x + BOX / 2, to.x + BOX / 2] : [from.x + BOX, to.x];
@@ -60,9 +55,9 @@ function drawEdge(from, { node: to, text, isBad }, below) {
   const path = isBack
     ? `M${x1} ${from.y + TALL}C${x1} ${below} ${x2} ${below} ${x2} ${to.y + TALL}`
     : `M${x1} ${y1}C${bend} ${y1} ${bend} ${y2} ${x2} ${y2}`;
-  const line = svg("path", { d: path, class: isBad ? "edge bad" : "edge", "marker-end": isBad ? "url(#arrow-bad)" : "url(#arrow)" });
-  if (!text) return [line];
-  return [line, svg("text", { x: bend, y: isBack ? (y1 + y2) / 8 + below * 0.75 : (y1 + y2) / 2 - 4, class: "wait" }, text)];
+  const y = isBack ? (y1 + y2) / 8 + below * 0.75 : (y1 + y2) / 2 - 4;
+  const line = svg("path", { d: path, class: isBad ? "edge bad" : "edge", "marker-end": "url(#arrow)" });
+  return [line, svg("text", { x: bend, y, class: "wait" }, text)];
 }
 
 function drawNode({ text, href, kind, x, y, isBad }) {
@@ -72,9 +67,9 @@ function drawNode({ text, href, kind, x, y, isBad }) {
   return href ? svg("a", { href }, ...children) : svg("g", {}, ...children);
 }
 
-function arrow(id) {
-  const size = { id, viewBox: "0 0 8 8", refX: 8, refY: 4, markerUnits: "userSpaceOnUse", markerWidth: 11, markerHeight: 11, orient: "auto" };
-  return svg("marker", size, svg("path", { d: "M0 0L8 4L0 8z" }));
+function arrow() {
+  const size = { id: "arrow", viewBox: "0 0 8 8", refX: 8, refY: 4, markerUnits: "userSpaceOnUse", markerWidth: 11, markerHeight: 11, orient: "auto" };
+  return svg("marker", size, svg("path", { d: "M0 0L8 4L0 8z", fill: "context-stroke" }));
 }
 
 function draw(graph) {
@@ -83,7 +78,7 @@ function draw(graph) {
   const box = { viewBox: `-4 -16 ${size.width + 8} ${size.height + 40}`, width: size.width + 8, height: size.height + 40 };
   const label = "Waiters on the left, what they wait for, and its holders";
   const edges = nodes.flatMap((node) => node.to.flatMap((edge) => drawEdge(node, edge, size.height + 30)));
-  const drawn = [svg("defs", {}, arrow("arrow"), arrow("arrow-bad")), ...edges, ...nodes.map(drawNode)];
+  const drawn = [svg("defs", {}, arrow()), ...edges, ...nodes.map(drawNode)];
   at("graph").replaceChildren(svg("svg", { ...box, role: "group", "aria-label": label }, ...drawn));
 }
 
@@ -91,7 +86,7 @@ function showDeadlocks(deadlocks) {
   const items = deadlocks.map((cycle) => {
     const steps = cycle.flatMap((step) => [
       `${whoOf(step)} waits for `,
-      make("a", { href: hrefOf(step.waitsFor) }, clip(step.waitsFor)),
+      linkTo({ name: step.waitsFor }),
       ` (${duration(step.waitingForMs)}), held by `,
     ]);
     return make("li", { className: "notice bad" }, "▲ Deadlock: ", ...steps, whoOf(cycle[0]));
@@ -101,11 +96,9 @@ function showDeadlocks(deadlocks) {
 
 function showList(graph) {
   const items = graph.names.map((it) => {
-    const [holders, waiters] = [it.holders.map((owner) => whoOf(graph.owners[owner])), it.waiters.map(({ owner }) => whoOf(graph.owners[owner]))];
-    const more = it.waiterCount - waiters.length;
-    const others = more > 0 ? ` and ${more} more` : "";
-    const link = make("a", { href: hrefOf(it.name, it.kind), title: it.name }, clip(it.name));
-    return make("li", {}, link, ` held by ${holders.join(", ") || "nobody known"}; waiting: ${waiters.join(", ")}${others}`);
+    const names = (owners) => owners.map((owner) => whoOf(graph.owners[owner])).join(", ");
+    const [holders, waiters] = [names(it.holders), names(it.waiters.map(({ owner }) => owner))];
+    return make("li", {}, linkTo(it), ` held by ${holders || "nobody known"}; ${many(it.waiterCount, "waiter")}: ${waiters}`);
   });
   at("graph-list").replaceChildren(...items);
 }
@@ -122,10 +115,9 @@ export async function load(_, signal) {
   const shape = JSON.stringify(graph, (key, value) => (key.endsWith("Ms") ? Math.floor(Math.log2(value / 1000 + 1)) : value));
   if (shape !== shown) {
     shown = shape;
+    clearAll("graph");
     if (graph.names.length > 0) draw(graph);
-    else at("graph").replaceChildren();
     showList(graph);
   }
   at("graph-text").hidden = graph.names.length === 0;
-  return { delay: 5000, isEager: true };
 }

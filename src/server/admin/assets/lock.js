@@ -1,8 +1,8 @@
 // Why does this name make everybody wait? A lock, a semaphore or a latch.
 
 import {
-  ask, at, clearAll, duration, hrefOf, hrefOfSession, isDenied, isRedisson, make, many, noteOf, setText, showCommand, showFacts, showRows,
-  svg, whoOf,
+  ask, at, clearAll, clip, duration, hrefOfSession, isDenied, isRedisson, linkTo, make, many, noteOf, setText, showCommand, showFacts, showRows,
+  svg, whoOf, whyOf,
 } from "./base.js";
 
 const GRANTS = 50;
@@ -21,9 +21,9 @@ function grantsOf(events) {
       const grant = { who: whoOf(event), token: event.fencingToken, from: event.at, to: null, end: "held", isLost: false };
       open.set(key, grant);
       grants.push(grant);
-    } else if (known && (event.event === "lost" || event.event === "abandoned" || (event.event === "released" && event.holdCount === 0))) {
-      const why = [event.reason, event.detail].filter(Boolean).join(": ");
-      Object.assign(known, { to: event.at, end: why ? `lost, ${why}` : event.event, isLost: event.event === "lost" });
+    } else if (known && (["lost", "abandoned"].includes(event.event) || (event.event === "released" && event.holdCount === 0))) {
+      const isLost = event.event === "lost";
+      Object.assign(known, { to: event.at, end: isLost ? `lost, ${whyOf(event)}` : event.event, isLost });
       open.delete(key);
     }
   }
@@ -44,19 +44,20 @@ function drawTimeline(grants) {
   const scale = WIDTH / Math.max(to - from, 1);
   const lanes = [];
   const bars = grants.map((grant, index) => {
-    const [x, end] = [(grant.from - from) * scale, ((grant.to ?? now) - from) * scale];
-    let lane = lanes.findIndex((until) => until <= x);
-    if (lane < 0) lane = lanes.length;
+    const end = grant.to ?? now;
+    const free = lanes.findIndex((until) => until <= grant.from);
+    const lane = free < 0 ? lanes.length : free;
     lanes[lane] = end;
     const kind = grant.isLost ? "lost" : grant.to === null ? "held" : `bar${index % 2}`;
-    const bar = { x, y: lane * LANE, width: Math.max(end - x, 2), height: LANE - 4, class: kind };
-    return svg("rect", bar, svg("title", {}, `${grant.who}, ${duration((grant.to ?? now) - grant.from)}, ${grant.end}`));
+    const width = Math.max((end - grant.from) * scale, 2);
+    const bar = { x: (grant.from - from) * scale, y: lane * LANE, width, height: LANE - 4, class: kind };
+    return svg("rect", bar, svg("title", {}, `${grant.who}, ${duration(end - grant.from)}, ${grant.end}`));
   });
-  const size = { viewBox: `0 0 ${WIDTH} ${Math.min(lanes.length, 12) * LANE}`, preserveAspectRatio: "none", role: "img" };
-  const lost = grants.filter((it) => it.isLost).length;
-  const label = `${many(grants.length, "grant")} in ${duration(to - from)}, ${lost} lost`;
-  at("timeline").replaceChildren(svg("svg", { ...size, height: Math.min(lanes.length, 12) * LANE, "aria-label": label }, ...bars));
-  setText(at("timeline-text"), `${label}. From ${new Date(from).toLocaleTimeString()} to ${new Date(to).toLocaleTimeString()}; a gap: nobody held it.`);
+  const height = Math.min(lanes.length, 12) * LANE;
+  const label = `${many(grants.length, "grant")} in ${duration(to - from)}, ${grants.filter((it) => it.isLost).length} lost`;
+  const size = { viewBox: `0 0 ${WIDTH} ${height}`, preserveAspectRatio: "none", height, role: "img", "aria-label": label };
+  at("timeline").replaceChildren(svg("svg", size, ...bars));
+  setText(at("timeline-text"), `${label}. In a gap nobody held it.`);
 }
 
 function showTimeline(events, lock) {
@@ -64,16 +65,16 @@ function showTimeline(events, lock) {
   settle(grants, new Set(lock.holders.map(whoOf)));
   at("lock-grants").hidden = grants.length === 0;
   if (grants.length > 0) drawTimeline(grants);
-  const rows = grants.toReversed().map((it, index) => ({
-    key: `${it.from} ${index}`,
-    className: it.isLost ? "lost" : "",
-    cells: [
-      { text: it.who },
+  const rows = grants.toReversed().map((it, index) => [
+    `${it.from} ${index}`,
+    [
+      it.who,
       { text: new Date(it.from).toLocaleString(), href: `#events/${it.from}` },
-      it.to === null ? { since: Date.now() - it.from } : { text: duration(it.to - it.from) },
-      { text: it.end },
+      it.to === null ? { since: Date.now() - it.from } : duration(it.to - it.from),
+      it.end,
     ],
-  }));
+    it.isLost ? "lost" : "",
+  ]);
   showRows("grants-rows", rows, "");
 }
 
@@ -81,48 +82,48 @@ function showTimeline(events, lock) {
 function showChain(graph, name) {
   const byName = new Map(graph.names.map((it) => [it.name, it]));
   const [steps, seen] = [[], new Set([name])];
-  let at_ = byName.get(name);
-  while (at_) {
-    const next = graph.names.find((it) => at_.holders.some((holder) => it !== at_ && it.waiters.some(({ owner }) => owner === holder)));
+  let held = byName.get(name);
+  while (held) {
+    const blocks = ({ owner }) => held.holders.includes(owner);
+    const next = graph.names.find((it) => it !== held && it.waiters.some(blocks));
     if (!next) break;
-    const wait = next.waiters.find(({ owner }) => at_.holders.includes(owner));
-    const link = make("a", { href: hrefOf(next.name, next.kind) }, next.name);
-    steps.push(make("li", {}, `${whoOf(graph.owners[wait.owner])}, which holds ${at_.name}, waits for `, link, ` for ${duration(wait.waitingForMs)}`));
-    if (seen.has(next.name)) break;
+    const wait = next.waiters.find(blocks);
+    const who = `${whoOf(graph.owners[wait.owner])}, which holds ${clip(held.name)}, waits for `;
+    steps.push(make("li", {}, who, linkTo(next), ` for ${duration(wait.waitingForMs)}`));
+    held = seen.has(next.name) ? null : next;
     seen.add(next.name);
-    at_ = next;
   }
-  if (at_ && steps.length > 0 && byName.get(name).isDeadlocked) steps.push(make("li", { className: "bad" }, "▲ Deadlock: none of them goes on by itself."));
+  if (byName.get(name)?.isDeadlocked) steps.push(make("li", { className: "bad" }, "▲ Deadlock: none of them goes on by itself."));
   at("lock-chain").replaceChildren(...steps);
 }
 
 function showHolders(lock, heldFor) {
-  const rows = lock.holders.map((holder) => ({
-    key: ownerOf(holder),
-    cells: [
+  const rows = lock.holders.map((holder) => [
+    ownerOf(holder),
+    [
       { text: whoOf(holder), href: hrefOfSession(holder.sessionDigest), className: "name", mark: isRedisson(holder) ? "Redisson" : "" },
-      { text: holder.mode ?? "permits" },
-      { text: holder.holdCount },
+      holder.mode ?? "permits",
+      holder.holdCount,
       { since: holder.heldForMs ?? heldFor(holder) },
       { until: holder.remainingLeaseMs },
-      { text: noteOf(holder.note) || "—" },
+      noteOf(holder.note) || "—",
     ],
-  }));
+  ]);
   showRows("lock-holders", rows, "Nobody holds it.");
 }
 
 function showQueue(lock) {
-  const rows = (lock.waiters ?? []).map((waiter, index) => ({
-    key: [index, ownerOf(waiter)].join("\n"),
-    cells: [
-      { text: index + 1 },
+  const rows = (lock.waiters ?? []).map((waiter, index) => [
+    [index, ownerOf(waiter)].join("\n"),
+    [
+      index + 1,
       { text: whoOf(waiter), href: hrefOfSession(waiter.sessionDigest), className: "name" },
-      { text: waiter.mode ?? "permits" },
+      waiter.mode ?? "permits",
       { since: waiter.waitingForMs },
     ],
-  }));
+  ]);
   const left = lock.waiterCount - rows.length;
-  const more = { key: "\n\n", className: "few", cells: [{ text: many(left, "more waiter"), span: 9 }] };
+  const more = ["\n\n", [{ text: many(left, "more waiter"), span: 9 }], "few"];
   showRows("lock-waiters", left > 0 ? [...rows, more] : rows, "Nobody waits.");
 }
 
@@ -152,19 +153,15 @@ export const load = (kind) => async (name, signal) => {
   it.holders ??= [];
   const granted = (holder) => history.events.find((event) => event.event === "granted" && ownerOf(event) === ownerOf(holder));
   const heldFor = (holder) => (granted(holder) ? Date.now() - granted(holder).at : null);
-  const waiting = ["Waiting", it.waiterCount.toLocaleString("en")];
-  const holders = it.holderCount === undefined ? [] : [["Holders", it.holderCount.toLocaleString("en")]];
-  showFacts(at("lock-facts"), [...FACTS[kind](it), ...holders, waiting]);
+  showFacts(at("lock-facts"), [...FACTS[kind](it), ["Holders", it.holderCount ?? ""], ["Waiting", it.waiterCount]]);
   showHolders(it, heldFor);
   showQueue(it);
   showTimeline(history.events, it);
   showChain(graph, name);
-  at("holders").hidden = kind === "latch";
-  at("queue").hidden = kind === "latch";
+  at("lock-queue").hidden = kind === "latch";
   at("lock-events").href = `#events/name/${encodeURIComponent(name)}`;
   showCommand(at("lock-command"), isLock ? ["lockkeeper", "describe", name] : ["lockkeeper", kind, "describe", name]);
   at("force-open").hidden = !isLock || it.holderCount === 0;
-  return { delay: 5000, isEager: true };
 };
 
 export function clear(name, kind) {

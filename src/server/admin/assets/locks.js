@@ -1,6 +1,6 @@
 // Which names are held or waited for?
 
-import { ask, at, isDenied, isRedisson, many, named, setText, showRows, whoOf } from "./base.js";
+import { ask, at, fieldsOf, isDenied, isRedisson, many, named, setText, showRows, whoOf } from "./base.js";
 
 const FIRST_PAGE = 200;
 const PAGE = 1000;
@@ -10,9 +10,7 @@ const SHOWN_STEP = 100;
 // A list costs the store a small script for each name, so it may take this part of the time.
 const PART_OF_TIME = 50;
 
-const list = { locks: [], isComplete: true, isRestricted: false, seenAt: 0, open: new Map(), shown: SHOWN_STEP };
-
-const field = (name) => at("search").elements[name].value;
+const list = { locks: [], isComplete: true, isRestricted: false, seenAt: "", open: new Map(), shown: SHOWN_STEP };
 
 function stateOf(lock) {
   if (lock.kind === "semaphore") return `semaphore, ${lock.availablePermits} of ${lock.totalPermits} free`;
@@ -46,27 +44,27 @@ const SORTS = {
 };
 
 function wanted() {
-  const [part, kind, state, holder] = ["part", "kind", "state", "holder"].map(field);
+  const { part, kind, state, holder, sort } = fieldsOf("search");
   const isWanted = (lock) =>
     lock.name.includes(part) &&
-    (kind === "" || lock.kind === kind) &&
-    (state === "" || STATES[state](lock)) &&
-    (holder === "" || holdersOf(lock).some((it) => whoOf(it).includes(holder)));
-  return list.locks.filter(isWanted).sort(SORTS[field("sort")]);
+    (!kind || lock.kind === kind) &&
+    (!state || STATES[state](lock)) &&
+    (!holder || holdersOf(lock).some((it) => whoOf(it).includes(holder)));
+  return list.locks.filter(isWanted).sort(SORTS[sort]);
 }
 
 function rowOf(lock) {
-  return {
-    key: lock.name,
-    cells: [
+  return [
+    lock.name,
+    [
       named(lock),
-      { text: stateOf(lock) },
+      stateOf(lock),
       { text: heldBy(lock), mark: holdersOf(lock).some(isRedisson) ? "Redisson" : "" },
       { since: sinceOf(lock) },
       { until: lock.holderCount === 0 ? null : lock.remainingLeaseMs },
-      { text: lock.waiterCount },
+      lock.waiterCount,
     ],
-  };
+  ];
 }
 
 // The part of a name up to the first separators: as few as tell some names apart.
@@ -82,55 +80,43 @@ function groupsOf(locks) {
   return new Map([["", locks]]);
 }
 
-function moreRow(key, left, press) {
-  return { key, className: "few", cells: [{ text: `${left.toLocaleString("en")} more…`, press, open: false, span: 9 }] };
-}
-
-function groupRows(prefix, locks) {
-  const shown = list.open.get(prefix) ?? 0;
-  const toggle = (count) => () => {
-    list.open.set(prefix, count);
+// The first rows, and a row that shows more of them.
+function firstRows(key, locks, shown, showMore) {
+  const rows = locks.slice(0, shown).map(rowOf);
+  const press = () => {
+    showMore(shown + SHOWN_STEP);
     show();
   };
-  const held = locks.filter(isHeld).length;
-  const waiting = locks.reduce((sum, lock) => sum + lock.waiterCount, 0);
-  const head = {
-    key: `\n${prefix}`,
-    className: "group",
-    cells: [
-      { text: `${shown ? "▾" : "▸"} ${prefix || "other names"}`, press: toggle(shown ? 0 : SHOWN_STEP), open: shown > 0 },
-      { text: `${many(locks.length, "name")}, ${held.toLocaleString("en")} held`, span: 4 },
-      { text: waiting },
-    ],
-  };
-  const rows = [head, ...locks.slice(0, shown).map(rowOf)];
-  const left = locks.length - shown;
-  if (shown > 0 && left > 0) rows.push(moreRow(`\n${prefix}\n`, left, toggle(shown + SHOWN_STEP)));
+  const text = `${(locks.length - shown).toLocaleString("en")} more…`;
+  if (locks.length > shown) rows.push([`${key}\n`, [{ text, press, open: false, span: 9 }], "few"]);
   return rows;
+}
+
+function groupRows([prefix, locks]) {
+  const shown = list.open.get(prefix) ?? 0;
+  const press = () => {
+    list.open.set(prefix, shown ? 0 : SHOWN_STEP);
+    show();
+  };
+  const held = locks.filter(isHeld).length.toLocaleString("en");
+  const cells = [
+    { text: `${shown ? "▾" : "▸"} ${prefix || "other names"}`, press, open: shown > 0 },
+    { text: `${many(locks.length, "name")}, ${held} held`, span: 4 },
+    locks.reduce((sum, lock) => sum + lock.waiterCount, 0),
+  ];
+  const rows = shown ? firstRows(`\n${prefix}`, locks, shown, (more) => list.open.set(prefix, more)) : [];
+  return [[`\n${prefix}`, cells, "group"], ...rows];
 }
 
 function show() {
   const locks = wanted();
-  let rows;
-  if (locks.length > FLAT_MAX && field("sort") === "name") {
-    const groups = groupsOf(locks);
-    if (groups.size === 1 && !list.open.size) list.open.set("", SHOWN_STEP);
-    rows = [...groups].sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([prefix, of]) => groupRows(prefix, of));
-  } else {
-    rows = locks.slice(0, list.shown).map(rowOf);
-    const more = () => {
-      list.shown += SHOWN_STEP;
-      show();
-    };
-    if (locks.length > list.shown) rows.push(moreRow("\n", locks.length - list.shown, more));
-  }
-  const isFiltered = ["part", "kind", "state", "holder"].some((name) => field(name) !== "");
-  showRows("locks-rows", rows, isFiltered ? "No name matches." : "Nothing is held or waited for.");
-  const first = list.isComplete ? "" : " of the first";
+  const groups = locks.length > FLAT_MAX && fieldsOf("search").sort === "name" ? [...groupsOf(locks)] : [];
+  const flat = () => firstRows("\n", locks, list.shown, (more) => (list.shown = more));
+  const rows = groups.length > 1 ? groups.sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(groupRows) : flat();
+  showRows("locks-rows", rows, list.locks.length > 0 ? "No name matches." : "Nothing is held or waited for.");
+  const hint = list.isComplete ? "" : " of the first, search to find others";
   const of = locks.length === list.locks.length ? "" : ` of ${list.locks.length.toLocaleString("en")}`;
-  const age = Math.round((performance.now() - list.seenAt) / 1000);
-  const hint = list.isComplete ? "" : "; search to find others";
-  setText(at("locks-count"), `${many(locks.length, "name")}${of}${first}${hint}${age > 9 ? `, seen ${age} s ago` : ""}`);
+  setText(at("locks-count"), `${many(locks.length, "name")}${of}${hint}, seen at ${list.seenAt}`);
 }
 
 // Who may see some names only searches for a prefix.
@@ -138,15 +124,15 @@ async function page(parameters, signal) {
   try {
     if (!list.isRestricted) return await ask("locks", parameters, signal);
   } catch (error) {
-    if (!isDenied(error) || field("part") === "") throw error;
+    if (!isDenied(error) || fieldsOf("search").part === "") throw error;
     list.isRestricted = true;
   }
-  return ask("locks", { ...parameters, contains: "", prefix: field("part") }, signal);
+  return ask("locks", { ...parameters, contains: "", prefix: fieldsOf("search").part }, signal);
 }
 
 export async function load(_, signal) {
   const begun = performance.now();
-  const [contains, found, names] = [list.isComplete ? "" : field("part"), [], new Set()];
+  const [contains, found, names] = [list.isComplete ? "" : fieldsOf("search").part, [], new Set()];
   let pageToken = "";
   do {
     const answer = await page({ contains, pageSize: found.length === 0 ? FIRST_PAGE : PAGE, pageToken }, signal);
@@ -154,12 +140,11 @@ export async function load(_, signal) {
     for (const { name } of answer.locks) names.add(name);
     pageToken = answer.nextPageToken ?? "";
     // The first page is shown at once, unless there is something to see already.
-    if (list.locks.length <= found.length) show(Object.assign(list, { locks: [...found], seenAt: performance.now() }));
+    if (list.locks.length <= found.length) show((list.locks = [...found]));
   } while (pageToken && found.length < LOADED_MAX);
-  Object.assign(list, { locks: found, isComplete: !pageToken && contains === "" && !list.isRestricted, seenAt: performance.now() });
+  Object.assign(list, { locks: found, isComplete: !pageToken && contains === "" && !list.isRestricted, seenAt: new Date().toTimeString().slice(0, 8) });
   show();
-  const delay = Math.max(5000, (performance.now() - begun) * PART_OF_TIME);
-  return { delay, isEager: delay < 20_000 };
+  return { delay: Math.max(5000, (performance.now() - begun) * PART_OF_TIME) };
 }
 
 export function begin(reload) {

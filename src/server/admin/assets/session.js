@@ -1,75 +1,58 @@
 // What is this client doing?
 
 import {
-  Refused, ask, at, clearAll, clip, duration, many, named, noteOf, setText, showCommand, showFacts, showRows,
+  ask, at, clearAll, clip, duration, hrefOfSession, many, named, noteOf, setText, showCommand, showFacts, showRows, whyOf,
 } from "./base.js";
 
-const list = { sessions: [], next: null };
+let pageSize = 100;
 
 const streamOf = (it) => {
   const state = it.phase === "live" ? "live" : `broken, may come back for ${duration(it.resumableForMs)}`;
   return it.atRisk ? `${state}, ▲ at risk` : state;
 };
 
-function show(count) {
-  const rows = list.sessions.map((it) => ({
-    key: it.sessionDigest,
-    cells: [
-      { text: it.clientName || it.sessionDigest, href: `#session/${it.sessionDigest}`, className: "name" },
-      { text: it.identity || "—" },
-      { text: it.peerAddress || "—" },
+export async function loadAll(_, signal) {
+  const { sessions, sessionCount, nextPageToken } = await ask("sessions", { pageSize }, signal);
+  const rows = sessions.map((it) => [
+    it.sessionDigest,
+    [
+      { text: it.clientName || it.sessionDigest, href: hrefOfSession(it.sessionDigest), className: "name" },
+      it.identity || "—",
+      it.peerAddress || "—",
       { text: streamOf(it), className: it.atRisk ? "bad" : "" },
       { since: it.ageMs },
-      { text: it.grantCount },
-      { text: it.waitCount },
+      it.grantCount,
+      it.waitCount,
     ],
-  }));
+  ]);
   showRows("sessions-rows", rows, "No session is open. A client opens one, for instance: lockkeeper run my-lock -- sleep 60");
-  setText(at("sessions-count"), many(count, "session"));
-  at("sessions-more").hidden = !list.next;
+  setText(at("sessions-count"), many(sessionCount, "session"));
+  at("sessions-more").hidden = !nextPageToken || pageSize >= 1000;
 }
 
-export async function loadAll(_, signal) {
-  const answer = await ask("sessions", { pageSize: Math.min(Math.max(list.sessions.length, 100), 1000) }, signal);
-  Object.assign(list, { sessions: answer.sessions, next: answer.nextPageToken });
-  show(answer.sessionCount);
-  return { delay: 5000, isEager: true };
-}
-
-const modeCell = (it) => ({ text: it.mode ?? (it.kind === "latch" ? "latch" : "permits") });
+const modeOf = (it) => it.mode ?? (it.kind === "latch" ? "latch" : "permits");
+const labelOf = ({ owner }) => (owner === "0" ? "—" : owner);
 
 function showStandings(it) {
-  const holds = it.holdings.map((held) => ({
-    key: [held.name, held.mode, held.owner, held.sinceMs].join("\n"),
-    cells: [
+  const holds = it.holdings.map((held, index) => [
+    [index, held.name, held.mode, held.owner].join("\n"),
+    [
       named(held),
-      modeCell(held),
-      { text: held.owner === "0" ? "—" : held.owner },
-      { text: held.holdCount },
+      modeOf(held),
+      labelOf(held),
+      held.holdCount,
       { since: held.sinceMs },
       { until: held.validForMs },
-      { text: held.fencingToken === "0" ? "—" : held.fencingToken },
-      { text: noteOf(held.note) || "—" },
+      held.fencingToken === "0" ? "—" : held.fencingToken,
+      noteOf(held.note) || "—",
     ],
-  }));
+  ]);
   showRows("session-holds", holds, "It holds nothing.");
-  const waits = it.waits.map((wait, index) => ({
-    key: [index, wait.name, wait.mode, wait.owner].join("\n"),
-    cells: [named(wait), modeCell(wait), { text: wait.owner === "0" ? "—" : wait.owner }, { since: wait.sinceMs }],
-  }));
+  const waits = it.waits.map((wait, index) => [
+    [index, wait.name, wait.mode, wait.owner].join("\n"),
+    [named(wait), modeOf(wait), labelOf(wait), { since: wait.sinceMs }],
+  ]);
   showRows("session-waits", waits, "It waits for nothing.");
-}
-
-function showLost(events) {
-  const rows = events.map((it) => ({
-    key: String(it.number),
-    cells: [
-      named(it),
-      { text: [it.reason, it.detail].filter(Boolean).join(": ") },
-      { text: new Date(it.at).toLocaleString(), href: `#events/${it.at}` },
-    ],
-  }));
-  showRows("session-lost", rows, "It lost nothing lately.");
 }
 
 const GONE = "This session is not at this coordinator: it has ended, or another coordinator or program knows it.";
@@ -77,16 +60,20 @@ const GONE = "This session is not at this coordinator: it has ended, or another 
 export async function load(digest, signal) {
   const [it, lost] = await Promise.all([
     ask("session", { digest }, signal).catch((error) => {
-      if (error instanceof Refused && error.status === 404) return null;
-      throw error;
+      if (error.status !== 404) throw error;
+      return null;
     }),
     ask("history", { sessionDigest: digest, event: "lost", limit: 50 }, signal),
   ]);
-  showLost(lost.events);
+  const rows = lost.events.map((it) => [
+    it.number,
+    [named(it), whyOf(it), { text: new Date(it.at).toLocaleString(), href: `#events/${it.at}` }],
+  ]);
+  showRows("session-lost", rows, "It lost nothing lately.");
   at("session-here").hidden = it === null;
   setText(at("session-gone"), it === null ? GONE : "");
   at("session-events").href = `#events/session/${digest}`;
-  if (it === null) return { delay: 5000, isEager: false };
+  if (it === null) return;
   setText(at("session-title"), clip(it.clientName || digest));
   showFacts(at("session-facts"), [
     ["Session", digest],
@@ -95,13 +82,10 @@ export async function load(digest, signal) {
     ["From", it.peerAddress ?? "—"],
     ["Age", duration(it.ageMs)],
     ["Lease", duration(it.leaseMs)],
-    ["Holds", String(it.grantCount)],
-    ["Waits", String(it.waitCount)],
   ]);
   showStandings(it);
   showCommand(at("session-command"), ["lockkeeper", "end-session", "--digest", digest, "--reason", "why"]);
   at("end-open").hidden = false;
-  return { delay: 5000, isEager: true };
 }
 
 export function clear(digest) {
@@ -110,15 +94,9 @@ export function clear(digest) {
   at("end-open").hidden = true;
 }
 
-export function begin(fail) {
-  at("sessions-more").addEventListener("click", async () => {
-    try {
-      const answer = await ask("sessions", { pageToken: list.next });
-      list.sessions.push(...answer.sessions);
-      list.next = answer.nextPageToken;
-      show(answer.sessionCount);
-    } catch (error) {
-      fail(error);
-    }
-  });
+export function begin(reload) {
+  at("sessions-more").onclick = () => {
+    pageSize = 1000;
+    reload();
+  };
 }
