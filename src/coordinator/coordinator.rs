@@ -5,15 +5,19 @@ use std::{sync::Arc, time::Duration};
 use lockkeeper_base::{metrics::Registrar, tasks::Tasks};
 use lockkeeper_store::{
     host::{Connected, Subscriptions, Wake},
-    script::{CallError, QuorumMember, Scripts},
+    script::{CallError, QuorumMember, Scripts, keys},
 };
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::{Semaphore, mpsc},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     attempt_ids::Attempts,
     config::Config,
-    core::Core,
+    core::{Core, YIELDS_MAX},
+    election::followed::Elections,
     events::Events,
     looks::Looks,
     metrics::families::Shared,
@@ -23,7 +27,7 @@ use crate::{
     sessionless::Sessionless,
     types::Limits,
     waiters::{self, queue::Waiters},
-    watchdog,
+    watchdog, why,
 };
 
 /// A lock coordinator on one store. Cheap to clone.
@@ -72,20 +76,24 @@ impl Coordinator {
         let events = Events::new();
         let metrics = Shared::default();
         let waiters = Waiters::new(
-            subscriptions,
+            subscriptions.clone(),
             Arc::clone(&events),
             tasks.clone(),
             limits.waiters_per_lock_max,
             limits.waiters_max,
             Arc::clone(&metrics),
         );
+        let elections = Elections::new(subscriptions, limits.waiters_max);
         let core = Arc::new(Core {
             scripts,
             sessions: Sessions::new(&config, Arc::clone(&events), &metrics),
+            holders_channel: keys::holders_channel(&config.limits.key_prefix),
+            yields: Arc::new(Semaphore::new(YIELDS_MAX)),
             config,
             started: Instant::now(),
             tasks,
             waiters,
+            elections,
             sessionless: Sessionless::default(),
             deadlines: Deadlines::default(),
             owner_locks: OwnerLocks::new(),
@@ -95,6 +103,7 @@ impl Coordinator {
             metrics,
             lock_looks: Looks::default(),
             semaphore_looks: Looks::default(),
+            why: why::Board::new(),
         });
         spawn_tasks(&core, wakes);
         Self { core }
@@ -205,12 +214,34 @@ fn spawn_tasks(core: &Arc<Core>, wakes: mpsc::Receiver<Wake>) {
         .spawn("places", waiters::fair::keep_in_queues(Arc::clone(core)));
     core.tasks
         .spawn("watchdog", watchdog::run(Arc::clone(core)));
+    core.tasks.spawn("deadlocks", why::run(Arc::clone(core)));
+    let listener = Arc::clone(core);
+    core.tasks.spawn("listen", async move {
+        // The host goes on trying, and messages are repeated.
+        if let Err(error) = listener
+            .waiters
+            .host
+            .subscribe(&listener.holders_channel)
+            .await
+        {
+            tracing::debug!(%error, "messages to holders are not heard yet");
+        }
+    });
 }
 
 /// Follows the host's wakes until it is gone.
 async fn follow(core: Arc<Core>, mut wakes: mpsc::Receiver<Wake>) {
     while let Some(wake) = wakes.recv().await {
-        core.waiters.follow(&wake);
+        match &wake {
+            Wake::Message { channel, payload } if *channel == core.holders_channel => {
+                core.on_message(payload);
+                continue;
+            }
+            _ => {
+                core.waiters.follow(&wake);
+                core.elections.follow(&wake);
+            }
+        }
         // What another server does not know is lost, and notices must follow at once.
         if wake == Wake::TakenOver {
             let shared = Arc::clone(&core);

@@ -8,12 +8,13 @@ use lockkeeper_store::{
     host::Replicas,
     script::{CallError, Inspected, ReplicationStatus, Scripts, SemaphoreInspected},
 };
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     attempt_ids::Attempts,
     config::Config,
+    election::followed::Elections,
     error::Error,
     events::Events,
     looks::Looks,
@@ -26,7 +27,11 @@ use crate::{
     sessionless::Sessionless,
     types::{Grant, Lease, LockName, Owner, SessionId},
     waiters::queue::Waiters,
+    why::Board,
 };
+
+/// Requests to yield of one coordinator that stand at the same time.
+pub(crate) const YIELDS_MAX: usize = 1000;
 
 /// The state that the parts of a coordinator share.
 #[derive(Debug)]
@@ -36,6 +41,7 @@ pub(crate) struct Core {
     pub(crate) scripts: Scripts,
     pub(crate) tasks: Tasks,
     pub(crate) waiters: Arc<Waiters>,
+    pub(crate) elections: Elections,
     pub(crate) sessions: Sessions,
     pub(crate) sessionless: Sessionless,
     pub(crate) deadlines: Deadlines,
@@ -47,6 +53,11 @@ pub(crate) struct Core {
     pub(crate) metrics: Shared,
     pub(crate) lock_looks: Looks<Inspected>,
     pub(crate) semaphore_looks: Looks<SemaphoreInspected>,
+    pub(crate) why: Board,
+    /// The channel of messages to the coordinators of holders.
+    pub(crate) holders_channel: String,
+    /// Room for requests to yield.
+    pub(crate) yields: Arc<Semaphore>,
 }
 
 // === impl Core ===

@@ -1,13 +1,16 @@
 //! Data goes to stdout, messages to stderr; nothing else in the command line writes to either.
-//! Answers are printed in words ([`lock`], [`permits`], [`admin`]) or in the API's JSON mapping.
+//! Answers are printed in words ([`lock`], [`permits`], [`election`], [`admin`]) or in the API's
+//! JSON mapping.
 
 pub(super) mod admin;
+pub(super) mod election;
 mod format;
 mod json;
 pub(super) mod lock;
 pub(super) mod permits;
 mod stdio;
 mod table;
+pub(super) mod why;
 mod words;
 
 pub use self::{format::Format, stdio::say};

@@ -23,6 +23,7 @@ label! {
         Busy = "busy",
         TimedOut = "timed_out",
         Cancelled = "cancelled",
+        Deadlock = "deadlock",
         Failed = "failed",
     }
 }
@@ -80,6 +81,7 @@ label! {
         TakenOver = "taken_over",
         StoreUnreachable = "store_unreachable",
         ForceReleased = "force_released",
+        Preempted = "preempted",
         ClockStepped = "clock_stepped",
     }
 }
@@ -101,6 +103,7 @@ label! {
         ReleaseAll = "release_all",
         Renew = "renew",
         Describe = "describe",
+        Explain = "explain",
         CheckToken = "check_token",
         TryAcquirePermits = "try_acquire_permits",
         ReleasePermits = "release_permits",
@@ -111,6 +114,9 @@ label! {
         CountDown = "count_down",
         DescribeLatch = "describe_latch",
         DeleteLatch = "delete_latch",
+        Proclaim = "proclaim",
+        Resign = "resign",
+        Leader = "leader",
     }
 }
 
@@ -131,6 +137,9 @@ impl From<&LostReason> for Reason {
             LostReason::Expired => Self::Expired,
             LostReason::TakenOver => Self::TakenOver,
             LostReason::StoreUnreachable => Self::StoreUnreachable,
+            LostReason::ForceReleased {
+                preempted: true, ..
+            } => Self::Preempted,
             LostReason::ForceReleased { .. } => Self::ForceReleased,
             LostReason::ClockStepped => Self::ClockStepped,
         }

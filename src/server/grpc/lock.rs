@@ -11,11 +11,13 @@ use super::{
     auth,
     call::{Calls, service, within},
     convert,
+    explain::explained,
     layer::BodyFate,
     multi,
     outbound::Outbound,
     pb, session,
     status::status,
+    yields,
 };
 
 /// Serves `LockService`.
@@ -68,7 +70,11 @@ service! {
         release_all(ReleaseAllRequest) -> ReleaseAllResponse, |locks| multi::released(locks);
         describe(DescribeRequest) -> DescribeResponse,
             |seen| convert::described(seen, &calls.viewer(&account));
+        explain(ExplainRequest) -> ExplainResponse,
+            |seen| explained(seen, &calls.viewer(&account));
         check_token(CheckTokenRequest) -> CheckTokenResponse, |it| convert::token_checked(it);
+        request_yield(RequestYieldRequest) -> RequestYieldResponse,
+            |it| yields::requested(it, calls, &account);
     }
     waits {
         acquire(AcquireRequest) -> AcquireStream(AcquireResponse), Acquire, acquire_response {

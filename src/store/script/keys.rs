@@ -145,9 +145,28 @@ pub fn reader_note(name: &str, owner: &str) -> Bytes {
     [&note, ":", owner].concat().into()
 }
 
+/// The record of an election, and the channel on which its changes are announced.
+/// `lua/lib/token.lua` makes this key of that of the fencing counter.
+pub fn election(name: &str) -> String {
+    prefixed("lockkeeper_election", name)
+}
+
 /// The record of the last release by force.
 pub fn forced(name: &str) -> Bytes {
     prefixed("lockkeeper_forced", name).into()
+}
+
+/// The holders that a message with this id has reached.
+pub fn holders_reached(name: &str, id: &str) -> Bytes {
+    [&prefixed("lockkeeper_holders", name), ":", id]
+        .concat()
+        .into()
+}
+
+/// The channel of messages to the coordinators of holders. No name can have it, and it is one of
+/// those that the user of an older coordinator has the right to.
+pub fn holders_channel(prefix: &str) -> String {
+    channel(&[prefix, "lockkeeper_holders"].concat())
 }
 
 /// The owner that a field of a lock stands for: while a forced release waits for former holders,
@@ -205,6 +224,11 @@ pub fn latch_channel(name: &str) -> String {
 /// The sessions of an identity that have ended.
 pub fn ended_sessions(whose: &str) -> Bytes {
     prefixed("lockkeeper_ended", whose).into()
+}
+
+/// The waits of a session, or of an owner without one, that have this digest.
+pub fn waits(prefix: &str, digest: &str) -> Bytes {
+    prefixed("lockkeeper_waits", &[prefix, digest].concat()).into()
 }
 
 /// A key that is never there.
@@ -419,8 +443,10 @@ mod tests {
                     permit_owners(&name),
                     kind(&name),
                     forced(&name),
+                    holders_reached(&name, "}{i"),
                     note(&name),
                     reader_note(&name, "}{o"),
+                    election(&name).into(),
                     Bytes::from(permit_channel(&name)),
                 ];
                 for key in keys {

@@ -106,6 +106,9 @@ async fn use_all(scripts: &Scripts) -> Vec<CallError> {
     permits(scripts, &mut errors).await;
     errors.extend(scripts.end_session("x", "d", secs(60)).await.err());
     errors.extend(scripts.has_session_ended("x", "d").await.err());
+    let shared = scripts.share_waits(("x", "d"), secs(60), Some("{}"));
+    errors.extend(shared.await.err());
+    errors.extend(scripts.shared_waits(("x", "d")).await.err());
     errors
 }
 
@@ -145,6 +148,13 @@ async fn locks(scripts: &Scripts, mode: Mode, errors: &mut Vec<CallError>) {
         };
         errors.extend(scripts.renew(&[renewal]).await.error);
         errors.extend(scripts.inspect(&name, 10).await.err());
+        let seen = scripts.inspect(&name, 1).await.map(|seen| seen.token);
+        if let (Mode::Fair, Ok(term)) = (mode, seen) {
+            let proclaimed = scripts.proclaim(&name, "x", term, "app", round).await;
+            errors.extend(proclaimed.err());
+            let after = Some(u64::MAX >> 11);
+            errors.extend(scripts.inspect_election(&name, after).await.err());
+        }
         let release = scripts.release(hold("x"), None, secs(60), Some("g"));
         errors.extend(release.await.err());
         errors.extend(scripts.undo(hold("x"), attempt(None, "a")).await.err());
@@ -156,11 +166,25 @@ async fn locks(scripts: &Scripts, mode: Mode, errors: &mut Vec<CallError>) {
     errors.extend(next.await.err());
     errors.extend(
         scripts
-            .force_release(&name, "why", secs(20), 10)
+            .force_release(&name, "why", secs(20), None, 10)
             .await
             .err(),
     );
     errors.extend(scripts.forced(&name).await.err());
+    let message = lockkeeper_store::script::ToHolders {
+        id: "i".to_owned(),
+        by: String::new(),
+        token: 1,
+        within: secs(20),
+        preempts: true,
+        name: name.clone(),
+        reason: "why".to_owned(),
+        holders: vec!["x".to_owned()],
+    };
+    let channel = lockkeeper_store::script::keys::holders_channel("");
+    errors.extend(scripts.tell_holders(&channel, &message).await.err());
+    let reached = scripts.holders_reached(&name, "i", &["x"], secs(20));
+    errors.extend(reached.await.err());
 }
 
 async fn several(scripts: &Scripts, errors: &mut Vec<CallError>) {
