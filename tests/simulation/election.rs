@@ -34,8 +34,8 @@ type Reigns = Arc<Mutex<Vec<(Instant, Instant, u64)>>>;
 
 #[test]
 fn no_seed_has_two_leaders_or_hides_a_term() {
-    let proclaimed: usize = expect_all(run).into_iter().sum();
-    assert!(proclaimed > 0, "nobody ever led");
+    let seen: usize = expect_all(run).into_iter().sum();
+    assert!(seen > 0, "no leader was ever seen");
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn run(seed: u64, mutant: Mutant) -> Outcome<usize> {
     paused(live(plan_without_operators(seed), mutant))
 }
 
-/// Returns how many values were proclaimed.
+/// Returns how many values were seen, by all observers together.
 async fn live(plan: Plan, mutant: Mutant) -> Outcome<usize> {
     let world = World::new(plan, mutant);
     let (reigns, over) = (Reigns::default(), CancellationToken::new());
@@ -76,10 +76,11 @@ async fn live(plan: Plan, mutant: Mutant) -> Outcome<usize> {
     if let Some(stolen) = proclaimed.iter().find(|it| !it.by_leader) {
         return Err(format!("not proclaimed by the leader: {stolen:?}"));
     }
+    let mut count = 0;
     for seen in join_all(observers).await {
-        in_order(&proclaimed, &seen.unwrap())?;
+        count += in_order(&proclaimed, &seen.unwrap())?;
     }
-    Ok(proclaimed.len())
+    Ok(count)
 }
 
 fn one_at_a_time(reigns: &mut [(Instant, Instant, u64)]) -> Outcome<()> {
@@ -100,9 +101,10 @@ fn one_at_a_time(reigns: &mut [(Instant, Instant, u64)]) -> Outcome<()> {
     Ok(())
 }
 
-/// What was seen is a part of what was proclaimed, without a gap, up to its end.
-fn in_order(proclaimed: &[Proclaimed], seen: &[Observed]) -> Outcome<()> {
-    let mut next = None;
+/// What was seen is a part of what was proclaimed, without a gap, up to its end. An observer that
+/// has not seen a leader yet begins anew with the present one. Returns how many values were seen.
+fn in_order(proclaimed: &[Proclaimed], seen: &[Observed]) -> Outcome<usize> {
+    let (mut next, mut count) = (None, 0);
     for event in seen {
         match event {
             Observed::NoLeader => {}
@@ -116,15 +118,16 @@ fn in_order(proclaimed: &[Proclaimed], seen: &[Observed]) -> Outcome<()> {
                     return Err(format!("{next:?} was to be seen, and not {leader:?}"));
                 }
                 next = Some(at + 1);
+                count += 1;
             }
         }
     }
-    if !proclaimed.is_empty() && next != Some(proclaimed.len()) {
+    if next.is_some_and(|next| next != proclaimed.len()) {
         let last = proclaimed.last();
         return Err(format!("after {next:?} nothing was seen up to {last:?}"));
     }
     match seen.last() {
-        Some(Observed::NoLeader) => Ok(()),
+        Some(Observed::NoLeader) => Ok(count),
         other => Err(format!(
             "nobody leads at the end, but {other:?} is the last"
         )),
