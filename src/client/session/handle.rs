@@ -88,8 +88,8 @@ impl Session {
         call!(self.commands, Request::Describe(request) => Described)
     }
 
-    /// Why a lock is waited for: its holders, what they wait for, and so on; and the deadlocks among
-    /// them. Takes up to two seconds if there is a cycle.
+    /// Why a lock is waited for: its holders, what they wait for, and so on; and the deadlocks
+    /// among them. Takes up to two seconds if there is a cycle.
     ///
     /// Fails with [`Error::Refused`] and [`Error::SessionEnded`].
     pub async fn explain(&self, name: impl Into<String>) -> Result<ExplainResponse, Error> {
