@@ -14,6 +14,7 @@ use crate::{
     attempt_ids::Attempts,
     config::Config,
     core::Core,
+    election::followed::Elections,
     events::Events,
     looks::Looks,
     metrics::families::Shared,
@@ -23,7 +24,7 @@ use crate::{
     sessionless::Sessionless,
     types::Limits,
     waiters::{self, queue::Waiters},
-    watchdog,
+    watchdog, why,
 };
 
 /// A lock coordinator on one store. Cheap to clone.
@@ -72,13 +73,14 @@ impl Coordinator {
         let events = Events::new();
         let metrics = Shared::default();
         let waiters = Waiters::new(
-            subscriptions,
+            subscriptions.clone(),
             Arc::clone(&events),
             tasks.clone(),
             limits.waiters_per_lock_max,
             limits.waiters_max,
             Arc::clone(&metrics),
         );
+        let elections = Elections::new(subscriptions, limits.waiters_max);
         let core = Arc::new(Core {
             scripts,
             sessions: Sessions::new(&config, Arc::clone(&events), &metrics),
@@ -86,6 +88,7 @@ impl Coordinator {
             started: Instant::now(),
             tasks,
             waiters,
+            elections,
             sessionless: Sessionless::default(),
             deadlines: Deadlines::default(),
             owner_locks: OwnerLocks::new(),
@@ -95,6 +98,7 @@ impl Coordinator {
             metrics,
             lock_looks: Looks::default(),
             semaphore_looks: Looks::default(),
+            why: why::Board::new(),
         });
         spawn_tasks(&core, wakes);
         Self { core }
@@ -210,12 +214,14 @@ fn spawn_tasks(core: &Arc<Core>, wakes: mpsc::Receiver<Wake>) {
         .spawn("places", waiters::fair::keep_in_queues(Arc::clone(core)));
     core.tasks
         .spawn("watchdog", watchdog::run(Arc::clone(core)));
+    core.tasks.spawn("deadlocks", why::run(Arc::clone(core)));
 }
 
 /// Follows the host's wakes until it is gone.
 async fn follow(core: Arc<Core>, mut wakes: mpsc::Receiver<Wake>) {
     while let Some(wake) = wakes.recv().await {
         core.waiters.follow(&wake);
+        core.elections.follow(&wake);
         // What another server does not know is lost, and notices must follow at once.
         if wake == Wake::TakenOver {
             let shared = Arc::clone(&core);

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     attempt_ids::Attempts,
     config::Config,
+    election::followed::Elections,
     error::Error,
     events::Events,
     looks::Looks,
@@ -24,8 +25,9 @@ use crate::{
         session::{Deadlines, Session},
     },
     sessionless::Sessionless,
-    types::{Grant, Lease, LockName, Owner, SessionId},
+    types::{Grant, GrantKey, Lease, LockName, Owner, SessionId},
     waiters::queue::Waiters,
+    why::Board,
 };
 
 /// The state that the parts of a coordinator share.
@@ -36,6 +38,7 @@ pub(crate) struct Core {
     pub(crate) scripts: Scripts,
     pub(crate) tasks: Tasks,
     pub(crate) waiters: Arc<Waiters>,
+    pub(crate) elections: Elections,
     pub(crate) sessions: Sessions,
     pub(crate) sessionless: Sessionless,
     pub(crate) deadlines: Deadlines,
@@ -47,6 +50,7 @@ pub(crate) struct Core {
     pub(crate) metrics: Shared,
     pub(crate) lock_looks: Looks<Inspected>,
     pub(crate) semaphore_looks: Looks<SemaphoreInspected>,
+    pub(crate) why: Board,
 }
 
 // === impl Core ===
@@ -140,7 +144,10 @@ impl Core {
         owner: &Owner,
     ) -> Option<Instant> {
         let session = self.session_of(owner).ok()??;
-        session.holds_since(name, mode, &owner.label)
+        match mode {
+            Some(mode) => session.held_since(&GrantKey::new(name, mode, &owner.label)),
+            None => session.permits_since(name, &owner.label),
+        }
     }
 
     /// The client name of an owner's session, if it is connected here.

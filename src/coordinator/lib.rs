@@ -20,6 +20,7 @@ mod coordinator;
 mod core;
 mod deadlines;
 mod dispatch;
+mod election;
 mod end_session;
 mod error;
 mod events;
@@ -57,6 +58,7 @@ mod wait;
 mod waiters;
 mod watch;
 mod watchdog;
+mod why;
 
 pub use lockkeeper_store::script::{CountSet, Mode, NameKind, Note, PermitId, PermitsSet};
 
@@ -66,6 +68,11 @@ pub use self::{
     config::Config,
     contention::{Contended, SessionShown},
     coordinator::{Coordinator, Load},
+    election::{
+        observe::Observer,
+        outcome::{Elected, LeaderSeen, Leadership, Observed},
+        request::{Campaign, ElectionValue, Proclaim},
+    },
     end_session::{SessionsEnded, SessionsOf},
     error::{Error, Limit},
     events::{Event, What},
@@ -100,7 +107,8 @@ pub use self::{
     stream::{Opened, Stream},
     types::{
         Grant, HolderKnown, Invalid, Lease, Limits, LockName, LostReason, OnDisconnect, Owner,
-        PermitGrant, RequestId, SessionId, note,
+        PermitGrant, RequestId, SessionId, WaitEnd, note,
     },
     watch::{Watched, Watcher},
+    why::{Cycle, Deadlocked, Explanation, HolderExplained, Link, LockExplained, WaitExplained},
 };

@@ -34,6 +34,7 @@ pub struct LockRequest {
     name: String,
     mode: i32,
     note: Option<Note>,
+    end_on_deadlock: bool,
 }
 
 /// Several locks to be acquired together, all or none, see
@@ -44,6 +45,7 @@ pub struct LocksRequest {
     options: RequestOptions,
     locks: Vec<LockSpec>,
     note: Option<Note>,
+    end_on_deadlock: bool,
 }
 
 /// Permits to be acquired together, see [`Semaphore::permits`](crate::Semaphore::permits).
@@ -137,6 +139,20 @@ macro_rules! options {
     };
 }
 
+/// The method that sets what a deadlock does to the wait.
+macro_rules! end_on_deadlock {
+    () => {
+        /// Lets `acquire` fail with [`Error::NotGranted`] if its wait is part of a deadlock, for the
+        /// reason [`NotGrantedReason::Deadlock`](lockkeeper_api::pb::NotGrantedReason::Deadlock).
+        /// Of the waits of a deadlock that set this, the youngest ends. A deadlock is known only
+        /// among owners that are named, see [`owner`](Self::owner).
+        pub fn end_on_deadlock(mut self) -> Self {
+            self.end_on_deadlock = true;
+            self
+        }
+    };
+}
+
 /// The methods that set what others read of the holder.
 macro_rules! note {
     () => {
@@ -184,11 +200,13 @@ impl LockRequest {
             name,
             mode: LockMode::Exclusive.into(),
             note: None,
+            end_on_deadlock: false,
         }
     }
 
     options!();
     note!();
+    end_on_deadlock!();
 
     /// Sets the mode. The default is [`LockMode::Exclusive`].
     pub fn mode(mut self, mode: LockMode) -> Self {
@@ -205,7 +223,16 @@ impl LockRequest {
     /// [`Error::Misconfigured`] if the lease is too long for the protocol, and with
     /// [`Error::SessionEnded`].
     pub async fn acquire(self) -> Result<Guard, Error> {
-        let request = request!(self, Acquire, AcquireRequest { name, mode, note });
+        let request = request!(
+            self,
+            Acquire,
+            AcquireRequest {
+                name,
+                mode,
+                note,
+                end_on_deadlock
+            }
+        );
         Ok(Guard::new(self.options.acquire(request).await?))
     }
 
@@ -225,6 +252,7 @@ impl LocksRequest {
             options: RequestOptions::new(commands),
             locks: Vec::new(),
             note: None,
+            end_on_deadlock: false,
         };
         names.fold(request, |request, name| {
             request.lock(name, LockMode::Exclusive)
@@ -233,6 +261,7 @@ impl LocksRequest {
 
     options!();
     note!();
+    end_on_deadlock!();
 
     /// Adds a lock in a mode of its own.
     pub fn lock(mut self, name: impl Into<String>, mode: LockMode) -> Self {
@@ -245,7 +274,15 @@ impl LocksRequest {
 
     /// Waits for all locks. Fails as [`LockRequest::acquire`] does; none is held then.
     pub async fn acquire(self) -> Result<Guard, Error> {
-        let request = request!(self, AcquireAll, AcquireAllRequest { locks, note });
+        let request = request!(
+            self,
+            AcquireAll,
+            AcquireAllRequest {
+                locks,
+                note,
+                end_on_deadlock
+            }
+        );
         Ok(Guard::new(self.options.acquire(request).await?))
     }
 

@@ -23,6 +23,7 @@ label! {
         Busy = "busy",
         TimedOut = "timed_out",
         Cancelled = "cancelled",
+        Deadlock = "deadlock",
         Failed = "failed",
     }
 }
@@ -101,6 +102,7 @@ label! {
         ReleaseAll = "release_all",
         Renew = "renew",
         Describe = "describe",
+        Explain = "explain",
         CheckToken = "check_token",
         TryAcquirePermits = "try_acquire_permits",
         ReleasePermits = "release_permits",
@@ -111,6 +113,9 @@ label! {
         CountDown = "count_down",
         DescribeLatch = "describe_latch",
         DeleteLatch = "delete_latch",
+        Proclaim = "proclaim",
+        Resign = "resign",
+        Leader = "leader",
     }
 }
 

@@ -142,6 +142,7 @@ pub(super) fn what_name(what: &What) -> &'static str {
         What::WaitBegan => "waitBegan",
         What::WaitEnded => "waitEnded",
         What::Abandoned => "abandoned",
+        What::Deadlock => "deadlock",
     }
 }
 

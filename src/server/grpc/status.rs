@@ -312,6 +312,7 @@ fn store_status(error: &CallError, text: String) -> Status {
                 Unsupported::Latches => ("kind", "latch"),
                 Unsupported::SeveralAtOnce => ("kind", "several"),
                 Unsupported::Notes => ("field", "note"),
+                Unsupported::Elections => ("kind", "election"),
             };
             let metadata = [kind, ("store", "quorum")];
             plain(Code::Unimplemented, text, "UNSUPPORTED_BY_STORE", &metadata)

@@ -119,7 +119,7 @@ export const questions = {
     await until("it says since when", async () => (await holder.locator("td[data-since]").count()) === 1);
     await holder.locator("td[data-until]").waitFor();
     assert.equal(await page.locator("#lock-waiters td[data-since]").count(), 3);
-    assert.match(await text(page.locator("#lock-command")), /lockkeeper describe nightly-report/);
+    assert.match(await text(page.locator("#lock-command")), /lockkeeper why nightly-report/);
     await page.locator("#timeline rect.held").waitFor();
     await page.goto(new URL("#lock/accounts%3Aalice", page.url()).href);
     const chain = page.locator("#lock-chain");

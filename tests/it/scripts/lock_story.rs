@@ -12,6 +12,7 @@ use lockkeeper_store::{
 };
 
 use super::{
+    election::Elections,
     lock_words::{
         LOCKS, SESSION, WORDS, hold_of, in_session, mode, mode_of, name_of, note, note_shown,
         refusal, released, renewal, vouched_for,
@@ -39,6 +40,7 @@ struct Locks {
     mask: Mask,
     /// If commands are used that are no scripts: it remembers counters from call to call.
     native: Option<Scripts>,
+    elections: Elections,
 }
 
 // === impl Locks ===
@@ -50,6 +52,7 @@ impl Teller for Locks {
         let locks = LOCKS
             .iter()
             .flat_map(|lock| [keys::channel(lock), keys::rw_channel(lock)]);
+        let locks = locks.chain([keys::election(LOCKS[0])]);
         let owners = LISTENERS.map(|owner| keys::fair_channel(LOCKS[0], owner));
         locks.chain(owners).collect()
     }
@@ -59,6 +62,7 @@ impl Teller for Locks {
             config: config(),
             mask: Mask::new(stage.store.now_micros().await),
             native: None,
+            elections: Elections::default(),
         }
     }
 
@@ -226,7 +230,10 @@ impl Locks {
                 let prefix = prefix.trim_matches('/');
                 walk(scripts, prefix).await
             }
-            _ => return None,
+            _ => {
+                let elections = &mut self.elections;
+                return elections.call(scripts, &mut self.mask, on, words).await;
+            }
         };
         Some(outcome)
     }
@@ -347,10 +354,11 @@ type MakeKey = fn() -> Bytes;
 
 /// More keys of the first lock, by what stories call them. Of the owners' read holds there are
 /// those of the first two listeners.
-const OTHERS: [(&str, MakeKey); 13] = [
+const OTHERS: [(&str, MakeKey); 14] = [
     ("note", || keys::note(LOCKS[0])),
     ("x:note", || keys::reader_note(LOCKS[0], "x")),
     ("y:note", || keys::reader_note(LOCKS[0], "y")),
+    ("election", || keys::election(LOCKS[0]).into()),
     ("forced", || keys::forced(LOCKS[0])),
     ("queue", || keys::queue(LOCKS[0])),
     ("deadlines", || keys::queue_deadlines(LOCKS[0])),

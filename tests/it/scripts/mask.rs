@@ -51,6 +51,11 @@ impl Mask {
         self.times.contains(&micros)
     }
 
+    /// The token that is shown as `T` and this place.
+    pub(super) fn token(&self, place: usize) -> u64 {
+        self.tokens[place - 1].unsigned_abs()
+    }
+
     /// A reply, also if it stands in a text; arrays as pairs.
     pub(super) fn shown(&mut self, value: &Value) -> String {
         match value {

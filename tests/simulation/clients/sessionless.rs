@@ -139,6 +139,7 @@ impl Sessionless {
             wait,
             request_id: self.request_id(),
             min_replica_acks: 0,
+            end_on_deadlock: false,
             account: Account::default(),
         };
         let id = request.request_id.clone();

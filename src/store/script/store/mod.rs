@@ -1,5 +1,6 @@
 //! The coordinator's handle: one store, or a quorum of several.
 
+mod election;
 mod latch;
 mod locks;
 mod multi;
@@ -9,7 +10,9 @@ mod permits;
 mod scripts;
 mod sessions;
 mod turns;
+mod waits;
 
+pub use election::{ElectionInspected, Proclaimed, Recorded};
 pub use latch::{CountSet, CountedDown, LatchInspected};
 pub use locks::QueuePositions;
 pub use multi::{AcquiredAll, AttemptAll, Member, MemberGrant, Members, ReleasedMember};
