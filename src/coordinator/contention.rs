@@ -11,6 +11,7 @@ use crate::{
     session::seen::SessionSeen,
     standing::Standing,
     types::Goal,
+    why::Deadlocked,
 };
 
 pub use crate::waiters::seen::Contended;
@@ -39,13 +40,18 @@ impl Coordinator {
         Some(SessionShown {
             seen: session.seen(),
             holdings: session.holdings(SHOWN_MAX),
-            waits: self.core.waiters.waits_of(&session.id, SHOWN_MAX),
+            waits: self.core.waiters.of_session(&session.id, SHOWN_MAX),
         })
     }
 
     /// The number of sessions with a grant whose last renewal failed.
     pub fn sessions_at_risk(&self) -> usize {
         self.core.sessions.tally().at_risk
+    }
+
+    /// The deadlocks that waits here are part of; of each, its waits in a circle.
+    pub fn deadlocks(&self) -> Vec<Vec<Deadlocked>> {
+        self.core.why.deadlocks()
     }
 
     /// The names that calls wait for here, the longest wait first.

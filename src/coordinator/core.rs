@@ -25,7 +25,7 @@ use crate::{
         session::{Deadlines, Session},
     },
     sessionless::Sessionless,
-    types::{Grant, Lease, LockName, Owner, SessionId},
+    types::{Grant, GrantKey, Lease, LockName, Owner, SessionId},
     waiters::queue::Waiters,
     why::Board,
 };
@@ -151,7 +151,10 @@ impl Core {
         owner: &Owner,
     ) -> Option<Instant> {
         let session = self.session_of(owner).ok()??;
-        session.holds_since(name, mode, &owner.label)
+        match mode {
+            Some(mode) => session.held_since(&GrantKey::new(name, mode, &owner.label)),
+            None => session.permits_since(name, &owner.label),
+        }
     }
 
     /// The client name of an owner's session, if it is connected here.

@@ -111,6 +111,6 @@ pub use self::{
         PermitGrant, RequestId, SessionId, WaitEnd, note,
     },
     watch::{Watched, Watcher},
-    why::{Cycle, Explanation, HolderExplained, Link, LockExplained, WaitExplained},
+    why::{Cycle, Deadlocked, Explanation, HolderExplained, Link, LockExplained, WaitExplained},
     yields::{RequestYield, YIELD_WITHIN_MAX, YieldRequested},
 };

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lockkeeper_store::script::Mode;
 use tokio::time::Instant;
 
 use crate::{
@@ -64,17 +63,6 @@ impl Session {
         }
     }
 
-    /// Whether it holds a lock or permits.
-    pub(crate) fn holds_any(&self) -> bool {
-        !self.state.lock().grants.is_empty()
-    }
-
-    /// Since when it holds a lock, if it does.
-    pub(crate) fn held_since(&self, key: &GrantKey) -> Option<Instant> {
-        let state = self.state.lock();
-        state.grants.get(key).map(|held| held.since)
-    }
-
     /// Its first holdings, at most `max`, in the order of their names.
     pub(crate) fn holdings(&self, max: usize) -> Vec<Standing> {
         let state = self.state.lock();
@@ -87,22 +75,25 @@ impl Session {
         seen.collect()
     }
 
-    /// Since when an owner of the session holds a name: a lock in this mode, or else permits.
-    pub(crate) fn holds_since(
-        &self,
-        name: &LockName,
-        mode: Option<Mode>,
-        label: &Arc<str>,
-    ) -> Option<Instant> {
-        let slot = mode.map(|mode| GrantKey::new(name, mode, label).slot);
+    /// Whether it holds a lock or permits.
+    pub(crate) fn holds_any(&self) -> bool {
+        !self.state.lock().grants.is_empty()
+    }
+
+    /// Since when it holds a lock, if it does.
+    pub(crate) fn held_since(&self, key: &GrantKey) -> Option<Instant> {
+        let state = self.state.lock();
+        state.grants.get(key).map(|held| held.since)
+    }
+
+    /// Since when an owner of the session holds permits, if it does.
+    pub(crate) fn permits_since(&self, name: &LockName, label: &Arc<str>) -> Option<Instant> {
         let state = self.state.lock();
         let of_name = state.grants.range(GrantKey::first_of(name)..);
         let of_name = of_name.take_while(|(key, _)| key.name == *name);
-        let wanted = of_name.filter(|(key, held)| {
-            let is_wanted = slot.map_or(held.grant.permits().is_some(), |slot| slot == key.slot);
-            is_wanted && key.label == *label
-        });
-        wanted.map(|(_, held)| held.since).min()
+        let permits =
+            of_name.filter(|(key, held)| held.grant.permits().is_some() && key.label == *label);
+        permits.map(|(_, held)| held.since).min()
     }
 
     /// Sets the origin of the present stream.

@@ -61,7 +61,7 @@ impl Waiters {
     }
 
     /// The waits of a session, at most `max`.
-    pub(crate) fn waits_of(&self, session: &SessionId, max: usize) -> Vec<Standing> {
+    pub(crate) fn of_session(&self, session: &SessionId, max: usize) -> Vec<Standing> {
         let state = self.state.lock();
         let lines = state.channels.values().flat_map(|it| it.lines.values());
         let waiters = lines.flat_map(|line| line.waiters.values());

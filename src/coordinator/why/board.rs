@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::{
+    types::{LockName, Owner},
     waiters::line::Waiter,
     why::wait::{Party, State, WaitId, Waits},
 };
@@ -19,7 +20,20 @@ pub(crate) struct Board {
     /// Tells the waits of this coordinator from those of others.
     pub(crate) coordinator: Arc<str>,
     own: Mutex<Arc<Own>>,
-    deadlocks: Mutex<BTreeSet<State>>,
+    deadlocks: Mutex<BTreeMap<State, Vec<Deadlocked>>>,
+}
+
+/// A wait of a deadlock: the owner of the next one holds what is waited for.
+#[derive(Clone, Debug)]
+pub struct Deadlocked {
+    /// The owner that waits.
+    pub owner: Owner,
+    /// The session's client name.
+    pub client_name: String,
+    /// The lock that it waits for.
+    pub name: LockName,
+    /// The start of its wait.
+    pub since: Instant,
 }
 
 /// The waits of this coordinator that are old enough to be shared.
@@ -56,15 +70,21 @@ impl Board {
 
     /// Whether the detector has named this cycle as a deadlock that still is one.
     pub(crate) fn is_deadlock(&self, state: &State) -> bool {
-        self.deadlocks.lock().contains(state)
+        self.deadlocks.lock().contains_key(state)
     }
 
     /// These are deadlocks now. Returns the new ones.
-    pub(crate) fn name(&self, deadlocks: BTreeSet<State>) -> BTreeSet<State> {
+    pub(crate) fn name(&self, deadlocks: BTreeMap<State, Vec<Deadlocked>>) -> BTreeSet<State> {
         let mut known = self.deadlocks.lock();
-        let new = deadlocks.difference(&known).cloned().collect();
+        let new = deadlocks.keys().filter(|it| !known.contains_key(*it));
+        let new = new.cloned().collect();
         *known = deadlocks;
         new
+    }
+
+    /// The deadlocks that waits here are part of.
+    pub(crate) fn deadlocks(&self) -> Vec<Vec<Deadlocked>> {
+        self.deadlocks.lock().values().cloned().collect()
     }
 }
 

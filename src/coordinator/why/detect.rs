@@ -13,7 +13,7 @@ use crate::{
     events::What,
     types::Owner,
     why::{
-        board::Own,
+        board::{Deadlocked, Own},
         cycle::{Cycle, Sightings, Task, cycle_of},
         own::own,
         share::Shares,
@@ -73,7 +73,10 @@ impl Detector {
         let mut deadlocks = cycles;
         deadlocks.retain(|_, cycle| self.sightings.confirm(cycle));
         self.sightings.keep(&seen);
-        let new = core.why.name(deadlocks.keys().cloned().collect());
+        let named = deadlocks
+            .iter()
+            .map(|(state, cycle)| (state.clone(), waits_of(cycle)));
+        let new = core.why.name(named.collect());
         core.metrics
             .waits_seen(deadlocks.len(), new.len(), own.left_out);
         for state in &new {
@@ -119,6 +122,16 @@ impl Detector {
         first.extend(rest);
         first
     }
+}
+
+fn waits_of(cycle: &Cycle) -> Vec<Deadlocked> {
+    let waits = cycle.links.iter().map(|link| Deadlocked {
+        owner: link.owner.clone(),
+        client_name: link.client_name.clone(),
+        name: link.name.clone(),
+        since: link.since,
+    });
+    waits.collect()
 }
 
 fn tell(core: &Core, own: &Own, cycle: &Cycle) {

@@ -20,6 +20,7 @@ mod shared;
 mod wait;
 mod walk;
 
+pub use self::board::Deadlocked;
 pub(crate) use self::{board::Board, detect::run, explain::explain};
 pub use self::{
     cycle::{Cycle, Link},

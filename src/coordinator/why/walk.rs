@@ -10,7 +10,7 @@ use crate::{
     core::Core,
     error::Error,
     semaphore,
-    types::{GrantKey, LockName, Owner},
+    types::{LockName, Owner},
     why::{
         board::Own,
         shared::read,
@@ -197,11 +197,9 @@ async fn lock(core: &Core, name: &LockName) -> Result<LockExplained, Error> {
 fn holder(core: &Core, name: &LockName, seen: &Holder) -> HolderExplained {
     let field = String::from_utf8_lossy(&seen.owner);
     let owner = Owner::from_field(&field);
-    let session = core.session_of(&owner).ok().flatten();
-    let key = GrantKey::new(name, seen.mode, &owner.label);
     HolderExplained {
         client_name: core.client_name(&owner),
-        since: session.and_then(|session| session.held_since(&key)),
+        since: core.holds_since(name, Some(seen.mode), &owner),
         owner: Some(owner),
         mode: Some(seen.mode),
         hold_count: seen.hold_count,
@@ -219,7 +217,7 @@ async fn semaphore(core: &Core, name: &LockName) -> Result<LockExplained, Error>
         client_name: it.client_name,
         mode: None,
         hold_count: it.permits,
-        since: None,
+        since: it.since,
         remaining: it.remaining,
         note: None,
         waits: Vec::new(),

@@ -2,13 +2,13 @@
 //! holders, and the deadlocks among them. What does not fit is counted.
 
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
+    collections::{BTreeSet, HashMap},
     time::Duration,
 };
 
 use axum::{Json, extract::State};
 use lockkeeper_coordinator::{
-    Contended, Coordinator, Error, LockName, LockSeen, NameKind, Owner, Standing,
+    Contended, Coordinator, Deadlocked, Error, LockName, LockSeen, NameKind, Owner, Standing,
 };
 use serde_json::{Value, json};
 
@@ -50,16 +50,13 @@ struct Waited {
     waiters: Vec<(usize, Standing)>,
 }
 
-/// A step of a deadlock: an owner, and the name that it waits for, by index.
-type Step = (usize, usize);
-
 /// The graph before it is cut to what is shown.
 #[derive(Debug, Default)]
-pub(super) struct Graph {
+struct Graph {
     names: Vec<Waited>,
     owners: Vec<Node>,
     by_field: HashMap<String, usize>,
-    cycles: Vec<Vec<Step>>,
+    deadlocks: Vec<Vec<Deadlocked>>,
     names_left_out: usize,
 }
 
@@ -76,10 +73,13 @@ pub(super) async fn graph(
 
 impl Graph {
     /// The longest waits here, and who holds what they wait for.
-    pub(super) async fn of(coordinator: &Coordinator) -> Result<Self, Error> {
+    async fn of(coordinator: &Coordinator) -> Result<Self, Error> {
         let mut contended = coordinator.contended();
         contended.retain(|it| it.since.elapsed() >= WAITED_MIN);
+        let deadlocks = coordinator.deadlocks();
+        contended.sort_by_key(|it| !is_stuck(&deadlocks, &it.name));
         let mut graph = Self {
+            deadlocks,
             names_left_out: contended.len().saturating_sub(NAMES_MAX),
             ..Self::default()
         };
@@ -93,17 +93,7 @@ impl Graph {
             let known = |owner: &Owner| coordinator.client_name(owner);
             graph.add(&name, waits, seen, known);
         }
-        graph.find_cycles();
         Ok(graph)
-    }
-
-    /// The names of each deadlock.
-    pub(super) fn deadlocks(&self) -> Vec<Vec<String>> {
-        let names = |cycle: &Vec<Step>| {
-            let names = cycle.iter().map(|(_, name)| &self.names[*name].name);
-            names.map(ToString::to_string).collect()
-        };
-        self.cycles.iter().map(names).collect()
     }
 
     fn add(
@@ -155,44 +145,17 @@ impl Graph {
         index
     }
 
-    /// A waiter for a lock needs all of its holders to go, so each circle is a deadlock. One of the
-    /// holders of a semaphore is enough, so they are not followed.
-    fn find_cycles(&mut self) {
-        let mut blocked = vec![Vec::new(); self.owners.len()];
-        for (at, name) in self.names.iter().enumerate() {
-            if matches!(name.kind, NameKind::Lock | NameKind::ReadWriteLock) {
-                for (waiter, _) in &name.waiters {
-                    let others = name.holders.iter().filter(|holder| *holder != waiter);
-                    blocked[*waiter].extend(others.map(|holder| (at, *holder)));
-                }
-            }
-        }
-        let mut found = BTreeSet::new();
-        for start in 0..self.owners.len() {
-            if found.contains(&start) || blocked[start].is_empty() {
-                continue;
-            }
-            if let Some(cycle) = cycle_from(start, &blocked) {
-                found.extend(cycle.iter().map(|(owner, _)| *owner));
-                self.cycles.push(cycle);
-            }
-        }
-    }
-
     /// The names and owners that fit, those of deadlocks first, and then the longest waits.
-    pub(super) fn shown(&self) -> Value {
+    fn shown(&self) -> Value {
         let holding: BTreeSet<usize> = self
             .names
             .iter()
             .flat_map(|it| it.holders.clone())
             .collect();
-        let stuck: BTreeSet<Step> = self.cycles.iter().flatten().copied().collect();
-        let in_cycle = |at: usize| stuck.iter().any(|(_, name)| *name == at);
-        let mut order: Vec<usize> = (0..self.names.len()).collect();
-        order.sort_by_key(|at| !in_cycle(*at));
+        let stuck = self.deadlocks.iter().flatten();
+        let stuck: BTreeSet<_> = stuck.map(|it| (it.owner.field(), &it.name)).collect();
         let (mut names, mut shown, mut left_out) = (Vec::new(), Vec::new(), self.names_left_out);
-        for at in order {
-            let name = &self.names[at];
+        for name in &self.names {
             let mut plain = 0;
             let waiters = name.waiters.iter().filter(|(waiter, _)| {
                 plain += usize::from(!holding.contains(waiter));
@@ -220,7 +183,7 @@ impl Graph {
                     "owner": place(waiter),
                     "mode": wait.event.mode.map(lockkeeper_coordinator::Mode::name),
                     "waitingForMs": millis(wait.since.elapsed()),
-                    "isDeadlocked": stuck.contains(&(*waiter, at)),
+                    "isDeadlocked": stuck.contains(&(wait.event.owner.field(), &name.name)),
                 })
             });
             names.push(json!({
@@ -231,38 +194,40 @@ impl Graph {
                 "holders": name.holders.iter().map(place).collect::<Vec<_>>(),
                 "holderCount": name.holder_count,
                 "longestWaitMs": millis(name.longest),
-                "isDeadlocked": in_cycle(at),
+                "isDeadlocked": is_stuck(&self.deadlocks, &name.name),
             }));
         }
-        let owners = shown.iter().map(|at| self.owner(*at));
+        let owners = shown.iter().map(|at| &self.owners[*at]);
+        let owners = owners.map(|it| shown_owner(&it.owner, &it.client_name));
         json!({
             "names": names,
             "owners": owners.collect::<Vec<_>>(),
-            "deadlocks": self.cycles.iter().map(|it| self.cycle(it)).collect::<Vec<_>>(),
+            "deadlocks": self.deadlocks.iter().map(|it| deadlock(it)).collect::<Vec<_>>(),
             "namesLeftOut": left_out,
         })
     }
+}
 
-    fn owner(&self, at: usize) -> Value {
-        let Node { owner, client_name } = &self.owners[at];
-        json!({
-            "sessionDigest": digest(owner),
-            "owner": owner.label.as_ref(),
-            "clientName": client_name,
-        })
-    }
+fn shown_owner(owner: &Owner, client_name: &str) -> Value {
+    json!({
+        "sessionDigest": digest(owner),
+        "owner": owner.label.as_ref(),
+        "clientName": client_name,
+    })
+}
 
-    fn cycle(&self, cycle: &[Step]) -> Value {
-        let steps = cycle.iter().map(|(owner, name)| {
-            let name = &self.names[*name];
-            let wait = name.waiters.iter().find(|(waiter, _)| waiter == owner);
-            let mut step = self.owner(*owner);
-            step["waitsFor"] = name.name.public().into();
-            step["waitingForMs"] = wait.map(|(_, wait)| millis(wait.since.elapsed())).into();
-            step
-        });
-        steps.collect()
-    }
+fn deadlock(waits: &[Deadlocked]) -> Value {
+    let steps = waits.iter().map(|wait| {
+        let mut step = shown_owner(&wait.owner, &wait.client_name);
+        step["waitsFor"] = wait.name.public().into();
+        step["waitingForMs"] = millis(wait.since.elapsed()).into();
+        step
+    });
+    steps.collect()
+}
+
+fn is_stuck(deadlocks: &[Vec<Deadlocked>], name: &LockName) -> bool {
+    deadlocks.iter().flatten().any(|it| it.name == *name)
 }
 
 fn key(seen: &LockSeen) -> (LockName, bool) {
@@ -271,29 +236,6 @@ fn key(seen: &LockSeen) -> (LockName, bool) {
         LockSeen::Semaphore(seen) => (seen.name.clone(), false),
         LockSeen::Latch(seen) => (seen.name.clone(), false),
     }
-}
-
-/// The shortest circle of owners, each of whom waits for a name that the next one holds.
-fn cycle_from(start: usize, blocked: &[Vec<(usize, usize)>]) -> Option<Vec<Step>> {
-    let mut reached_by: HashMap<usize, Step> = HashMap::new();
-    let mut queue = VecDeque::from([start]);
-    while let Some(owner) = queue.pop_front() {
-        for (name, holder) in &blocked[owner] {
-            if reached_by.contains_key(holder) {
-                continue;
-            }
-            reached_by.insert(*holder, (owner, *name));
-            queue.push_back(*holder);
-        }
-    }
-    let mut cycle = vec![*reached_by.get(&start)?];
-    while let Some((owner, _)) = cycle.last()
-        && *owner != start
-    {
-        cycle.push(reached_by[owner]);
-    }
-    cycle.reverse();
-    Some(cycle)
 }
 
 #[cfg(test)]
@@ -355,15 +297,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_does_not_fit_is_counted_and_a_deadlock_comes_first() {
+    async fn what_does_not_fit_is_counted_and_a_deadlock_is_marked() {
         let mut graph = Graph::default();
+        add(&mut graph, "a", "x", &["y".to_owned()]);
+        add(&mut graph, "b", "y", &["x".to_owned()]);
         for at in 0..90 {
             let waiters: Vec<_> = (0..9).map(|it| format!("w{at}-{it}")).collect();
             add(&mut graph, &format!("n{at}"), &format!("h{at}"), &waiters);
         }
-        add(&mut graph, "a", "x", &["y".to_owned()]);
-        add(&mut graph, "b", "y", &["x".to_owned()]);
-        graph.find_cycles();
+        let wait = |owner: &str, name: &str| Deadlocked {
+            owner: Owner::sessionless(owner, &limits()).unwrap(),
+            client_name: String::new(),
+            name: LockName::parse(name, &limits()).unwrap(),
+            since: Instant::now(),
+        };
+        graph.deadlocks = vec![vec![wait("x", "b"), wait("y", "a")]];
         let shown = graph.shown();
         let (names, owners) = (shown["names"].as_array().unwrap(), &shown["owners"]);
         let owners = owners.as_array().unwrap();
@@ -377,6 +325,8 @@ mod tests {
         for ((name, deadlocked), expected) in first.zip(expected) {
             assert_eq!((name, deadlocked), (&json!(expected.0), &json!(expected.1)));
         }
+        assert_eq!(names[0]["waiters"][0]["isDeadlocked"], true);
+        assert_eq!(names[2]["waiters"][0]["isDeadlocked"], false);
         assert_eq!(names[2]["waiterCount"], 9);
         assert_eq!(
             names[2]["waiters"].as_array().unwrap().len(),
@@ -388,16 +338,5 @@ mod tests {
             steps,
             [(&json!("x"), &json!("b")), (&json!("y"), &json!("a"))]
         );
-        assert_eq!(graph.deadlocks(), [["b", "a"]]);
-    }
-
-    #[test]
-    fn a_circle_is_found_from_each_of_its_owners_and_from_nobody_else() {
-        // 0 waits for 1, 1 for 2, 2 for 1; 3 for 0.
-        let blocked = [vec![(10, 1)], vec![(11, 2)], vec![(12, 1)], vec![(13, 0)]];
-        assert_eq!(cycle_from(0, &blocked), None);
-        assert_eq!(cycle_from(3, &blocked), None);
-        assert_eq!(cycle_from(1, &blocked), Some(vec![(1, 11), (2, 12)]));
-        assert_eq!(cycle_from(2, &blocked), Some(vec![(2, 12), (1, 11)]));
     }
 }

@@ -1,14 +1,13 @@
 //! Is everything well? The state of the coordinator, its last 15 minutes, and what needs a person.
 
 use axum::{Json, extract::State};
-use lockkeeper_coordinator::Contended;
+use lockkeeper_coordinator::{Contended, Deadlocked};
 use serde_json::{Value, json};
 
 use super::{
     Admin,
     exposition::Totals,
     failure::Failure,
-    graph::Graph,
     guard::Caller,
     json::{kind_name, millis},
 };
@@ -38,15 +37,13 @@ pub(super) async fn overview(
     caller.looks(&admin, "Overview", "")?;
     let (store, ready) = tokio::join!(admin.probe.store_answers(), admin.probe.is_ready());
     let coordinator = &admin.coordinator;
-    // Without a store, all else is still of interest.
-    let deadlocks = Graph::of(coordinator).await.map(|it| it.deadlocks());
     let mut contended = coordinator.contended();
     contended.sort_by_key(|it| std::cmp::Reverse(it.waiters));
     let load = coordinator.load();
     let facts = Facts {
         not_ready: ready.err(),
         is_draining: coordinator.is_draining(),
-        deadlocks: deadlocks.unwrap_or_default(),
+        deadlocks: names(&coordinator.deadlocks()),
         at_risk: coordinator.sessions_at_risk(),
         totals: admin.samples.newest(),
         limits: limits(&admin, contended.first()),
@@ -75,6 +72,12 @@ pub(super) async fn overview(
         "mostWaitedFor": most.collect::<Vec<_>>(),
         "history": admin.samples.shown(),
     })))
+}
+
+/// The names that are waited for in each deadlock.
+fn names(deadlocks: &[Vec<Deadlocked>]) -> Vec<Vec<String>> {
+    let names = |waits: &Vec<Deadlocked>| waits.iter().map(|it| it.name.to_string()).collect();
+    deadlocks.iter().map(names).collect()
 }
 
 fn limits(admin: &Admin, most_waited: Option<&Contended>) -> Vec<(String, usize, usize)> {

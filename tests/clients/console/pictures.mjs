@@ -10,7 +10,7 @@ const PICTURES = [
   ["console", "overview", "#figures svg", WIDE, "light"],
   ["console-locks", "locks", "#locks-rows .group", WIDE, "light"],
   ["console-lock", "lock/nightly-report", "#lock-waiters a", WIDE, "light"],
-  ["console-graph", "graph", "#graph rect.bad", WIDE, "dark"],
+  ["console-graph", "graph", "#drawing rect.bad", WIDE, "dark"],
   ["console-events", "events", "#events-rows tbody tr", WIDE, "dark"],
   ["console-phone", "lock/accounts%3Aalice", "#lock-chain .bad", PHONE, "dark"],
 ];

@@ -119,7 +119,7 @@ export const questions = {
     await until("it says since when", async () => (await holder.locator("td[data-since]").count()) === 1);
     await holder.locator("td[data-until]").waitFor();
     assert.equal(await page.locator("#lock-waiters td[data-since]").count(), 3);
-    assert.match(await text(page.locator("#lock-command")), /lockkeeper describe nightly-report/);
+    assert.match(await text(page.locator("#lock-command")), /lockkeeper why nightly-report/);
     await page.locator("#timeline rect.held").waitFor();
     await page.goto(new URL("#lock/accounts%3Aalice", page.url()).href);
     const chain = page.locator("#lock-chain");
@@ -148,10 +148,10 @@ export const questions = {
     const { page } = await open(world);
     await page.getByRole("link", { name: "Graph" }).click();
     await page.locator("#deadlocks", { hasText: /transfer-\d waits for accounts:.*held by transfer-\d waits for accounts:/ }).waitFor();
-    const node = (name) => page.locator("#graph a, #graph g", { hasText: name });
+    const node = (name) => page.locator("#drawing a, #drawing g", { hasText: name });
     assert.equal(await node("accounts:alice").locator("rect.bad").count(), 1);
     assert.equal(await node("nightly-report").locator("rect.bad").count(), 0);
-    assert.equal(await page.locator("#graph path.edge.bad").count(), 4);
+    assert.equal(await page.locator("#drawing path.edge.bad").count(), 4);
     for (const client of ["report.sh", "mail.sh", "backup.sh", "archive.sh"]) assert.equal(await node(client).count(), 1, client);
     await page.getByText("As a list").click();
     await page.locator("#graph-list li", { hasText: "nightly-report held by report.sh" }).waitFor();

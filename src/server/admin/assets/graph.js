@@ -79,7 +79,7 @@ function draw(graph) {
   const label = "Waiters on the left, what they wait for, and its holders";
   const edges = nodes.flatMap((node) => node.to.flatMap((edge) => drawEdge(node, edge, size.height + 30)));
   const drawn = [svg("defs", {}, arrow()), ...edges, ...nodes.map(drawNode)];
-  at("graph").replaceChildren(svg("svg", { ...box, role: "group", "aria-label": label }, ...drawn));
+  at("drawing").replaceChildren(svg("svg", { ...box, role: "group", "aria-label": label }, ...drawn));
 }
 
 function showDeadlocks(deadlocks) {
@@ -115,7 +115,7 @@ export async function load(_, signal) {
   const shape = JSON.stringify(graph, (key, value) => (key.endsWith("Ms") ? Math.floor(Math.log2(value / 1000 + 1)) : value));
   if (shape !== shown) {
     shown = shape;
-    clearAll("graph");
+    clearAll("drawing");
     if (graph.names.length > 0) draw(graph);
     showList(graph);
   }

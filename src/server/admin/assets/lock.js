@@ -160,7 +160,7 @@ export const load = (kind) => async (name, signal) => {
   showChain(graph, name);
   at("lock-queue").hidden = kind === "latch";
   at("lock-events").href = `#events/name/${encodeURIComponent(name)}`;
-  showCommand(at("lock-command"), isLock ? ["lockkeeper", "describe", name] : ["lockkeeper", kind, "describe", name]);
+  showCommand(at("lock-command"), isLock ? ["lockkeeper", "why", name] : ["lockkeeper", kind, "describe", name]);
   at("force-open").hidden = !isLock || it.holderCount === 0;
 };
 
