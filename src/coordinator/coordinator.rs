@@ -167,6 +167,11 @@ impl Coordinator {
             .for_each(|session| session.go_away());
     }
 
+    /// How long it has been running.
+    pub fn up_for(&self) -> Duration {
+        self.core.started.elapsed()
+    }
+
     /// Whether [`Coordinator::drain`] has begun.
     pub fn is_draining(&self) -> bool {
         self.core.draining.is_cancelled()

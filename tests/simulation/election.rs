@@ -235,6 +235,7 @@ async fn elected(
         min_replica_acks: 0,
         note: None,
         account: Account::default(),
+        end_on_deadlock: false,
     };
     let campaign = Operation::Campaign(Campaign {
         acquire,

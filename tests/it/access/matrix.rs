@@ -215,9 +215,7 @@ fn request(of: &MessageDescriptor, about: &About<'_>) -> DynamicMessage {
             "labels" | "grace_period" | "identity" | "mode" | "lease" | "wait_timeout"
             | "within" | "preempt" | "client_name" | "request_id" | "min_replica_acks"
             | "end_on_deadlock" | "only_if_absent" | "ttl" | "page_size" | "page_token"
-            | "after_revision" => {
-                continue;
-            }
+            | "after_revision" => continue,
             other => panic!("{}: what is {other} to be?", of.name()),
         };
         message.set_field(&field, value);
