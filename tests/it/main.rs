@@ -21,6 +21,7 @@ mod connection_age;
 mod drain;
 mod fair;
 mod hand_over;
+mod hold_at_least;
 mod idempotency;
 mod latch;
 mod multi;

@@ -18,6 +18,7 @@ pub(crate) async fn acquire(args: WaitArgs<HoldArgs>) -> Ended {
     let HoldArgs {
         name,
         mode,
+        hold_at_least,
         grant,
         note,
     } = args.hold;
@@ -31,6 +32,7 @@ pub(crate) async fn acquire(args: WaitArgs<HoldArgs>) -> Ended {
         request_id: grant.request.request_id,
         min_replica_acks: grant.min_replica_acks,
         note: note.to_proto(),
+        hold_at_least,
     };
     let mut client = connect(&args.common.server).await?;
     let events = client.acquire(request).await.map_err(changing)?;
@@ -55,6 +57,7 @@ pub(crate) async fn try_acquire(args: TryArgs<HoldArgs>) -> Ended {
     let HoldArgs {
         name,
         mode,
+        hold_at_least,
         grant,
         note,
     } = args.hold;
@@ -67,6 +70,7 @@ pub(crate) async fn try_acquire(args: TryArgs<HoldArgs>) -> Ended {
         request_id: grant.request.request_id,
         min_replica_acks: grant.min_replica_acks,
         note: note.to_proto(),
+        hold_at_least,
     };
     let mut client = connect(&args.common.server).await?;
     let answer = client.try_acquire(short(request)).await;

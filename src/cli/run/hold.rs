@@ -26,6 +26,7 @@ pub(super) async fn acquire(
     wait: Option<Duration>,
     min_replica_acks: u32,
     note: Option<Note>,
+    hold_at_least: Option<Duration>,
 ) -> Result<Hold, Error> {
     macro_rules! acquire {
         ($request:expr) => {{
@@ -44,7 +45,13 @@ pub(super) async fn acquire(
             acquire!(session.semaphore(name).permits(permits)).map(Hold::Permits)
         }
         RunTarget::Locks(locks) => match locks.as_slice() {
-            [lock] => acquire!(session.lock(&lock.name).mode(lock.mode()).note(note)),
+            [lock] => {
+                let request = session.lock(&lock.name).mode(lock.mode()).note(note);
+                match hold_at_least {
+                    Some(least) => acquire!(request.hold_at_least(least)),
+                    None => acquire!(request),
+                }
+            }
             locks => acquire!(
                 locks
                     .iter()

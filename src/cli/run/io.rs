@@ -167,7 +167,8 @@ impl Io {
                 let min_replica_acks = self.args.min_replica_acks;
                 let target = RunTarget::new(&self.args);
                 let note = self.args.note.to_proto();
-                let acquired = acquire(target, session, wait, min_replica_acks, note);
+                let least = self.args.hold_at_least;
+                let acquired = acquire(target, session, wait, min_replica_acks, note, least);
                 self.operation = Some(acquired.map(Outcome::Acquired).boxed_local());
             }
             Action::Describe(name) => {

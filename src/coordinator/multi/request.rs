@@ -64,6 +64,7 @@ impl AcquireAll {
             request_id: self.request_id.clone(),
             min_replica_acks: self.min_replica_acks,
             note: self.note.clone(),
+            hold_at_least: None,
             account: self.account.clone(),
         }
     }

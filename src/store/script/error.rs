@@ -82,17 +82,20 @@ pub enum Unsupported {
     SeveralAtOnce,
     /// The stores give one grant different tokens, by which a note is known to be the grant's.
     Notes,
+    /// A lock that is marked on few stores is free.
+    HoldAtLeast,
 }
 
 // === impl Unsupported ===
 
 impl Unsupported {
     /// What its users are refused.
-    pub const REFUSED: [Self; 4] = [
+    pub const REFUSED: [Self; 5] = [
         Self::FairLocks,
         Self::Semaphores,
         Self::Latches,
         Self::Notes,
+        Self::HoldAtLeast,
     ];
 
     /// For people.
@@ -103,6 +106,7 @@ impl Unsupported {
             Self::Latches => "latches",
             Self::SeveralAtOnce => "calls that take several locks at once",
             Self::Notes => "notes",
+            Self::HoldAtLeast => "hold_at_least",
         }
     }
 }

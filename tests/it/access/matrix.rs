@@ -202,8 +202,8 @@ fn request(of: &MessageDescriptor, about: &About<'_>) -> DynamicMessage {
                 Value::Message(request(&note, about))
             }
             "labels" | "grace_period" | "identity" | "mode" | "lease" | "wait_timeout"
-            | "within" | "preempt" | "client_name" | "request_id" | "min_replica_acks"
-            | "only_if_absent" | "ttl" | "page_size" | "page_token" => {
+            | "within" | "hold_at_least" | "preempt" | "client_name" | "request_id"
+            | "min_replica_acks" | "only_if_absent" | "ttl" | "page_size" | "page_token" => {
                 continue;
             }
             other => panic!("{}: what is {other} to be?", of.name()),

@@ -110,6 +110,7 @@ impl Life {
             wait,
             request_id: self.request_id(),
             min_replica_acks: 0,
+            hold_at_least: None,
             account: Account::default(),
         };
         let in_ms = wait.and_then(|wait| u64::try_from(wait.as_millis()).ok());
